@@ -17,7 +17,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from flowc.driver.measure.measure.measure import measure
+from flowc.driver.measure.measure import measure
 from flowc.driver.solve import contest
 from flowc.driver.solve.throughput_problem import problem_of
 from flowc.driver.text.check import prepare

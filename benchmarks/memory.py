@@ -188,7 +188,7 @@ def mb(count: float) -> str:
 
 def main() -> None:
     """Network by network, then four in turn."""
-    from flowc.driver.measure.measure.band_costs import costs_of
+    from flowc.driver.measure.band_costs import costs_of
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default 5")

@@ -13,11 +13,12 @@ from typing import cast
 from ..machines.board import LEAST_NUMPY
 from ..machines.whoami import version_of
 from ..model.deployment import Deployment
+from .carried import RUNTIME, carried
 from .deploy import Deployed
 from .in_c import FIRINGS, compile_command, header, shell_word
 from .kinds import KINDS, Code, tensorrt
 from .kinds.border import BorderCode
-from .main_text import main_text
+from .main_text import main_text, words_of
 from .names import identifiers
 from .printing import printing
 from .sources import Plan
@@ -26,9 +27,8 @@ from .sources import Plan
 LEAST_ONNXRUNTIME = "1.17"
 #: The first pyzmq with wheels for everything that parts run on, from Python 3.8 on ARM on.
 LEAST_PYZMQ = "25"
-RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
-#: Files of the runtime that only other targets need.
-ELSEWHERE = frozenset({"dora.py", "external.py", "face.py", "fmu.py", "hopes.py", "ros2.py"})
+#: Modules of the runtime that programs need beside what main.py names: the harness, and `open` of the package.
+ALWAYS = ("embed", "harness", "outcomes")
 
 
 def emit(deployed: Deployed) -> Plan:
@@ -67,8 +67,8 @@ def _whole(deployed: Deployed) -> Plan:
     for app, name in identifiers(apps, ()).items():
         text = jinja.get_template("python/test_app.py.j2").render(app=app, class_name=f"Test_{name}")
         plan[f"tests/test_{name}.py"] = text.encode()
-    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ELSEWHERE):
-        plan[f"runtime/{file.name}"] = file.read_bytes()
+    recorded = ("recording",) if deployed.parts or deployment.part is not None else ()
+    plan |= carried(words_of(deployment), (*ALWAYS, *recorded))
     for kind in KINDS:
         plan |= {} if kind.scripts is None else kind.scripts(jinja, deployment)
     if deployed.c_tasks:

@@ -24,7 +24,7 @@ from ..model.mapping import Placement
 from ..model.system import System
 from ..model.types import DTYPES, TensorType
 from ..templates import environment
-from .emit import ELSEWHERE, RUNTIME
+from .carried import carried
 from .kinds.bands import written
 from .names import identifiers, literal, one_line
 from .sources import Plan, Sources
@@ -181,8 +181,7 @@ def _files(described: External, networks: Plan) -> Plan:
     for network in shown:
         text = jinja.get_template("hopes/task.cic.j2").render(values, network=network)
         plan[f"cic/{network['function']}.cic"] = text.encode()
-    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ELSEWHERE - {"external.py"}):
-        plan[f"runtime/{file.name}"] = file.read_bytes()
+    plan |= carried((), ("external",))
     return dict(sorted(plan.items()))
 
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 #: Names that main.py uses itself.
-RESERVED = frozenset({"Fire", "HOME", "Port", "Program", "main", "os", "p", "program", "signal", "sys"}).union(
-    {"Dropping", "Select"}, *(kind.words for kind in KINDS)
-)
+RESERVED = frozenset(
+    {"Fire", "HOME", "Port", "Program", "control", "main", "mesh", "os", "p", "program", "signal", "sys"}
+).union({"Control", "Dropping", "Event", "Mesh", "Select"}, *(kind.words for kind in KINDS))
 
 
 def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
@@ -51,7 +51,7 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
         needs=needs,
         apps=[_app(app, app_ids, task_ids) for app in deployment.apps],
         workers=[_worker(worker, task_ids) for worker in deployment.processors],
-        words=_words(deployment),
+        words=words_of(deployment),
         part=deployment.part,
         crossings=[] if deployment.part is None else [_crossing(c, task_ids) for c in deployment.part.crossings],
     )
@@ -61,7 +61,7 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
 def _crossing(crossing: DeployedCrossing, task_ids: dict[str, str]) -> str:
     """The call in main.py for a channel between two parts."""
     here, channel = f"{task_ids[crossing.task]}, {literal(crossing.port)}", _channel_text(crossing.channel)
-    call = "outgoing" if crossing.outgoing else "incoming"
+    call = "sends" if crossing.outgoing else "receives"
     return f"{call}({crossing.number}, {here}, {literal(crossing.peer)}, {literal(crossing.other)}, {channel})"
 
 
@@ -101,7 +101,7 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
         needs=needs,
         codes=[{"id": codes[n], "doc": t.doc, "text": _task(t, ids)["code"]} for n, t in tasks.items()],
         states=states,
-        words=_words(deployment),
+        words=words_of(deployment),
     )
     return text.encode()
 
@@ -133,11 +133,15 @@ def _kept(app: DeployedApp, channel: DeployedChannel) -> bool:
     return bool(channel.delay or next(p.window for p in reader.inputs if p.name == channel.destination_port))
 
 
-def _words(deployment: Deployment) -> list[str]:
+def words_of(deployment: Deployment) -> list[str]:
     """What main.py takes from the runtime."""
     words = {"Fire", "Port", "Program", "main"}.union(*(cast(Code, t.code).words for t in deployment.tasks))
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
+    if deployment.scenario is not None:
+        words.add("Control")
+    if deployment.part is not None:
+        words.add("Mesh")
     if deployment.scenario is not None and any(s.like is not None for s in deployment.scenario.states):
         words.add("Select")
     return sorted(words)

@@ -19,8 +19,8 @@ from ..model.diagnostic import Diagnostic
 from ..model.span import Span
 from ..model.system import System
 from ..templates import environment
+from .carried import carried
 from .deploy import Deployed
-from .emit import RUNTIME
 from .kinds.border import BorderCode
 from .names import literal, one_line
 from .sources import Plan
@@ -135,4 +135,4 @@ def _jinja() -> Environment:
 
 def with_runtime(module: str, folder: str) -> Plan:
     """What a program needs of the runtime to be a node, for the program in that folder ('' or with a slash behind)."""
-    return {f"{folder}runtime/{name}.py": (RUNTIME / f"{name}.py").read_bytes() for name in ("face", module)}
+    return {f"{folder}{path}": content for path, content in carried((), (module,)).items()}

@@ -18,22 +18,28 @@ if TYPE_CHECKING:
     from .channel import Channel
     from .code import C, Code, Network, Python
     from .command import main
+    from .control import Control, Event
     from .crossing import Forward
     from .cuda import CudaError, Memory, open_cuda
     from .ends import Inlet, Outlet
     from .engines import OnnxCuda, TensorRT
     from .graph import App, Fire, Task
     from .kernels import Kernels, Launch
-    from .link import Dropping, Latest, Put, Take
+    from .link import Dropping, Latest, Link, Put, Take
     from .process import Process
     from .program import Program
     from .resample import Last, Repeat
     from .segments import Segments
     from .select import Select
     from .tokens import Port, TaskError
+    from .wire import Mesh
 
 #: The module of each name: a program imports what it uses, and carries no more.
 FACES = {
+    "Mesh": "wire",
+    "Link": "link",
+    "Event": "control",
+    "Control": "control",
     "App": "graph",
     "Back": "adapt",
     "Bands": "bands",
@@ -73,6 +79,10 @@ FACES = {
 }
 
 __all__ = [
+    "Mesh",
+    "Link",
+    "Event",
+    "Control",
     "App",
     "Back",
     "Bands",

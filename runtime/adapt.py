@@ -142,9 +142,15 @@ class _Side(Code):
 class Front(_Side):
     """The layers up to the cut; `inputs` are the tensors of its input ports."""
 
+    has_weights = True
+
     def __init__(self, cut: Cut, inputs: Sequence[str]) -> None:
         _Side.__init__(self, cut)
         self._inputs = list(inputs)
+
+    def meet(self, task: Any, program: Any) -> None:
+        self.cut.say = program.say
+        self.cut.paced = task.app.period is not None and not program.full_speed
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._load(home, [v.front[0] for v in self.cut.variants])

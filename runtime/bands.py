@@ -44,6 +44,8 @@ class Bands(Code):
     After `open`, `plain` says why the blocked form does not run; it is empty where it does.
     """
 
+    has_weights = True
+
     def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], threads: int = 1) -> None:
         self.file, self.threads = file, threads
         self.plain = ""

@@ -12,8 +12,7 @@ from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
-from .device import Pieces
-from .tokens import Hole
+from .tokens import Hole, Pieces
 from .window import Window
 
 _NOTHING = np.zeros((0,))

@@ -21,12 +21,57 @@ class Code(abc.ABC):
     """What a task does when it fires. `open` is called once before the first firing, `close` once at the end."""
 
     batch = 1
+    #: Where its firings run, if they are only put into a queue there (`device.Device`); None: in the worker's thread.
+    device: Any = None
+    #: The same for a CPU, where a device is not there.
+    twin: Optional[Code] = None
+    #: The code around which this one is: its parameters are those of that one.
+    inner: Optional[Code] = None
+    #: Of code that only passes tokens on: how often each, or how many of the last ones; None: it is no such code.
+    passes_on: Optional[Tuple[int, Optional[int]]] = None
+    #: Are the parts of its firings noted, for a trace?
+    traced = False
+    #: Does it walk through large weights at every firing?
+    has_weights = False
+    #: Tokens that it has written and dropped, where it drops any.
+    place: Any = None
     #: May it be closed while a firing that waits has not returned? Not where that would free what the firing uses.
     closes_inside = True
 
     def alternatives(self) -> List[Tuple[str, "Code"]]:
         """Codes that are opened and closed in its place, by the names of tasks; empty: it is one itself."""
         return []
+
+    @property
+    def layout(self) -> str:
+        """How a network in bands of rows lies in memory, in a word; empty for other code."""
+        return ""
+
+    @property
+    def shares(self) -> Dict[str, Any]:
+        """What each of its alternatives has done, by the names of tasks."""
+        return {}
+
+    def meet(self, task: Any, program: Any) -> None:  # noqa: B027 - most code need not know
+        """Before `open`, and before tasks know their readers: the task whose code this is."""
+
+    def fired_by(self, workers: int) -> None:  # noqa: B027
+        """So many workers fire it, in turns."""
+
+    def fired_per_iteration(self, firings: int) -> None:  # noqa: B027
+        """It is fired so often in an iteration."""
+
+    def starter(self, app: str, task: str) -> Optional[Callable[[], None]]:
+        """What begins its start before anything is opened, if that takes long and need not be waited for."""
+        return None
+
+    def named(self, firing: int) -> Optional[Tuple[str, int]]:
+        """Of alternatives: what the task is called that does a firing, and the firing's number under this name."""
+        return None
+
+    def kill(self) -> bool:
+        """End a firing that runs in another process, which then counts as never begun. Was there any?"""
+        return False
 
     @abc.abstractmethod
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
@@ -276,6 +321,8 @@ class Network(Code):
     `threads` share the work of one inference; `spin` lets them wait actively for their next part. `block` is the bytes
     that are planned for what lies between its layers.
     """
+
+    has_weights = True
 
     def __init__(
         self,

@@ -10,21 +10,15 @@ import sys
 from functools import partial
 from typing import Any, Callable, List, Optional, Sequence
 
-from .adapt import Front
-from .bands import Bands
 from .board import STARTING
-from .code import Network
 from .ends import refusal
 from .failures import Failure, describe
 from .files import Output
 from .keeper import END, keep
-from .options import SETTINGS, RunOptions, frames_of, parsed
-from .outside import Mistake, Outside, prepare
+from .options import SETTINGS, Mistake, RunOptions, frames_of, parsed, require_no_states
 from .parameters import give
 from .program import Interrupted, Program
 from .report import build_of, report, table
-from .segments import Segments
-from .select import Select
 from .status import LiveStatus, LogStatus, TerminalStatus
 from .streams import (
     complain,
@@ -38,7 +32,6 @@ from .streams import (
 )
 from .tokens import TaskError
 from .trace import Tracer
-from .wire import unready
 
 #: Calls inside of each other that Python code may count on.
 DEPTH = sys.getrecursionlimit()
@@ -58,13 +51,13 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     mistakes = give(program, options.settings, os.environ.get(SETTINGS, ""))
     reason, outside = refusal(program), None
     if program.mesh is not None:
-        reason = unready(program.mesh)
+        reason = program.mesh.unready()
     if program.face is not None:
         reason = program.face.unready()
     if reason:
         mistakes = [*mistakes, reason]
     try:
-        outside = None if mistakes else prepare(program, options)
+        outside = None if mistakes else _outside(program, options)
     except Mistake as refused:
         mistakes = [str(refused)]
     if mistakes:
@@ -81,7 +74,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
             return 1
     received: List[int] = []
     if arguments is None:
-        if any(isinstance(t.code, (Network, Segments, Select, Bands, Front)) for t in program.tasks):
+        if any(t.code.has_weights for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
         keep(
@@ -116,7 +109,15 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     return status
 
 
-def _put_back(program: Program, outside: Optional[Outside]) -> None:
+def _outside(program: Program, options: RunOptions) -> Any:
+    """Who raises events, where there are states. Raises Mistake."""
+    if program.control is None:
+        require_no_states(options)
+        return None
+    return program.control.outside(options)
+
+
+def _put_back(program: Program, outside: Any) -> None:
     """What the program has changed on this machine, and nobody should find so."""
     if outside is not None:
         outside.close()

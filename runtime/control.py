@@ -14,10 +14,10 @@ import threading
 import time
 import traceback
 from collections import deque
-from typing import TYPE_CHECKING, Deque, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 from .clocks import Clocks, Played, Refused, Wanted
-from .device import OnDevice
 from .failures import Failure, describe
 from .graph import FOREVER, App
 from .power import Power
@@ -25,6 +25,7 @@ from .select import Select
 from .steady import wait
 
 if TYPE_CHECKING:
+    from .options import RunOptions
     from .program import Program
     from .worker import Worker
 
@@ -112,12 +113,14 @@ class Stay:
 class Control(threading.Thread):
     """Changes states. `stays` is what has been, `script` what is to be, where that is known beforehand."""
 
-    def __init__(self, program: "Program") -> None:
+    def __init__(self, program: "Program", events: Sequence[str] = ()) -> None:
         threading.Thread.__init__(self, name="control", daemon=True)
         self._program = program
+        program.control = self
         self.states: Dict[str, State] = {}
         self.initial = ""
-        self.events: List[str] = []
+        #: All events that there are.
+        self.events = list(events)
         self.now: Optional[State] = None
         self.stays: List[Stay] = []
         self.changes: List[Change] = []
@@ -147,6 +150,57 @@ class Control(threading.Thread):
         self._ended: List[str] = []
         #: Stays since apps began anew the last time, with the first frame of each app.
         self._stretches: List[Tuple[Stay, Dict[str, int]]] = []
+
+    # -- construction ----------------------------------------------------------------------------------------------
+    def state(
+        self,
+        name: str,
+        initial: bool = False,
+        clocks: Optional[Wanted] = None,
+        energy_mw: Optional[float] = None,
+        level_of: Optional[Tuple[str, float]] = None,
+        like: Optional[str] = None,
+    ) -> None:
+        """A state: the apps and processors that follow are its own.
+
+        `clocks` are the rates that it is meant for (kind, Hz, and the highest there are, by pool), `energy_mw` what it
+        takes in the mean by the model. `level_of`: it is one of several that differ in their pace, which have a name
+        together; and the frames per second of this one. No apps follow where it is `like` another one, from which only
+        alternatives tell it apart.
+        """
+        made = self.states[name] = State(name)
+        made.clocks, made.energy_mw = clocks or {}, energy_mw
+        self._program.making = None if like is not None else made
+        if like is not None:
+            made.apps, made.workers = self.states[like].apps, self.states[like].workers
+        if level_of is not None:
+            self.level(made, *level_of)
+        if initial:
+            self.initial = name
+
+    def transition(
+        self,
+        source: str,
+        target: str,
+        events: Sequence[str] = (),
+        after: Optional[str] = None,
+        bound: Optional[int] = None,
+        protocol: str = "idle",
+    ) -> None:
+        """What leads from one state to another: events, or so many ns in the state; at most `bound` ns are known.
+
+        `protocol`: "idle", or without a pause, from the "next" frame on or "at once".
+        """
+        state = self.states[source]
+        state.targets.append(target)
+        for event in events:
+            state.leads.setdefault(event, target)  # of several levels the fastest one, which comes first
+        if after is not None:
+            state.after = state.after or (int(Fraction(after)), target)
+        if bound is not None:
+            state.bounds[target] = bound
+        if protocol != "idle":
+            state.protocols[target] = protocol
 
     # -- from outside ------------------------------------------------------------------------------------------------
     def raise_event(self, name: str) -> None:
@@ -220,10 +274,39 @@ class Control(threading.Thread):
             raise Refused("no stored mapping has chosen any (see `flowc map`)")
         return wanted
 
+    def outside(self, options: RunOptions) -> Any:
+        """Who raises events, as the options say (`outside.Outside`). Raises Mistake."""
+        from .outside import prepare
+
+        return prepare(self, self._program, options)
+
+    def let_break_off(self) -> None:
+        """Where a change is made at once, an inference under way can be broken off."""
+        for state in self.states.values():
+            if "at once" in state.protocols.values():
+                for select in [t.code for a in state.apps for t in a.tasks if isinstance(t.code, Select)]:
+                    select.breaks = True
+
+    def tour(self, frames: int) -> List[Stay]:
+        """Stays in states so that every transition is used that can be reached without ever being at a dead end."""
+        leads = {s.name: sorted(set(s.targets)) for s in self.states.values()}
+        left = {(a, b) for a, targets in leads.items() for b in targets}
+        way = [self.initial]
+        while True:
+            following = _nearest(way[-1], leads, left)
+            if not following:
+                break
+            for state in following:
+                left.discard((way[-1], state))
+                way.append(state)
+        apps = {s.name: [a.name for a in s.apps] for s in self.states.values()}
+        # Another number of frames each time, so that changes come at every place of a pipeline and of what is shared.
+        return [Stay(s, dict.fromkeys(apps[s], frames + n % 3)) for n, s in enumerate(way)]
+
     # -- the thread --------------------------------------------------------------------------------------------------
     def run(self) -> None:
         if any(s.energy_mw is not None for s in self.states.values()):
-            self.power = Power(self.sysfs, any(isinstance(t.code, OnDevice) for t in self._program.tasks))
+            self.power = Power(self.sysfs, any(t.code.device is not None for t in self._program.tasks))
             self.power.start()
         try:
             self._go_on()
@@ -417,7 +500,7 @@ class Control(threading.Thread):
             app.awaited.extend((0, change) for change in self.changes[-1:])
             for task in app.tasks:
                 task.before = self._fired.get(task.name, 0)
-                for name, share in task.code.shares.items() if isinstance(task.code, Select) else ():
+                for name, share in task.code.shares.items():
                     share.before = self._fired.get(name, 0)
             self._last[app.name] = app
         self.changes += [self._given(a, b) for a, b in zip(given, given[1:])]
@@ -464,3 +547,17 @@ class Control(threading.Thread):
             else:
                 found[app.name] = app
         return list(found.values())
+
+
+def _nearest(state: str, leads: Dict[str, List[str]], left: Set[Tuple[str, str]]) -> List[str]:
+    """The shortest way that ends with a transition that is left."""
+    ways: List[List[str]] = [[state]]
+    seen = {state}
+    for way in ways:  # grows while it is gone through
+        for target in leads[way[-1]]:
+            if (way[-1], target) in left:
+                return (way + [target])[1:]
+            if target not in seen:
+                seen.add(target)
+                ways.append(way + [target])
+    return []

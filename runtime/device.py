@@ -16,7 +16,7 @@ import numpy as np
 
 from .code import Code
 from .cuda import Cuda, CudaError, Event, Memory, Stream, open_cuda
-from .tokens import Port
+from .tokens import Pieces, Port, on_host
 
 #: Pinned blocks per input that comes from the host: one is filled while another one is on its way.
 STAGES = 2
@@ -130,27 +130,6 @@ class DeviceArray:
         return self.host() if dtype is None else self.host().astype(dtype)
 
 
-class Pieces:
-    """Tokens that were produced apart and are read together."""
-
-    def __init__(self, pieces: Sequence[Any]) -> None:
-        self.pieces = list(pieces)
-        self.shape = (sum(len(p) for p in pieces),) + tuple(pieces[0].shape[1:])
-        self.dtype = pieces[0].dtype
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def host(self) -> np.ndarray:
-        """All of them as one array."""
-        joined = np.concatenate([np.asarray(p) for p in self.pieces])
-        joined.setflags(write=False)
-        return joined
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        return self.host() if dtype is None else self.host().astype(dtype)
-
-
 class _View:
     """Lets an array refer to pinned memory, and the memory stay as long as the array does."""
 
@@ -159,11 +138,6 @@ class _View:
         assert token.memory.host is not None
         address = token.memory.host.ctypes.data + offset
         self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": (address, True), "version": 3}
-
-
-def on_host(value: Any) -> np.ndarray:
-    """A token for code on the host, wherever it comes from."""
-    return value if isinstance(value, np.ndarray) else np.asarray(value.host())
 
 
 def _await(token: Token) -> None:
@@ -309,7 +283,6 @@ def end_lanes() -> None:
 class OnDevice(Code):
     """Code for a GPU or DLA. `twin` does the same on a CPU."""
 
-    twin: Optional[Code] = None
     #: What addresses of inputs have to be multiples of, in bytes: kernels may read vectors.
     alignment = 16
 
@@ -330,6 +303,10 @@ class OnDevice(Code):
         self._own = threading.local()
         self._memory: List[Memory] = []
         self._stagings: List[_Staging] = []
+
+    def meet(self, task: Any, program: Any) -> None:
+        self.name, self.strict = task.name, program.strict
+        self.mirrored = [False] * len(task.outputs)  # states share it: all are reset before any is set
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self.cuda = cuda = open_cuda()
@@ -425,6 +402,20 @@ class OnDevice(Code):
     @abc.abstractmethod
     def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
         """Put the work of a firing into the stream, given pointers. Raises CudaError."""
+
+
+class Device:
+    """What workers and the program need of a device; code that runs there refers to it (`Code.device`)."""
+
+    begin_lane = staticmethod(begin_lane)
+    arenas = staticmethod(arenas)
+    in_flight = staticmethod(in_flight)
+    settle = staticmethod(settle)
+    leave = staticmethod(leave)
+    end_lanes = staticmethod(end_lanes)
+
+
+OnDevice.device = Device
 
 
 def _follow(token: Token, stream: Stream) -> None:

@@ -73,7 +73,7 @@ class Called:
         code = make_code(self._document["code"], self._home)
         for (name, kind), value in zip(self._parameters, values):
             given = value.decode() if kind is str else np.frombuffer(value, _DTYPES[kind])[0].item()
-            code.give(name, given)  # type: ignore[attr-defined]  # only tasks in Python have any
+            code.give(name, given)
         try:
             code.open(self._home, self._inputs, self._outputs)
         except Exception as error:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Se
 
 from .channel import Channel, EndOfStream, Turnstile
 from .code import Code
-from .select import Pick, Select
 from .tokens import Port
 
 if TYPE_CHECKING:
     from .control import Change
     from .program import Program
+    from .select import Pick
 
 FOREVER = 1 << 62
 #: Iterations that a source may be ahead of a task whose data are still known by their release.
@@ -97,9 +97,13 @@ class Task:
         self.squares += other.squares
         self.longest = max(self.longest, other.longest)
 
+    def known_as(self, firing: int) -> Tuple[str, int]:
+        """The name and the number of a firing over all states that the program is in, one after the other."""
+        return self.code.named(firing) or (self.name, firing + self.before)
+
     def apart(self) -> List["Task"]:
         """What it has done, under the name of each of its alternatives."""
-        if not isinstance(self.code, Select):
+        if not self.code.alternatives():
             return [self]
         found = []
         for name, code in self.code.alternatives():
@@ -243,8 +247,6 @@ class App:
         """
         task = Task(self, name, code, inputs, outputs, live, on_error)
         self.tasks.append(task)
-        if isinstance(code, Select):
-            self.pick = code.pick = self.pick or Pick()
         return task
 
     def path(self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[str] = None) -> None:

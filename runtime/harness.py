@@ -11,18 +11,19 @@ import os
 import sys
 import unittest
 from math import prod
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .control import Control, Stay
 from .ends import feed
 from .graph import FOREVER, App, Task
 from .program import Program
 from .reference import Reference, every, load_deployment, merged
 from .report import report
-from .select import Select
 from .streams import complain
+
+if TYPE_CHECKING:
+    from .control import Stay
 
 MOST_BYTES = 256 << 20
 RTOL, ATOL = 1e-3, 1e-4
@@ -41,7 +42,7 @@ class Run:
         feed(self.program)
         control = self.program.control
         if control is not None:
-            control.script = tour(control, self.frames)
+            control.script = control.tour(self.frames)
             self.frames = FOREVER
         if os.environ.get("FLOWC_TWIN"):
             self.program.twin()
@@ -77,7 +78,7 @@ class Run:
         inputs: Optional[Sequence[np.ndarray]],
         outputs: Optional[Sequence[np.ndarray]],
     ) -> None:
-        name, firing = task.code.place(firing) if isinstance(task.code, Select) else (task.name, firing + task.before)
+        name, firing = task.known_as(firing)
         if inputs is None or outputs is None:
             self.skipped.setdefault(name, set()).update(range(firing, firing + group))
             return
@@ -115,37 +116,6 @@ def frames_of(deployment: Dict[str, Any]) -> int:
     return max(deepest + 3, min(20, int(MOST_BYTES // size)))
 
 
-def tour(control: Control, frames: int) -> List[Stay]:
-    """Stays in states so that every transition is used that can be reached without ever being at a dead end."""
-    leads = {s.name: sorted(set(s.targets)) for s in control.states.values()}
-    left = {(a, b) for a, targets in leads.items() for b in targets}
-    way = [control.initial]
-    while True:
-        following = _nearest(way[-1], leads, left)
-        if not following:
-            break
-        for state in following:
-            left.discard((way[-1], state))
-            way.append(state)
-    apps = {s.name: [a.name for a in s.apps] for s in control.states.values()}
-    # Another number of frames each time, so that changes come at every place of a pipeline and of what is shared.
-    return [Stay(s, dict.fromkeys(apps[s], frames + n % 3)) for n, s in enumerate(way)]
-
-
-def _nearest(state: str, leads: Dict[str, List[str]], left: Set[Tuple[str, str]]) -> List[str]:
-    """The shortest way that ends with a transition that is left."""
-    ways: List[List[str]] = [[state]]
-    seen = {state}
-    for way in ways:  # grows while it is gone through
-        for target in leads[way[-1]]:
-            if (way[-1], target) in left:
-                return (way + [target])[1:]
-            if target not in seen:
-                seen.add(target)
-                ways.append(way + [target])
-    return []
-
-
 _RUNS: Dict[str, Run] = {}
 
 
@@ -154,9 +124,10 @@ def _run(home: str) -> Run:
     folder = os.environ.get("FLOWC_RECORDED")
     if folder is None:
         return Run(home)
-    from .recording import Recorded
+    from importlib import import_module
 
-    return Recorded(home, folder)
+    recorded: Run = import_module(__package__ + ".recording").Recorded(home, folder)  # a build in parts has it
+    return recorded
 
 
 class Harness(unittest.TestCase):

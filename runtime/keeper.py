@@ -20,7 +20,7 @@ from .board import CLOSING, IDLE, STARTING
 from .chain import in_chain
 from .failures import Failure
 from .graph import Task
-from .process import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended, is_stopped
+from .system import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended, is_stopped
 from .watch import ASLEEP, NO_LIFE, STARTS
 
 if TYPE_CHECKING:

@@ -73,6 +73,12 @@ class Link:
         self.reader = ""
         self.writers: List[App] = []
 
+    @staticmethod
+    def of(program: Program, name: str, keep: int) -> Link:
+        """The link of that name, which both its ends ask for."""
+        link: Link = program.links.setdefault(name, Link(program, name, keep))
+        return link
+
     def ended(self) -> bool:
         """The stream of its writer has ended, in whatever state: an app that a state stops goes on later."""
         return any(app.exhausted and app.done >= app.limit for app in self.writers)
@@ -93,6 +99,9 @@ class _End(Code):
 class Put(_End):
     """A sink that puts each token on a link."""
 
+    def meet(self, task: Any, program: Any) -> None:
+        self.link.writers.append(task.app)
+
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         self.link.place.put(inputs[0])
 
@@ -102,6 +111,9 @@ class Latest(_End):
 
     It ends with the last stream that its own app looks at. A limit on frames holds for its own app as for any other.
     """
+
+    def meet(self, task: Any, program: Any) -> None:
+        self.link.reader, self.link.looked_at = task.app.name, True
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._first = np.zeros(outputs[0].shape, outputs[0].dtype)
@@ -119,6 +131,9 @@ class Take(_End):
 
     _arrived: Optional[int] = None
 
+    def meet(self, task: Any, program: Any) -> None:
+        self.link.reader, self.link.looked_at = task.app.name, False
+
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         program, place = self.link.program, self.link.place
         token, self._arrived = place.take(lambda: program.ending or self.link.dry())
@@ -133,6 +148,7 @@ class Dropping(Code):
 
     def __init__(self, program: Program, code: Code, keep: int) -> None:
         self.program, self.code, self.place = program, code, Place(keep)
+        self.inner = code
         self._thread: Optional[threading.Thread] = None
         self._failed: List[BaseException] = []
         self._arrived: Optional[int] = None

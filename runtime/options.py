@@ -71,6 +71,10 @@ def _option(
     )
 
 
+class Mistake(Exception):
+    """The program cannot be run so; the message says why."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """How a program is to run."""
@@ -136,6 +140,14 @@ class RunOptions:
         """Those that each part of a program on several machines has: the others are as they are by default."""
         alone: Dict[str, Any] = {each.name: each.default for each in fields(self) if each.metadata["alone"]}
         return replace(self, **alone)
+
+
+def require_no_states(options: RunOptions) -> None:
+    """Raises Mistake for an option that is for programs with states."""
+    given = [name for name in ("start", "events", "control", "replay") if getattr(options, name)]
+    given += ["clocks"] if options.clocks != "model" else []
+    if given:
+        raise Mistake("--%s is for programs with states, and this one has none" % given[0])
 
 
 def flag(option: Any) -> str:

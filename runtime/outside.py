@@ -12,35 +12,25 @@ import socket
 import stat
 import threading
 import time
-from typing import Any, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
 from .clocks import Refused
 from .control import LOOK, Control, Stay
+from .options import Mistake, RunOptions
 from .program import Program
 
 #: Bytes of a datagram that are looked at.
 LONGEST = 256
 
 
-class Mistake(Exception):
-    """The program cannot be run so; the message says why."""
-
-
-def prepare(program: Program, options: Any) -> "Optional[Outside]":
-    """What the options ask for; None for a program without states. Raises Mistake."""
-    given = [(n, getattr(options, n)) for n in ("start", "events", "control", "replay") if getattr(options, n)]
-    given += [("clocks", True)] if options.clocks != "model" else []
-    control = program.control
-    if control is None:
-        if given:
-            raise Mistake("--%s is for programs with states, and this one has none" % given[0][0])
-        return None
+def prepare(control: Control, program: Program, options: RunOptions) -> Outside:
+    """What the options ask for. Raises Mistake."""
     if options.start:
         if options.start not in control.states:
             raise Mistake("there is no state `%s`%s" % (options.start, _near(options.start, list(control.states))))
         control.initial = options.start
     if options.replay:
-        if {"start", "events", "control"}.intersection(n for n, _ in given):
+        if options.start or options.events or options.control:
             raise Mistake("--replay does again what was done: it goes with none of --start, --events and --control")
         control.script = _stays(options.replay, control)
     refused = ""

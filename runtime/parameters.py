@@ -13,9 +13,7 @@ import re
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .code import C, Python
-from .link import Dropping
 from .options import SETTINGS
-from .process import Process
 from .program import Program
 from .reference import every, load_deployment
 
@@ -73,8 +71,8 @@ def give(program: Program, settings: Sequence[str], variable: str = "", word: st
         tasks = {t.name: t.code for t in program.tasks}
         for found, value in values:
             code = tasks[found.task]
-            while isinstance(code, (Dropping, Process)):
-                code = code.code
+            while code.inner is not None:
+                code = code.inner
             assert isinstance(code, (C, Python))
             code.give(found.name, value)
     return mistakes

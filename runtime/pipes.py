@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import select
 import struct
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .system import has_news
 from .tokens import Port, TaskError
 
 #: Blocks of a port that may be in use at the far end, beside the one that is being written.
@@ -65,13 +65,6 @@ class Pipes:
         for end in ends:
             if end >= 0:
                 os.close(end)
-
-
-def has_news(end: int, seconds: float) -> bool:
-    """Is there something to read, or has the other end been closed, within that time?"""
-    poll = select.poll()
-    poll.register(end, select.POLLIN)
-    return bool(poll.poll(1000 * seconds))
 
 
 class Ring:

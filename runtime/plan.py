@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Dict, List, Option
 from .channel import LocalChannel
 from .code import Code
 from .graph import Fire, Task
-from .resample import Last, Repeat
 
 if TYPE_CHECKING:
     from .worker import Worker
@@ -177,7 +176,7 @@ def _take(segments: List[Segment], count: int) -> List[Segment]:
 
 def _only_passes(task: Task) -> bool:
     """Does it resample what comes from and goes to this worker?"""
-    if not isinstance(task.code, (Repeat, Last)) or not isinstance(task.feeders[0], LocalChannel):
+    if task.code.passes_on is None or not isinstance(task.feeders[0], LocalChannel):
         return False
     channels = [c for readers in task.readers for c in readers]
     return len(channels) == 1 and isinstance(channels[0], LocalChannel) and channels[0].window is None
@@ -190,11 +189,12 @@ def _behind(task: Task) -> List[LocalChannel]:
 
 def _passed(code: Code, taken: List[Segment]) -> List[Segment]:
     """What goes on of the tokens that it takes."""
-    if isinstance(code, Repeat):
-        return taken * code.count
-    assert isinstance(code, Last)
+    assert code.passes_on is not None
+    times, last = code.passes_on
+    if last is None:
+        return taken * times
     kept: List[Segment] = []
-    left = code.block
+    left = last
     while left:
         block, start, count, single = taken[-1 - len(kept)]
         now = min(left, count)

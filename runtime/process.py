@@ -29,12 +29,10 @@ from .channel import EndOfStream
 from .code import Code
 from .failures import STRAY, Failure, describe, details_of
 from .forks import at_fork
-from .pipes import Pipes, Ring, has_news, rings_of
+from .pipes import Pipes, Ring, rings_of
 from .streams import complain
+from .system import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended
 from .tokens import Port, TaskError, split_outputs
-
-#: Seconds that a child gets to leave after its task is closed.
-FAREWELL = 0.8
 
 #: What a message is about. The parent asks the first three, the child answers with one of the others.
 OPEN, FIRE, CLOSE, DONE, OVER, FAILED, STDOUT, STDERR = (b"%c" % c for c in b"OFCdofte")
@@ -63,13 +61,20 @@ class Process(Code):
     """
 
     def __init__(self, code: Code) -> None:
-        self.code = code
+        self.code = self.inner = code
         #: Children, for a task without state that several processors fire at once.
         self.copies = 1
         #: The app and the task that it belongs to.
         self.owner = ("", "")
         self._children: List[_Child] = []
         self._idle: SimpleQueue[_Child] = SimpleQueue()
+
+    def fired_by(self, workers: int) -> None:
+        self.copies = max(self.copies, workers)  # states share it
+
+    def starter(self, app: str, task: str) -> Optional[Callable[[], None]]:
+        self.owner = app, task
+        return self.start
 
     def start(self) -> None:
         """Start the interpreters without waiting for them: several can come up at once."""
@@ -297,38 +302,6 @@ def _bury(process: Any, wire: Pipes, rest: Sequence[int]) -> None:
         os.close(end)
 
 
-def how_it_ended(status: int) -> str:
-    """An exit status in words; that of a signal is negative."""
-    if status >= 0:
-        return "exited with status %d" % status
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = "signal %d" % -status
-    return "was ended by %s (%s)" % (name, signal.strsignal(-status) or "no description")
-
-
-def is_stopped(pid: int) -> bool:
-    """Is that process suspended, or in the hands of a debugger?"""
-    try:
-        with open("/proc/%d/stat" % pid) as stream:
-            return stream.read().rpartition(")")[2].split()[0] in "Tt"
-    except OSError:
-        return False
-
-
-def anonymous_memory() -> int:
-    """A file without a name, in memory where the system has that: nothing of it is left behind, whoever dies."""
-    try:
-        return os.memfd_create("flowc")
-    except (AttributeError, OSError):
-        import tempfile
-
-        folder = "/dev/shm"
-        with tempfile.TemporaryFile(dir=folder if os.access(folder, os.W_OK) else None) as file:
-            return os.dup(file.fileno())
-
-
 def _encoding(stream: Any) -> Tuple[str, str]:
     return getattr(stream, "encoding", None) or "utf-8", getattr(stream, "errors", None) or "strict"
 
@@ -470,14 +443,3 @@ def serve(orders: int, answers: int, lifeline: int, memory: int) -> None:
 
     os.register_at_fork(after_in_child=forked)
     server.run()
-
-
-def die_with_the_parent(lifeline: int) -> None:
-    """The system kills this process when no process holds the other end any more: in a firing, and stopped, as well."""
-    import fcntl
-
-    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if has_news(lifeline, 0.0):  # it was gone before
-        os._exit(1)

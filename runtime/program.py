@@ -12,31 +12,26 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel
-from .clocks import Played, Wanted
 from .code import Code
-from .control import Control, Event, State
-from .cuda import CudaError
-from .device import Arena, OnDevice, end_lanes
-from .device import arenas as arenas_of
 from .failures import STRAY, Failure, describe, details_of
 from .forks import at_fork
 from .graph import App, Fire, Task
 from .interval import short_interval
-from .link import Link
 from .memory import rehearsed
-from .process import Process
 from .steady import wait_for
 from .tokens import TaskError
 from .watch import GRACE, Starting, Watch
-from .wire import Mesh
 from .wiring import wired
 from .worker import Worker
 
 if TYPE_CHECKING:
+    from .clocks import Played
+    from .control import Control, State
     from .face import Face
+    from .link import Link
+    from .wire import Mesh
 
 #: Seconds that frames in flight get to finish after Ctrl-C.
 DRAIN = 5.0
@@ -76,7 +71,8 @@ class Program:
         self.told: List[App] = []
         #: Where slower clocks are played: how long workers wait after each firing.
         self.played: Optional[Played] = None
-        self._making: Optional[State] = None
+        #: The state whose apps and processors are made.
+        self.making: Optional[State] = None
         self._of_state: List[Optional[State]] = []
         self.begin = 0
         self.seconds = 0.0
@@ -85,7 +81,7 @@ class Program:
         #: Bytes of weights of alternatives that have a part in common: separate, distinct, and as they are built.
         self.shared: Optional[Dict[str, int]] = None
         #: What the workers of devices share among their code.
-        self.arenas: List[Arena] = []
+        self.arenas: List[Any] = []
         #: The other parts, where this is what one machine of several has.
         self.mesh: Optional[Mesh] = None
         self.crossings: List[Tuple[Any, ...]] = []
@@ -103,71 +99,9 @@ class Program:
         """Add an app; times are exact fractions of ns as text, such as "20000000" or "100000000/3"."""
         made = App(self, name, Fraction(period) if period else None, Fraction(deadline) if deadline else None)
         self.apps.append(made)
-        if self._making is not None:
-            self._making.apps.append(made)
+        if self.making is not None:
+            self.making.apps.append(made)
         return made
-
-    def event(self, name: str) -> Event:
-        """What a task calls to raise that event."""
-        return Event(self, name)
-
-    def state(
-        self,
-        name: str,
-        initial: bool = False,
-        clocks: Optional[Wanted] = None,
-        energy_mw: Optional[float] = None,
-        level_of: Optional[Tuple[str, float]] = None,
-        like: Optional[str] = None,
-    ) -> None:
-        """A state: the apps and processors that follow are its own.
-
-        `clocks` are the rates that it is meant for (kind, Hz, and the highest there are, by pool), `energy_mw` what it
-        takes in the mean by the model. `level_of`: it is one of several that differ in their pace, which have a name
-        together; and the frames per second of this one. No apps follow where it is `like` another one, from which only
-        alternatives tell it apart.
-        """
-        if self.control is None:
-            self.control = Control(self)
-        made = self.control.states[name] = State(name)
-        made.clocks, made.energy_mw = clocks or {}, energy_mw
-        self._making = None if like is not None else made
-        if like is not None:
-            made.apps, made.workers = self.control.states[like].apps, self.control.states[like].workers
-        if level_of is not None:
-            self.control.level(made, *level_of)
-        if initial:
-            self.control.initial = name
-
-    def events(self, names: Sequence[str]) -> None:
-        """All events that there are."""
-        assert self.control is not None
-        self.control.events = list(names)
-
-    def transition(
-        self,
-        source: str,
-        target: str,
-        events: Sequence[str] = (),
-        after: Optional[str] = None,
-        bound: Optional[int] = None,
-        protocol: str = "idle",
-    ) -> None:
-        """What leads from one state to another: events, or so many ns in the state; at most `bound` ns are known.
-
-        `protocol`: "idle", or without a pause, from the "next" frame on or "at once".
-        """
-        assert self.control is not None
-        state = self.control.states[source]
-        state.targets.append(target)
-        for event in events:
-            state.leads.setdefault(event, target)  # of several levels the fastest one, which comes first
-        if after is not None:
-            state.after = state.after or (int(Fraction(after)), target)
-        if bound is not None:
-            state.bounds[target] = bound
-        if protocol != "idle":
-            state.protocols[target] = protocol
 
     def raise_event(self, name: str) -> None:
         """From whatever thread. Raises ValueError for an event that is unknown."""
@@ -190,37 +124,12 @@ class Program:
         """A data file of the build, as a parameter of a task."""
         return os.path.join(self.home, path)
 
-    def link(self, name: str, keep: int) -> Link:
-        """The link of that name, which both its ends ask for."""
-        return self.links.setdefault(name, Link(self, name, keep))
-
     def channel(
         self, source: Task, output: str, destination: Task, input: str, capacity: int,
         delay: int = 0, values: Sequence[float] = (), key: Optional[str] = None,
     ) -> None:  # fmt: skip
         """Connect an output to an input. `capacity` is in tokens; by its `key` it is the same one in all states."""
         self.wiring.append((source, output, destination, input, capacity, delay, values, key))
-
-    def part(
-        self, name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (), passed: Sequence[str] = (),
-        hub: Optional[str] = None,
-    ) -> None:  # fmt: skip
-        """What follows is what the machine of that name has of a program whose digest is `whole`; see `Mesh`."""
-        self.mesh = Mesh(self, name, peers, whole, led, passed, hub)
-
-    def outgoing(
-        self, number: int, task: Task, output: str, peer: str, other: str, name: str, capacity: int,
-        delay: int = 0, values: Sequence[float] = (),
-    ) -> None:  # fmt: skip
-        """A channel to the task `other` of another part; its initial tokens lie there."""
-        self.crossings.append((True, number, task, output, peer, other, name, capacity, delay, values))
-
-    def incoming(
-        self, number: int, task: Task, input: str, peer: str, other: str, name: str, capacity: int,
-        delay: int = 0, values: Sequence[float] = (),
-    ) -> None:  # fmt: skip
-        """A channel from the task `other` of another part."""
-        self.crossings.append((False, number, task, input, peer, other, name, capacity, delay, values))
 
     def processor(self, name: str, order: Sequence[Fire], fixed_priority: Optional[Tuple[int, int]] = None) -> None:
         """A worker that runs this order, again and again.
@@ -229,7 +138,7 @@ class Program:
         """
         self.orders.append((name, list(order)))
         self.priorities.append(fixed_priority)
-        self._of_state.append(self._making)
+        self._of_state.append(self.making)
 
     @property
     def tasks(self) -> List[Task]:
@@ -243,10 +152,16 @@ class Program:
             self._board = Board(1 + len(self.orders))
         return self._board
 
+    @property
+    def device(self) -> Any:
+        """Where the code of some task runs that does not run on CPUs (`device.Device`); None: there is none."""
+        devices = (code.device for task in self.tasks for _, code in task.codes())
+        return next((device for device in devices if device is not None), None)
+
     def twin(self) -> None:
         """Let CPU threads play the GPU and the DLAs: same workers, same orders, same channels. Raises TaskError."""
         for task in self.tasks:
-            if isinstance(task.code, OnDevice):
+            if task.code.device is not None:
                 if task.code.twin is None:
                     raise TaskError(
                         "%s has code for a GPU only: a twin needs `reference` or `on cpu` in its .flow" % task.name
@@ -270,10 +185,6 @@ class Program:
         """
         self.full_speed, self.strict = full_speed, strict
         at_fork(self)
-        for task in self.tasks:
-            if isinstance(task.code, Front):
-                task.code.cut.say = self.say
-                task.code.cut.paced = task.app.period is not None and not full_speed
         wired(self)
         for app in self.apps:
             app.prepare()
@@ -301,10 +212,11 @@ class Program:
             self._end()
             return False
         lanes: Dict[str, int] = {}
-        self.arenas = arenas_of(
-            (name, state, [e.task.code for e in order]) for (name, order), state in zip(self.orders, self._of_state)
-        )
-        orders = zip(self.orders, self.priorities, self.board.lines[1:], self._of_state, self.arenas)
+        arenas: List[Any] = [None] * len(self.orders)
+        if self.device is not None:
+            used = [(name, s, [e.task.code for e in order]) for (name, order), s in zip(self.orders, self._of_state)]
+            arenas = self.arenas = self.device.arenas(used)
+        orders = zip(self.orders, self.priorities, self.board.lines[1:], self._of_state, arenas)
         for (name, order), fixed, line, state, arena in orders:
             if order:  # a processor may have several workers: each has a lane of its own in a trace
                 lanes[name] = lanes.get(name, 0) + 1
@@ -367,12 +279,11 @@ class Program:
         """Start all tasks, or none: those that were started are closed when another one fails, or somebody stops it."""
         # Interpreters of processes come up side by side; the tasks are opened one after the other.
         codes = self._codes
+        steps: List[Tuple[Task, Code, Callable[[], None]]] = []
         for task, code in codes:
-            if isinstance(code, Process):
-                code.owner = task.app.name, task.name
-        steps: List[Tuple[Task, Code, Callable[[], None]]] = [
-            (t, c, c.start) for t, c in codes if isinstance(c, Process)
-        ]
+            start = code.starter(task.app.name, task.name)
+            if start is not None:
+                steps.append((task, code, start))
         begun = [c for _, c, _ in steps]
         steps += [(t, c, partial(c.open, self.home, t.inputs, t.outputs)) for t, c in codes]
         good = False
@@ -419,7 +330,7 @@ class Program:
 
     def _end(self) -> None:
         """Close all tasks after the run, unless a stuck firing still uses one."""
-        if [c for _, c in self._codes if isinstance(c, Process) and c.kill()]:
+        if [c for _, c in self._codes if c.kill()]:
             deadline = time.monotonic() + GRACE  # they have been let go, but a busy machine lets them wait
             for worker in self.workers:
                 worker.join(max(0.0, deadline - time.monotonic()))
@@ -430,9 +341,11 @@ class Program:
         self._close([(t, c) for t, c in self._codes if c not in stuck or (t.is_source and c.closes_inside)])
         if any(w.is_alive() for w in self.workers):
             return
+        if self.device is None:
+            return
         try:
-            end_lanes()
-        except CudaError as error:
+            self.device.end_lanes()
+        except TaskError as error:
             self.fail(Failure("", "", None, describe(error)))
 
     def _close(self, codes: Sequence[Tuple[Task, Code]]) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 from .ends import feed
 from .harness import Run, build
 from .streams import complain
-from .wire import unready
 
 #: What of a run is written down beside its arrays.
 _INDEX = "index"
@@ -31,7 +30,7 @@ def main(file: str, frames: str) -> int:
     seen = Seen()
     program.recorder = seen.record
     assert program.mesh is not None, "it is no part of a program"
-    reason = unready(program.mesh)
+    reason = program.mesh.unready()
     if reason:
         complain(reason)
         return 2

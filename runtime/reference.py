@@ -13,16 +13,13 @@ import os
 import shutil
 import tempfile
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .adapt import Back, Cut, Front, Variant
 from .code import C, Code, Network, Python, value_of
-from .crossing import Forward
 from .ends import Inlet, Outlet
-from .resample import Last, Repeat
-from .segments import Segments
 from .tokens import Port, TaskError, initial_tokens, split_outputs
 
 Key = Tuple[str, str]
@@ -54,7 +51,7 @@ class _Border(Code):
         raise AssertionError("sources are played back")
 
 
-def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Code:
+def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Any:
     """The code of one task of deployment.json; C comes from copies in the folder `libraries`, if that is given."""
     kind = document["kind"]
     if kind == "cuda":
@@ -64,11 +61,11 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Code:
     if kind == "link":
         return _Border()
     if kind == "transfer":
-        return Forward()
+        return _made("Forward")
     if kind in ("in", "out"):  # what came in is played back, and what goes out is all that matters
         return Inlet() if kind == "in" else Outlet()
     if kind in ("repeat", "last"):
-        return (Repeat if kind == "repeat" else Last)(document["count"], document["block"])
+        return _made(kind.capitalize(), document["count"], document["block"])
     if kind == "python":
         parameters = {k: value_of(v, home) for k, v in document["parameters"]}
         parameters.update((event, _unheard) for event in document.get("events", ()))
@@ -78,14 +75,19 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Code:
         state = [(n, d, tuple(s)) for n, d, s in document["state"]]
         return C(_copied(document["library"], home, libraries), document["name"], values, state)
     if kind == "moving":
-        variants = [Variant(v["layer"], v["front"], v["back"], v["work"]) for v in document["variants"]]
-        cut = Cut(document["network"], variants, document["start"])
-        return Front(cut, document["tensors"]) if document["side"] == "front" else Back(cut, document["tensors"])
+        variants = [_made("Variant", v["layer"], v["front"], v["back"], v["work"]) for v in document["variants"]]
+        cut = _made("Cut", document["network"], variants, document["start"])
+        return _made(document["side"].capitalize(), cut, document["tensors"])
     if kind == "segments":
         segments = [(s["file"], s["reads"], s["makes"]) for s in document["segments"]]
-        return Segments(segments, document["outputs"])
+        return _made("Segments", segments, document["outputs"])
     # Of a network in bands the file is the whole: what it makes is what bands have to make.
     return Network(document["file"], document["inputs"], document["outputs"], 1)
+
+
+def _made(name: str, *given: Any) -> Any:
+    """What is called so in this package: a build has what its main.py takes from there, and no more."""
+    return getattr(import_module(__package__), name)(*given)
 
 
 def _copied(library: str, home: str, folder: str) -> str:

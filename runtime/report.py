@@ -9,10 +9,8 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from .bands import Bands
 from .failures import Failure
 from .graph import App, Path, Task
-from .link import Dropping
 from .memory import taken
 from .program import Program
 from .states import document, table_rows
@@ -64,7 +62,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
             **{
                 task.name: {"written": task.code.place.written, "dropped": task.code.place.dropped}
                 for task in program.tasks
-                if isinstance(task.code, Dropping)
+                if task.code.place is not None
             },
         },
         **(document(program.control) if program.control is not None else {}),
@@ -95,7 +93,7 @@ def _memory(program: Program) -> Dict[str, Any]:
     """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
     planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
     found = taken() if program.workers else None
-    bands = {t.name: t.code.layout for t in program.tasks if isinstance(t.code, Bands)}
+    bands = {t.name: t.code.layout for t in program.tasks if t.code.layout}
     known = found or dict.fromkeys(("process", "resident", "proportional", "before_networks"))
     shared = {} if program.shared is None else {"shared": program.shared}
     used = [a for a in {id(a): a for a in program.arenas}.values() if a.nbytes]

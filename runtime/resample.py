@@ -6,7 +6,7 @@ Nothing is copied where blocks are single tokens, or where the last ones go on; 
 from __future__ import annotations
 
 import abc
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,11 +19,16 @@ class _Resampling(Code):
 
     def __init__(self, count: int, block: int = 1) -> None:
         self.count, self.block = count, block
+        self.passes_on = self._passes_on()
         self._function: Callable[[np.ndarray], np.ndarray] = _as_it_is
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         if self.count > 1:
             self._function = self._made(inputs[0], outputs[0])
+
+    def _passes_on(self) -> Tuple[int, Optional[int]]:
+        """How often a token goes on, or how many of the last ones."""
+        return self.count, None
 
     @abc.abstractmethod
     def _made(self, taken: Port, made: Port) -> Callable[[np.ndarray], np.ndarray]:
@@ -61,6 +66,9 @@ class Repeat(_Resampling):
 
 class Last(_Resampling):
     """Of every `count` blocks the last one goes on."""
+
+    def _passes_on(self) -> Tuple[int, Optional[int]]:
+        return 1, self.block
 
     def _made(self, taken: Port, made: Port) -> Callable[[np.ndarray], np.ndarray]:
         if self.block == 1:

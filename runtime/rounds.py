@@ -17,7 +17,6 @@ import numpy as np
 from .chain import Chain, Sums, can_follow
 from .channel import EndOfStream, LocalChannel, Stopped
 from .code import C, address
-from .device import OnDevice
 from .failures import NO_SOURCE, Failure, describe, details_of
 from .graph import Fire, Task, signed
 from .plan import MOST_WARM, Block, Firing, Passing, Plan, Segment, name_of
@@ -126,7 +125,7 @@ def rounds_of(worker: Worker) -> Optional[Rounds]:
         task = entry.task
         if entry.replicas > 1 or entry.per_round > 1 or task.turnstile is not None:
             return None
-        if task.code.batch > 1 or isinstance(task.code, OnDevice) or task.from_device:
+        if task.code.batch > 1 or task.code.device is not None or task.from_device:
             return None
         if any(p.dtype == object for p in task.inputs + task.outputs) or task.per_iteration % task.phases:
             return None

@@ -25,6 +25,8 @@ class Segments(Code):
     bytes that are planned for what lies between the layers.
     """
 
+    has_weights = True
+
     def __init__(
         self,
         segments: Sequence[Tuple[str, Slots, Slots]],

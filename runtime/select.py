@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_right
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -98,18 +98,30 @@ class Share:
 class Select(Code):
     """`alternatives`: for each state the name that the task has there, and its code."""
 
+    has_weights = True
+
     def __init__(self, alternatives: Sequence[Tuple[str, str, Code]]) -> None:
         self._codes = {state: code for state, _, code in alternatives}
         self._names = {state: name for state, name, _ in alternatives}
-        self.shares = {name: Share() for _, name, _ in alternatives}
+        self._shares = {name: Share() for _, name, _ in alternatives}
         self._of_name = {name: code for _, name, code in alternatives}
         self.pick = Pick()
         self.per_iteration = 1
         #: Can an inference be broken off?
         self.breaks = False
 
+    @property
+    def shares(self) -> Dict[str, Any]:
+        return self._shares
+
     def alternatives(self) -> List[Tuple[str, Code]]:
         return list(self._of_name.items())
+
+    def meet(self, task: Any, program: Any) -> None:
+        task.app.pick = self.pick = task.app.pick or self.pick
+
+    def fired_per_iteration(self, firings: int) -> None:
+        self.per_iteration = firings
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         """Its codes are opened one by one."""
@@ -124,7 +136,7 @@ class Select(Code):
         else:
             state = self.pick.of(iteration)
             made = self._codes[state].fire(inputs, firing)
-        spent, share = time.perf_counter_ns() - begin, self.shares[self._names[state]]
+        spent, share = time.perf_counter_ns() - begin, self._shares[self._names[state]]
         share.busy += spent  # replicas may lose an update to each other: these are statistics
         share.squares += spent * spent
         if spent > share.longest:
@@ -149,15 +161,15 @@ class Select(Code):
             if pick.stop(iteration, options, state, good):
                 return state, made
 
-    def place(self, firing: int) -> Tuple[str, int]:
+    def named(self, firing: int) -> Optional[Tuple[str, int]]:
         """What the task is called in the state that counts for a firing, and the firing's number under this name."""
         iteration, rest = divmod(firing, self.per_iteration)
         name = self._names[self.pick.of(iteration)]
-        return name, self.shares[name].before + self._counts(iteration)[name] * self.per_iteration + rest
+        return name, self._shares[name].before + self._counts(iteration)[name] * self.per_iteration + rest
 
     def _counts(self, iterations: int) -> Dict[str, int]:
         """How many of the first iterations were whose."""
-        found = dict.fromkeys(self.shares, 0)
+        found = dict.fromkeys(self._shares, 0)
         for state, count in self.pick.stretches(iterations):
             found[self._names[state]] += count
         return found
@@ -166,7 +178,7 @@ class Select(Code):
         """The apps of the state have had so many iterations, and end or begin anew: the firings under each name."""
         found = {name: count * self.per_iteration for name, count in self._counts(iterations).items()}
         for name, firings in found.items():
-            self.shares[name].firings += firings
+            self._shares[name].firings += firings
         return found
 
 

@@ -125,3 +125,29 @@ def initial_tokens(port: Port, delay: int, values: Sequence[float]) -> Optional[
         block[i] = value
     block.setflags(write=False)
     return block
+
+
+class Pieces:
+    """Tokens that were produced apart and are read together."""
+
+    def __init__(self, pieces: Sequence[Any]) -> None:
+        self.pieces = list(pieces)
+        self.shape = (sum(len(p) for p in pieces),) + tuple(pieces[0].shape[1:])
+        self.dtype = pieces[0].dtype
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def host(self) -> np.ndarray:
+        """All of them as one array."""
+        joined = np.concatenate([np.asarray(p) for p in self.pieces])
+        joined.setflags(write=False)
+        return joined
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.host() if dtype is None else self.host().astype(dtype)
+
+
+def on_host(value: Any) -> np.ndarray:
+    """A token for code on the host, wherever it comes from."""
+    return value if isinstance(value, np.ndarray) else np.asarray(value.host())

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from .bands import Bands, Note
-
 if TYPE_CHECKING:
+    from .bands import Note
     from .graph import App, Path, Task
     from .program import Program
     from .tokens import Port
@@ -30,8 +29,8 @@ class Tracer:
     def __init__(self, program: Program, first: int = 0, end: Optional[int] = None, bands: bool = False) -> None:
         self._program, self._first, self._end = program, first, end
         self._units: List[Tuple[str, int, List[Note]]] = []
-        for code in [t.code for t in program.tasks if isinstance(t.code, Bands)]:
-            code.traced = bands
+        for task in program.tasks:
+            task.code.traced = bands
         self._firings: List[Tuple[str, Task, int, int, int, int]] = []
         self._fills: List[Tuple[str, int, int]] = []
         self._releases: List[Tuple[str, Task, int, int]] = []
@@ -46,8 +45,9 @@ class Tracer:
         if not self._keeps(firing // task.per_iteration):
             return
         self._firings.append((lane, task, firing, group, start, end))
-        if isinstance(task.code, Bands) and task.code.traced:
-            self._units.append(("%s on %s" % (task.name, lane), firing // task.per_iteration, task.code.noted()))
+        code: Any = task.code
+        if code.layout and code.traced:
+            self._units.append(("%s on %s" % (task.name, lane), firing // task.per_iteration, code.noted()))
         for channel in task.feeders + [c for readers in task.readers for c in readers]:
             self._fills.append((channel.name, channel.filled, end))  # type: ignore[union-attr]
 

@@ -8,10 +8,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
-from .device import in_flight
 from .failures import Failure
-from .process import is_stopped
 from .steady import join
+from .system import is_stopped
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -200,7 +199,9 @@ class Watch:
             seconds = (now - max(start, self._awake_since)) / 1e9
             if self._watchdog and seconds > self._watchdog and not task.is_source:
                 reason = "did not return for %.0f s (see --watchdog); %s" % (seconds, self._program.who_waits())
-                reason += "; on the device: %s" % in_flight() if in_flight() else ""
+                device = self._program.device
+                flying = "" if device is None else device.in_flight()
+                reason += "; on the device: %s" % flying if flying else ""
                 self._program.fail(Failure(task.app.name, task.name, number, reason))
             elif seconds > self._warned.get((task.name, number), 10.0):
                 self._warned = {(task.name, number): 2 * seconds}

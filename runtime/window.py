@@ -10,8 +10,7 @@ from typing import Any, List
 
 import numpy as np
 
-from .device import Pieces
-from .tokens import Hole, Port
+from .tokens import Hole, Pieces, Port
 
 
 class Window:

@@ -60,9 +60,10 @@ class Mesh:
     """
 
     def __init__(
-        self, program: "Program", name: str, peers: Sequence[str], whole: str, led: Sequence[str],
-        passed: Sequence[str], hub: Optional[str] = None,
+        self, program: "Program", name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (),
+        passed: Sequence[str] = (), hub: Optional[str] = None,
     ) -> None:  # fmt: skip
+        program.mesh = self
         self.program, self.name, self.whole = program, name, whole
         self.led, self.passed = frozenset(led), frozenset(passed)
         self.names, self.hub = sorted([name, *peers]), hub
@@ -82,6 +83,29 @@ class Mesh:
         self.given: Optional[Dict[str, Any]] = None
 
     # -- construction ----------------------------------------------------------------------------------------------
+    def sends(
+        self, number: int, task: Task, output: str, peer: str, other: str, name: str, capacity: int,
+        delay: int = 0, values: Sequence[float] = (),
+    ) -> None:  # fmt: skip
+        """A channel to the task `other` of another part; its initial tokens lie there."""
+        self.program.crossings.append((True, number, task, output, peer, other, name, capacity, delay, values))
+
+    def receives(
+        self, number: int, task: Task, input: str, peer: str, other: str, name: str, capacity: int,
+        delay: int = 0, values: Sequence[float] = (),
+    ) -> None:  # fmt: skip
+        """A channel from the task `other` of another part."""
+        self.program.crossings.append((False, number, task, input, peer, other, name, capacity, delay, values))
+
+    def unready(self) -> str:
+        """Why a part cannot run as it was started; empty if it can."""
+        if VARIABLE not in os.environ:
+            how = "with `flowc run --machines`"
+            if os.path.exists(self.program.file("node.py")):
+                how = "as nodes: dora or ROS 2 starts node.py"
+            return "this is part %s of %s: start all parts together, %s" % (self.name, " and ".join(self.names), how)
+        return lacking()
+
     def out(self, number: int, task: str, peer: str, name: str, capacity: int, delay: int) -> Outgoing:
         """The writer's end of a channel; tokens for several readers in one part are sent once."""
         first = (task, peer) not in self._groups
@@ -486,16 +510,6 @@ class Mesh:
 def _joined(body: Sequence[Any]) -> Any:
     """The bytes of a message that came in pieces."""
     return body[0].buffer if len(body) == 1 else b"".join(frame.buffer for frame in body)
-
-
-def unready(mesh: Mesh) -> str:
-    """Why a part cannot run as it was started; empty if it can."""
-    if VARIABLE not in os.environ:
-        how = "with `flowc run --machines`"
-        if os.path.exists(mesh.program.file("node.py")):
-            how = "as nodes: dora or ROS 2 starts node.py"
-        return "this is part %s of %s: start all parts together, %s" % (mesh.name, " and ".join(mesh.names), how)
-    return lacking()
 
 
 def lacking() -> str:

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Dict, List, Sequence
 import numpy as np
 
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
-from .device import OnDevice
 from .graph import Task
-from .link import Latest, Put, Take
-from .process import Process
-from .select import Select
 from .tokens import initial_tokens
 from .window import Window
 
@@ -36,13 +32,7 @@ def _told(program: "Program") -> None:
     """What code has to know of its task."""
     for task in program.tasks:
         task.sign_calls()
-        if isinstance(task.code, Put):
-            task.code.link.writers.append(task.app)
-        elif isinstance(task.code, (Latest, Take)):
-            task.code.link.reader, task.code.link.looked_at = task.app.name, isinstance(task.code, Latest)
-        if isinstance(task.code, OnDevice):
-            task.code.name, task.code.strict = task.name, program.strict
-            task.code.mirrored = [False] * len(task.outputs)  # states share it: all are reset before any is set
+        task.code.meet(task, program)
 
 
 def _places(program: "Program") -> Dict[int, List[int]]:
@@ -55,13 +45,12 @@ def _places(program: "Program") -> Dict[int, List[int]]:
                 places.append(number)
             if entry.replicas > 1 and entry.task.turnstile is None:
                 entry.task.turnstile = Turnstile(entry.task.name)
-            if isinstance(entry.task.code, Process):
-                entry.task.code.copies = max(entry.task.code.copies, len(places))  # states share it
+            entry.task.code.fired_by(len(places))
     return where
 
 
 def _counted(program: "Program") -> None:
-    """Firings of an iteration; whose inference can be broken off."""
+    """Firings of an iteration."""
     for _, order in program.orders:
         counts: Dict[int, int] = {}
         for entry in order:
@@ -69,12 +58,9 @@ def _counted(program: "Program") -> None:
                 counts[id(entry.task)] = counts.get(id(entry.task), 0) + entry.times
         for entry in order:
             entry.task.per_iteration = counts[id(entry.task)]
-            if isinstance(entry.task.code, Select):
-                entry.task.code.per_iteration = entry.task.per_iteration
-    for state in program.control.states.values() if program.control is not None else ():
-        if "at once" in state.protocols.values():
-            for select in [t.code for a in state.apps for t in a.tasks if isinstance(t.code, Select)]:
-                select.breaks = True
+            entry.task.code.fired_per_iteration(entry.task.per_iteration)
+    if program.control is not None:
+        program.control.let_break_off()
 
 
 def _joined(program: "Program", where: Dict[int, List[int]]) -> None:
@@ -99,9 +85,9 @@ def _joined(program: "Program", where: Dict[int, List[int]]) -> None:
         source.app.channels.append(made)
         if key is not None:
             source.app.kept[key] = made
-        destination.from_device |= isinstance(source.code, OnDevice)
-        if isinstance(source.code, OnDevice):
-            source.code.mirrored[out] |= not isinstance(destination.code, OnDevice)
+        if source.code.device is not None:
+            destination.from_device = True
+            source.code.mirrored[out] |= destination.code.device is None
 
 
 def _cross(

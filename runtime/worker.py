@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 from .channel import EndOfStream, Stopped, Waiter
 from .code import Network
-from .cuda import CudaError
-from .device import Arena, OnDevice, begin_lane, leave, on_host, settle
 from .failures import NO_SOURCE, Failure, describe, details_of
 from .graph import App, Fire, Task
 from .rounds import Rounds, rounds_of
-from .tokens import Hole, TaskError, freeze, split_outputs
+from .tokens import Hole, TaskError, freeze, on_host, split_outputs
 
 if TYPE_CHECKING:
     from .program import Program
@@ -36,7 +34,7 @@ class Worker(threading.Thread, Waiter):
         order: Sequence[Fire],
         line: memoryview,
         fixed_priority: Optional[Tuple[int, int]] = None,
-        arena: Optional[Arena] = None,
+        arena: Any = None,
     ) -> None:
         threading.Thread.__init__(self, name=lane, daemon=True)
         Waiter.__init__(self)
@@ -72,7 +70,9 @@ class Worker(threading.Thread, Waiter):
     def run(self) -> None:
         if self._fixed_priority is not None:
             self._ask_for_priority(*self._fixed_priority)
-        begin_lane(self.processor, [e.task.code for e in self.order], self._arena)
+        device = self.program.device
+        if device is not None:
+            device.begin_lane(self.processor, [e.task.code for e in self.order], self._arena)
         try:
             rounds = self._prepare()
             control = self.program.control
@@ -84,19 +84,20 @@ class Worker(threading.Thread, Waiter):
                     first = rounds.enter() if rounds is not None else 0
                 self._flush()
         except Stopped:
-            settle()
+            if device is not None:
+                device.settle()
         except (MemoryError, RecursionError) as error:  # what the task has left for others is not enough
             app, name = self._task.app.name, self._task.name
             self.program.fail(Failure(app, name, None, describe(error), details_of(error)))
         except BaseException as error:  # our own mistake: report it rather than hang
             self.program.fail(Failure("", "", None, "internal error: " + describe(error), traceback.format_exc()))
         finally:
-            if any(e.task.from_device or isinstance(e.task.code, OnDevice) for e in self.order):
-                leave()
+            if device is not None and any(e.task.from_device or e.task.code.device is not None for e in self.order):
+                device.leave()
 
-    def _on_device(self) -> List[Tuple[Task, OnDevice]]:
+    def _on_device(self) -> List[Tuple[Task, Any]]:
         tasks = {id(e.task): e.task for e in self.order}
-        return [(t, t.code) for t in tasks.values() if isinstance(t.code, OnDevice)]
+        return [(t, t.code) for t in tasks.values() if t.code.device is not None]
 
     def _prepare(self) -> Optional[Rounds]:
         """Make what belongs to this worker, then wait until all are ready."""
@@ -120,7 +121,7 @@ class Worker(threading.Thread, Waiter):
             self._enter(task, max(0, task.firings - 1))  # the watchdog looks at it
             try:
                 code.flush()
-            except CudaError as error:
+            except TaskError as error:
                 self.program.fail(Failure(task.app.name, task.name, None, describe(error)))
                 raise Stopped from None
             finally:
@@ -178,7 +179,7 @@ class Worker(threading.Thread, Waiter):
         except EndOfStream:
             return
         if entry.first + entry.times == task.per_iteration and task.ends_frame:
-            if isinstance(task.code, OnDevice):
+            if task.code.device is not None:
                 self._flush()
             task.app.ended(iteration, time.perf_counter_ns())
 
@@ -216,7 +217,7 @@ class Worker(threading.Thread, Waiter):
             if any(isinstance(a, Hole) for a in arrays):
                 results = self._left_out(task, firing, group, iteration)
             else:
-                if task.from_device and not isinstance(task.code, OnDevice):
+                if task.from_device and task.code.device is None:
                     arrays = [on_host(a) for a in arrays]
                     start = time.perf_counter_ns()  # waiting for a device is no work
                 results = self._call(task, arrays, firing, group)
@@ -288,7 +289,7 @@ class Worker(threading.Thread, Waiter):
 
     def _call(self, task: Task, arrays: List[Any], firing: int, group: int) -> Sequence[Any]:
         code = task.code
-        if isinstance(code, OnDevice):
+        if code.device is not None:
             return code.fire(arrays, firing)  # type: ignore[no-any-return]
         if code.batch > 1:
             assert isinstance(code, Network)
@@ -305,13 +306,13 @@ class Worker(threading.Thread, Waiter):
     def _linger(self, task: Task, start: int, factors: Dict[str, float]) -> None:
         """Wait for as long as the firing would have gone on at a slower clock; what waits for data is no work."""
         more = factors.get(self._pool, 1.0) - 1
-        if more > 0 and not task.live and not isinstance(task.code, OnDevice):
+        if more > 0 and not task.live and task.code.device is None:
             time.sleep((time.perf_counter_ns() - start) * more / 1e9)
 
     def _account(self, task: Task, firing: int, group: int, start: int, end: int) -> None:
         self.progress += 1
         task.firings += group
-        if isinstance(task.code, OnDevice):
+        if task.code.device is not None:
             self._collect(task, task.code)
         else:
             self._spend(task, end - start)
@@ -334,7 +335,7 @@ class Worker(threading.Thread, Waiter):
         task.squares += squares
         task.longest = longest
 
-    def _collect(self, task: Task, code: OnDevice) -> None:
+    def _collect(self, task: Task, code: Any) -> None:
         """A firing on a device has only been started: what it took is known later."""
         while code.spent:
             self._spend(task, code.spent.popleft())

@@ -10,9 +10,11 @@ from xml.sax.saxutils import escape
 
 from ...templates import environment
 from ..c_text import comment, text
+from ..carried import carried
 from ..deploy import Deployed
-from ..emit import ELSEWHERE, RUNTIME, digest
+from ..emit import digest
 from ..in_c import STRICT_C, header
+from ..main_text import words_of
 from ..names import literal
 from ..sources import Plan
 from .unit import Unit
@@ -58,8 +60,8 @@ def files(made: Unit, deployed: Deployed, machine: str) -> UnitFiles:
     sources = (*units, "model.c", f"{made.face}.c")
     if made.called:
         fixed["resources/deployment.json"] = deployed.deployment.to_json().encode()
-        for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ELSEWHERE - {"fmu.py"}):
-            fixed[f"resources/runtime/{file.name}"] = file.read_bytes()
+        files = carried(words_of(deployed.deployment), ("fmu",))
+        fixed |= {f"resources/{path}": content for path, content in files.items()}
     else:
         made = replace(made, sources=sources)
     plan = fixed | _written(jinja, made, sources, folder)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ...model.application import Port, Task
 from ...model.deployment import Deployment
 from ...model.types import DTYPES
+from ..carried import carried
 from ..deploy import Deployed
-from ..emit import ELSEWHERE, RUNTIME
 from ..external import RESERVED
+from ..main_text import words_of
 from ..names import identifiers
 from ..sources import Plan
 from .sources import in_c
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 #: The folder of the project that holds the library.
 ROOM = "external"
-#: What of the runtime serves others.
-_OTHERS = ELSEWHERE - {"fmu.py", "hopes.py"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,7 @@ def files(made: Library, tasks: Iterable[Task], deployed: Deployed, jinja: Envir
     plan[made.header] = header
     for path in ("build_shim.py", "shim.c", "shim.py"):
         plan[path] = jinja.get_template(f"hopes/{path}.j2").render(values).encode()
-    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in _OTHERS):
-        plan[f"runtime/{file.name}"] = file.read_bytes()
+    plan |= carried(words_of(deployment), ("hopes",))
     return {made.header: header, **{f"{ROOM}/{path}": content for path, content in plan.items()}}
 
 

@@ -25,7 +25,7 @@ class LinkCode:
     @property
     def words(self) -> frozenset[str]:
         """See `Code`."""
-        return frozenset({self.end.capitalize()})
+        return frozenset({self.end.capitalize(), "Link"})
 
     def libraries(self, deployment: Deployment) -> tuple[str, ...]:
         """See `Code`."""
@@ -33,7 +33,7 @@ class LinkCode:
 
     def text(self, ids: Identifiers) -> str:
         """See `Code`."""
-        return f"{self.end.capitalize()}(p.link({literal(self.link)}, keep={self.keep}))"
+        return f"{self.end.capitalize()}(Link.of(p, {literal(self.link)}, keep={self.keep}))"
 
 
 def _serves(task: Task, site: Site) -> bool:
@@ -46,4 +46,4 @@ def _make(task: Task, site: Site) -> LinkCode:
     return LinkCode(link.name, link.keep, "put" if link.writes else "latest" if link.latest else "take")
 
 
-KIND = Kind("link", frozenset({"Latest", "Put", "Take"}), _serves, _make)
+KIND = Kind("link", frozenset({"Latest", "Link", "Put", "Take"}), _serves, _make)

@@ -51,10 +51,15 @@ class RaisingCode(PythonCode):
     task: str = ""
     events: tuple[str, ...] = ()
 
+    @property
+    def words(self) -> frozenset[str]:
+        """See `Code`."""
+        return frozenset({"Event", "Process", "Python"} if self.process else {"Event", "Python"})
+
     def text(self, ids: Identifiers) -> str:
         """See `Code`."""
         plain = PythonCode.text(self, ids)
-        given = [f"{literal(e)}: p.event({literal(f'{self.task}.{e}')})" for e in self.events]
+        given = [f"{literal(e)}: Event(p, {literal(f'{self.task}.{e}')})" for e in self.events]
         return f"{plain[:-1]}, **{{{', '.join(given)}}})"
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...machines.whoami import celsius
 from ...runtime.code import Code
+from ...runtime.control import Control
 from ...runtime.graph import Fire
 from ...runtime.program import Program
 from ...runtime.tokens import Port
@@ -127,19 +128,18 @@ def change_cost() -> Dict[str, float]:
 
     port = Port("x", "int8", ())
     codes = _Call(source), _Call(lambda x: ())
+    control = Control(program, events=["turn"])
     for name in ("one", "other"):
-        program.state(name, initial=name == "one")
+        control.state(name, initial=name == "one")
         app = program.app("Costs")
         first, last = app.task("Costs.first", codes[0], (), [port]), app.task("Costs.last", codes[1], [port])
         program.channel(first, "x", last, "x", CAPACITY)
         program.processor("cpu[0]", [Fire(first)])
         program.processor("cpu[1]", [Fire(last, stage=1)])
-    program.events(["turn"])
-    program.transition("one", "other", ["turn"])
-    program.transition("other", "one", ["turn"])
+    control.transition("one", "other", ["turn"])
+    control.transition("other", "one", ["turn"])
     program.run()
-    assert program.control is not None
-    taken = np.array([c.control for c in program.control.changes if c.entered], dtype=float)
+    taken = np.array([c.control for c in control.changes if c.entered], dtype=float)
     return {"change_ns": max(float(taken.max()), float(taken.mean() + 6 * taken.std()))}
 
 

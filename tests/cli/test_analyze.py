@@ -19,7 +19,7 @@ from flowc.analysis.dataflow.liveness import Execution
 from flowc.analysis.dataflow.static_order import AppOrder
 from flowc.cli import app
 from flowc.cli._tables import table
-from flowc.driver.show.show import networks
+from flowc.driver.show import networks
 from flowc.model.application import Application
 from typer.testing import CliRunner, Result
 

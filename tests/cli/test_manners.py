@@ -15,7 +15,7 @@ from flowc.cli import _common, app
 from flowc.cli._common import Progress
 from flowc.cli._tables import fitted, folded
 from flowc.cli.run import _print_comparison
-from flowc.driver.build.build.build import Built
+from flowc.driver.build.build import Built
 from flowc.driver.execute import run as running
 from flowc.driver.execute.aftermath import Bounded, Slower, bounded, slower
 from flowc.model.catalogue import CODES

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from flowc.cli import app
 from flowc.cli.map import _table as map_table
-from flowc.driver.measure.measure import measure as measuring
+from flowc.driver.measure import measure as measuring
 from flowc.driver.solve import contest
 from flowc.model.mapping import Contestant, Effort, Mapping
 from flowc.model.profile import Transfer

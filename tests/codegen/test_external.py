@@ -16,7 +16,7 @@ import onnx
 import onnxruntime
 import pytest
 from flowc.cli import app
-from flowc.driver.plan.program.external import BuiltExternal, build_external
+from flowc.driver.build.external import BuiltExternal, build_external
 from flowc.driver.text import store
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping, NetworkPlan, StagePlan

@@ -14,7 +14,7 @@ import fmpy
 import numpy as np
 import onnx
 import pytest
-from flowc.driver.plan.program.fmu import BuiltFmu, build_fmu
+from flowc.driver.build.fmu import BuiltFmu, build_fmu
 from flowc.model.diagnostic import Errors
 from fmpy.fmi1 import FMICallException
 from hypothesis import assume, given, settings

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from flowc.cli import app
 from flowc.codegen.fmu.limits import settable
-from flowc.driver.plan.program.fmu import BuiltFmu, build_fmu
+from flowc.driver.build.fmu import BuiltFmu, build_fmu
 from flowc.driver.text.check import check
 from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner

@@ -23,7 +23,7 @@ import onnx
 import pytest
 from flowc.cli import app
 from flowc.codegen.nvrtc import compiled, libraries
-from flowc.driver.measure.measure import devices as device
+from flowc.driver.measure import devices as device
 from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.driver.solve.throughput_problem import problem_of
 from flowc.driver.text import store

@@ -19,7 +19,7 @@ from flowc.cli import app
 from flowc.codegen.dora import DORA
 from flowc.codegen.robots import Robot
 from flowc.codegen.ros2 import ROS2
-from flowc.driver.build.build.build import build as driver_build
+from flowc.driver.build.build import build as driver_build
 from typer.testing import CliRunner
 
 from builds import HANGS, ROOT, Write, run, store_profile

@@ -10,7 +10,7 @@ import flowc
 import onnx
 import pytest
 from flowc.cli import app
-from flowc.driver.measure.measure import measure as measuring
+from flowc.driver.measure import measure as measuring
 from flowc.driver.text import store
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.profile import Profile

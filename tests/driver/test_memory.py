@@ -15,7 +15,7 @@ import pytest
 from flowc.codegen.deploy import Deployed
 from flowc.codegen.kinds.engine import EngineCode
 from flowc.codegen.memory import shared_arenas
-from flowc.driver.measure.measure import band_costs
+from flowc.driver.measure import band_costs
 from flowc.driver.plan import memory
 from flowc.driver.plan.program import place, plan
 from flowc.driver.solve.map import find_mapping

@@ -12,8 +12,8 @@ from typing import Any
 import flowc
 import pytest
 from flowc.driver.execute import run as running
-from flowc.driver.show.show import notebook
-from flowc.driver.show.show.notebook import MOST, table
+from flowc.driver.show import notebook
+from flowc.driver.show.notebook import MOST, table
 
 from builds import ROOT, Write, pretend_runs
 

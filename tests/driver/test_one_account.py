@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx
 import pytest
 from flowc.driver.plan.program import place, plan
-from flowc.driver.show.show.networks import network_bands
+from flowc.driver.show.networks import network_bands
 from flowc.driver.text.check import check
 from flowc.model.application import Network
 from flowc.model.deployment import PlannedMemory

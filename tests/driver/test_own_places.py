@@ -16,7 +16,7 @@ from flowc.analysis.timing.switching import played
 from flowc.cli._deadlines import states_document, states_table, why_elsewhere
 from flowc.driver.plan.own_places import bound_together, different
 from flowc.driver.plan.states import placed_states
-from flowc.driver.show.show.reporting import report
+from flowc.driver.show.reporting import report
 from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.driver.text.check import Valid
 from flowc.model.diagnostic import Errors

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from flowc.cli import app
-from flowc.driver.build.build.build import build as flowc_build
-from flowc.driver.show.show.reporting import report
+from flowc.driver.build.build import build as flowc_build
+from flowc.driver.show.reporting import report
 from flowc.driver.solve.map import find_mapping
 from flowc.driver.text.check import check
 from flowc.driver.text.store import save_mapping

@@ -18,8 +18,8 @@ from flowc.analysis.dataflow.analyze import limits
 from flowc.cli import app
 from flowc.driver.exchange.export import export
 from flowc.driver.plan.program import place
-from flowc.driver.show.show.analyze import Analyzed, analyze
-from flowc.driver.show.show.show import look
+from flowc.driver.show.analyze import Analyzed, analyze
+from flowc.driver.show.show import look
 from flowc.driver.solve.map import Answer, find_mapping
 from flowc.driver.text import store
 from flowc.driver.text.check import Checked, Valid, ValidScenario

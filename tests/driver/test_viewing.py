@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from flowc.driver.show.show.viewing import Viewer
+from flowc.driver.show.viewing import Viewer
 from flowc.driver.solve.choosing import choose
 from flowc.driver.solve.map import find_mapping
 from flowc.driver.text.check import check

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import flowc
 import pytest
-from flowc.driver.measure.measure.measure import measure
+from flowc.driver.measure.measure import measure
 from flowc.dsl.format import format_text
 from flowc.model.application import Application
 

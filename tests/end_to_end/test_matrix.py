@@ -21,10 +21,10 @@ import pytest
 from flowc.codegen.dora import DORA
 from flowc.codegen.robots import Robot
 from flowc.codegen.ros2 import ROS2
-from flowc.driver.build.build.build import build as build_program
+from flowc.driver.build.build import build as build_program
+from flowc.driver.build.external import build_external
+from flowc.driver.build.fmu import build_fmu
 from flowc.driver.execute.run import run as run_program
-from flowc.driver.plan.program.external import build_external
-from flowc.driver.plan.program.fmu import build_fmu
 from flowc.model.catalogue import CODES
 from flowc.model.diagnostic import Errors
 from flowc.runtime.external import load

@@ -11,7 +11,7 @@ import flowc
 import pytest
 from flowc.cli import app as cli
 from flowc.codegen.in_c import compile_command
-from flowc.driver.plan.program.headers import headers_of
+from flowc.driver.build.headers import headers_of
 from flowc.interop.hopes import importer as hopes
 from flowc.model.diagnostic import Errors
 from flowc.runtime.code import C

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from flowc.driver.execute import run as running
 from flowc.driver.execute.rig import run_parts
-from flowc.driver.measure.measure.devices import _fired, _plans
+from flowc.driver.measure.devices import _fired, _plans
 from flowc.machines.answers import Machine, machine, printed_as
 from flowc.machines.host import Done, Here
 from flowc.machines.whoami import document

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from flowc.driver.execute.run import run
 from flowc.driver.execute.run import test as harness_of
-from flowc.driver.measure.measure.measure import profile
+from flowc.driver.measure.measure import profile
 from flowc.machines import board as boards
 from flowc.machines.board import Board, Lost, address
 from flowc.model.diagnostic import Errors

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from flowc.driver.measure.measure.measure import run_elsewhere
+from flowc.driver.measure.measure import run_elsewhere
 from flowc.driver.plan.program import place, plan
 from flowc.driver.text.check import Valid, prepare
 from flowc.machines.board import Board

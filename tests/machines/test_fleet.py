@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from flowc.driver.measure.measure import measure as measuring
+from flowc.driver.measure import measure as measuring
 from flowc.driver.solve import contest, known_times
 from flowc.driver.solve import map as mapping
 from flowc.machines.board import Board

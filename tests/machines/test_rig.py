@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from flowc.driver.build.build.build import build
+from flowc.driver.build.build import build
 from flowc.driver.execute import rig
 from flowc.driver.execute.run import run
 from flowc.driver.execute.run import test as harness_of

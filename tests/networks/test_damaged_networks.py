@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from flowc.codegen.names import one_line
-from flowc.driver.show.show import networks
+from flowc.driver.show import networks
 from flowc.model.diagnostic import Errors
 from flowc.networks.onnx.interface import Border, NetworkError
 from flowc.networks.quantization import calibration as samples

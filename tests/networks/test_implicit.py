@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from flowc.driver.plan.program.dla import OnDla, dla_reports
+from flowc.driver.build.dla import OnDla, dla_reports
 from flowc.driver.text.check import Checked, check, prepare
 from flowc.networks.dla.checks import NOT_OFFERED
 from flowc.networks.onnx.cuts import cut_points, read_chain

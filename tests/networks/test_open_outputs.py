@@ -9,7 +9,7 @@ from pathlib import Path
 import flowc
 import numpy as np
 import pytest
-from flowc.driver.plan.program.external import build_external
+from flowc.driver.build.external import build_external
 from flowc.model.diagnostic import Errors
 from flowc.model.types import OPEN, TensorType
 from flowc.networks.quantization.quantize import loss

@@ -15,7 +15,7 @@ from flowc.analysis.dataflow.check import check
 from flowc.analysis.dataflow.dependence import paths
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.cli import app
-from flowc.driver.show.show import networks
+from flowc.driver.show import networks
 from flowc.passes.stages import with_stages
 from flowc.profiling.layers import LayerTimes
 from onnx import TensorProto, helper, numpy_helper

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flowc.driver.show.show.reporting import report
+from flowc.driver.show.reporting import report
 from flowc.report.document import ChartRow, Document, Lane
 from flowc.report.page import data_of, page, render
 

@@ -285,6 +285,7 @@ import os, signal, sys
 import numpy as np
 from flowc.runtime.code import Code
 from flowc.runtime.command import main
+from flowc.runtime.control import Control
 from flowc.runtime.graph import Fire
 from flowc.runtime.program import Program
 from flowc.runtime.tokens import Port
@@ -307,14 +308,14 @@ class See(Code):
 def program():
     p = Program("p", "")
     count, see = Count(), See(p)
+    Control(p, ["go"])
     for name, hz in (("one", 1200 * 10**6), ("two", 2400 * 10**6)):
-        p.state(name, initial=name == "one", clocks={"core": ("cpu", hz, 2400 * 10**6)})
+        p.control.state(name, initial=name == "one", clocks={"core": ("cpu", hz, 2400 * 10**6)})
         a = p.app("A", "1000000")
         source, sink = a.task("A.count", count, [], [Port("x", "int64", ())]), a.task("A.see", see, [Port("x", "int64", ())])
         p.channel(source, "x", sink, "x", 2)
         p.processor("c0", [Fire(source), Fire(sink)])
-    p.events(["go"])
-    p.transition("one", "two", ["go"])
+    p.control.transition("one", "two", ["go"])
     p.control.sysfs = SYSFS
     return p
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from flowc.runtime.code import Code
+from flowc.runtime.control import Control
 from flowc.runtime.graph import Fire, Task
-from flowc.runtime.link import Latest, Put
+from flowc.runtime.link import Latest, Link, Put
 from flowc.runtime.program import Program
 
 from builds import HANGS
@@ -31,9 +32,9 @@ class Joined:
 
         self._codes = {
             "A.count": Call(lambda: np.int64(next(numbers))),
-            "A.to_R": Put(program.link("R.from_A", 1)),
+            "A.to_R": Put(Link.of(program, "R.from_A", 1)),
             "R.count": Call(counted),
-            "R.from_A": Latest(program.link("R.from_A", 1)),
+            "R.from_A": Latest(Link.of(program, "R.from_A", 1)),
             "R.keep": Call(self._keep),
         }
 
@@ -65,16 +66,16 @@ class Joined:
 def states(joined: Joined, period: str | None = None) -> Program:
     """Both apps, the writer alone, the reader alone, and back again."""
     program = joined.program
+    Control(program, ["go", "skip"])
     for name, apps in {"both": "AR", "writes": "A", "reads": "R"}.items():
-        program.state(name, initial=name == "both")
+        program.control.state(name, initial=name == "both")
         if "A" in apps:
             joined.writer()
         if "R" in apps:
             joined.reader(period)
-    program.events(["go", "skip"])
     for source, target in (("both", "writes"), ("writes", "reads"), ("reads", "both")):
-        program.transition(source, target, ["go"])
-        program.transition(target, source, ["skip"])
+        program.control.transition(source, target, ["go"])
+        program.control.transition(target, source, ["skip"])
     return program
 
 
@@ -123,13 +124,13 @@ def test_who_looks_ends_with_a_stream_that_has_ended_in_another_state() -> None:
 
     joined = Joined(program := Program("p", ""), length=40)
     beside = Sums(at=look)
-    program.state("first", initial=True)
+    Control(program, ["go"])
+    program.control.state("first", initial=True)
     joined.writer()
     program.processor("c2", [Fire(task) for task in beside.in_state(program, "B")])
-    program.state("second")
+    program.control.state("second")
     joined.reader()
-    program.events(["go"])
-    program.transition("first", "second", ["go"])
+    program.control.transition("first", "second", ["go"])
     assert program.run() and program.control is not None
     assert [stay.frames for stay in program.control.stays] == [{"A": 39, "B": len(beside.seen)}, {"R": 0}]
 

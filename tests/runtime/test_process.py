@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flowc.codegen.carried import carried
 from flowc.runtime import Code, Fire, Port, Process, Program, Python
 from flowc.runtime import process as farewells
 from flowc.runtime.reference import Reference, load_deployment
@@ -410,6 +411,8 @@ def test_the_harness_and_the_reference_take_processes(write: Write, tmp_path: Pa
     text, count = re.subn(r"^( +)(Python\(.*\)),$", r"\1Process(\2),", main.read_text(), flags=re.MULTILINE)
     assert count == 4 and "import Fire, Port, Program" in text
     main.write_text(text.replace("Port, Program", "Port, Process, Program"))
+    for path, content in carried(["Process"]).items():
+        (out / path).write_bytes(content)
     done = run(out, "--frames", "9", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(done.stdout.splitlines()) == sorted(plain.stdout.splitlines())

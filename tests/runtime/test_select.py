@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flowc.runtime.code import Code, Network
-from flowc.runtime.control import Stay
+from flowc.runtime.control import Control, Stay
 from flowc.runtime.graph import Fire
 from flowc.runtime.program import Program
 from flowc.runtime.report import report
@@ -69,7 +69,8 @@ class Chosen:
         self.numbers = iter(range(10**9))
         self.codes = {"plus": Slow(1, moments), "minus": Slow(-1, moments)}
         self.program = program = Program("p", "")
-        program.state("plus", initial=True)
+        Control(program, ["turn", "back"])
+        program.control.state("plus", initial=True)
         app = program.app("A")
         source = app.task("A.source", Call(lambda: np.int64(next(self.numbers))), [], [port("x")])
         select = Select([(s, f"A.net.{s}", code) for s, code in self.codes.items()])
@@ -89,10 +90,9 @@ class Chosen:
             for r in range(replicas):
                 program.processor(f"c{1 + r}", [Fire(net, stage=lag, replica=(r, replicas))])
             program.processor("c3", [Fire(add, stage=2), Fire(sink, stage=2)])
-        program.state("minus", like="plus")
-        program.events(["turn", "back"])
-        program.transition("plus", "minus", ["turn"], protocol=protocol)
-        program.transition("minus", "plus", ["turn"], protocol=protocol)
+        program.control.state("minus", like="plus")
+        program.control.transition("plus", "minus", ["turn"], protocol=protocol)
+        program.control.transition("minus", "plus", ["turn"], protocol=protocol)
 
     @property
     def signs(self) -> list[int]:

@@ -8,17 +8,15 @@ import socket
 import threading
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from flowc.runtime.channel import EndOfStream
-from flowc.runtime.control import Stay
+from flowc.runtime.control import Control, Stay
 from flowc.runtime.embed import Running
 from flowc.runtime.graph import App, Fire
-from flowc.runtime.harness import tour
-from flowc.runtime.outside import Mistake, prepare
+from flowc.runtime.options import Mistake, RunOptions
 from flowc.runtime.program import Program
 from flowc.runtime.states import document
 from flowc.runtime.status import LiveStatus
@@ -125,7 +123,7 @@ def test_a_failure_during_a_change_ends_everything() -> None:
 def test_a_state_ends_after_some_time_and_unknown_events_count_nowhere() -> None:
     a, b = Sums(), Sums(at=lambda n: program.drain() if n == 2 else None)
     program = patrol(a, b, "1000000")
-    program.transition("one", "three", after="2000000")
+    program.control.transition("one", "three", after="2000000")
     assert program.control is not None
     with pytest.raises(ValueError, match="no event `gone`"):
         program.raise_event("gone")
@@ -155,7 +153,7 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
     program = patrol(a, b)
     said: list[str] = []
     program.speak = said.append
-    outside = prepare(program, SimpleNamespace(start=None, events=None, control=str(path), replay=None, clocks="model"))
+    outside = program.control.outside(RunOptions(control=str(path)))
     assert outside is not None and program.control is not None
     outside.start()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -179,8 +177,8 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
 
 def test_the_socket_of_a_program_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
     def outside(name: str) -> Any:
-        options = SimpleNamespace(start=None, events=None, control=str(tmp_path / name), replay=None, clocks="model")
-        return prepare(patrol(Sums(), Sums()), options)
+        control: Any = patrol(Sums(), Sums()).control
+        return control.outside(RunOptions(control=str(tmp_path / name)))
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
         left.bind(str(tmp_path / "dead"))
@@ -218,7 +216,7 @@ def test_a_program_in_this_process_is_told_of_events() -> None:
 def test_the_tour_takes_every_transition() -> None:
     program = patrol(Sums(), Sums())
     assert program.control is not None
-    states = [s.state for s in tour(program.control, 4)]
+    states = [s.state for s in program.control.tour(4)]
     pairs = set(pairwise(states))
     assert pairs == {("one", "two"), ("two", "one"), ("two", "three"), ("three", "one")}
 
@@ -235,19 +233,19 @@ def test_channels_know_when_a_frame_is_left_in_them() -> None:
 def test_a_pace_takes_the_slowest_level_that_is_enough() -> None:
     a, b = Sums(), Sums()
     program = Program("p", "")
+    Control(program, ["stop", "on", "pace"])
     for rate in (100.0, 50.0, 25.0):
-        program.state(f"go[{rate:g}]", initial=rate == 100, level_of=("go", rate))
+        program.control.state(f"go[{rate:g}]", initial=rate == 100, level_of=("go", rate))
         program.processor("c0", [Fire(t) for t in a.in_state(program, "A")])
-    program.state("rest")
+    program.control.state("rest")
     program.processor("c0", [Fire(t) for t in b.in_state(program, "B")])
-    program.events(["stop", "on", "pace"])
     levels = ["go[100]", "go[50]", "go[25]"]
     for source in levels:
-        program.transition(source, "rest", ["stop"])
-        program.transition("rest", source, ["on"])
+        program.control.transition(source, "rest", ["stop"])
+        program.control.transition("rest", source, ["on"])
         for target in levels:
             if source != target:
-                program.transition(source, target, ["pace"])
+                program.control.transition(source, target, ["pace"])
     control = program.control
     assert control is not None
     for wrong in ("pace", "pace fast", "pace 0", "on 3", "off"):
@@ -270,4 +268,4 @@ def test_a_pace_takes_the_slowest_level_that_is_enough() -> None:
     threading.Thread(target=steer, daemon=True).start()
     assert program.run() and a.right and b.right
     assert seen == ["go[50]", "go[25]", "go[100]", "rest", "rest", "go[50]", "go[50]"]
-    assert set(pairwise(s.state for s in tour(control, 3))) >= {("rest", "go[25]"), ("go[25]", "go[100]")}
+    assert set(pairwise(s.state for s in control.tour(3))) >= {("rest", "go[25]"), ("go[25]", "go[100]")}

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from flowc.analysis.timing.system import TimedPath, utilization
 from flowc.cli import app
-from flowc.driver.measure.measure.measure import run_deployed
+from flowc.driver.measure.measure import run_deployed
 from flowc.driver.plan.program import place, plan
 from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.driver.solve.deadlines import Joint, reasons

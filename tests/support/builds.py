@@ -13,7 +13,7 @@ from typing import Any
 import flowc
 import pytest
 from flowc.codegen.deploy import Deployed
-from flowc.driver.measure.measure import measure as measuring
+from flowc.driver.measure import measure as measuring
 from flowc.driver.plan.program import place, plan
 from flowc.driver.text import store
 from flowc.driver.text.check import Valid

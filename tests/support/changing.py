@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from flowc.runtime.code import Code
+from flowc.runtime.control import Control
 from flowc.runtime.graph import Fire, Task
 from flowc.runtime.program import Program
 from flowc.runtime.tokens import Port
@@ -64,20 +65,20 @@ class Sums:
 def patrol(a: Sums, b: Sums, period: str | None = None) -> Program:
     """Three states: A alone on one worker, both with A in a pipeline, B in a pipeline."""
     program = Program("p", "")
-    program.state("one", initial=True)
+    Control(program, ["go", "back"])
+    program.control.state("one", initial=True)
     program.processor("c0", [Fire(t) for t in a.in_state(program, "A", period)])
-    program.state("two")
+    program.control.state("two")
     source, add, sink = a.in_state(program, "A", period)
     program.processor("c0", [Fire(add, stage=1), Fire(source)])
     program.processor("c1", [Fire(sink, stage=2)])
     program.processor("c0", [Fire(t) for t in b.in_state(program, "B", period)])
-    program.state("three")
+    program.control.state("three")
     source, add, sink = b.in_state(program, "B", period)
     program.processor("c0", [Fire(source)])
     program.processor("c1", [Fire(add, stage=1), Fire(sink, stage=1)])
-    program.events(["go", "back"])
-    program.transition("one", "two", ["go"])
-    program.transition("two", "three", ["go"])
-    program.transition("two", "one", ["back"])
-    program.transition("three", "one", ["go"])
+    program.control.transition("one", "two", ["go"])
+    program.control.transition("two", "three", ["go"])
+    program.control.transition("two", "one", ["back"])
+    program.control.transition("three", "one", ["go"])
     return program

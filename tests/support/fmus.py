@@ -14,7 +14,7 @@ from typing import Any
 import flowc
 import numpy as np
 import pytest
-from flowc.driver.plan.program.fmu import BuiltFmu, build_fmu
+from flowc.driver.build.fmu import BuiltFmu, build_fmu
 from flowc.runtime.reference import Reference, load_deployment
 from fmpy import extract, read_model_description
 from fmpy.simulation import instantiate_fmu

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from flowc.codegen.emit import RUNTIME
+from flowc.codegen.carried import RUNTIME
 from flowc.codegen.in_c import FIRINGS, compile_command
 from flowc.model import application
 from flowc.runtime.code import C

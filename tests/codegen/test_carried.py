@@ -1,0 +1,62 @@
+"""A build carries the files of the runtime that it can use, and no others."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flowc.runtime import FACES
+
+from builds import HANGS, Write, build
+
+TASKS = "def make(): return 1\ndef same(x): return x\ndef take(x): pass\n"
+DECLARED = """
+task Make { out x: int64  python "t.py:make" }
+task Same { in x: int64  out y: int64  python "t.py:same" }
+task Take { in x: int64  python "t.py:take" }
+platform two { cpu core[2] }
+"""
+PLAIN = DECLARED + "app A { m: Make  s: Same  t: Take  m -> s -> t }\n"
+STATES = (
+    PLAIN
+    + """
+app B { m: Make  t: Take  m -> t }
+scenario Modes { event turn  initial state one { run A, B }  state two { run A }  one -> two on turn  two -> one on turn }
+"""
+)
+LINKED = DECLARED + "app A { m: Make  t: Take  m -> t }\napp B { s: Same  t: Take  A.m -> latest -> s  s -> t }\n"
+
+
+def imported(out: Path, *words: str) -> set[str]:
+    """The files of the runtime that a process of a build imports, also in its children."""
+    command = [sys.executable, "-X", "importtime", *words]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=out, capture_output=True, text=True, timeout=HANGS, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return set(re.findall(r"\| +(?:\w+\.)?runtime\.(\w+)$", done.stderr, re.MULTILINE))
+
+
+@pytest.mark.parametrize("text", [PLAIN, STATES, LINKED], ids=["plain", "states", "linked"])
+def test_every_file_is_imported_by_something(write: Write, tmp_path: Path, text: str) -> None:
+    out = build(write(text, t_py=TASKS), tmp_path / "built", platform="two")
+    carried = {f.stem for f in (out / "runtime").glob("*.py")} - {"__init__"}
+    named = set(re.findall(r"\w+", re.findall(r"from runtime import (.*)", (out / "main.py").read_text())[0]))
+    opened = "import sys; sys.path.insert(0, '..'); import built; built.open(3).stop()"
+    used = imported(out, "main.py", "--frames", "3", "--trace", "t.json")
+    used |= imported(out, "-m", "runtime.outcomes", "o.json") | imported(out, "-c", opened)
+    if text == STATES:
+        (out / "events").write_text("3 A turn\n")
+        used |= imported(out, "main.py", "--frames", "9", "--events", "events")
+    used |= {FACES[name] for name in named} | {"outcomes"}  # what `import_module` loads is not in the list of imports
+    assert carried - used == set()
+
+
+def test_a_plain_program_carries_no_devices_states_or_other_machines(write: Write, tmp_path: Path) -> None:
+    out = build(write(PLAIN, t_py=TASKS), tmp_path / "out", platform="two")
+    carried = {f.stem for f in (out / "runtime").glob("*.py")}
+    assert not carried & {"adapt", "bands", "control", "cuda", "device", "engines", "link", "process", "select", "wire"}
+    assert sum(len(f.read_text().splitlines()) for f in (out / "runtime").glob("*.py")) < 7500
