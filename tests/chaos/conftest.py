@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from builds import build
+from builds import build, with_processes
 
 from .programs import Make, with_network, written
 
@@ -30,7 +30,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Make:
                 main = made[kind] / "main.py"
                 text, count = re.subn(r"( +)(Python\(.*\)),\n", r"\1Process(\2),\n", main.read_text())
                 assert count == 3
-                main.write_text(text.replace("Port, Program", "Port, Process, Program"))
+                with_processes(made[kind], text)
         return made[kind]
 
     return make

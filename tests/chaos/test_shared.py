@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from builds import build
+from builds import build, with_processes
 
 from .programs import LIMIT
 
@@ -83,7 +83,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.param == "processes":
         main = made / "main.py"
         text = main.read_text().replace("Python(", "Process(Python(").replace('"Sink")', '"Sink"))')
-        main.write_text(text.replace('"Source")', '"Source"))').replace("Port, Program", "Port, Process, Program"))
+        with_processes(made, text.replace('"Source")', '"Source"))'))
     return made
 
 

@@ -17,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flowc.codegen.carried import carried
 from flowc.runtime import Code, Fire, Port, Process, Program, Python
 from flowc.runtime import process as farewells
 from flowc.runtime.reference import Reference, load_deployment
 
-from builds import HANGS, ROOT, Write, build, harness, run
+from builds import HANGS, ROOT, Write, build, harness, run, with_processes
 from limits import ended
 
 TASKS = """
@@ -410,9 +409,7 @@ def test_the_harness_and_the_reference_take_processes(write: Write, tmp_path: Pa
     main = out / "main.py"
     text, count = re.subn(r"^( +)(Python\(.*\)),$", r"\1Process(\2),", main.read_text(), flags=re.MULTILINE)
     assert count == 4 and "import Fire, Port, Program" in text
-    main.write_text(text.replace("Port, Program", "Port, Process, Program"))
-    for path, content in carried(["Process"]).items():
-        (out / path).write_bytes(content)
+    with_processes(out, text)
     done = run(out, "--frames", "9", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(done.stdout.splitlines()) == sorted(plain.stdout.splitlines())

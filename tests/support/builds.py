@@ -12,6 +12,7 @@ from typing import Any
 
 import flowc
 import pytest
+from flowc.codegen.carried import carried
 from flowc.codegen.deploy import Deployed
 from flowc.driver.measure import measure as measuring
 from flowc.driver.plan.program import place, plan
@@ -110,3 +111,11 @@ def in_its_own_time(out: Path, *arguments: str) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(report.read_text())
     return {**document, "said": done.stdout}
+
+
+def with_processes(out: Path, text: str) -> None:
+    """Give a build a main.py in which tasks have processes of their own, and the files of the runtime for that."""
+    assert "Port, Program" in text
+    (out / "main.py").write_text(text.replace("Port, Program", "Port, Process, Program"))
+    for path, content in carried(["Process"]).items():
+        (out / path).write_bytes(content)
