@@ -27,7 +27,8 @@ PAGES: dict[str, list[str]] = {
     "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],
     "Reference": ["docs/json.md", "docs/performance.md", "CHANGELOG.md"],
     "Examples": ["examples"],
-    "Working on flowc": ["CONTRIBUTING.md", "docs/architecture.md", "docs/decisions.md"],
+    "Working on flowc": ["CONTRIBUTING.md", "docs/architecture.md"],
+    "Decisions": ["docs/decisions.md", "docs/decisions"],
 }
 SETTINGS = """\
 [project]

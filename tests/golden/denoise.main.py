@@ -46,7 +46,7 @@ def program() -> Program:
         inputs=[Port("noisy", "uint8", (240, 320))],
         outputs=[Port("clean", "uint8", (240, 320))],
     )
-    # How steep the brightness is, in two kernels. It has code for a GPU only, and a reference to compare with.
+    # The gradient of the brightness, in two kernels: GPU code only, and a reference for tests.
     edges = app_clean.task(
         "Clean.edges",
         Kernels(

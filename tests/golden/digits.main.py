@@ -29,7 +29,7 @@ def program() -> Program:
     app_reader = p.app("Reader")
 
     # Tasks: what fires, and what one firing reads and writes
-    # Draws handwritten digits in changing light, with noise, and tells which ones.
+    # Draws handwritten digits in changing light, with noise, and outputs their labels.
     camera = app_reader.task(
         "Reader.camera",
         Python("tasks/vision.py", "Camera", glyphs=p.file("data/glyphs.npz"), seed=1),

@@ -33,7 +33,7 @@ def program() -> Program:
         Python("tasks/signal_tasks.py", "Sensor", blocks=0),
         outputs=[Port("sample", "float32", (), rates=(8,))],
     )
-    # Multiplies a block with the level that the meter asked for.
+    # Multiplies a block by the level from the meter.
     scale = app_hello.task(
         "Hello.scale",
         Python("tasks/signal_tasks.py", "scale"),
