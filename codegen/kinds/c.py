@@ -42,7 +42,7 @@ class CCode:
 
 
 def parameter_type(value: Parameter) -> str:
-    """`int`, `float`, `bool` or `string`: how C sees a parameter."""
+    """`int`, `float`, `bool` or `string`: the type of a parameter in C."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):

@@ -196,7 +196,7 @@ latency of  bound ms  longest ms  deadline ms
 ----------  --------  ----------  -----------
 A               5.00        2.00            -
 A.a -> b        3.00        3.50         4.00
-above its bound: A.a -> b; the times that it counts with were too short
+above its bound: A.a -> b; the times that the bound assumes were too short
 """
     )
 

@@ -197,10 +197,10 @@ def test_a_baggage_leads_nowhere_else(write: Write) -> None:
     (flow.parent / "secret.h").touch()
     text = same(export_project(flow, flow.parent / "out", platform="two"), flow)
     kept = text.with_name("back.hopes.json")
-    for name, told in (("../secret.h", "not beside it"), ("back_c/no.h", "not there")):
+    for name, told in (("../secret.h", "is not beside it"), ("back_c/no.h", "does not exist")):
         before = kept.read_text()
         kept.write_text(before.replace('"back_c/flowc_hopes.h"', f'"{name}"'))
-        with pytest.raises(flowc.Errors, match=f"F726: `back.hopes.json` names .*, which is {told}"):
+        with pytest.raises(flowc.Errors, match=f"F726: `back.hopes.json` names .*, which {told}"):
             export_project(text, flow.parent / "again")
         kept.write_text(before)
 

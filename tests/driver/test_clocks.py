@@ -80,7 +80,7 @@ def test_each_rate_has_a_reason(text: Path) -> None:
     assert said["both"] == [
         "`big` has 1000 MHz: at 500 MHz `big` needs 200% of its time, `A` has no bound",
         "`small` has 500 MHz, its slowest rate",
-        f"{found.states.clocked['both'].tests} of 12 combinations were tested, and all that take less miss a deadline",
+        f"{found.states.clocked['both'].tests} of 12 combinations were tested, and all with less power miss a deadline",
     ]
 
 

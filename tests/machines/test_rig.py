@@ -155,10 +155,7 @@ def test_ports_that_are_taken_and_names_that_nobody_knows(text: Path, tmp_path: 
             run(text, tmp_path / "out", platform="rig", machines=file)
     assert [d.code for d in caught.value.diagnostics] == ["F653", "F654"]
     said = [d.message for d in caught.value.diagnostics]
-    assert (
-        f"`front` cannot listen at port {port}" in said[0]
-        and "`front` does not know where `no.such.invalid`" in said[1]
-    )
+    assert f"`front` cannot listen at port {port}" in said[0] and "`front` cannot resolve `no.such.invalid`" in said[1]
 
 
 def test_who_ends_before_it_listens_ends_all_at_once(
