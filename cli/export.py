@@ -95,7 +95,8 @@ def export(
 ) -> int:
     """Write an app for another tool: SDF3, JEDI or HOPES. SDF3 gets the times that `analyze` uses.
 
-    `hopes` is a project with code and mapping; with `--into`, a mapping goes back into the one that the text came from.
+    `hopes` is a project with code and mapping; with `--into`, a mapping goes back into the one that
+    the text came from.
     """
     from ..driver.exchange.export import export as driver_export
     from ..driver.exchange.export import export_into

@@ -99,8 +99,9 @@ def map_(
 ) -> int:
     """Search where everything should run, and keep the answer. `build` and `run` use it.
 
-    Apps with periods are mapped together, so that every deadline is met in the worst case. Without periods, the best
-    configurations are run on this machine, and compared with the plain ways of running the same.
+    Apps with periods are mapped together, so that every deadline is met in the worst case. Without
+    periods, the best configurations are run on this machine, and compared with the plain ways of
+    running the same.
     """
     from ..driver.solve.map import find_mapping
     from ..driver.solve.request import WhatIf
@@ -301,7 +302,8 @@ def _value(mapping: Mapping, ns: float | None) -> str:
 
 
 def _document(mapped: Answer) -> dict[str, Any]:
-    """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants, effort."""
+    """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants,
+    effort."""
     mapping = mapped.mapping
     if mapped.states is not None:
         return states_document(mapped.states, mapped.path)

@@ -38,8 +38,8 @@ def view(
 ) -> int:
     """Show the report in a browser while the program runs.
 
-    Only this machine can open the page, with the whole address. Once the program has ended, the page has what it
-    measured, until Ctrl-C.
+    Only this machine can open the page, with the whole address. Once the program has ended, the
+    page has what it measured, until Ctrl-C.
     """
     from ..driver.show.viewing import STOPPED, Viewer
 

@@ -55,7 +55,8 @@ def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> P
 
 
 def on_devices(deployment: Deployment, processors: Collection[str]) -> tuple[int, int]:
-    """Of the engines of TensorRT on some processors, the bytes of their weights and of the arenas that they share."""
+    """Of the engines of TensorRT on some processors, the bytes of their weights and of the arenas
+    that they share."""
     engines = engines_of(deployment.tasks)
     states = [s.processors for s in deployment.scenario.states] if deployment.scenario else [deployment.processors]
     weights = sum(c.weights or 0 for c in engines.values() for processor, _, _ in c.on if processor in processors)
@@ -63,9 +64,8 @@ def on_devices(deployment: Deployment, processors: Collection[str]) -> tuple[int
 
 
 def shared_arenas(engines: dict[str, EngineCode], states: Sequence[Sequence[DeployedWorker]]) -> int:
-    """The arenas of all workers. Those of several states never compute at once: the first worker of a processor shares
-    its arena with the first ones in other states, and so on.
-    """
+    """The arenas of all workers. Those of several states never compute at once: the first worker of
+    a processor shares its arena with the first ones in other states, and so on."""
     found: dict[tuple[str, int], int] = {}
     for workers in states:
         count: dict[str, int] = {}

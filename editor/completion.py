@@ -131,7 +131,8 @@ class _Place:
 
 
 def _around(chunk: list[Token], text: str) -> list[Token]:
-    """The tokens of the declaration that begins as `chunk` does, up to the next one or the end of the text."""
+    """The tokens of the declaration that begins as `chunk` does, up to the next one or the end of
+    the text."""
     if not chunk:
         return []
     tokens = [t for t in tokens_and_comments(text) if t.type not in ("COMMENT", "DOC")]

@@ -163,7 +163,8 @@ class AppRow:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A row of a chart: firings one after the other, four numbers each: task (its index), firing, start, duration."""
+    """A row of a chart: firings one after the other, four numbers each: task (its index), firing,
+    start, duration."""
 
     name: str
     bars: tuple[int, ...]
@@ -171,7 +172,8 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class FrameRow:
-    """A measured frame: from its release to the end of its last sink; `late_ns` behind its deadline, 0 in time."""
+    """A measured frame: from its release to the end of its last sink; `late_ns` behind its
+    deadline, 0 in time."""
 
     app: str
     frame: int
@@ -225,7 +227,8 @@ class ContestantRow:
 
 @dataclass(frozen=True, slots=True)
 class DlaRow:
-    """A network on a DLA: how many layers can run there, the rules that others break, and the longest legal runs."""
+    """A network on a DLA: how many layers can run there, the rules that others break, and the
+    longest legal runs."""
 
     network: str
     layers: int

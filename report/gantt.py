@@ -46,7 +46,8 @@ class Chart:
 
 
 def draw(charts: Sequence[Chart], target: Path) -> None:
-    """Write the picture, one panel per chart; its format follows the ending of `target`. Raises TooLarge."""
+    """Write the picture, one panel per chart; its format follows the ending of `target`. Raises
+    TooLarge."""
     load()
     from matplotlib.figure import Figure
 

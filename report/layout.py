@@ -49,7 +49,8 @@ def layout(app: Application) -> Layout:
 
 
 def _columns(app: Application) -> dict[int, list[str]]:
-    """Tasks of one cycle share a level: each gets a column of its own, in declaration order from its entry."""
+    """Tasks of one cycle share a level: each gets a column of its own, in declaration order from
+    its entry."""
     depth = levels(app)
     inside: dict[int, list[str]] = defaultdict(list)
     for task in app.tasks:

@@ -82,7 +82,8 @@ class RanState:
 
 @dataclass(slots=True)
 class Traced:
-    """A trace: firings (lane, task, firing, number of firings, start, duration), releases, frames, fills; all in ns."""
+    """A trace: firings (lane, task, firing, number of firings, start, duration), releases, frames,
+    fills; all in ns."""
 
     build: str | None
     firings: list[tuple[str, str, int, int, int, int]] = field(default_factory=list)

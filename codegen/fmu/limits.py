@@ -28,7 +28,8 @@ FMI3 = {
     "float32": "Float32",
     "float64": "Float64",
 }
-#: Element types of ports in FMI 2.0, which has whole numbers of 32 bits and floating-point numbers of 64 bits.
+#: Element types of ports in FMI 2.0, which has whole numbers of 32 bits and floating-point numbers
+#: of 64 bits.
 FMI2 = {
     "bool": "Boolean",
     "int8": "Integer",

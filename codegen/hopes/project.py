@@ -38,7 +38,8 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class HopesPort:
-    """`rate` is in samples of `size` bytes. `kind` is `fifo`, or `overwritable`: the newest sample counts."""
+    """`rate` is in samples of `size` bytes. `kind` is `fifo`, or `overwritable`: the newest sample
+    counts."""
 
     name: str
     direction: str
@@ -71,7 +72,8 @@ class HopesTask:
 
 @dataclass(frozen=True, slots=True)
 class HopesChannel:
-    """`length` and `initial` are in samples of `size` bytes; `kind` is that of the ports at both ends."""
+    """`length` and `initial` are in samples of `size` bytes; `kind` is that of the ports at both
+    ends."""
 
     source: str
     source_port: str

@@ -26,7 +26,8 @@ COMMON = "flowc_hopes.h"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A C source with the tasks that use it. `source` includes `header` and `file`; `included` are its local files."""
+    """A C source with the tasks that use it. `source` includes `header` and `file`; `included` are
+    its local files."""
 
     path: Path
     source: str
@@ -52,7 +53,8 @@ def in_c(task: Task) -> bool:
 
 
 def units(system: System, own: Container[str] = ()) -> dict[str, Unit]:
-    """The C sources of all tasks, by the path that their implementations have, without those of tasks in `own`."""
+    """The C sources of all tasks, by the path that their implementations have, without those of
+    tasks in `own`."""
     found: dict[str, list[Task]] = {}
     for task in (t for a in system.apps for t in a.tasks if in_c(t) and t.name not in own):
         code = task.implementation_on("cpu")

@@ -1,4 +1,5 @@
-"""Tasks in C: a function of a library that the build compiles (compile.sh does the same on a board)."""
+"""Tasks in C: a function of a library that the build compiles (compile.sh does the same on a
+board)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Networks on CPUs that share segments with others: a session for each segment, which all of them run."""
+"""Networks on CPUs that share segments with others: a session for each segment, which all of them
+run."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ def build_external(
     force: bool = False,
     report: Report | None = None,
 ) -> BuiltExternal:
-    """From a text to a directory with a library for C, by default build/STEM-external. Raises Errors."""
+    """From a text to a directory with a library for C, by default build/STEM-external. Raises
+    Errors."""
     valid = prepare(path, platform=platform, report=report).require()
     fault = none_to_export(valid.loaded.system)
     if fault is not None:

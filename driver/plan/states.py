@@ -24,9 +24,9 @@ from .program import place, union
 
 @dataclass(frozen=True, slots=True)
 class PlacedStates:
-    """The states, each with the places of all its tasks. By a stored mapping: how changes are made and what they take
-    at most, and what is proved of states; `diagnostics` say why that does not count. `homes` are the common places of
-    what is elsewhere in some state."""
+    """The states, each with the places of all its tasks. By a stored mapping: how changes are made
+    and what they take at most, and what is proved of states; `diagnostics` say why that does not
+    count. `homes` are the common places of what is elsewhere in some state."""
 
     states: dict[str, Valid]
     bounds: dict[tuple[str, str], ChangeBound]

@@ -125,7 +125,8 @@ def _planned(valid: Valid, times: Times, profile: Profile | None) -> Schedule | 
 def processor_schedules(
     checked: Checked, valid: Valid, times: Times, profile: Profile | None
 ) -> dict[str, dict[str, str]]:
-    """The static order of every processor in loop notation, by app and processor; empty without a stored profile.
+    """The static order of every processor in loop notation, by app and processor; empty without a
+    stored profile.
 
     One round in a steady state: after the processors' pipeline has filled.
     """

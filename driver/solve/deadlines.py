@@ -278,7 +278,8 @@ def reasons(joint: Joint) -> list[str]:
 
 
 def missed(problem: JointProblem, told: Verdict) -> Iterator[str]:
-    """What has more to do than it has time, what is late by how much, and limits of the board that are not kept."""
+    """What has more to do than it has time, what is late by how much, and limits of the board that
+    are not kept."""
     for name, share in told.utilization.items():
         if share > 1:
             yield f"`{name}` needs {float(share):.0%} of its time"
@@ -301,7 +302,8 @@ def _called(team: Team, what: Held) -> str:
 
 
 def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
-    """What would help where there is no bound: the response times of the same mapping at a lower rate."""
+    """What would help where there is no bound: the response times of the same mapping at a lower
+    rate."""
     assert joint.outcome.assignment is not None
     for factor in (2, 4, 8):
         seldom = slowed(joint.problem, factor)

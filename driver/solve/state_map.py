@@ -130,7 +130,8 @@ class Asked:
         return replace(found, own={name: o for name, o in own.items() if o is not None})
 
     def _common(self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget) -> StatesOutcome:
-        """One placement for all problems; with the objective `cores` on the fewest CPUs. Raises Refused."""
+        """One placement for all problems; with the objective `cores` on the fewest CPUs. Raises
+        Refused."""
         alternatives = _alternatives(valid)
         spent = 0
 

@@ -77,7 +77,8 @@ def map_jointly_within(valid: Valid, known: KnownTimes, request: Request, limit:
 
 
 def map_states_within(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit) -> States:
-    """One placement for all states, with the same bands in all of them, that keeps the limit. Raises Errors (F521)."""
+    """One placement for all states, with the same bands in all of them, that keeps the limit.
+    Raises Errors (F521)."""
     every_state = [*valid.states.values(), *_options(valid)]
     on_cpu = _cpu_ns(known.of(state).times for state in every_state)
     fronts = fronts_of(_free(valid, every_state), on_cpu, known.profile)

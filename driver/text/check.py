@@ -263,7 +263,8 @@ def prepare(
     host: Host = HERE,
     report: Report | None = None,
 ) -> Checked:
-    """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
+    """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone.
+    Raises Errors."""
     checked = check(path, platform=platform, mapped=mapped, opened=opened, host=host)
     options = (c for own in checked.options.values() for c in own)
     parts = [

@@ -297,7 +297,7 @@ app Rep { period 6 ms  in0: In  work: Work  out0: Out  in0 -> work -> out0 }
 def test_a_task_that_processors_may_share_forbids_nothing(write: Write) -> None:
     result = analyze(write(REPLICABLE.replace("6 ms", "6 ms   deadline 12 ms")))
     assert result.exit_code == 0
-    assert "asked for: 6 ms, which needs several firings of a task at a time" in result.stdout
+    assert "asked for: 6 ms, which needs parallel firings of a task" in result.stdout
     assert analyze(write(REPLICABLE.replace("stateless", ""))).exit_code == 1
 
 

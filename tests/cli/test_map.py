@@ -266,7 +266,7 @@ def test_without_energies_there_is_no_mapping_for_energy(small: Write) -> None:
     flow = small()
     store_board(flow, [2.0] * DEPTH, [6.0] * DEPTH, watts=None)
     status, _, err = call("map", flow, "--platform", "board", "--objective", "energy")
-    assert status == 1 and "does not say the energy" in err
+    assert status == 1 and "has no energy" in err
 
 
 # -- the stored mapping ------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def test_a_row_for_each_supposition(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize("sweep", ["fps", "fps=", "fps=0", "rate=3", "cores=1.5", "cores=two", "fps=1/0"])
 def test_no_sweep(write: Write, sweep: str) -> None:
     status, _, err = call(write(TEXT), "--sweep", sweep)
-    assert status == 2 and "is no sweep" in err.replace("\n", " ")
+    assert status == 2 and "is not a sweep" in err.replace("\n", " ")
 
 
 def test_counted_searches_find_the_same_again(write: Write) -> None:
