@@ -197,7 +197,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
     }
 
 
-# -- scenarios ---------------------------------------------------------------------------------------------------------
+# -- scenarios -------------------------------------------------------------------------------------
 def states_table(states: States) -> str:
     """The tables of every state, then the worst state."""
     tables = [f"state {name}{_variants(states, name)}\n\n{joint_table(joint)}" for name, joint in states.joints.items()]

@@ -134,7 +134,7 @@ def _bands(found: Comparison, thesis: Reduction, as_json: bool) -> int:
     return 0
 
 
-# -- JSON --------------------------------------------------------------------------------------------------------------
+# -- JSON ------------------------------------------------------------------------------------------
 def _data(a: Analysis) -> dict[str, Any]:
     return {
         "consistent": a.verdicts.consistent.holds,

@@ -152,7 +152,7 @@ def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalSta
     return ExternalStage(task.name, file, *tensors, threads)
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 def _files(described: External, networks: Plan) -> Plan:
     jinja = _jinja()
     shown = _in_c(described)

@@ -49,7 +49,7 @@ def shell_word(word: str) -> str:
     return word if re.fullmatch(r"[\w./=+,-]+", word, re.ASCII) else "'" + word.replace("'", "'\\''") + "'"
 
 
-# -- headers -----------------------------------------------------------------------------------------------------------
+# -- headers ---------------------------------------------------------------------------------------
 C_PARAMETERS = {"int": "int64_t", "float": "double", "bool": "bool", "string": "const char *"}
 
 

@@ -95,9 +95,10 @@ def not_broken_off(state: DeployedState) -> str | None:
     return None
 
 
-# -- what has to be alike ----------------------------------------------------------------------------------------------
+# -- what has to be alike --------------------------------------------------------------------------
 def _shape(state: DeployedState, place: Place) -> object:
-    """Everything that determines channels, workers and reports of a state, with places for tasks."""
+    """Everything that determines channels, workers and reports of a state, with places for
+    tasks."""
     apps = tuple(_app(app, place) for app in state.apps)
     workers = tuple(
         (w.processor, w.scheduler, tuple(_entry(e, place) for e in w.order), w.fixed_priority) for w in state.processors

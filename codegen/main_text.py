@@ -73,7 +73,8 @@ def _channel_text(channel: DeployedChannel) -> str:
 
 
 def _main_with_states(jinja: Environment, deployment: Deployment, scenario: DeployedScenario, needs: str) -> bytes:
-    """Code of tasks is made once, for all states; apps, channels and processors are made for each."""
+    """Code of tasks is made once, for all states; apps, channels and processors are made for
+    each."""
     apps = list(dict.fromkeys(a.name for a in deployment.every_app))
     tasks = {t.name: t for t in deployment.tasks}
     names = [*(f"app {n}" for n in apps), *tasks, *(f"code of {n}" for n in tasks)]

@@ -1,4 +1,5 @@
-"""Code that a text refers to: Python, C and CUDA files, networks and their layers. Nothing is run."""
+"""Code that a text refers to: Python, C and CUDA files, networks and their layers. Nothing is
+run."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _around(chunk: list[Token], text: str) -> list[Token]:
     return tokens[first:]
 
 
-# -- words and names ---------------------------------------------------------------------------------------------------
+# -- words and names -------------------------------------------------------------------------------
 def _names(place: _Place) -> Iterator[Offer]:
     if not place.declaration:
         yield from (Offer(w, Kind.Keyword) for w in OPENING_WORDS)
@@ -221,7 +221,8 @@ def _port(place: _Place) -> Iterator[Offer]:
 
 
 def _instances(place: _Place) -> dict[str, str]:
-    """Instances of the block around the place, each with its definition, as far as they are typed."""
+    """Instances of the block around the place, each with its definition, as far as they are
+    typed."""
     found: dict[str, str] = {}
     tokens = place.around
     for i, token in enumerate(tokens[:-1]):
@@ -348,7 +349,7 @@ def _events(place: _Place) -> Iterator[str]:
         listing = token.type == "EVENT" or (listing and token.type in ("NAME", "COMMA"))
 
 
-# -- texts in quotes ---------------------------------------------------------------------------------------------------
+# -- texts in quotes -------------------------------------------------------------------------------
 def _quoted(place: _Place, typed: str) -> Iterator[Offer]:
     language = str(place.chunk[-1]) if place.chunk else ""
     if place.kind() == "WRAP":

@@ -93,7 +93,8 @@ class Workers:
 
 
 class _Worker:
-    """The worker of one text. Its process is replaced if it has worked too long on an old version."""
+    """The worker of one text. Its process is replaced if it has worked too long on an old
+    version."""
 
     def __init__(
         self,

@@ -27,7 +27,8 @@ def reserved_words() -> frozenset[str]:
 
 @cache
 def refused_words() -> frozenset[str]:
-    """Names that no instance and no port gets: there, the other keywords are names like any other."""
+    """Names that no instance and no port gets: there, the other keywords are names like any
+    other."""
     return keywords() - soft_keywords()
 
 

@@ -50,7 +50,8 @@ class Element:
 
 
 def parse(path: str, data: bytes, code: str) -> Element:
-    """The root element. Raises Errors with `code` if this is no XML, or XML that is not read here."""
+    """The root element. Raises Errors with `code` if this is no XML, or XML that is not read
+    here."""
     parser = expat.ParserCreate()
     outside = Element("", {}, [], Span(path, 1, 1, 1, 1))
     opened = [outside]

@@ -48,7 +48,7 @@ class Agent:
         self._base = ""
         self._alive = 0.0
 
-    # -- frames --------------------------------------------------------------------------------------------------------
+    # -- frames ------------------------------------------------------------------------------------
     def _exactly(self, count: int) -> bytes:
         found = b""
         while len(found) < count:
@@ -68,7 +68,7 @@ class Agent:
             self._sink.write(LENGTHS.pack(len(header), len(payload)) + header + payload)
             self._sink.flush()
 
-    # -- requests ------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
     def serve(self) -> None:
         """Serve requests until the input ends."""
         try:

@@ -170,7 +170,7 @@ class Board:
         process.stdout.close()
         process.stderr.close()
 
-    # -- the connection ------------------------------------------------------------------------------------------------
+    # -- the connection ----------------------------------------------------------------------------
     def _connect(self) -> None:
         agent = resources.files(__package__).joinpath("agent.py").read_bytes()
         begin = f"import sys;exec(compile(sys.stdin.buffer.read({len(agent)}),'flowc-agent','exec'))"
@@ -262,7 +262,8 @@ class Board:
             frames.send(LENGTHS.pack(len(header), len(payload)) + header + payload, _seconds(len(payload)))
 
     def _answer(self, kind: type[T], seconds: float) -> tuple[T, bytes]:
-        """The next answer, and the bytes after it. Raises Lost, and Errors if the request failed."""
+        """The next answer, and the bytes after it. Raises Lost, and Errors if the request
+        failed."""
         with self._reached() as frames:
             document, content = frames.next(seconds)
             if isinstance(document, dict) and "fault" in document:
@@ -309,7 +310,7 @@ class Board:
             status = None
         return Lost(_last(frames) or f"ssh ended with status {status}", status)
 
-    # -- what a host does ---------------------------------------------------------------------------------------------
+    # -- what a host does --------------------------------------------------------------------------
     @property
     def identity(self) -> Identity:
         assert self._identity is not None, "a board is entered before it is used"

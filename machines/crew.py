@@ -89,7 +89,8 @@ class Crew:
         return [found[k] for k in range(len(inputs))]
 
     def _packed(self, shared: object) -> tuple[str, bytes]:
-        """The shared input, packed once as long as it is the same object; a search has two of them."""
+        """The shared input, packed once as long as it is the same object; a search has two of
+        them."""
         for known, digest, blob in self._shared:
             if known is shared:
                 return digest, blob
@@ -101,7 +102,8 @@ class Crew:
     def _round(
         self, function: Callable[[S, I], O], digest: str, blob: bytes, inputs: Sequence[I], found: dict[int, O]
     ) -> None:
-        """Compute the missing answers. Raises the exceptions of executors whose workers are gone."""
+        """Compute the missing answers. Raises the exceptions of executors whose workers are
+        gone."""
         assert self._make is not None
         if self._executor is None:
             self._executor = self._make()
@@ -144,7 +146,7 @@ def _work(function: Callable[[S, I], O], digest: str, blob: bytes, own: I) -> O:
     return function(cast(S, _known[digest]), own)
 
 
-# -- processes of this machine -----------------------------------------------------------------------------------------
+# -- processes of this machine ---------------------------------------------------------------------
 @contextmanager
 def processes(count: int) -> Iterator[Crew]:
     """A crew of processes of this machine. They end with the crew, even in the middle of a call."""
@@ -172,7 +174,7 @@ def _begin(end_with_parent: Callable[[], None]) -> None:
     end_with_parent()
 
 
-# -- workers of a cluster ----------------------------------------------------------------------------------------------
+# -- workers of a cluster --------------------------------------------------------------------------
 @contextmanager
 def cluster(address: str) -> Iterator[Crew]:
     """The workers of a Dask scheduler. Raises Errors: F644 for workers with another flowc, F645 for no scheduler.

@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 
 class Fleet:
-    """Boards that were compared (`fleet`). Requests outside of a piece of work go to the first one."""
+    """Boards that were compared (`fleet`). Requests outside of a piece of work go to the first
+    one."""
 
     name = "board"
     celsius: float | None = None
@@ -44,7 +45,7 @@ class Fleet:
         """The number of boards left."""
         return len(self._there)
 
-    # -- what a host does ----------------------------------------------------------------------------------------------
+    # -- what a host does --------------------------------------------------------------------------
     @property
     def identity(self) -> Identity:
         return self._first.identity
@@ -93,7 +94,7 @@ class Fleet:
         (found,) = self.share([("", work)])
         return found
 
-    # -- sharing -------------------------------------------------------------------------------------------------------
+    # -- sharing -----------------------------------------------------------------------------------
     def share(self, jobs: Sequence[tuple[str, Callable[[], T]]]) -> list[T]:
         """The answers of jobs, in order: one at a time on each board.
 
@@ -120,7 +121,8 @@ class Fleet:
         return [found[k] for k in range(len(jobs))]
 
     def _places(self, names: Sequence[str]) -> list[Board]:
-        """A board for each job: the one with the fewest jobs of that name, then the fewest of all."""
+        """A board for each job: the one with the fewest jobs of that name, then the fewest of
+        all."""
         free, found = list(self._there), []
         for name in names:
             board = min(free, key=lambda b: (self._runs[name, b], self._pieces[b]))

@@ -103,7 +103,8 @@ class Host(Protocol):
         """Is there a GPU that Python can use?"""
 
     def steadily(self, work: Callable[[], T]) -> T:
-        """Do a piece of work; repeat it from its start if the connection to the machine was lost."""
+        """Do a piece of work; repeat it from its start if the connection to the machine was
+        lost."""
 
 
 class Here:

@@ -14,7 +14,8 @@ from ..machines.whoami import cores, memory_bytes, processor_name, version_of
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`found` is empty if the thing is missing; then `install` tells how to get it, for `purpose`."""
+    """`found` is empty if the thing is missing; then `install` tells how to get it, for
+    `purpose`."""
 
     name: str
     found: str

@@ -123,7 +123,8 @@ def _death(status: int, said: str) -> str:
 
 
 def wcet(longest: int, mean: float, sigma: float) -> int:
-    """The one rule for measured worst cases: the largest sample, or the mean plus six deviations."""
+    """The one rule for measured worst cases: the largest sample, or the mean plus six
+    deviations."""
     return max(longest, round(mean + 6 * sigma))
 
 

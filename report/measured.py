@@ -18,7 +18,8 @@ MOST_FIRINGS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latencies in ns; `edges_ns` has one entry more than `counts`. `misses` of `count` were late."""
+    """Latencies in ns; `edges_ns` has one entry more than `counts`. `misses` of `count` were
+    late."""
 
     count: int
     misses: int

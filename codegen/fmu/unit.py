@@ -145,7 +145,7 @@ class _Code:
         self.files: list[dict[str, str]] = []
         self.defaults: list[str] = []
 
-    # -- channels --------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _channel(self, number: int, channel: DeployedChannel) -> dict[str, Any]:
         source = self._tasks[channel.source]
         port = next(p for p in source.outputs if p.name == channel.source_port)
@@ -200,7 +200,7 @@ class _Code:
                 lines.append(f"m->data.{name}.{side} += {task.firings};")
         return lines
 
-    # -- tasks -----------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def task(self, task: DeployedTask, number: int) -> dict[str, Any]:
         """A task as in model.c; `number` counts those that are called in Python."""
         code, ident = task.code, self._ids[task.name]
@@ -258,7 +258,7 @@ class _Code:
             "phases": len(port.rates), "zeroed": not reads, "after": after,
         }  # fmt: skip
 
-    # -- parameters ------------------------------------------------------------------------------------------------
+    # -- parameters --------------------------------------------------------------------------------
     def _defaults(self, ident: str, given: Sequence[tuple[str, object]]) -> None:
         for name, value in given:
             place = f"m->given.{ident}.{c_name(name)}"

@@ -261,7 +261,8 @@ class _Project:
         self.names |= {task: made[name] for task, name in wanted.items()}
 
     def _name_ports(self) -> None:
-        """HOPES' code has a variable `TASK_PORT` for each: in a conflict, a port gets another name."""
+        """HOPES' code has a variable `TASK_PORT` for each: in a conflict, a port gets another
+        name."""
         every = [(t, p.name) for a in self.system.apps for t in a.tasks for p in (*t.inputs, *t.outputs)]
         every.sort(key=lambda end: end[0].name not in self.kept.own)  # that code fixes the names of its ports
         used: set[str] = set()
@@ -283,7 +284,7 @@ class _Project:
         }
         return parts(folded(app), self.firings[app.name], places, means)
 
-    # -- the device --------------------------------------------------------------------------------------------------
+    # -- the device --------------------------------------------------------------------------------
     def _processor(self, task: Task) -> str:
         """The first one of its placement."""
         return self.placements[task.name].processors[0]
@@ -318,7 +319,7 @@ class _Project:
             else:
                 yield Cost(element.type, _us(time.mean_ns * task.phases), _us(_worst(time, task.phases)))
 
-    # -- tasks and channels ------------------------------------------------------------------------------------------
+    # -- tasks and channels ------------------------------------------------------------------------
     def _composite(self, app: Application, name: str, priority: int) -> None:
         period = None if app.period_ns is None else in_hopes(app.period_ns)
         deadline = None if app.deadline_ns is None else in_hopes(app.deadline_ns)

@@ -25,7 +25,8 @@ class SegmentCode:
 
 @dataclass(frozen=True, slots=True)
 class SegmentsCode:
-    """Segments one after another; see `model.application.Segments`. The rest is as in `OnnxCode`."""
+    """Segments one after another; see `model.application.Segments`. The rest is as in
+    `OnnxCode`."""
 
     segments: tuple[SegmentCode, ...]
     outputs: tuple[int, ...]

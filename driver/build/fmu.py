@@ -116,7 +116,7 @@ def _made(valid: Valid) -> tuple[UnitFiles, bytes, str]:
         raise Errors([Diagnostic("F605", message, None, help="name another one in TMPDIR")]) from error
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------
 def _target(graph: str, output: str | Path | None) -> Path:
     place = Path("build") if output is None else Path(output)
     return place if place.suffix == ".fmu" and not place.is_dir() else place / f"{graph}.fmu"

@@ -156,7 +156,7 @@ def _pools(platform: Platform) -> set[tuple[str, str, int]]:
     return {(p.name, p.kind, p.count) for p in platform.pools}
 
 
-# -- what differs ------------------------------------------------------------------------------------------------------
+# -- what differs ----------------------------------------------------------------------------------
 def _others(now: Valid, then: Valid, here: Path, there: Path) -> Iterator[str]:
     """The differences of a text in the folder `here` from one in `there`."""
     ours, theirs = _parts(now.loaded.system, here), _parts(then.loaded.system, there)

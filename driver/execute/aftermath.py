@@ -38,7 +38,8 @@ class Bounded:
 
     @property
     def exceeded(self) -> bool:
-        """Did the latency exceed the bound? Then the times that the bound assumes were too short."""
+        """Did the latency exceed the bound? Then the times that the bound assumes were too
+        short."""
         return self.longest_ns > self.bound_ns
 
 

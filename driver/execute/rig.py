@@ -258,7 +258,7 @@ def sites_for(path: Path, platform: Platform, others: Iterable[Platform]) -> tup
     """The addresses of a platform's machines; `others` are platforms to suggest instead. Raises
     Errors."""
     if not platform.machines:
-        message = f"`--machines` is for platforms of several machines, and `{platform.name}` is a single machine"
+        message = f"`--machines` is for platforms of several machines, but `{platform.name}` is a single machine"
         help_text = "declare them: `platform rig { machine front { cpu core[2] } ... link front back 110 MB/s 0.3 ms }`"
         meant = [p.name for p in others if p.machines]
         if meant:

@@ -211,7 +211,8 @@ def _run_parts(built: Built, sites: Sequence[Site], options: RunOptions, documen
 
 
 def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
-    """Does the platform differ from the machine that runs the program, as far as can be detected?"""
+    """Does the platform differ from the machine that runs the program, as far as can be
+    detected?"""
     platform = loaded.platform
     if platform is None or platform.name == host.name:
         return False
@@ -244,7 +245,8 @@ def _unreadable(what: str, error: ValueError) -> Diagnostic:
 
 
 def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
-    """Reject open ends: a program that runs by itself gets no input from a caller. Raises Errors."""
+    """Reject open ends: a program that runs by itself gets no input from a caller. Raises
+    Errors."""
     if has_errors(loaded.diagnostics):
         return  # the build reports all of them
     found = []

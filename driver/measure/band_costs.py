@@ -67,7 +67,8 @@ def with_band_costs(
 def measured_costs(
     network: Network, whole_ns: float, host: Host = HERE, report: Report | None = None
 ) -> BandCosts | None:
-    """The costs of bands of a network here; None if they do not pay, or nothing could be measured."""
+    """The costs of bands of a network here; None if they do not pay, or nothing could be
+    measured."""
     known = needs(network)
     if known is None or known.block < PAYS:
         return None
@@ -91,7 +92,8 @@ def costs_of(
     host: Host = HERE,
     report: Report | None = None,
 ) -> BandCosts | None:
-    """The same for a model in a file, as it is and as ONNX Runtime executes it. Raises CannotBand."""
+    """The same for a model in a file, as it is and as ONNX Runtime executes it. Raises
+    CannotBand."""
     form = blocked or net
     whole = needs_of(net.chain, net.model, net.folder)
     choices = front(form, whole, whole_ns, SEARCHING, None if blocked is None else net)

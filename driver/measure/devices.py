@@ -86,7 +86,8 @@ class _Plans:
 
 
 def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Report | None = None) -> Profile:
-    """The profile with entries for the platform's GPU and DLAs. Raises Errors if a program fails."""
+    """The profile with entries for the platform's GPU and DLAs. Raises Errors if a program
+    fails."""
     times = times_of(valid.system, valid.platform, profile)
     frame_ns = sum(firing_means(valid, times).values()) or 1e6
     frames = max(FEWEST, min(MOST, int(seconds * 1e9 / frame_ns)))

@@ -202,7 +202,7 @@ def _failed(system: System, said: str) -> Diagnostic:
     return Diagnostic("F606", message, task.span if task else None, help=help_text)
 
 
-# -- layers ------------------------------------------------------------------------------------------------------------
+# -- layers ----------------------------------------------------------------------------------------
 def with_layers(
     valid: Valid, profile: Profile, seconds: float | None = None, report: Report | None = None
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:

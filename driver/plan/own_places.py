@@ -47,7 +47,7 @@ def _wholes(mapping: Mapping) -> dict[str, tuple[str, ...]]:
     return found | {n.task: n.stages[0].processors for n in mapping.networks if len(n.stages) == 1}
 
 
-# -- of a stored mapping -----------------------------------------------------------------------------------------------
+# -- of a stored mapping ---------------------------------------------------------------------------
 def in_state(mapping: Mapping, own: Iterable[Placement]) -> Mapping:
     """A mapping with some places replaced."""
     places = {p.task: p for p in own}

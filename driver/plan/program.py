@@ -95,7 +95,7 @@ def union(mappings: Iterable[Mapping]) -> Mapping:
     return replace(first, placements=tuple(places.values()), networks=tuple(plans.values()))
 
 
-# -- what stands in the way --------------------------------------------------------------------------------------------
+# -- what stands in the way ------------------------------------------------------------------------
 def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
     """Errors for tasks without code and ports without type, and for types that a robot's messages
     cannot hold."""
@@ -155,7 +155,7 @@ def kernel_faults(valid: Valid) -> list[Diagnostic]:
     return broken
 
 
-# -- from times to a program -------------------------------------------------------------------------------------------
+# -- from times to a program -----------------------------------------------------------------------
 def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> dict[str, float]:
     """Known mean times of one firing in ns by task, on the processors of a mapping, else on a CPU.
 

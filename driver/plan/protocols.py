@@ -129,7 +129,8 @@ def _unproved(scenario: Scenario, bound: ChangeBound, worst: _Followed | None) -
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """Do all deadlines hold during a change from one state to another, and how long does it take?"""
+    """Do all deadlines hold during a change from one state to another, and how long does it
+    take?"""
 
     kept: bool
     delay_ns: int | None

@@ -63,7 +63,8 @@ def checked(result: Checked) -> str:
 
 
 def analyzed(result: Analyzed) -> str:
-    """Period, latency and buffers of every app, and the trade-off between them if it was requested."""
+    """Period, latency and buffers of every app, and the trade-off between them if it was
+    requested."""
     rows, fronts = [], ""
     for name, a in result.apps.items():
         exact = not a.times.unknown
@@ -89,7 +90,8 @@ def profiled(result: Profiled) -> str:
 
 
 def answer(result: Answer) -> str:
-    """Places, with bounds if there are deadlines, else with the configurations that were compared."""
+    """Places, with bounds if there are deadlines, else with the configurations that were
+    compared."""
     mapping = result.mapping
     places = [[p.task, ", ".join(p.processors)] for p in mapping.placements]
     for n in mapping.networks:

@@ -141,7 +141,7 @@ class Collector:
         if not self._dla:
             missing["dla"] = "" if self._on else self._command("report", " --platform orin")
 
-    # -- apps ----------------------------------------------------------------------------------------------------------
+    # -- apps --------------------------------------------------------------------------------------
     def _analyzed(self) -> Iterator[tuple[str, Analysis]]:
         valid = self._valid
         for app in valid.system.apps:
@@ -204,7 +204,7 @@ class Collector:
                 seen = None if self._ran is None else self._ran.processors.get(name)
                 yield ProcessorRow(name, pool.kind, None if share is None else round(share, 4), seen)
 
-    # -- tasks ---------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def _tasks(self) -> Iterator[TaskRow]:
         means, sources = (
             firing_means(self._valid, self._shown.times, self._mapping),
@@ -271,7 +271,7 @@ class Collector:
             dla="" if on_dla is None else f"{on_dla.legal} of {on_dla.layers} layers can run on a DLA",
         )
 
-    # -- channels, paths -----------------------------------------------------------------------------------------------
+    # -- channels, paths ---------------------------------------------------------------------------
     def _channels(self) -> Iterator[ChannelRow]:
         for app in self._valid.system.apps:
             found = self._analyses[app.name]
@@ -312,7 +312,7 @@ class Collector:
                 key = source, task
                 yield _path(app, *key, due.get(key), bounds.get(key), group, least.get(key), seen.get(key))
 
-    # -- fronts, searches ----------------------------------------------------------------------------------------------
+    # -- fronts, searches --------------------------------------------------------------------------
     def _memory(self) -> Iterator[MemoryPoint]:
         for app in self._valid.system.apps:
             found = self._analyses[app.name]

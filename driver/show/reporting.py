@@ -75,7 +75,7 @@ def report(
     return Reported(document, shown.diagnostics, run.status)
 
 
-# -- what ran ----------------------------------------------------------------------------------------------------------
+# -- what ran --------------------------------------------------------------------------------------
 def run_for(
     path: str | Path,
     *,
@@ -118,7 +118,8 @@ def _content(file: Path) -> bytes:
 
 
 def _digest(shown: Shown) -> str:
-    """The digest of the program that a build would write now. Raises Errors if none can be built."""
+    """The digest of the program that a build would write now. Raises Errors if none can be
+    built."""
     faults = without_code(shown.built.system)
     if faults:
         raise Errors(faults)

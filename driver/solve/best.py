@@ -41,7 +41,7 @@ def map_states_jointly(
     return found.finished(known.profile, request.seed)
 
 
-# -- the best variants -------------------------------------------------------------------------------------------------
+# -- the best variants -----------------------------------------------------------------------------
 def _with_best_variants(valid: ValidScenario, asked: Asked) -> States:
     """The states with the most accurate variants that keep their deadlines and limits. Raises
     Errors."""

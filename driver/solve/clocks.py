@@ -98,7 +98,7 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
     if not scenario.asks_for_power or not platform.silent:
         return ()
     silent = listed(platform.silent)
-    word = "says" if len(platform.silent) == 1 else "say"
+    word = "declares" if len(platform.silent) == 1 else "declare"
     message = f"{silent} of `{platform.name}` {word} no power: clock rates stay, and the energy is unknown"
     help_text = "add `idle` and `busy` to its processors, or map for a platform with them"
     return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
@@ -220,7 +220,7 @@ def _slowness(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -
     return [max(p.frequencies_hz) / d.hz[k] if d.hz[k] else Fraction(1) for p, d, k in pools]
 
 
-# -- power -------------------------------------------------------------------------------------------------------------
+# -- power -----------------------------------------------------------------------------------------
 def _domain(pool: Pool, busy: list[_Busy], wanted: Fraction | None, free: bool) -> Domain:
     """The rates that may be chosen: the one that the text asks for, all if energy counts, else the
     highest."""
@@ -287,7 +287,7 @@ def _energy(time: FiringTime) -> Fraction | None:
     return None if known is None else Fraction(known)
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 def _beyond(state: State, clocked: Clocked) -> Iterator[Diagnostic]:
     """An error for a limit that no clock rates keep with this mapping."""
     taken = sum((watts for _, watts in clocked.parts), Fraction(0))

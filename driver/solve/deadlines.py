@@ -131,7 +131,8 @@ def judged(valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outc
 
 
 def _require_bounds(problem: JointProblem) -> None:
-    """Raises Refused if not even the simplest assignment has bounds, for example without a period."""
+    """Raises Refused if not even the simplest assignment has bounds, for example without a
+    period."""
     chosen = [net.candidates[0].steps for net in problem.nets]
     steps = tuple(tuple(problem.of_kind[s.kind][0] for s in made) for made in chosen)
     items = tuple(problem.places(item)[0] for item in problem.items)
@@ -242,7 +243,7 @@ def _exceeding(valid: Valid, times: Times, seen: Seen) -> tuple[Diagnostic, ...]
     return tuple(found)
 
 
-# -- what can be said of it --------------------------------------------------------------------------------------------
+# -- what can be said of it ------------------------------------------------------------------------
 def reasons(joint: Joint) -> list[str]:
     """The busiest processor, the tightest group, and what would help if a deadline is missed."""
     verdict, problem = joint.verdict, joint.problem

@@ -125,7 +125,7 @@ def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE,
     return replace(answer, path=stored)
 
 
-# -- four kinds of texts -----------------------------------------------------------------------------------------------
+# -- four kinds of texts ---------------------------------------------------------------------------
 def _map_with_deadlines(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
     """Apps that all have periods. The best mapping found is stored, even if an app is late."""
     joint = map_jointly(valid, known, request) if limit is None else map_jointly_within(valid, known, request, limit)
@@ -204,7 +204,7 @@ def _fastest(
     return found
 
 
-# -- what was asked ----------------------------------------------------------------------------------------------------
+# -- what was asked --------------------------------------------------------------------------------
 def _has_deadlines(valid: Valid) -> bool:
     return all(wants_joint(part) for part in valid.parts)
 
@@ -227,7 +227,8 @@ def _memory_limit(whole: Valid, request: Request) -> tuple[MemoryLimit | None, t
 
 
 def _smaller(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[Diagnostic, ...]]:
-    """The smaller of the requested bytes for networks and those of the platform; and diagnostics."""
+    """The smaller of the requested bytes for networks and those of the platform; and
+    diagnostics."""
     has = room_of(platform)
     if has is None or (wanted is not None and wanted <= has):
         return wanted, ()
@@ -263,7 +264,7 @@ def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
     return (Diagnostic("F647", message, None, help=help_text, severity="warning"),)
 
 
-# -- what cannot be searched -------------------------------------------------------------------------------------------
+# -- what cannot be searched -----------------------------------------------------------------------
 def _require_auto(search: str) -> None:
     """Only one search for apps without periods supports a memory limit. Raises Errors."""
     if search != "auto":

@@ -49,7 +49,8 @@ class Attempt(Generic[A]):
 
 
 def map_jointly_within(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit) -> Joint:
-    """The joint mapping whose networks keep the limit and meet all deadlines. Raises Errors (F521)."""
+    """The joint mapping whose networks keep the limit and meet all deadlines. Raises Errors
+    (F521)."""
     problem = joint_problem(valid, known.times, request.crew)
     require_possible(problem)
     on_cpu = _cpu_ns([known.times])
@@ -152,7 +153,7 @@ def _cpu_ns(times: Iterable[Times]) -> dict[str, float]:
     return found
 
 
-# -- what networks take ------------------------------------------------------------------------------------------------
+# -- what networks take ----------------------------------------------------------------------------
 def taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMemory:
     """The memory of networks under a mapping of a text, or of one of its states. Raises Errors."""
     return _deployed(valid, profile, mapping).planned or PlannedMemory(0, 0, 0)

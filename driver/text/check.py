@@ -147,7 +147,8 @@ class ValidScenario(Valid):
 
 
 def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:
-    """Verdicts of an app whose networks were cut: a cut keeps the verdicts, but changes the tasks."""
+    """Verdicts of an app whose networks were cut: a cut keeps the verdicts, but changes the
+    tasks."""
     return replace(verdicts, repetition=repetition(app).vector)
 
 

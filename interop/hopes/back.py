@@ -165,7 +165,7 @@ class _Back:
     def _fault(self, message: str, help_text: str = "") -> None:
         self.faults.append(Diagnostic(CANNOT_SAY, message, None, help=help_text))
 
-    # -- what the application says -----------------------------------------------------------------------------------
+    # -- what the application says -----------------------------------------------------------------
     def _compare(self, there: Iterable[str]) -> None:
         """Both must have the same tasks."""
         ours, theirs = {t.name for a in self.source.whole.apps for t in a.tasks}, set(there)
@@ -210,7 +210,7 @@ class _Back:
             message = f"no processor is known for {listed(missing, 4)}"
             self._fault(message, f"run `flowc map`, or pin them on {self.board.name}")
 
-    # -- what the project says already -------------------------------------------------------------------------------
+    # -- what the project says already -------------------------------------------------------------
     def _moved_tasks(self, tasks: Mapping[Way, tuple[str, ...]]) -> dict[Way, tuple[str, ...]]:
         """Tasks that have another place in the project."""
         there = self.project.places.tasks
@@ -229,7 +229,7 @@ class _Back:
         known = self.source.times.of.get(text)
         return self.before is not None and (not known or known == self.before.of.get(text))
 
-    # -- the mapping -------------------------------------------------------------------------------------------------
+    # -- the mapping -------------------------------------------------------------------------------
     def _mapping(
         self, tasks: Mapping[Way, tuple[str, ...]], layers: Mapping[Way, Mapping[str, tuple[str, ...]]]
     ) -> str:
@@ -318,7 +318,7 @@ class _Back:
         pool = self.board.pool_of(processor)
         return (pool.element, _number(processor)) if pool.kind == "cpu" else None
 
-    # -- times -------------------------------------------------------------------------------------------------------
+    # -- times -------------------------------------------------------------------------------------
     def _profile(self, names: Mapping[str, Part]) -> str | None:
         """The times of tasks (layers have files of their own), in us and rounded up; None if no
         time is known."""

@@ -252,7 +252,7 @@ def _text(path: Path) -> str | None:
         return None
 
 
-# -- what is in no text ------------------------------------------------------------------------------------------------
+# -- what is in no text ----------------------------------------------------------------------------
 def _kept(project: Project, files: Iterable[Path]) -> Iterator[Kept]:
     quiet = Collector()
     for path in files:

@@ -154,7 +154,8 @@ def _ends(channel: Channel) -> Iterator[tuple[tuple[str, str], Direction]]:
 def _link(
     channel: Channel, before: Mapping[str, Task], tasks: Mapping[str, Task], way: Direction, say: Collector
 ) -> tuple[Task, Channel]:
-    """A source (`out`) or a sink that stands for the other end of a channel, and the channel to it."""
+    """A source (`out`) or a sink that stands for the other end of a channel, and the channel to
+    it."""
     other, own = channel.source, channel.destination
     if way == "in":
         other, own = own, other

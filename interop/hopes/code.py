@@ -66,7 +66,8 @@ _SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A library that is called through a port; `files` are its header, if it has one, and its code."""
+    """A library that is called through a port; `files` are its header, if it has one, and its
+    code."""
 
     port: str
     library: Library
@@ -169,7 +170,7 @@ class _Sources:
         yield (), self._graph
         yield from ((way, t.graph) for way, t in self._tasks.items() if t.graph is not None)
 
-    # -- tasks -------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def _source(self, way: Way, task: Task) -> Source:
         near = Path(task.span.file).parent
         file = self._project.below(task.code, near)
@@ -275,7 +276,7 @@ class _Sources:
                 raise _Unusable(f"library {shown(library.name)} has no function `{word}`")
         return Link(port, library, tuple(self._named(path) for path in files if path is not None))
 
-    # -- files -------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
     def _closure(self, file: Path, language: str) -> dict[Path, None]:
         """The file and those that it includes, if all of them can be used."""
         found: dict[Path, None] = {}
@@ -355,7 +356,8 @@ class _Sources:
 
 
 def _compiled(text: str, defined: frozenset[str]) -> Iterator[str]:
-    """The lines of code, without those that only an undefined name would enable: these are empty."""
+    """The lines of code, without those that only an undefined name would enable: these are
+    empty."""
     said: list[bool] = []
     for line in text.splitlines(keepends=True):
         found = _CONDITION.match(line) if "#" in line else None

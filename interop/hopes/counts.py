@@ -83,7 +83,7 @@ class _Counting:
             times *= loop.count * turn[around]
         return times
 
-    # -- edges -------------------------------------------------------------------------------------------------------
+    # -- edges -------------------------------------------------------------------------------------
     def _levels(self, level: Way, graph: Graph) -> None:
         for channel in graph.channels:
             edge = self._edge(level, channel)
@@ -127,7 +127,7 @@ class _Counting:
             self.say.fault(message, span, "each turn has to move as many")
         return share
 
-    # -- balance -----------------------------------------------------------------------------------------------------
+    # -- balance -----------------------------------------------------------------------------------
     def _balanced(self, members: list[Way], edges: list[_Edge]) -> Iterator[tuple[Way, int]]:
         """The least whole numbers for connected tasks."""
         beside: dict[Way, list[tuple[Way, Fraction]]] = defaultdict(list)

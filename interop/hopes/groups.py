@@ -147,7 +147,7 @@ class _Flattening:
         found = {level: tuple(of_level) for level, of_level in channels.items()}
         return Flow(self.tasks, groups, self.tokens, self.turns, frozenset(back), found, newest, buffers)
 
-    # -- channels ----------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _levels(self, level: Way, graph: Graph) -> None:
         for channel in graph.channels:
             self._link(level, channel)
@@ -214,7 +214,7 @@ class _Flattening:
             return rate
         return rate // task.loop.count
 
-    # -- tokens ------------------------------------------------------------------------------------------------------
+    # -- tokens ------------------------------------------------------------------------------------
     def _tokens(self) -> None:
         """Size and rate for each output and all its readers. If both ends disagree, the firings
         stay."""
@@ -387,7 +387,7 @@ class _Flattening:
                         what = "nothing is connected to this port: it is left out"
                         self.say.warn_together(f"{task.name}.{name}", what, task.ports[direction, name].span)
 
-    # -- apps --------------------------------------------------------------------------------------------------------
+    # -- apps --------------------------------------------------------------------------------------
     def _components(self) -> list[tuple[str, ...]]:
         """Connected tasks on the top level without control tasks, in the order of the file."""
         firing = {way[0] for way, t in self.tasks.items() if t.kind in ("task", "network")}

@@ -326,7 +326,8 @@ def _mapping(board: Board, texts: Texts, places: Places, networks: Mapping[Way, 
 
 
 def _written(stem: str, board: Board, mapping: Placements, places: Places) -> dict[str, str]:
-    """The mapping in words, and as data for a comparison: it is not a stored mapping of a search."""
+    """The mapping in words, and as data for a comparison: it is not a stored mapping of a
+    search."""
     use = (f"{stem}.flow", f"{board.name}.flow")
     text = mapping_text(board, mapping.placements, mapping.networks, use, Path(places.file).name)
     return {f"{stem}.{board.name}.flow": text, f"{stem}.{board.name}.authors.json": mapping.to_json({})}

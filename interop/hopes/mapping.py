@@ -28,7 +28,8 @@ PLACEHOLDER = "Default"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Processors by task, and by layer for networks; `file` is their source, "" if there is none."""
+    """Processors by task, and by layer for networks; `file` is their source, "" if there is
+    none."""
 
     file: str
     tasks: Mapping[Way, tuple[str, ...]]
@@ -122,7 +123,7 @@ class _Places:
     layers: dict[Way, dict[str, str]] = field(default_factory=dict)
     _seen: dict[Way, Span] = field(default_factory=dict)
 
-    # -- the project's own -------------------------------------------------------------------------------------------
+    # -- the project's own -------------------------------------------------------------------------
     def project(self, root: Element) -> None:
         names = {"_".join(way): way for way in self.known}
         for node in root.all("task"):
@@ -157,7 +158,7 @@ class _Places:
             self.say.fault(f"there is no task {shown(name)}", node.span, did_you_mean(name, names))
         return None if own is None else names[own]
 
-    # -- networks ----------------------------------------------------------------------------------------------------
+    # -- networks ----------------------------------------------------------------------------------
     def network(self, way: Way, network: HopesNetwork, path: Path) -> None:
         """The mapping file of a network; that of the project comes first."""
         root = read_xml(path, self.say, "CIC_Mapping")
@@ -202,7 +203,7 @@ class _Places:
             what = f"a layer is mapped to {shown(pool.name)}, where {shown(network.name)} cannot run it by its profile"
             self.say.warn_together(layer, what, span)
 
-    # -- processors --------------------------------------------------------------------------------------------------
+    # -- processors --------------------------------------------------------------------------------
     def _processors(self, node: Element, single: bool) -> tuple[str, ...]:
         """The processors of the set that counts; one, if firings cannot be shared."""
         holders = [(d.attributes.get("name", ""), d) for d in node.all("device")] or [("", node)]

@@ -93,7 +93,7 @@ def _no(message: str, help_text: str) -> Diagnostic:
     return Diagnostic(NO_ORDERS, message, None, help=help_text)
 
 
-# -- what cannot be ----------------------------------------------------------------------------------------------------
+# -- what cannot be --------------------------------------------------------------------------------
 def _beyond(found: Understood, apps: tuple[Application, ...]) -> Iterator[str]:
     """Features of a project for which HOPES has no orders."""
     tasks = found.tasks.values()
@@ -129,7 +129,7 @@ def _file(found: Understood, root: Element) -> Path | None:
     return there[0] if there else folder / f"SDF_{tasks},Default,{cpus},0,schedule.xml"
 
 
-# -- the policy --------------------------------------------------------------------------------------------------------
+# -- the policy ------------------------------------------------------------------------------------
 def runs_as(found: Understood, policy: str) -> bool:
     """Does a project have the policy, with orders if it needs them?"""
     path = found.project.files / f"{found.project.name}_configuration.xml"
@@ -142,7 +142,8 @@ def runs_as(found: Understood, policy: str) -> bool:
 
 
 def _configuration(found: Understood, policy: str) -> str:
-    """The project's configuration with the policy changed, or a new one without an end of the run."""
+    """The project's configuration with the policy changed, or a new one without an end of the
+    run."""
     path = found.project.files / f"{found.project.name}_configuration.xml"
     old = read_xml(path, Collector(), "CIC_Configuration") if path.is_file() else None
     made = {"policy": POLICIES[policy]}
@@ -157,7 +158,7 @@ def _configuration(found: Understood, policy: str) -> str:
     return "\n".join(['<?xml version="1.0" encoding="UTF-8" standalone="yes"?>', *as_text(old)]) + "\n"
 
 
-# -- orders ------------------------------------------------------------------------------------------------------------
+# -- orders ----------------------------------------------------------------------------------------
 def _room(app: Application, root: Element, found: Understood, names: Mapping[str, Part]) -> dict[str, int]:
     """The capacity of each channel of the text in tokens, by the project; arrows without channel
     have no limit."""

@@ -98,7 +98,8 @@ class _Level:
         return Graph(name, self._tasks, found, root.span, network, libraries, calls)
 
     def _open(self, channels: list[Channel]) -> tuple[Channel, ...]:
-        """The channels that transfer tokens in the effective modes; tasks without any are left out."""
+        """The channels that transfer tokens in the effective modes; tasks without any are left
+        out."""
         found = []
         for channel in channels:
             (source, out), (destination, into) = channel.source, channel.destination
@@ -117,7 +118,7 @@ class _Level:
                 self._tasks[name] = replace(task, ports=ports)
         return tuple(found)
 
-    # -- tasks -------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def _task(self, node: Element) -> None:
         name = self._say.attribute(node, "name")
         if name is None:
@@ -299,7 +300,7 @@ class _Level:
         if any(f.attributes.get("enable") == "Yes" for f in node.all("faultTolerance")):
             say.warn_together(name, "fault tolerance is not imported", span)
 
-    # -- composites --------------------------------------------------------------------------------------------------
+    # -- composites --------------------------------------------------------------------------------
     def _inside(self, name: str, said: dict[str, tuple[str, Span]], node: Element, around: _Around) -> Graph | None:
         if self._project.translated:
             level = _Level(self._project, self._path, self._say, around)
@@ -347,7 +348,7 @@ class _Level:
                 self._say.fault(f"port {shown(f'{name}.{outer}')} leads nowhere", ports[way, outer].span, help_text)
         return list(found.items())
 
-    # -- channels ----------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> Channel | None:
         said = [self._say.attribute(node, key) for key in ("src_task", "src_port", "dst_task", "dst_port")]
         size = self._say.whole(node.attributes.get("init_size", "0"), "the initial data of this channel", node.span)

@@ -127,7 +127,7 @@ class _Texts:
             if part == (parts[0] if direction == "in" else parts[-1]):
                 yield self.ports[(way, ""), direction, port], port
 
-    # -- names -------------------------------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
     def _parts(self, way: Way) -> list[Part]:
         network = self.networks.get(way)
         if network is None:
@@ -237,7 +237,7 @@ class _Texts:
         self.apps = made[: len(groups)]
         self.names.update(zip(kept, made[len(groups) :], strict=True))
 
-    # -- the application ---------------------------------------------------------------------------------------------
+    # -- the application ---------------------------------------------------------------------------
     def _by_declaration(self, *kinds: str) -> list[tuple[Declaration, list[Part]]]:
         found: dict[Declaration, list[Part]] = {}
         for way in self.flow.tasks:
@@ -336,7 +336,7 @@ class _Texts:
         instances = (f"    {self.instances[p]}: {self.names[self.declarations[p]]}" for p in parts)
         return [*instances, *([""] if lines else []), *(f"    {line}" for line in lines)]
 
-    # -- arrows ------------------------------------------------------------------------------------------------------
+    # -- arrows ------------------------------------------------------------------------------------
     def _arrows(self, level: Way, only: str = "") -> Iterator[str]:
         """The channels of a level, with `only` those from that task; boundaries and parts of
         networks."""
@@ -383,7 +383,7 @@ class _Texts:
         own = [p for d, p in self._used(way) if d == direction]
         return f"{instance}.{self.ports[(way, ''), direction, port]}" if port and len(own) > 1 else instance
 
-    # -- stubs -------------------------------------------------------------------------------------------------------
+    # -- stubs -------------------------------------------------------------------------------------
     def _stubs(self) -> str:
         stubs = [found for found in self._by_declaration("task") if _code(found[0]) is None]
         lines = [
@@ -412,7 +412,7 @@ class _Texts:
         return "\n".join(lines) + "\n" if stubs else ""
 
 
-# -- words -------------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------
 def _block(kind: str, name: str, items: list[str]) -> str:
     line = f"{kind} {name} {{ {'   '.join(items)} }}" if items else f"{kind} {name} {{ }}"
     return line if len(line) <= WIDEST else "\n    ".join([f"{kind} {name} {{", *items]) + "\n}"

@@ -163,7 +163,8 @@ def _network(name: str, others: tuple[str, ...], network: HopesNetwork, board: B
 
 
 def _ratio(gpu: Mapping[str, Cost], dla: Mapping[str, Cost]) -> float | None:
-    """The one ratio of both columns, if most layers have it at a resolution of whole microseconds."""
+    """The one ratio of both columns, if most layers have it at a resolution of whole
+    microseconds."""
     pairs = [(float(gpu[n].value), float(dla[n].value)) for n in dla if n in gpu and gpu[n].value]
     if len(pairs) < _FEWEST:
         return None
@@ -172,7 +173,7 @@ def _ratio(gpu: Mapping[str, Cost], dla: Mapping[str, Cost]) -> float | None:
     return ratio if alike >= _SCALED * len(pairs) else None
 
 
-# -- further times -----------------------------------------------------------------------------------------------------
+# -- further times ---------------------------------------------------------------------------------
 def read_times(path: str, data: bytes, times: tuple[TaskTimes, ...]) -> dict[str, dict[str, int]]:
     """Times in a JSON file, `{"TASK": {"cpu": MICROSECONDS, "gpu": ...}}`, in ns.
 

@@ -106,7 +106,7 @@ class _Algorithm:
             ]
         return _made("cic_manual", node, {"name": name or self._name}, (_made(tag, node, {}, c) for tag, c in groups))
 
-    # -- where tasks stand -------------------------------------------------------------------------------------------
+    # -- where tasks stand -------------------------------------------------------------------------
     def _parent_of(self, node: Element) -> None:
         name = self._say.attribute(node, "name")
         if name is None:
@@ -149,7 +149,7 @@ class _Algorithm:
         around = self._around.get(name)
         return name.removeprefix(f"{around[-1]}_") if around else name
 
-    # -- tasks -------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def _task(self, node: Element) -> Element:
         name = node.attributes["name"]
         ports: dict[str, list[Element]] = {"input": [], "output": []}
@@ -245,7 +245,7 @@ class _Algorithm:
         made["sampleType"] = node.attributes.get("sampleType", "")
         ports[direction].append(_made("port", node, made, rates))
 
-    # -- composites --------------------------------------------------------------------------------------------------
+    # -- composites --------------------------------------------------------------------------------
     def _map(self, node: Element) -> None:
         said = [self._say.attribute(node, key) for key in ("task", "port", "direction")]
         task, port, direction = (text or "" for text in said)
@@ -275,7 +275,7 @@ class _Algorithm:
         made["insideTaskPort"] = said.get("childTaskPort", "")
         return _made("portMap", node, made)
 
-    # -- channels ----------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> None:
         names = {"initialDataSize": "init_size", "sampleSize": "sampleSize", "size": "size"}
         said = _values(node.attributes, names)
@@ -320,7 +320,7 @@ class _Algorithm:
             task, port = outside, ports.pop(0) if len(ports) > 1 else ports[0]
         return self._local(task), port
 
-    # -- libraries ---------------------------------------------------------------------------------------------------
+    # -- libraries ---------------------------------------------------------------------------------
     def _link_libraries(self) -> None:
         """Each library is placed where its first user is, and is visible on all other levels with
         users."""

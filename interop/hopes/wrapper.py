@@ -94,7 +94,7 @@ def _parameters(way: Way, source: Source, flow: Flow) -> tuple[Given, ...]:
     return given(way, flow.tasks[way].parameters, ((w, p) for w, p in above if p.name in source.words))
 
 
-# -- a file ------------------------------------------------------------------------------------------------------------
+# -- a file ----------------------------------------------------------------------------------------
 def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) -> Iterator[str]:
     full, function = "_".join(way), called.code.rpartition(":")[2]
     loops = [flow.tasks[w].loop for w in (way, *loops_around(way, flow.tasks))]

@@ -87,7 +87,7 @@ class Configuration:
     warnings: tuple[Diagnostic, ...]
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 def text_of(instances: Sequence[tuple[Instance, Sequence[str]]], remarks: Iterable[str]) -> str:
     """The file; `remarks` are comments at its top, and with each instance come some of its own."""
     lines = [*(f"# {line}" for line in remarks), "configs = {", f"    instance_num = {quoted(str(len(instances)))};"]
@@ -119,7 +119,7 @@ def settings_of(instance: Instance) -> list[tuple[str, str]]:
     return [*instance.others, *((name, quoted(text)) for name, text in texts.items())]
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 def read(path: str, data: bytes) -> Configuration:
     """The instances of a file. Raises Errors (F705, F706) with all faults; NotJedi if nothing
     matches."""
@@ -283,7 +283,7 @@ class _Fields:
             network.value.span if network is not None else self.group.span,
         )
 
-    # -- single settings -----------------------------------------------------------------------------------------------
+    # -- single settings ---------------------------------------------------------------------------
     def _text(self, name: str) -> str:
         """An optional text, without spaces around it; JEDI reads its first word."""
         setting = self.group.get(name)
@@ -365,7 +365,7 @@ class _Fields:
             help_text = f"is `{meant[1]}` meant to be `{meant[0]}`?"
         self.reader.fault(message, self.group.span, help_text)
 
-    # -- stages --------------------------------------------------------------------------------------------------------
+    # -- stages ------------------------------------------------------------------------------------
     def _stages(self) -> list[JediStage]:
         """Empty after a fault."""
         before = len(self.reader.faults)

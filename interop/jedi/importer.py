@@ -65,7 +65,8 @@ class _Names:
 
 @dataclass(frozen=True, slots=True)
 class _Port:
-    """A port of the network: its name, the tensor, and its type with a colon before it, if known."""
+    """A port of the network: its name, the tensor, and its type with a colon before it, if
+    known."""
 
     name: str
     tensor: str
@@ -115,7 +116,7 @@ class _App:
     names: _Names
     known: Known
 
-    # -- what is said ------------------------------------------------------------------------------------------------
+    # -- what is said ------------------------------------------------------------------------------
     def faults(self) -> list[Diagnostic]:
         """Cut points that the network does not have."""
         layers = self.known.layers
@@ -172,10 +173,11 @@ class _App:
 
     @property
     def _batch_left_out(self) -> bool:
-        """Does the text lack the batch? Only networks with an open first dimension can be grouped."""
+        """Does the text lack the batch? Only networks with an open first dimension can be
+        grouped."""
         return self.instance.batch > 1 and not self.known.open_batch
 
-    # -- the text ----------------------------------------------------------------------------------------------------
+    # -- the text ----------------------------------------------------------------------------------
     def text(self) -> str:
         """Tasks, network and app."""
         n, inputs, outputs = self.names, *self._ports()

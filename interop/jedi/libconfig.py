@@ -205,7 +205,7 @@ def _character(c: str) -> str:
     return named.get(c) or (c if c >= " " and c != "\x7f" else f"\\x{ord(c):02x}")
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 @lru_cache(maxsize=1)
 def _lark() -> Lark:
     return Lark(_GRAMMAR, parser="lalr", lexer="basic", maybe_placeholders=False)
@@ -441,7 +441,8 @@ class _Builder(Transformer[Token, Any]):
 
 
 def _unquoted(token: Token) -> str:
-    """The text of a token; `\\x` names a byte, and a backslash before any other character is kept."""
+    """The text of a token; `\\x` names a byte, and a backslash before any other character is
+    kept."""
 
     def plain(found: re.Match[bytes]) -> bytes:
         what = found[1]

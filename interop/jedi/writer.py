@@ -150,7 +150,7 @@ class _App:
             (*others.items(), *((("data_type", data_type),) if not precision else ())),
         )
 
-    # -- what JEDI cannot say ------------------------------------------------------------------------------------------
+    # -- what JEDI cannot say ----------------------------------------------------------------------
     def _check_pin(self, pin: Pin) -> None:
         if pin.adapt:
             self._fault("JEDI's cut points stay as they are: it cannot `adapt` them", pin.span, "leave `adapt` out")
@@ -197,7 +197,7 @@ class _App:
                 help_text = "stages of JEDI hand over to the next one only: cut elsewhere"
                 self._fault(message, pin.stages[k].span, help_text)
 
-    # -- stages --------------------------------------------------------------------------------------------------------
+    # -- stages ------------------------------------------------------------------------------------
     def _kind(self, processor: str) -> str:
         return self.platform.pool_of(processor).kind
 
@@ -256,7 +256,7 @@ class _App:
                 found.append(0)
         return found
 
-    # -- settings that only JEDI has -----------------------------------------------------------------------------------
+    # -- settings that only JEDI has ---------------------------------------------------------------
     def _kept(self) -> dict[str, str]:
         """The `jedi:` lines of the app, by name as libconfig writes their values."""
         found: dict[str, str] = {}

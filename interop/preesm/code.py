@@ -130,7 +130,8 @@ def _header(task: Task, leaf: Leaf, project: Project, say: Collector) -> Path | 
 
 
 def _root_path(sources: Sources, project: Project, say: Collector) -> Iterator[str]:
-    """The folder that makefiles of PREESM define for code that opens files, if some code uses it."""
+    """The folder that makefiles of PREESM define for code that opens files, if some code uses
+    it."""
     asking = sources.mentions(_ROOT)
     if asking is None:
         return

@@ -23,7 +23,8 @@ Formal = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """`rate` is the text, `tokens` its value, `c_rate` its text in C. `original` is PREESM's name."""
+    """`rate` is the text, `tokens` its value, `c_rate` its text in C. `original` is PREESM's
+    name."""
 
     name: str
     original: str

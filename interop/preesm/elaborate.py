@@ -81,7 +81,7 @@ class _Elaboration:
             self.say.refuse(f"the type {shown(said)} of this fifo is not known", span, help_text)
         return token
 
-    # -- levels --------------------------------------------------------------------------------------------------------
+    # -- levels ------------------------------------------------------------------------------------
     def graph(
         self, pi: PiGraph, way: Way, path: Way, scope: Mapping[str, Value], formals: tuple[tuple[str, str, str], ...],
         outer: Mapping[str, Token], firings: int, open_files: tuple[Path, ...],
@@ -176,7 +176,7 @@ class _Elaboration:
             self.say.fault(message, interface.span)
         return rate is not None and rate[0] == outside
 
-    # -- the whole app -------------------------------------------------------------------------------------------------
+    # -- the whole app -----------------------------------------------------------------------------
     def root(self, end: Way) -> Way:
         while (parent := self.roots.setdefault(end, end)) != end:
             self.roots[end] = self.roots[parent]

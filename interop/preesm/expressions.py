@@ -70,7 +70,7 @@ class Call:
 Expr = Number | Name | Sign | Binary | Call
 
 
-# -- parsing -----------------------------------------------------------------------------------------------------------
+# -- parsing ---------------------------------------------------------------------------------------
 def parse(text: str) -> Expr:
     """Raises Wrong."""
     tokens: list[tuple[str, str]] = []
@@ -168,7 +168,7 @@ def names(expr: Expr) -> dict[str, None]:
     return {}
 
 
-# -- values ------------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 def evaluate(expr: Expr, values: Mapping[str, Fraction]) -> Fraction:
     """The value; whole if it differs from that only by rounding. Raises Wrong."""
     return settled(_value(expr, values))
@@ -307,7 +307,7 @@ _FUNCTIONS: Mapping[str, tuple[int, Callable[..., Fraction | int]]] = {
 }
 
 
-# -- the language ------------------------------------------------------------------------------------------------------
+# -- the language ----------------------------------------------------------------------------------
 def written(expr: Expr, names: Mapping[str, str], number: Callable[[Fraction], str] | None = None) -> str | None:
     """The expression in the language, with other texts for its names; None if the language cannot
     express it.

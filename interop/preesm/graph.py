@@ -184,7 +184,7 @@ class _Reader:
             graph.span,
         )  # fmt: skip
 
-    # -- nodes ---------------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
     def node(self, node: Element, name: str) -> None:
         kind = node.attributes.get("kind", "")
         ports = tuple(self.ports(node))
@@ -264,7 +264,7 @@ class _Reader:
             message = f"delay {shown(delay.name)} of level `{delay.level}` begins anew in every iteration"
             self.say.refuse(message, delay.span, "a delay of flowc keeps its tokens: make its level `permanent`")
 
-    # -- edges ---------------------------------------------------------------------------------------------------------
+    # -- edges -------------------------------------------------------------------------------------
     def fifo(self, edge: Element) -> Iterator[PiFifo]:
         ends = [self.say.attribute(edge, a) for a in ("source", "sourceport", "target", "targetport")]
         source, out, target, into = ends

@@ -105,7 +105,7 @@ class Level:
     hops: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
-    # -- numbers -------------------------------------------------------------------------------------------------------
+    # -- numbers -----------------------------------------------------------------------------------
     def read(self, token: Callable[[str, Span], Token | None]) -> None:
         """Values, rates, tokens and delays."""
         given = {(d.target, d.port): d.source for d in self.pi.dependencies}
@@ -161,7 +161,7 @@ class Level:
                 return self.end(f.source)
         raise AssertionError(interface)  # `graph` has checked this
 
-    # -- tasks ---------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def make(self) -> None:
         """Names and tasks of nodes, and what stands at interfaces."""
         self.boundary = boundary_names(self.pi.interfaces)
@@ -330,7 +330,7 @@ class Level:
                     f"{actor.name}.{a.name}", message, function.span, "bytes are handed over as they are"
                 )
 
-    # -- the text ------------------------------------------------------------------------------------------------------
+    # -- the text ----------------------------------------------------------------------------------
     @property
     def connected(self) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Ends that share data, as ways below this level."""

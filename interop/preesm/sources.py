@@ -71,7 +71,8 @@ class Sources:
     _folders: dict[Path, None] = field(default_factory=dict)
 
     def collect(self, headers: Iterable[Path], functions: Iterable[str]) -> None:
-        """Place the files that headers need, then sources that define the functions still missing."""
+        """Place the files that headers need, then sources that define the functions still
+        missing."""
         for file in self.project.files:
             if _PLAIN.fullmatch(file.name):
                 self._named.setdefault(file.name, []).append(file)
@@ -160,7 +161,8 @@ class Sources:
         return _nearest(fitting, file) if fitting else None
 
     def _part(self, file: Path) -> str:
-        """The folder below the project: `Code` and `CodeC6678` are programs for different machines."""
+        """The folder below the project: `Code` and `CodeC6678` are programs for different
+        machines."""
         return os.path.relpath(file, self.project.root).split(os.sep)[0]
 
     def _defining(self, function: str) -> Iterator[Path]:

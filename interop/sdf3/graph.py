@@ -124,7 +124,7 @@ class _Reader:
         )  # fmt: skip
         return graph, tuple(self._say.warnings)
 
-    # -- actors ----------------------------------------------------------------------------------------------------
+    # -- actors ------------------------------------------------------------------------------------
     def _actor(self, node: Element) -> None:
         name = self._say.attribute(node, "name")
         if name is None:
@@ -175,7 +175,7 @@ class _Reader:
             help_text = "all lists of an actor need one length; a single number holds in every phase"
             self._say.fault(message, at, help_text, [Note(f"{first} phases", place)])
 
-    # -- execution times -------------------------------------------------------------------------------------------
+    # -- execution times ---------------------------------------------------------------------------
     def _properties(self, node: Element) -> None:
         name = self._say.attribute(node, "actor")
         if name is None:
@@ -236,7 +236,7 @@ class _Reader:
             message = f"several processors are the default of {listed(torn)}; the first one counts"
             self._say.warn(message, f"choose one of {listed(types)}")
 
-    # -- channels --------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> Sdf3Channel | None:
         source = self._end(node, "src", "out")
         destination = self._end(node, "dst", "in")
@@ -277,7 +277,7 @@ class _Reader:
             self._say.fault(f"there is no {way}put {full}", node.span, help_text)
         return None
 
-    # -- what is not imported --------------------------------------------------------------------------------------
+    # -- what is not imported ----------------------------------------------------------------------
     def _left_out(self, channels: list[Sdf3Channel]) -> None:
         used = {end for c in channels for end in (c.source, c.destination)}
         unused = [

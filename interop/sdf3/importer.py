@@ -77,7 +77,7 @@ def read(path: str, text: bytes, processor: str | None = None) -> Imported:
     return Imported("\n".join(lines) + "\n", warnings)
 
 
-# -- actors that overlap with themselves -------------------------------------------------------------------------------
+# -- actors that overlap with themselves -----------------------------------------------------------
 def _self_edges(graph: Sdf3Graph) -> dict[int, list[int]]:
     """By actor: its channels that let it fire once at a time."""
     found: dict[int, list[int]] = defaultdict(list)
@@ -122,7 +122,7 @@ def _overlap(graph: Sdf3Graph) -> Iterable[Diagnostic]:
         yield Diagnostic("F703", message, graph.span, help=help_text, severity="warning")
 
 
-# -- the text ----------------------------------------------------------------------------------------------------------
+# -- the text --------------------------------------------------------------------------------------
 def _ends(graph: Sdf3Graph, channels: Sequence[Sdf3Channel]) -> tuple[list[list[_End]], list[list[_End]]]:
     """The inputs and the outputs of every task."""
     using: dict[tuple[str, End], list[Sdf3Channel]] = defaultdict(list)

@@ -93,7 +93,7 @@ def _remarks(app: Application, scale: int) -> list[str]:
     return lines
 
 
-# -- actors ------------------------------------------------------------------------------------------------------------
+# -- actors ----------------------------------------------------------------------------------------
 def _actor(
     app: Application, task: Task, channels: Mapping[tuple[str, str], Sequence[Channel]], listed: int, overlap: bool
 ) -> _Actor:
@@ -150,7 +150,7 @@ def _name(number: int) -> str:
     return f"ch{number}"
 
 
-# -- properties --------------------------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------
 def _times(actor: _Actor, times: Mapping[str, tuple[Fraction, ...]], scale: int) -> list[str]:
     known = times.get(actor.task.name, ())
     if not known:
@@ -177,7 +177,7 @@ def _sizes(app: Application) -> list[str]:
     return lines
 
 
-# -- XML ---------------------------------------------------------------------------------------------------------------
+# -- XML -------------------------------------------------------------------------------------------
 def _over(numbers: Sequence[int], phases: int) -> list[int]:
     """SDF3 requires one length of all lists of an actor."""
     return list(numbers) * (phases // len(numbers))

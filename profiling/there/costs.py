@@ -63,7 +63,7 @@ def runtime_costs() -> Dict[str, float]:
     return {"firing_ns": firing, "hop_ns": hop, "ns_per_byte": _slope(hop)}
 
 
-# -- firings and hand-overs --------------------------------------------------------------------------------------------
+# -- firings and hand-overs ------------------------------------------------------------------------
 class _Call(Code):
     """A function as the code of a task."""
 
@@ -155,7 +155,7 @@ def _alone_ns(work: bytes) -> float:
     return (time.perf_counter_ns() - begin) / FRAMES
 
 
-# -- bytes -------------------------------------------------------------------------------------------------------------
+# -- bytes -----------------------------------------------------------------------------------------
 def _slope(hop: float) -> float:
     """The cost of each byte of a token that another core has written, fitted by least squares,
     never below zero.

@@ -147,7 +147,7 @@ class Holding:
         found = {task: spent.share() for task, spent in self._tasks.items()}
         return {task: share for task, share in found.items() if share is not None}
 
-    # -- where the times go --------------------------------------------------------------------------------------------
+    # -- where the times go ------------------------------------------------------------------------
     def _now(self, thread: Watched) -> tuple[int, int, int]:
         if self._contending:
             return thread.cpu(), self._released, 0
@@ -176,7 +176,7 @@ class Holding:
             self._contending, self._before = contending, self._firings
             self._mark = self._now(thread)
 
-    # -- the contender -------------------------------------------------------------------------------------------------
+    # -- the contender -----------------------------------------------------------------------------
     def _contend(self, end: int, own: Watched, thread: Watched) -> None:
         """Hold the lock whenever possible, and detect when the other thread computes."""
         look, wall = self._clocks.look, self._clocks.wall
