@@ -134,7 +134,7 @@ def test_a_limit_that_no_rates_keep_is_an_error(text: Path) -> None:
     with pytest.raises(Errors) as raised:
         mapped(text)
     [fault] = raised.value.diagnostics
-    assert fault.code == "F810" and "`calm` takes 2.18 W at least" in fault.message and "board 2 W" in fault.help
+    assert fault.code == "F810" and "`calm` takes at least 2.18 W" in fault.message and "board 2 W" in fault.help
 
 
 def test_the_energy_of_a_firing_counts_where_it_is_known(text: Path) -> None:
