@@ -1,8 +1,9 @@
-"""Systems with deadlines for benchmarks of joint searches: the HOPES example ImgProcessing, random ones, large ones.
+"""Systems with deadlines for benchmarks of joint searches: the HOPES example ImgProcessing, random
+ones, large ones.
 
-ImgProcessing are four cameras with eight image tasks and a YOLO each, on a Jetson Xavier of which four cores are used
-(Kim's thesis, 5.5.3); its figures are in imgprocessing.json. Random systems keep its networks and replace its tasks by
-graphs of ten nodes in the manner of SDF3 (5.5.4).
+ImgProcessing has four cameras with eight image tasks and a YOLO each, on a Jetson Xavier of which
+four cores are used (Kim's thesis, 5.5.3); its figures are in imgprocessing.json. Random systems
+keep its networks and replace its tasks by graphs of ten nodes in the style of SDF3 (5.5.4).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `flowc --help` stands beside `python -c "import typer"` (the library that its command line is made with) and
 `python -c pass`. `flowc check` reads generated texts of 2,000 to 20,000 tasks with 1.5 channels each, in a process of
-its own every time. The texts have four apps at every size, so that it is the apps that grow: multi-rate and
+its own every time. The texts have four apps at every size, so that the apps grow: multi-rate and
 cyclo-static tasks, feedback loops with delays, composites in composites, named types, constants, parameters, units and
 Python code whose signatures are checked. They are consistent and free of deadlock, which is proven each time.
 

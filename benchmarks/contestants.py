@@ -1,4 +1,4 @@
-"""What a contestant of `flowc map` costs beside the seconds that its program runs: here, and on a board.
+"""The overhead of a contestant of `flowc map` beside the seconds that its program runs: here, and on a board.
 
     python benchmarks/contestants.py [--board user@host:port/folder] [--board-python COMMAND] [--rounds N]
 

@@ -1,9 +1,10 @@
-"""The benchmark of Kim's thesis (5.5.3): four cameras with image tasks and a YOLO each, mapped jointly on a Xavier.
+"""The benchmark of Kim's thesis (5.5.3): four cameras with image tasks and a YOLO each, mapped
+jointly on a Xavier.
 
-All searches, at rates from 10 to 25 frames per second and beyond; the mapping of the example's authors beside them.
-Every answer is held against the same bound on response times, and against simulations. The thesis shows ratios only
-(Figure 5.6), and its profile of the image tasks is not published: what can be compared is who finds what, and by how
-much the baseline is worse.
+All searches, at rates from 10 to 25 frames per second and beyond; the mapping of the example's
+authors beside them. Every answer is compared with the same bound on response times, and with
+simulations. The thesis shows ratios only (Figure 5.6), and its profile of the image tasks is not
+published: so the searches are compared by their results, and with the baseline.
 """
 
 from __future__ import annotations

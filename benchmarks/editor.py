@@ -1,8 +1,9 @@
-"""How soon an editor knows: from an edit to the diagnostics of it, and from the start to the first ones.
+"""The latency of diagnostics in an editor: after an edit, and after the start.
 
-Texts are those of `compile_time.py`. Each edit makes a fault somewhere (an instance of a task that nobody declares), or
-mends it and changes a comment of an app: no text is there twice. The time is from sending the edit to having the
-answer, over the pipes of a process, with the pause in which more letters may follow. Needs the extra `editor`.
+Texts are those of `compile_time.py`. Each edit makes a fault somewhere (an instance of an
+undeclared task), or removes it and changes a comment of an app: no text occurs twice. The time is
+from sending the edit to receiving the answer, over the pipes of a process, including the pause for
+further typing. Needs the extra `editor`.
 """
 
 from __future__ import annotations

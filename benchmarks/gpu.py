@@ -1,4 +1,4 @@
-"""What generated programs do on an NVIDIA GPU: streams, pipelining, hand-over on the device, graphs.
+"""Generated programs on an NVIDIA GPU: streams, pipelining, hand-over on the device, graphs.
 
 streams      examples/detector, its network through ONNX Runtime's CUDA provider, with 1 to 8 streams
 pipeline     the same with camera, letterbox and non-maximum suppression on CPU threads, against the loop one would

@@ -1,7 +1,8 @@
-"""How much of its time code holds the interpreter: what `flowc profile` finds for code whose share is known.
+"""The share of its time in which code holds the interpreter: the result of `flowc profile` for code
+with a known share.
 
-`tests/profiling/test_interpreter.py` holds the reckoning against clocks of its own; here it looks at this machine, and
-at others that share it.
+`tests/profiling/test_interpreter.py` tests the computation with clocks of its own; this measures on
+this machine, also with other load.
 """
 
 from __future__ import annotations

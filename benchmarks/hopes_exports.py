@@ -1,4 +1,4 @@
-"""Random applications through HOPES' own translator and gcc, and what they print against flowc's own programs.
+"""Random applications through HOPES' own translator and gcc; their output is compared with that of flowc's programs.
 
     python benchmarks/hopes_exports.py [--graphs 200] [--seed 0] [--iterations 5]
 

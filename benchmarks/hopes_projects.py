@@ -1,4 +1,4 @@
-"""What becomes of all projects of HOPES: imported, checked, counted, run, and what is lost on the way.
+"""All projects of HOPES: imported, checked, counted, run, and the losses.
 
     python benchmarks/hopes_projects.py HOPES/HOPES_UI/schematics
 

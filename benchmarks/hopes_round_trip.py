@@ -1,4 +1,4 @@
-"""All projects of HOPES imported and exported again: what of their XML is another one then.
+"""All projects of HOPES imported and exported again: which of their XML changes.
 
     python benchmarks/hopes_round_trip.py HOPES/HOPES_UI/schematics [--anew]
 

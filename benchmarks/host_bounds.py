@@ -1,9 +1,11 @@
-"""Latencies that a generated program measures on this machine, against the bounds that flowc computed for it.
+"""Latencies that a generated program measures on this machine, against the bounds that flowc
+computed for it.
 
-Two apps on one clock: frames through MobileNetV2 ten times a second, and spectra of blocks of sound forty times. The
-profile is measured here, `flowc map` places everything and bounds the response times of the program's own orders, and
-the program then runs for a while. The bounds are as good as the worst-case times of the profile (largest seen, or mean
-+ 6 sigma) and know nothing of the operating system: what exceeds them is the cost of a kernel that is not real-time.
+Two apps on one clock: frames through MobileNetV2 ten times a second, and spectra of blocks of sound
+forty times. The profile is measured here, `flowc map` places everything and bounds the response
+times of the program's own orders, and the program then runs for a while. The bounds are as good as
+the worst-case times of the profile (largest seen, or mean + 6 sigma) and do not model the operating
+system: latencies above them are the effect of a kernel that is not real-time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Networks in 8 bits against the same networks in 32, in the same configuration: frames in turn on all cores.
+"""Networks in 8 bits against the same networks in 32, in the same configuration: frames in turn on
+all cores.
 
-Each network gets the app of one_network.py, once with `precision int8` and once without; the generated programs take
-turns. What 8 bits lose is measured on the calibration samples (random images here, random weights as well: a trained
-network loses less).
+Each network gets the app of one_network.py, once with `precision int8` and once without; the
+generated programs take turns. The loss of 8 bits is measured on the calibration samples (random
+images here, random weights as well: a trained network loses less).
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python benchmarks/kills.py [N] [--still SECONDS] [--jobs J] [--seed S] [--list]
 
 Three parts on this machine, `a -> b -> c -> a` and `a -> c`, are started at the same moment, as `flowc run --machines`
-does it: they say where they listen, and get to know where the others do. One of them is killed (SIGKILL: the process
+does it: they report their ports, and get those of the others. One of them is killed (SIGKILL: the process
 that was started, or its child, which computes): every third time while they start, else within a second behind the
-first result. The others have to end within 5 s with another status than 0; whoever has not noticed after 4 s is
-terminated. What the last task has said has to be 0, 1, 2 and so on. Parts are forks of a Python that has imported numpy
+first result. The others have to end within 5 s with another status than 0; a part that has not noticed after 4 s is
+terminated. The output of the last task has to be 0, 1, 2 and so on. Parts are forks of a Python that has imported numpy
 and zmq, so that a thousand take minutes; J trials are under way at a time.
 
 With `--still` a part that runs stands still for so long instead (SIGSTOP, all of its processes), as a machine does
@@ -41,7 +41,7 @@ from paired import Others, machine
 
 #: A part is killed so many seconds after the start at most, or behind the first result; the others have so many to end.
 STARTING, FLOWING, AIM = 1.5, 1.0, 5.0
-#: Nobody is waited for any longer.
+#: No process is waited for any longer.
 HANGS = 30.0
 #: A part that stands still is waited for so long.
 SURVIVED = 2.0
@@ -160,7 +160,7 @@ class Running:
         self.ended: dict[str, tuple[int, float]] = {}
 
     def wait(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """For the ends of all, so long, or `until` something holds; is nobody left?"""
+        """Wait for the ends of all processes, so long, or `until` something holds; have all ended?"""
         end = time.monotonic() + seconds
         while len(self.ended) < len(self.processes) and time.monotonic() < end and not until():
             for part, process in self.processes.items():

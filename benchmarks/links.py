@@ -1,10 +1,10 @@
-"""What a token costs between two machines: candidates for the way between parts of a program, under credits.
+"""The cost of a token between two machines: candidates for the transport between parts of a program, with credits.
 
     python benchmarks/links.py [KIND...] [--size BYTES] [--rounds N]
 
 Two processes over loopback, tokens of a megabyte, room for four (`WINDOW`): a credit comes back for each. Paced (a
-token every 20 ms) the time from the call that sends to the token in hand; as fast as it goes the CPU time of both
-processes together per token. `tcp` is the yardstick: plain sockets of the standard library, credits, nothing else. Each
+token every 20 ms) the time from the call that sends to the token in hand; at full speed the CPU time of both
+processes together per token. `tcp` is the reference: plain sockets of the standard library, credits, nothing else. Each
 round takes all kinds in turn; the medians of the rounds are printed. Zenoh (`pip install eclipse-zenoh`) and pyzmq (the
 extra `machines`) are left out where they are not installed; keys and certificates for TLS are made by `openssl`.
 `program` is an application in two parts as flowc builds it, source and sink and reports included, over zmq-curve, and

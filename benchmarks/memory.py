@@ -72,7 +72,7 @@ def heap() -> int:
 
 
 def plain(path: str, arena: bool) -> tuple[Callable[[], None], list[Any]]:
-    """A session as anybody opens it."""
+    """A session with default options."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -110,7 +110,7 @@ def banded(path: str, folder: str) -> tuple[Callable[[], None], list[Any]]:
 
 
 def kept(code: Any) -> int:
-    """Bytes of outputs that nobody looks at any more: in a program they are tokens."""
+    """Bytes of outputs that are not read any more: in a program they are tokens."""
     outputs = getattr(code, "_made", None) or code._outputs
     return sum(len(memory) for free in outputs._free.values() for memory in free)
 

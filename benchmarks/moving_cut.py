@@ -1,7 +1,8 @@
-"""A core that another program takes half of: frames per second with a cut that stays, and with one that moves.
+"""A core that another program half occupies: frames per second with a fixed cut, and with one that
+moves.
 
-Ten equal convolutions in two stages on two cores. Each worker is kept on the core of its processor, and so is the other
-program, which never stops: the kernel cannot make up for it.
+Ten equal convolutions in two stages on two cores. Each worker is kept on the core of its processor,
+and so is the other program, which never stops: the kernel cannot compensate for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the runtime of a generated program costs: per hop of a token between processors, and per firing of a task.
+"""The overhead of the runtime of a generated program: per hop of a token between processors, and per firing of a task.
 
 Texts with empty Python tasks (they return what they get) are generated, pinned to processors, built with flowc and run
 for many iterations; the time comes from the program's `--report`: from the first start to the last end, divided by the

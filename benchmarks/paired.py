@@ -1,6 +1,7 @@
-"""Several ways to do one thing, taken in turns.
+"""Several ways to do one thing, measured in turns.
 
-On a busy machine a time alone means little; the ratio of two that were taken one right after the other means more.
+On a busy machine a time alone means little; the ratio of two that were measured one right after the
+other means more.
 """
 
 from __future__ import annotations

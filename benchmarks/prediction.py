@@ -1,4 +1,4 @@
-"""What flowc predicts for a network alone against what the generated program does.
+"""flowc's predictions for a network alone against measurements of the generated program.
 
 Every network of structures.py gets the app of one_network.py. Its layers are profiled as `flowc map` does it, and fixed
 configurations are predicted and run: one core; frames in turn on two; two stages with 30, 50 and 70 % of the time in

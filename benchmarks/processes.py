@@ -1,4 +1,4 @@
-"""What a process of its own gives to a task in Python, and what it costs.
+"""The gain and the cost of a separate process for a task in Python.
 
     two stages              a pipeline of two tasks that only count, about a millisecond each, on two cores: time per
                             frame as threads, which take turns at the interpreter, and with `process` in their pins

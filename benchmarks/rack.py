@@ -1,4 +1,4 @@
-"""Past the machines that are there: what cameras over a rack cost by the model of links, and where it holds them back.
+"""More machines than available: the cost of cameras on a rack by the model of links, and its bottlenecks.
 
     python benchmarks/rack.py [CAMERAS...]
 

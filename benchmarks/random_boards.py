@@ -1,8 +1,9 @@
-"""The random systems of Kim's thesis (5.5.4), and large ones: how far `auto` and the thesis' searches are from best.
+"""The random systems of Kim's thesis (5.5.4), and large ones: the gap of `auto` and the thesis'
+searches to the optimum.
 
-Four YOLOs beside 4, 8 or 16 random graphs of ten tasks, half of which run on the GPU only, at three rates; `auto` gives
-a bound that no mapping is below. Then one large system: 64 groups with 640 tasks on 32 cores, 4 GPUs, 8 DLAs, and how
-the time until a mapping is found grows towards it.
+Four YOLOs beside 4, 8 or 16 random graphs of ten tasks, half of which run on the GPU only, at three
+rates; `auto` gives a lower bound of all mappings. Then one large system: 64 groups with 640 tasks
+on 32 cores, 4 GPUs, 8 DLAs, and how the time until a mapping is found grows towards it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How large the page of a report is, how soon it is ready, and what it costs a program to be looked at.
+"""How large the page of a report is, how soon it is ready, and its cost for a running program.
 
     pages    documents that are made here, of 40 tasks with 3,000 bars and of 1,000 tasks with 100,000 bars, as pages
              that Chromium opens from a file: bytes, milliseconds until everything is drawn (`window.READY`), and one
@@ -138,7 +138,7 @@ def chain(folder: Path, steps: int) -> Path:
 
 
 def rate(program: Path, frames: int, live: bool) -> float:
-    """Frames per second of a run; with `live`, somebody reads what it says."""
+    """Frames per second of a run; with `live`, its status is read."""
     command = [sys.executable, str(program / "main.py"), "--frames", str(frames), "--quiet", "--report"]
     report = str(program.parent / "report.json")
     if not live:

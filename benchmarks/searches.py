@@ -1,7 +1,8 @@
-"""`auto` against `jedi` and `ga`: how fast what they find is, and how many runs of the program they need for it.
+"""`auto` against `jedi` and `ga`: the speed of their mappings, and the runs of the program that
+they need.
 
-Each search gets the app of one_network.py around one network, and as much time as it wants up to a limit. What they
-chose is then built and run in turns.
+Each search gets the app of one_network.py around one network, and as much time as it needs up to a
+limit. Their mappings are then built and run in turns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a request costs that comes alone: a program with open ends, used from Python, against plain calls.
+"""The cost of a single request: a program with open ends, used from Python, against plain calls.
 
 A frame goes through a network that takes about 17 ms here, with a function before and one behind it. Both sides wait
 300 ms before each request, as between people who come now and then, so that caches and clocks are equally cold:

@@ -1,4 +1,4 @@
-"""Variants that have a part in common: what sharing it saves of memory, and what it costs in time.
+"""Variants with a common part: memory that sharing saves, and its cost in time.
 
 Usage: python benchmarks/sharing.py [--rounds N]
 

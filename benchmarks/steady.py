@@ -1,7 +1,8 @@
-"""The time between frames once a program is warm, in runs that nobody disturbed.
+"""The time between frames of a warm program, in runs without disturbance.
 
-The ratio of two runs that took turns is fair only while a disturbance hits both alike. Threads that spin do not share a
-core as threads that sleep do: what is measured for a network alone has to be measured while it is alone.
+The ratio of two runs in turns is only fair if a disturbance hits both alike. Threads that spin
+share a core differently from threads that sleep: a network alone has to be measured while no other
+process computes.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ class Watch(Others):
 
 
 class Quiet:
-    """Calls functions while nobody else computes, again if somebody did; counts what it had to put up with."""
+    """Calls functions while no other process computes, again if one did; counts the disturbances."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
         self.runs = self.repeated = self.disturbed = 0
 
     def wait(self) -> None:
-        """Until nobody has computed for a moment, or patience is lost."""
+        """Wait until no other process has computed for a moment, or for a limited time."""
         deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline:
             watch = Watch()

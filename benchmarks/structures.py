@@ -1,9 +1,9 @@
 """The structures that the benchmarks run: well-known networks with seeded random weights.
 
-`python structures.py FOLDER` writes all of them as ONNX files; `write(folder, names)` some. They take the time of the
-originals and recognize nothing. Those that are made here count batch normalizations as folded into the convolutions.
-The `light_*` ones come with the onnx package, where all weights of a tensor are one constant; here they are random, and
-everything else is as in the file.
+`python structures.py FOLDER` writes all of them as ONNX files; `write(folder, names)` some. They
+take the time of the originals and recognize nothing. Those that are made here have batch
+normalizations folded into the convolutions. The `light_*` ones come with the onnx package, where
+all weights of a tensor are one constant; here they are random, and the rest is as in the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes of state: ten thousand of them with running sums that stay right, what one takes, and what it may take.
+"""Changes of state: ten thousand of them with running sums that stay right, the time of one, and its bound.
 
 Usage: python benchmarks/switching.py [CHANGES]
 

@@ -1,7 +1,8 @@
 """The verbs. The only package that prints, and the only one that decides an exit status.
 
-0 done; 1 the input has faults, a verdict is no, or a generated program failed; 2 wrong usage; 70 an internal error;
-130 interrupted; 143 terminated. With `--json` standard output is one document; everything else goes to standard error.
+0 done; 1 the input has faults, a verdict is negative, or a generated program failed; 2 wrong usage;
+70 an internal error; 130 interrupted; 143 terminated. With `--json` standard output is one
+document; everything else goes to standard error.
 """
 
 from __future__ import annotations

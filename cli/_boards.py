@@ -1,4 +1,4 @@
-"""The options of a board, and of those who help a search, and the connections that they stand for."""
+"""The options for boards and for workers of a search, and the connections that they describe."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Cluster = Annotated[
 
 @contextmanager
 def crew_of(workers: int, cluster: str | None) -> Iterator[Crew]:
-    """Whoever helps a search. Raises BadParameter, and Errors where a cluster cannot."""
+    """The workers of a search. Raises BadParameter, and Errors if a cluster cannot be used."""
     from ..machines import crew
 
     if cluster is not None and workers > 1:
@@ -69,7 +69,7 @@ def crew_of(workers: int, cluster: str | None) -> Iterator[Crew]:
 def host_of(board: str | None, python: str) -> Iterator[Host]:
     """This machine, or the board, connected. Raises BadParameter for several boards, and Errors."""
     if board is not None and "," in board:
-        raise typer.BadParameter("a program runs on one board: several share what is measured", param_hint="--board")
+        raise typer.BadParameter("a program runs on one board: several are for measurements", param_hint="--board")
     with hosts_of(board, python) as host:
         yield host
 

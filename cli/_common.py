@@ -1,4 +1,4 @@
-"""What all verbs share: their common options, how they print, and how they end."""
+"""Shared parts of all verbs: common options, output, exit status."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-#: Seconds between two lines about how far something is, where standard error is no terminal.
+#: Seconds between two lines of progress, if standard error is no terminal.
 BETWEEN = 5.0
-#: Diagnostics that are drawn at once: nobody reads more, and each has an excerpt.
+#: Most diagnostics that are drawn at once, because each has an excerpt.
 MOST_SHOWN = 100
 
 
 def only_text(given: Path) -> Path:
-    """The text that is meant: a file is itself, a folder the only .flow text in it. Raises BadParameter."""
+    """The chosen text: a file is itself, a folder stands for its only .flow text. Raises
+    BadParameter."""
     if given.suffix == ".flow" or not given.is_dir():
         return given
     found = sorted(f for f in given.glob("*.flow") if f.is_file())
@@ -89,13 +90,13 @@ Output = Annotated[
     typer.Option("-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False),
 ]
 NoMeasure = Annotated[
-    bool, typer.Option("--no-measure", help="Do not run the tasks to measure them: times that are known have to do.")
+    bool, typer.Option("--no-measure", help="Do not run the tasks to measure them: only known times count.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Build into a directory that holds other files.")]
 
 
 class Terminated(BaseException):
-    """SIGTERM: leave in order, so that children end and temporary files go."""
+    """SIGTERM: exit in order, so that children end and temporary files are deleted."""
 
 
 def say(text: str) -> None:
@@ -110,7 +111,7 @@ def seconds(text: str) -> float:
     try:
         return float(number) * units[unit]
     except (ValueError, KeyError):
-        raise typer.BadParameter(f"`{text}` is no time: write `60s` or `5min`", param_hint="--budget") from None
+        raise typer.BadParameter(f"`{text}` is not a time: write `60s` or `5min`", param_hint="--budget") from None
 
 
 def print_json(document: Any) -> None:
@@ -118,21 +119,21 @@ def print_json(document: Any) -> None:
 
 
 def replace(file: Path, content: str | bytes, *, follow: bool = False) -> None:
-    """Write a file that the user named whole or not at all. Raises Errors."""
+    """Write a file that the user named, completely or not at all. Raises Errors."""
     from ..driver.exchange.import_ import write
 
     write(file, content, follow=follow)
 
 
 def refuse_existing(target: Path, force: bool) -> None:
-    """Do not replace a file unless told to. Raises Errors."""
+    """Do not replace a file without --force. Raises Errors."""
     from ..driver.exchange.import_ import refuse
 
     refuse(target, force)
 
 
 def show_built(built: Built) -> None:
-    """What was noticed while a program was built."""
+    """Report the diagnostics of a build."""
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
 
 
@@ -141,7 +142,7 @@ def _color() -> bool:
 
 
 def show_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:
-    """Draw them, errors first where they are too many to draw all."""
+    """Draw the diagnostics, errors first if there are too many to draw all."""
     from ._diagnostics import render
 
     found = list(diagnostics)
@@ -149,9 +150,7 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, st
     for diagnostic in shown:
         say(render(diagnostic, sources, color=_color()) + "\n")
     if len(found) > len(shown):
-        say(
-            f"and {number(len(found) - len(shown), 'more diagnostic')}: mend these first (`--json` lists all of them)\n"
-        )
+        say(f"and {number(len(found) - len(shown), 'more diagnostic')}: correct these first (`--json` lists all)\n")
 
 
 def sources(diagnostics: Iterable[Diagnostic]) -> dict[str, str]:
@@ -199,7 +198,7 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
                 say(f"flowc: cannot write to standard output: {error.strerror}")
-                os._exit(1)  # what is left in the buffer cannot be written either
+                os._exit(1)  # the rest of the buffer cannot be written either
             import traceback
 
             traceback.print_exc()
@@ -212,14 +211,15 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
 
 
 class Progress:
-    """Says how far something is: all of it on a terminal, elsewhere the newest, `between` seconds after the last."""
+    """Prints progress: all of it on a terminal, elsewhere the newest line, `between` seconds after
+    the last."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, between: float = BETWEEN) -> None:
         self._clock, self._said = clock, clock()
         self.between = between
 
     def begin(self) -> None:
-        """What takes long begins now."""
+        """Start timing a long step."""
         self._said = self._clock()
 
     def __call__(self, message: object) -> None:
@@ -229,22 +229,22 @@ class Progress:
         say(f"flowc: {message}")
 
 
-#: What steps report to.
+#: The receiver of progress.
 progress = Progress()
 
 
 def measuring(message: str) -> None:
-    """Said wherever it goes: tasks write what they write when they run."""
-    say(f"flowc: {message} (--no-measure does without)")
+    """Printed wherever standard error goes: tasks have side effects when they run."""
+    say(f"flowc: {message} (--no-measure skips this)")
 
 
 def in_full(file: Path) -> Path:
-    """A file that was written, so that it can be found: for people the whole path."""
+    """Report a written file, for people with the whole path."""
     return file.resolve() if sys.stdout.isatty() else file
 
 
 def width() -> int | None:
-    """Columns of the terminal that standard output is; None where it is none, and nothing has to fit."""
+    """Columns of the terminal at standard output; None if there is none, and lines need not fit."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

@@ -1,4 +1,4 @@
-"""What `map` says about apps with deadlines: tables, reasons, the JSON document."""
+"""Output of `map` for apps with deadlines: tables, reasons, the JSON document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def joint_table(joint: Joint) -> str:
-    """Processors with their utilization and tasks, apps with their bounds, and how good the answer is."""
+    """Processors with their utilization and tasks, apps with their bounds, and the quality of the
+    answer."""
     from ..runtime.report import columns
     from ._tables import fitted
 
@@ -46,12 +47,12 @@ def joint_table(joint: Joint) -> str:
     if joint.disturbed:
         assert joint.seen is not None
         tables.append(
-            f"others on this machine had the cores for {joint.seen.delayed:.0%} of the time in which the program could "
+            f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the program could "
             "have computed: bounds\nand what was seen are those of such a machine"
         )
     tables.append(_search(joint) + "\n" + _optimality(joint))
     if joint.doubt:
-        tables.append(f"no bounds are known for the program itself, these suppose other orders: {joint.doubt}")
+        tables.append(f"no bounds are known for the program itself; these assume other orders: {joint.doubt}")
     return "\n\n".join(tables)
 
 
@@ -79,7 +80,7 @@ def _search(joint: Joint) -> str:
     looked = f"{outcome.evaluations:,} assignments looked at in {outcome.seconds:.1f} s"
     if outcome.limit is None:
         return f"{outcome.search}: {looked}"
-    # Of most of them the load of processors says enough.
+    # For most of them the utilization of processors decides.
     return f"{outcome.search}: {outcome.counted:,} evaluations ({outcome.limit:,} asked for), {looked}"
 
 
@@ -124,7 +125,8 @@ def _cores(cores: FewestCores, candidates: str) -> str:
 
 
 def explanation(joint: Joint) -> list[str]:
-    """What limits the answer: the terms of the tightest group's bound, and what would help where one is late."""
+    """The limits of the answer: the terms of the tightest group's bound, and what would help if one
+    is late."""
     from ..driver.solve.deadlines import reasons
 
     return reasons(joint)
@@ -195,9 +197,9 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
     }
 
 
-# -- scenarios ---------------------------------------------------------------------------------------------------------
+# -- scenarios -------------------------------------------------------------------------------------
 def states_table(states: States) -> str:
-    """The tables of every state, then the worst of them."""
+    """The tables of every state, then the worst state."""
     tables = [f"state {name}{_variants(states, name)}\n\n{joint_table(joint)}" for name, joint in states.joints.items()]
     if states.mapping.transitions:
         from ..runtime.report import columns
@@ -238,11 +240,11 @@ def why_elsewhere(states: States, name: str) -> list[str]:
     """Why a state has places of its own."""
     if name not in states.own:
         return []
-    return [f"it has places of its own: with those of the other states, {states.own[name].late}"]
+    return [f"with the common places it would be late, so it has its own: {states.own[name].late}"]
 
 
 def _variants(states: States, name: str) -> str:
-    """The variants that were found to be the best."""
+    """The best variants that were found."""
     scenario = states.valid.system.scenario
     assert scenario is not None
     said = scenario.state(name).best_in_words()
@@ -259,7 +261,7 @@ def why_no_better(states: States, name: str) -> list[str]:
         lines.append(f"{state.best_in_words(r.option)} does not keep its deadlines and limits{where}: {r.why}")
     if state.best:
         lines.append(
-            f"{state.best_in_words()}: {'no option is more accurate' if not lines else 'the most accurate that does'}"
+            f"{state.best_in_words()}: {'no option is more accurate' if not lines else 'the most accurate possible'}"
         )
     return lines
 
@@ -293,7 +295,8 @@ def _best_as_data(states: States, name: str) -> dict[str, Any]:
 
 
 def _clocks(states: States) -> str:
-    """Clock rates of states, and what these take by the model, in W; the last line is the mean over all states."""
+    """Clock rates of states, and their power by the model, in W; the last line is the mean over all
+    states."""
     from ..runtime.report import columns
 
     weights = {name: float(clocked.weight) for name, clocked in states.clocked.items()}

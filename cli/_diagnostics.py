@@ -1,4 +1,5 @@
-"""Draws diagnostics: an excerpt with carets for people, plain data for programs. Stands beside the CLI."""
+"""Draws diagnostics: an excerpt with carets for people, plain data for programs. Independent of the
+CLI."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, str], *, color: bool = 
 
 
 def _printable(line: str, color: bool) -> str:
-    """Characters of a stranger's text that would steer the terminal are shown as \\xNN (our own colors are kept)."""
+    """Control characters of untrusted text are shown as \\xNN (flowc's own colors are kept)."""
     own = "\033" if color else ""
     return "".join(c if c.isprintable() or c == own else c.encode("unicode_escape").decode() for c in line)
 
@@ -56,13 +57,13 @@ def _excerpt(source: list[str], marks: list[tuple[Span, str, str]], width: int, 
     for number in sorted({span.line for span, _, _ in marks}):
         text = source[number - 1].replace("\t", " ") if number <= len(source) else ""
         here = sorted((m for m in marks if m[0].line == number), key=lambda m: (m[1] != "^", m[0].column))
-        while here:  # of a long line, marks that are far from each other have a piece each
+        while here:  # marks far apart in a long line get an excerpt each
             start, piece = 0, text
             if len(text) > WIDEST:
                 start = max(0, here[0][0].column - 20)
                 piece = ("... " if start else "") + text[start : start + WIDEST]
             inside = [m for m in here if start < m[0].column <= start + WIDEST] if len(text) > WIDEST else here
-            inside = inside or here[:1]  # behind the end of the line
+            inside = inside or here[:1]  # after the end of the line
             here = [m for m in here if m not in inside]
             start -= 4 if start else 0
             result.append(f"{paint(_BLUE, f'{number:>{width}} |')} {piece}".rstrip())

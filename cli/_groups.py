@@ -1,7 +1,7 @@
-"""Options of verbs that belong together: a parameter of a verb may be a dataclass, whose fields are options.
+"""Groups of options: a parameter of a verb may be a dataclass, whose fields are options.
 
-A field is annotated as a parameter of Typer would be. A field of `RunOptions`, which knows nothing of Typer, is said by
-its metadata (`runtime/options.py`).
+A field is annotated like a parameter of Typer. A field of `RunOptions`, which does not know Typer,
+is described by its metadata (`runtime/options.py`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import typer
 
 from ..runtime.options import flag
 
-#: Options that a verb has instead of those of the program.
+#: Options of a verb that replace those of the program.
 _OWN = {"live"}
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def grouped(verb: Callable[..., int]) -> Callable[..., int]:
-    """The verb as Typer takes it: fields of dataclasses are options, and come to the verb as one value."""
+    """The verb as Typer takes it: fields of dataclasses are options, and the verb gets them as one
+    value."""
     signature = inspect.signature(verb, eval_str=True)
     groups = {name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)}
     parameters: list[inspect.Parameter] = []
@@ -91,6 +92,6 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _made(group: Any, given: dict[str, Any]) -> Any:
-    """The value of a group; an option that may be repeated, and is not given, is its default."""
+    """The value of a group; an option that may be repeated, and is not given, has its default."""
     plain = {name: value.value if isinstance(value, StrEnum) else value for name, value in given.items()}
     return group(**{name: value for name, value in plain.items() if value is not None})

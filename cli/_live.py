@@ -1,4 +1,4 @@
-"""How a running program is doing, as tables that stay at the bottom of the terminal."""
+"""The status of a running program, as tables at the bottom of the terminal."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class LiveTables:
-    """Draws what a program writes to `descriptor` while it runs; what it says goes above.
+    """Draws the status that a program writes to `descriptor`; its other output goes above.
 
-    A context manager: the program gets the descriptor, which is closed behind it.
+    A context manager: the program gets the descriptor, which is closed at the end.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class LiveTables:
         self._live.stop()
 
     def hear(self, name: str, piece: bytes) -> None:
-        """A line of the program."""
+        """A status line of the program."""
         text = piece.decode(errors="replace").rstrip("\n")
         self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""Where a verb builds a program, and where it runs: options that several verbs share."""
+"""The directory and machine of a program: options that several verbs share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class BuildPlace:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The same for the driver (fields of `BuildOptions`), which tells the terminal what it does."""
+        """The same for the driver (fields of `BuildOptions`), which reports its progress to the
+        terminal."""
         return {
             "platform": self.platform,
             "force": self.force,

@@ -1,4 +1,4 @@
-"""What verbs say of a scenario: tables, and the same as data."""
+"""Output of verbs for a scenario: tables, and the same as data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str:
-    """States with what runs there, and the transitions; `late` are apps that are late in a state on every mapping."""
+    """States with their apps, and the transitions; `late` are apps that are late in a state on
+    every mapping."""
     from ..runtime.report import columns
 
     rows = [["state", "runs", "variants", "weight"]]
@@ -38,7 +39,7 @@ def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str
 
 
 def states_in_table(found: Analyzed) -> str:
-    """What the apps can do in each state: where their periods, deadlines or variants differ, so does that."""
+    """Properties of the apps in each state: they depend on its periods, deadlines and variants."""
     from ..runtime.report import columns
 
     def ms(ns: Fraction | None) -> str:
@@ -56,7 +57,7 @@ def states_in_table(found: Analyzed) -> str:
 
 
 def cause(transition: Transition) -> str:
-    """What a transition waits for, in words."""
+    """The trigger of a transition, in words."""
     said = ", ".join(transition.events)
     if transition.after_ns is not None:
         said = f"after {float(transition.after_ns) / 1e9:g} s"

@@ -34,7 +34,7 @@ def parsed(given: Iterable[str]) -> tuple[list[Fraction], list[int]]:
             numbers = []
         whole = what != "cores" or all(n.denominator == 1 for n in numbers)
         if what not in ("fps", "cores") or not numbers or min(numbers) <= 0 or not whole:
-            message = f"`{text}` is no sweep: write `fps=10,15,20` or `cores=2,4`"
+            message = f"`{text}` is not a sweep: write `fps=10,15,20` or `cores=2,4`"
             raise typer.BadParameter(message, param_hint="--sweep")
         if what == "fps":
             rates += numbers
@@ -44,7 +44,7 @@ def parsed(given: Iterable[str]) -> tuple[list[Fraction], list[int]]:
 
 
 def table(found: list[Supposed]) -> str:
-    """A row per supposition, and below why something is impossible."""
+    """A row per supposition, and below the reasons for infeasible ones."""
     from ..runtime.report import columns
 
     rows = [["fps", "cores", "", "busiest processor", "of the tightest deadline", "frames/s"]]

@@ -1,4 +1,4 @@
-"""What an analysis found, in words and tables for people."""
+"""Results of an analysis, in words and tables for people."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from ..networks.dataflow.reduced import Reduction
     from ..networks.quantization.quantize import Loss
 
-#: A column that gives way to a narrow terminal keeps so many characters.
+#: Least characters of a column that shrinks in a narrow terminal.
 LEAST = 24
-#: Longer schedules and cycles are cut in the table; `--json` has them whole.
+#: Longer schedules and cycles are cut in the table; `--json` has them in full.
 WIDEST = 300
 
 
 def fitted(rows: Sequence[Sequence[str]], left: int, soft: int, columns_: int | None = None) -> str:
-    """A table (see `runtime.report.columns`) that fits the terminal: cells of the column `soft` go over several lines.
+    """A table (see `runtime.report.columns`) that fits the terminal: cells of the column `soft` are
+    wrapped.
 
-    `columns_` is the width to fit, by default that of the terminal; where there is none, nothing is broken.
+    `columns_` is the width to fit, by default that of the terminal; without a terminal, nothing is
+    wrapped.
     """
     from textwrap import wrap
 
@@ -47,7 +49,7 @@ def fitted(rows: Sequence[Sequence[str]], left: int, soft: int, columns_: int | 
 
 
 def folded(line: str, indent: int, columns_: int | None = None) -> str:
-    """A line that fits the terminal: what follows stands below column `indent`."""
+    """A line that fits the terminal: continuation lines are indented by `indent`."""
     from textwrap import wrap
 
     most = columns_ or width()
@@ -58,7 +60,7 @@ def folded(line: str, indent: int, columns_: int | None = None) -> str:
 
 
 def on_dla(report: OnDla) -> str:
-    """Which layers of a network a DLA can run, as the table of rules that the others break."""
+    """The layers of a network that a DLA can run, as the table of rules that the others break."""
     lines = [f"{report.network} on a DLA: {report.legal} of {number(report.layers, 'layer')} can run there"]
     if report.rows:
         rows = [["op", "count", "rule", "layers"], *([r.op, str(r.count), r.rule, r.layers] for r in report.rows)]
@@ -76,9 +78,11 @@ def cycle_tasks(hops: tuple[Hop, ...]) -> list[str]:
 
 
 def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: bool) -> list[str]:
-    """Everything about one app, `orders` of its processors among it; `buffers` adds the table of channels.
+    """Everything about one app, including `orders` of its processors; `buffers` adds the table of
+    channels.
 
-    It ends where an answer is still being looked for; what stands there stays when there are more.
+    It ends at the first answer that is still being computed; printed lines stay when there are
+    more.
     """
     lines = [f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"]
 
@@ -128,12 +132,12 @@ def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: boo
 
 
 def _ended(a: Analysis, answer: Answer) -> str:
-    """Why an answer is not what was asked for."""
+    """Why an answer is incomplete."""
     match a.cut.get(answer):
         case "time":
-            return f"; the search ended after {a.seconds:g} s, --seconds gives more"
+            return f"; the search ended after {a.seconds:g} s; --seconds extends it"
         case "size":
-            return "; the graph is too large to look further"
+            return "; the graph is too large to search further"
     return ""
 
 
@@ -175,7 +179,7 @@ def _time(ns: Fraction | None, unit: bool) -> str:
 
 
 def _decimal(value: Fraction, digits: int) -> str:
-    """So many significant digits, however large the number."""
+    """This many significant digits, however large the number."""
     if value.denominator == 1 and value < 10**9:
         return str(value)
     try:
@@ -185,7 +189,7 @@ def _decimal(value: Fraction, digits: int) -> str:
 
 
 def _unit(a: Analysis) -> bool:
-    """No time is known: every firing takes 1, and times are no ns."""
+    """No time is known: every firing takes 1, and times are not in ns."""
     return a.times.unknown
 
 
@@ -213,7 +217,7 @@ def _asked(app: Application, a: Analysis) -> str:
     if a.too_slow(app):
         return text + _verdict(a)
     if a.period_lower is not None and a.period_lower > app.period_ns:
-        return text + ", which needs several firings of a task at a time, on several processors"
+        return text + ", which needs parallel firings of a task, on several processors"
     return text
 
 
@@ -226,13 +230,13 @@ def _verdict(a: Analysis) -> str:
 
 
 def cycle(a: Analysis, most: int = WIDEST) -> str:
-    """What dictates the least period."""
+    """What determines the least period."""
     tasks = list(map(_short, cycle_tasks(a.critical_cycle)))
     if len(tasks) == 1:
-        return f"{tasks[0]} dictates it: its firings follow each other"
+        return f"{tasks[0]} determines it: its firings follow each other"
     space = [h.channel for h in a.critical_cycle if h.kind == "space"]
     held = f" (space on {', '.join(dict.fromkeys(space))})" if space else ""
-    return f"dictated by the cycle {_cut(' -> '.join([*tasks, tasks[0]]), most)}{held}"
+    return f"determined by the cycle {_cut(' -> '.join([*tasks, tasks[0]]), most)}{held}"
 
 
 def _latency(app: Application, a: Analysis, unit: bool) -> str:
@@ -310,7 +314,7 @@ def kept(app: Application) -> str:
 
 
 def windows(app: Application) -> dict[str, Any]:
-    """The inputs with a window by channel, as JSON: nothing where there is none."""
+    """The inputs with a window by channel, as JSON: empty if there are none."""
     found = {
         name: {"window": p.window, "kept": p.kept, "bytes": None if p.type is None else p.kept * p.type.bytes}
         for name, p in app.windows.items()
@@ -335,7 +339,7 @@ def _front(a: Analysis, unit: bool) -> list[str]:
 
 
 def network_table(m: NetworkMemory) -> str:
-    """Elements in the buffers of a network, in the ways of running it that differ in memory."""
+    """Elements in the buffers of a network, in the execution modes that differ in memory."""
     share = f"{100 * m.by_parts / m.layerwise:.3g} % of that{'' if m.by_parts_proved else ', the best found'}"
     lines = [
         "elements in the buffers between the layers",
@@ -350,7 +354,8 @@ def network_table(m: NetworkMemory) -> str:
 
 
 def band_table(found: Comparison, thesis: Reduction) -> str:
-    """Bytes between the layers of a network in several ways, and the front of bands against time."""
+    """Bytes between the layers of a network in several ways, and the Pareto front of bands against
+    time."""
     from ..model.mapping import bands_in_words
     from ..runtime.report import columns
 
@@ -360,7 +365,7 @@ def band_table(found: Comparison, thesis: Reduction) -> str:
         ("each tensor its own", found.separate, ""),
         ("Algorithm 8", found.algorithm8, "buffers are shared, as in Minakova's thesis, ch. 6"),
         ("one arena", placed.total, how),
-        ("rows under a layer", found.rows, f"nothing that goes row by row needs less, for `{found.dictated_by}`"),
+        ("rows under a layer", found.rows, f"lower bound of all row by row execution, by `{found.dictated_by}`"),
     ]
     lines = ["between the layers, in MB"]
     lines += [f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in ways]
@@ -394,7 +399,8 @@ def _mb(count: int) -> str:
 
 
 def cut_table(points: Sequence[CutPoint], work: str = "multiplications") -> str:
-    """Where a network can be cut, what crosses there, and how much of its work is done before."""
+    """The places where a network can be cut, the data that crosses there, and the share of its work
+    before."""
     from ..runtime.report import columns
 
     if not points:
@@ -405,7 +411,7 @@ def cut_table(points: Sequence[CutPoint], work: str = "multiplications") -> str:
 
 
 def in_8_bits(losses: Mapping[str, Sequence[Loss]]) -> list[str]:
-    """What networks lose in 8 bits on their calibration data, a line per output."""
+    """The loss of networks in 8 bits on their calibration data, a line per output."""
     lines = []
     for network, found in losses.items():
         for x in found:

@@ -1,4 +1,4 @@
-"""What `analyze` says of the variants of a network."""
+"""Output of `analyze` for the variants of a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `analyze`: what a graph can do, as a table or as JSON."""
+"""The verb `analyze`: properties of a graph, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def analyze(
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
-    """Prove what a graph can do: period, latency, buffers, schedules. Runs nobody's code."""
+    """Prove what a graph can do: period, latency, buffers, schedules. Runs no code of the text."""
     from ..driver.show.analyze import analyze as driver_analyze
     from ..driver.show.networks import network_bands, network_by_thesis, network_cuts, network_memory
 
@@ -72,7 +72,7 @@ def analyze(
     printed: dict[str, int] = {}
 
     def tell(app: Application, so_far: Analysis, orders: dict[str, str]) -> None:
-        """Print the answers as they come."""
+        """Print the answers as they arrive."""
         lines = table(app, so_far, orders, buffers)
         if printed and app.name not in printed:
             print()
@@ -134,7 +134,7 @@ def _bands(found: Comparison, thesis: Reduction, as_json: bool) -> int:
     return 0
 
 
-# -- JSON --------------------------------------------------------------------------------------------------------------
+# -- JSON ------------------------------------------------------------------------------------------
 def _data(a: Analysis) -> dict[str, Any]:
     return {
         "consistent": a.verdicts.consistent.holds,

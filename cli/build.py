@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Target(StrEnum):
-    """What `build` writes."""
+    """The kinds of output of `build`."""
 
     PROGRAM = "program"
     HOPES_EXTERNAL = "hopes-external"
@@ -64,7 +64,7 @@ def build(
     from ..driver.build.build import build as driver_build
 
     if (graph is None) == (target is Target.FMU):
-        help_text = "`--target fmu` needs `--graph NAME`" if graph is None else "`--graph` belongs to `--target fmu`"
+        help_text = "`--target fmu` needs `--graph NAME`" if graph is None else "`--graph` is for `--target fmu` only"
         raise typer.BadParameter(help_text, param_hint="--graph")
     if target is Target.FMU and graph is not None:
         if platform != "host":
@@ -108,12 +108,12 @@ def build(
     if target is Target.DORA:
         _how_with_dora(built)
     elif target is Target.ROS2:
-        print(f"put {built.directory} into a workspace: `colcon build`")
+        print(f"put {built.directory} into a workspace and run `colcon build`")
     return 0
 
 
 def _robot(target: Target) -> Robot | None:
-    """What the program is to be a node of, if of anything."""
+    """What the program is a node of, if any."""
     if target is Target.DORA:
         from ..codegen.dora import DORA
 
@@ -133,7 +133,7 @@ def _how_with_dora(built: Built) -> None:
 
 
 def _predicted(built: Built) -> dict[str, int | None]:
-    """Time between frames of each app, as far as the times of its tasks are known."""
+    """Time between frames of each app, if the times of its tasks are known."""
     guessed = {task.partition(".")[0] for task, source in built.times.items() if source == "unknown"}
     return {name: None if name in guessed else round(ns) for name, ns in built.mapping.predicted_period_ns}
 
@@ -199,5 +199,5 @@ def _fmu(file: Path, graph: str, output: Path | None, force: bool, as_json: bool
         widened = f", widened from {v.dtype}" if v.widened else ""
         print(f"  {v.role} {v.name}: {v.fmi}{size}{widened}")
     if built.python:
-        print(f"  it needs {executable}: `python3 sources/build.py` in the unit makes it for another one")
+        print(f"  it needs {executable}: `python3 sources/build.py` in the unit builds it for another one")
     return 0

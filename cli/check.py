@@ -58,7 +58,7 @@ def _apps(checked: Checked) -> dict[str, Any]:
 
 
 def _on_dla(checked: Checked) -> tuple[OnDla, ...]:
-    """What the DLA of the platform can run, where it has one."""
+    """What the platform's DLA can run, if it has one."""
     if not checked.ok or checked.staged is None or all(p.kind != "dla" for p in checked.staged.platform.pools):
         return ()
     from ..driver.build.dla import dla_reports

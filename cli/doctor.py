@@ -6,7 +6,7 @@ from ._common import Json, print_json
 
 
 def doctor(as_json: Json = False) -> int:
-    """What this machine has, and what to install for more."""
+    """Show what this machine has, and what to install for more."""
     from ..profiling.doctor import examine
 
     findings = examine()

@@ -8,7 +8,7 @@ import typer
 
 from ._common import Json, print_json
 
-#: What codes are about, by their first digit.
+#: The subjects of codes, by their first digit.
 KINDS = {
     "0": "texts",
     "1": "names and values",
@@ -58,7 +58,7 @@ def explain(
 
 
 def _list(as_json: bool) -> int:
-    """Every code with its title, by what it is about."""
+    """Every code with its title, by subject."""
     from ..model.catalogue import CODES
 
     if as_json:

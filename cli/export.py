@@ -39,7 +39,7 @@ class Policy(StrEnum):
 
 
 class Form(StrEnum):
-    """Who of HOPES reads a project: its translator, or its tool."""
+    """The reader of a project in HOPES: its translator, or its tool."""
 
     CIC = "cic"
     PROJECT = "project"
@@ -75,7 +75,7 @@ def export(
         typer.Option(
             help="For `hopes`: every task has a thread of its own (`static-assignment`), or processors follow a static "
             "order (`self-timed`).",
-            show_default="static-assignment; of an imported project, as it is",
+            show_default="static-assignment; that of an imported project stays",
         ),
     ] = None,
     form: Annotated[
@@ -95,7 +95,8 @@ def export(
 ) -> int:
     """Write an app for another tool: SDF3, JEDI or HOPES. SDF3 gets the times that `analyze` uses.
 
-    `hopes` is a project with code and mapping; with `--into`, a mapping goes back into the one that the text came from.
+    `hopes` is a project with code and mapping; with `--into`, a mapping goes back into the one that
+    the text came from.
     """
     from ..driver.exchange.export import export as driver_export
     from ..driver.exchange.export import export_into
@@ -108,16 +109,16 @@ def export(
     if file.suffix == ".onnx" and not known[format].networks:
         raise typer.BadParameter("JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow")
     if policy is not None and format != "hopes" and into is None:
-        raise typer.BadParameter("`--policy` belongs to `--format hopes`", param_hint="--policy")
+        raise typer.BadParameter("`--policy` is for `--format hopes` only", param_hint="--policy")
     if form is not None and (format != "hopes" or into is not None):
-        raise typer.BadParameter("`--form` belongs to `--format hopes` without `--into`", param_hint="--form")
+        raise typer.BadParameter("`--form` is for `--format hopes` without `--into`", param_hint="--form")
     if stubs and (format != "hopes" or into is not None):
-        raise typer.BadParameter("`--stubs` belongs to `--format hopes` without `--into`", param_hint="--stubs")
+        raise typer.BadParameter("`--stubs` is for `--format hopes` without `--into`", param_hint="--stubs")
     if form == Form.PROJECT and policy is not None:
         raise typer.BadParameter("a project of HOPES' tool has no policy: the tool adds it", param_hint="--policy")
     if format == "hopes" and into is None:
         if app is not None:
-            raise typer.BadParameter("a project has all apps of a text", param_hint="--app")
+            raise typer.BadParameter("a project always holds all apps of a text", param_hint="--app")
         return _project(file, output, platform, policy, form or Form.CIC, stubs, force, as_json)
     if into is not None:
         if output is not None or app is not None:
@@ -188,5 +189,5 @@ def _project(
     if made.project is None:
         print(f"  as it was imported{', but for' if made.changed else ''} {', '.join(made.changed)}".rstrip())
     if made.script is not None:
-        print(f"`python3 {made.script}` makes the library for what is not in C")
+        print(f"`python3 {made.script}` makes the library for tasks that are not in C")
     return 0

@@ -68,7 +68,7 @@ def import_(
     request = Request(file, output or Path("x"), processor, weights, times, chosen, state, device)
     for option in foreign_options(request):
         name = {"times": "profile", "modes": "mode"}.get(option, option)
-        raise typer.BadParameter(f"it means nothing for {importer_of(file).about}", param_hint=f"--{name}")
+        raise typer.BadParameter(f"it has no effect for {importer_of(file).about}", param_hint=f"--{name}")
     found = driver_import(
         file,
         output,

@@ -31,7 +31,7 @@ def lsp(
         server.start_io()
     finally:
         server.workers.end()
-    if not sys.stdout.closed:  # the editor has gone without a word
+    if not sys.stdout.closed:  # the editor exited without closing it
         return 0
-    sys.stdout = io.StringIO()  # `exit` has closed it, and nothing is left to be said
+    sys.stdout = io.StringIO()  # `exit` has closed it, and there is nothing left to write
     return 0 if server.asked_to_stop else 1

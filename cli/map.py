@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 #: Characters of a configuration in the table; --explain prints the winner's in full.
 WIDEST = 72
-#: Of sizes, as in texts.
+#: Units of sizes, as in texts.
 UNITS_OF_MEMORY = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ", "memory": "frames/s"}
 
@@ -99,8 +99,9 @@ def map_(
 ) -> int:
     """Search where everything should run, and keep the answer. `build` and `run` use it.
 
-    Apps with periods are mapped together, so that every deadline is met in the worst case. Without periods, the best
-    configurations are run on this machine, and compared with the plain ways of running the same.
+    Apps with periods are mapped together, so that every deadline is met in the worst case. Without
+    periods, the best configurations are run on this machine, and compared with the plain ways of
+    running the same.
     """
     from ..driver.solve.map import find_mapping
     from ..driver.solve.request import WhatIf
@@ -172,7 +173,7 @@ def map_(
 
 
 def _swept(file: Path, what_ifs: list[WhatIf], options: dict[str, Any], as_json: bool) -> int:
-    """One mapping after the other; what is said of the text is said once."""
+    """Map repeatedly; diagnostics of the text are reported once."""
     from ..driver.solve.sweep import sweep
 
     found = list(sweep(file, what_ifs, **options))
@@ -186,7 +187,7 @@ def _swept(file: Path, what_ifs: list[WhatIf], options: dict[str, Any], as_json:
 
 
 def _searches() -> str:
-    """Every name with what it is for."""
+    """Every name with its purpose."""
     from ..search.registry import searches_for
 
     names = {kind: ", ".join(s.name for s in searches_for(kind)) for kind in ("throughput", "deadlines")}
@@ -202,7 +203,7 @@ def _rate(text: str | None) -> Fraction | None:
     except (ValueError, ZeroDivisionError):
         rate = Fraction(0)
     if rate <= 0:
-        raise typer.BadParameter(f"`{text}` is no rate: write `25` or `29.97`", param_hint="--fps")
+        raise typer.BadParameter(f"`{text}` is not a rate: write `25` or `29.97`", param_hint="--fps")
     return rate
 
 
@@ -217,12 +218,12 @@ def _size(text: str | None) -> int | None:
     except (ValueError, KeyError, ZeroDivisionError):
         size = 0
     if size < 1:
-        raise typer.BadParameter(f"`{text}` is no size: write `20MB` or `512KiB`", param_hint="--memory")
+        raise typer.BadParameter(f"`{text}` is not a size: write `20MB` or `512KiB`", param_hint="--memory")
     return size
 
 
 def _tell_memory(mapping: Mapping) -> None:
-    """What networks take, where that was asked."""
+    """The memory of networks, if it was requested."""
     if mapping.memory is not None:
         print(_planned(mapping.memory))
 
@@ -252,7 +253,7 @@ def _draw(mapped: Answer, file: Path) -> None:
 
 
 def _places(mapping: Mapping) -> str:
-    """Where everything is, in all states."""
+    """The places of everything, in all states."""
     from ..model.mapping import in_words
     from ..runtime.report import columns
 
@@ -269,18 +270,18 @@ def _table(mapping: Mapping, limit: int | None) -> str:
         rows.append([c.name, short, *(_value(mapping, ns) for ns in (c.predicted_ns, c.measured_ns))])
     effort = mapping.effort
     looked, ran = f"{effort.evaluations} configurations", f"{effort.measured_runs} runs"
-    if limit is not None and effort.measured_runs:  # then it is runs that are counted
+    if limit is not None and effort.measured_runs:  # then runs are counted
         ran = f"{effort.measured_runs} of {limit} runs"
     elif limit is not None and effort.evaluations <= limit:
         looked = f"{effort.evaluations} of {limit} configurations"
     said = f"{looked}, {ran}, {effort.seconds:.1f} s"
     if effort.lower_bound_ns and effort.objective == "throughput":
-        said += f"; no mapping of these times has more than {1e9 / effort.lower_bound_ns:.4g} frames/s"
+        said += f"; proved, no mapping has more than {1e9 / effort.lower_bound_ns:.4g} frames/s"
     return fitted(rows, 2, 1) + f"\n\n{_tie(mapping)}{mapping.search}: {said}"
 
 
 def _tie(mapping: Mapping) -> str:
-    """Why the winner is not the one with the best number, where that is so; a line of its own."""
+    """Why the winner is not the one with the best number, if so; a line of its own."""
     if not mapping.contestants or mapping.effort.objective == "memory":
         return ""
     first, *others = mapping.contestants
@@ -291,7 +292,7 @@ def _tie(mapping: Mapping) -> str:
     if not ahead:
         return ""
     how = "surely better" if measured else "better by 1 %"
-    return f"`{min(ahead)[1]}` is not {how}: `{first.name}` is simpler, which wins ties\n"
+    return f"`{min(ahead)[1]}` is not {how}: within the tie margin the simpler `{first.name}` wins\n"
 
 
 def _value(mapping: Mapping, ns: float | None) -> str:
@@ -301,7 +302,8 @@ def _value(mapping: Mapping, ns: float | None) -> str:
 
 
 def _document(mapped: Answer) -> dict[str, Any]:
-    """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants, effort."""
+    """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants,
+    effort."""
     mapping = mapped.mapping
     if mapped.states is not None:
         return states_document(mapped.states, mapped.path)

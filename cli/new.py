@@ -33,7 +33,7 @@ def new(
         there = [path for path in files if (directory / path).exists()]
         if there:
             message = f"`{directory}` has {listed(there)} already"
-            raise Errors([Diagnostic("F604", message, None, help="move what is there; nothing was written")])
+            raise Errors([Diagnostic("F604", message, None, help="move these files; nothing was written")])
     else:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise Errors([Diagnostic("F604", f"`{directory}` is not empty", None, help="choose a new directory")])
@@ -48,13 +48,13 @@ def new(
 
 
 def _only_text(directory: Path, texts: list[str]) -> str:
-    """What a kit is for. Raises Errors."""
+    """The name of the text that a kit deploys. Raises Errors."""
     from ..model.diagnostic import Diagnostic, Errors, listed
 
     if len(texts) > 1:
         message = f"`{directory}` has several texts: {listed([f'{t}.flow' for t in texts])}"
         raise Errors([Diagnostic("F604", message, None, help="a kit deploys one: put it in a folder of its own")])
     if not re.fullmatch(r"\w[\w.-]*", texts[0], re.ASCII):
-        message = f"`{texts[0]}.flow` would have to be quoted everywhere in a kit"
+        message = f"`{texts[0]}.flow` has a name that would need quotes everywhere in a kit"
         raise Errors([Diagnostic("F604", message, None, help="rename it with letters, digits, `_`, `-` and `.`")])
     return texts[0]

@@ -25,8 +25,8 @@ def profile(
 ) -> int:
     """Measure every task and network here, and store the times.
 
-    On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well.
-    Of an .onnx file the layers are measured instead, and it is shown where to cut it into stages.
+    On a board with its GPU, tasks that can run on the GPU and the DLAs are measured there as well.
+    For an .onnx file the layers are measured instead, and places to cut it into stages are shown.
     """
     from ..driver.measure.measure import profile as measure
 
@@ -49,7 +49,7 @@ def profile(
     from ..runtime.report import columns
 
     warmth = "" if found.celsius is None else "; {:.0f} °C before, {:.0f} °C after".format(*found.celsius)
-    print(f"{measured.host}; equal work differs by {found.noise:.0%} now{warmth}\n")
+    print(f"{measured.host}; measured noise: {found.noise:.0%}{warmth}\n")
     rows = [["task", "implementation", "samples", "mean us", "std us", "max us", "wcet us", "holds python"]]
     for e in found.entries:
         times = [f"{ns / 1e3:.1f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]

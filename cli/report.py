@@ -39,16 +39,17 @@ def report(
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
-    """Show on one page what is known: predicted, proved, measured.
+    """Show all results on one page: predicted, proved, measured.
 
-    Without --run nothing is executed: the stored profile and mapping count, and the files of a run that are named. The
-    page needs no network; what is not known stands there with the command that finds it out.
+    Without --run nothing is executed: the stored profile and mapping count, and the files of a run
+    that are named. The page needs no network; for missing results it names the command that
+    computes them.
     """
     from ..driver.show.reporting import report as driver_report
     from ..report.page import page
 
     if run is not None and (run_file is not None or trace_file is not None):
-        raise typer.BadParameter("name the files of a run, or say --run, not both", param_hint="--run")
+        raise typer.BadParameter("name the files of a run, or give --run, not both", param_hint="--run")
     found = driver_report(
         file,
         platform=platform,

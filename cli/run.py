@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ._live import LiveTables
 
 
-#: Tasks that are named for taking longer than their profile.
+#: Most tasks that are named for taking longer than in their profile.
 MOST_SLOWER = 5
 
 
@@ -36,7 +36,7 @@ def run(
 ) -> int:
     """Build if needed, then run the program. It ends with its stream, or by Ctrl-C.
 
-    With --twin, a few frames are compared with the sequential reference before.
+    With --twin, a few frames are first compared with the sequential reference.
     """
     from ..driver.execute.run import RunListener
     from ..driver.execute.run import run as driver_run
@@ -46,7 +46,7 @@ def run(
     with place.host as host, shown as tables:
         listener = RunListener(
             built=show_built,
-            played=lambda name: say(f"flowc: this machine plays `{name}`: the times are its own"),
+            played=lambda name: say(f"flowc: this machine stands in for `{name}`: the times are its own"),
             agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
             heard=None if tables is None else tables.hear,
         )
@@ -70,30 +70,31 @@ def _require_possible(options: RunOptions, place: BuildPlace, live: bool, machin
     if wrong is not None:
         raise typer.BadParameter(wrong[1], param_hint=wrong[0])
     if live and place.board is not None:
-        raise typer.BadParameter("it is about programs on this machine", param_hint="--live")
+        raise typer.BadParameter("it is for programs on this machine", param_hint="--live")
     if machines is None:
         return
     alone = [flag(f) for f in fields(options) if f.metadata["alone"] and getattr(options, f.name) != f.default]
     alone += ["--live"] if live else []
     alone += ["--board"] if place.board is not None else []
     if alone:
-        raise typer.BadParameter("it is about programs on one machine", param_hint=alone[0])
+        raise typer.BadParameter("it is for programs on one machine", param_hint=alone[0])
 
 
 def _print_parts(document: dict[str, Any]) -> None:
-    """The table of a program on several machines, and how well their clocks are known."""
+    """The table of a program on several machines, and the accuracy of their clocks."""
     from ..driver.execute.joining import clocks
     from ..runtime.failures import Failure
     from ..runtime.report import columns, table
 
     if document["apps"]:
         print(f"{table(document)}\n\n{columns(clocks(document), left=2)}")
-    if document["failure"] is not None:  # what parts have said of it stands above a table
+    if document["failure"] is not None:  # the parts have reported it above a table
         say(f"flowc: {Failure(**document['failure'])}")
 
 
 def _print_comparison(ran: Ran) -> None:
-    """Bounds beside what was seen, and tasks that took much longer than when they were measured."""
+    """Bounds beside measured latencies, and tasks that took much longer than when they were
+    measured."""
     from ..runtime.report import columns
 
     if ran.bounded:
@@ -105,7 +106,7 @@ def _print_comparison(ran: Ran) -> None:
         print(f"\n{columns(rows)}")
         above = [row[0] for row, b in zip(rows[1:], ran.bounded, strict=True) if b.exceeded]
         if above:
-            print(f"above its bound: {', '.join(above)}; the times that it counts with were too short")
+            print(f"above its bound: {', '.join(above)}; the times that the bound assumes were too short")
     for k, s in enumerate(ran.slower[:MOST_SLOWER]):
         unit, ns = ("ms", 1e6) if s.profile_ns >= 1e6 else ("us", 1e3)
         took = f"{s.mean_ns / ns:.4g} {unit} instead of {s.profile_ns / ns:.4g} {unit}"

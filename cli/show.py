@@ -70,7 +70,7 @@ def show(
 
 
 def _critical(found: Mapping[str, Analysis]) -> dict[str, Critical]:
-    """What dictates each period, for the picture."""
+    """What determines each period, for the picture."""
     from ..report.graph import Critical
     from ._tables import cycle, period
 

@@ -23,9 +23,7 @@ def test(
     ] = None,
     junit: Annotated[
         Path | None,
-        typer.Option(
-            "--junit", help="Write what became of each test as JUnit XML.", metavar="FILE", show_default=False
-        ),
+        typer.Option("--junit", help="Write the result of each test as JUnit XML.", metavar="FILE", show_default=False),
     ] = None,
     twin: Twin = False,
     machines: Machines = None,
@@ -39,7 +37,7 @@ def test(
 
     if machines is not None and (place.board is not None or twin):
         option = "--board" if place.board is not None else "--twin"
-        raise typer.BadParameter("it is about programs on one machine", param_hint=option)
+        raise typer.BadParameter("it is for programs on one machine", param_hint=option)
     with place.host as host:
         tested = driver_test(
             file,

@@ -29,7 +29,7 @@ def view(
     edit: Annotated[
         bool,
         typer.Option(
-            "--edit", help="Let the page choose another mapping that a search saw; the program runs again then."
+            "--edit", help="Allow the page to choose another candidate of a search; the program runs again then."
         ),
     ] = False,
     full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
@@ -38,8 +38,8 @@ def view(
 ) -> int:
     """Show the report in a browser while the program runs.
 
-    Only this machine can open the page, with the whole address. Once the program has ended, the page has what it
-    measured, until Ctrl-C.
+    Only this machine can open the page, with the whole address. Once the program has ended, the
+    page has what it measured, until Ctrl-C.
     """
     from ..driver.show.viewing import STOPPED, Viewer
 
@@ -63,10 +63,11 @@ def view(
 
 @contextmanager
 def _in_browser(address: str, text: Path) -> Iterator[None]:
-    """A browser is asked to show the address, where there may be one.
+    """Ask a browser to show the address, if there may be one.
 
-    It gets a file that leads there, which only this user can read and which is gone at the end: the arguments of a
-    process are for everybody to see, and whoever has the address has the page.
+    It gets a file that redirects there, which only this user can read and which is deleted at the
+    end: all users can see the arguments of a process, and the address is all that is needed to open
+    the page.
     """
     import webbrowser
 
@@ -83,7 +84,8 @@ def _in_browser(address: str, text: Path) -> Iterator[None]:
 
 
 def _private_file(text: Path) -> Path:
-    """Beside the text, if that is possible: browsers in a sandbox (snap, flatpak) see no other temporary folder."""
+    """Beside the text, if possible: browsers in a sandbox (snap, flatpak) see no other temporary
+    folder."""
     prefix = f".{text.stem}.view-"
     try:
         handle, name = tempfile.mkstemp(".html", prefix, text.parent)

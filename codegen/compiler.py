@@ -1,4 +1,4 @@
-"""Calls of the C compiler, and of what calls it."""
+"""Calls of the C compiler, and of tools that call it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 
 from ..machines.children import run
 
-#: Seconds that one gets: for a large file of templates, on a small board that is busy.
+#: Seconds for one call: enough for a large file of templates on a small, busy board.
 COMPILES = 600.0
 
 
 def failure_of(command: Sequence[str], folder: Path) -> str | None:
-    """What a command says in a folder if it fails. It has nothing to read. Raises FileNotFoundError.
+    """The output of a failed command in a folder, else empty. It has no input. Raises
+    FileNotFoundError.
 
-    It gets SIGTERM where flowc is gone before it, to remove its temporary files.
+    It gets SIGTERM if flowc ends first, to remove its temporary files.
     """
     try:
         done = run(command, cwd=folder, by=signal.SIGTERM, limit=COMPILES)

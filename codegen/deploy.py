@@ -1,4 +1,5 @@
-"""Mapping to Deployment: the graph, the static orders and the capacities, and which files they need."""
+"""Mapping to Deployment: the graph, the static orders and the capacities, and the files that they
+need."""
 
 from __future__ import annotations
 
@@ -33,9 +34,10 @@ from .sources import Plan, Sources
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A deployment, the application's files it needs, and the C sources with the tasks that use them.
+    """A deployment, the application's files it needs, and the C sources with the tasks that use
+    them.
 
-    Of a program for several machines, `parts` has what each of them runs.
+    For several machines, `parts` has the tasks of each machine.
     """
 
     deployment: Deployment
@@ -45,7 +47,8 @@ class Deployed:
 
 
 def missing(system: System) -> tuple[Diagnostic, ...]:
-    """What an abstract graph lacks before it can be built: code, and types of the ports between tasks."""
+    """What an abstract graph lacks before it can be built: code, and types of the ports between
+    tasks."""
     faults = []
     seen: set[tuple[str, str]] = set()
     for app in system.apps:
@@ -67,7 +70,7 @@ def missing(system: System) -> tuple[Diagnostic, ...]:
 
 
 def _unlaunched(task: Task) -> Iterator[Diagnostic]:
-    """Kernels whose grid or block is not said."""
+    """Errors for kernels without grid or block."""
     for code in task.implementations:
         for launch in code.launches:
             lacks = [what for what, size in (("grid", launch.grid), ("block", launch.block)) if not all(size)]
@@ -78,7 +81,7 @@ def _unlaunched(task: Task) -> Iterator[Diagnostic]:
 
 
 def _prototypes(system: System) -> list[Diagnostic]:
-    """Tasks that call one C function with different types: C would not notice."""
+    """Errors for tasks that call one C function with different types: C would not detect this."""
     faults = []
     first: dict[tuple[str, str], tuple[Task, tuple[object, ...]]] = {}
     for task in (t for a in system.apps for t in a.tasks):
@@ -109,11 +112,12 @@ def deploy(
     helpers: Helpers,
     arenas: MappingABC[str, int] = {},
 ) -> Deployed:
-    """The deployment of every app of a text that is faultless and lacks nothing (see `missing`).
+    """The deployment of every app of a complete text without faults (see `missing`).
 
-    `wcet_ns` is the worst-case time of one firing by task, where it is known: orders of apps with periods depend on it.
-    `helpers` finds the local modules of a Python file; `arenas` are bytes that TensorRT was seen to take between the
-    layers of networks, by task. On a platform of several machines it has parts as well.
+    `wcet_ns` is the known worst-case time of one firing by task: orders of apps with periods depend
+    on it. `helpers` finds the local modules of a Python file; `arenas` are the measured bytes
+    between the layers of networks in TensorRT, by task. On a platform of several machines it has
+    parts as well.
     """
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
@@ -123,7 +127,8 @@ def deploy(
     def sources_for(
         apps: tuple[Application, ...], only: set[str] | None = None
     ) -> tuple[dict[str, DeployedTask], Sources, dict[str, list[Task]]]:
-        """Tasks of some apps where their placements say (all, or `only` these), with the files that they need."""
+        """Tasks of some apps at their placements (all, or `only` these), with the files that they
+        need."""
         sources, c_tasks, found = Sources(Path(system.path).parent), dict[str, list[Task]](), {}
         for app in apps:
             sizes = batches(app)
@@ -134,7 +139,7 @@ def deploy(
         return found, sources, c_tasks
 
     def asked_for(app: Application, channel: Channel) -> int:
-        """The tokens that `buffers` of the tasks at the ends of a channel ask for."""
+        """The tokens that `buffers` of the tasks at the ends of a channel require."""
         iterations = max(placement[t].buffers or 0 for t in (channel.source, channel.destination))
         return tokens_asked_for(app, channel, iterations, repetition[app.name])
 
@@ -186,7 +191,7 @@ def deploy(
 def _deployed(task: Task, site: Site, firings: int) -> DeployedTask:
     ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
     code = kind_of(task, site).make(task, site)
-    # What a kernel gets is part of its call.
+    # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
     return DeployedTask(task.name, task.doc, code, *ports, firings, fixed, task.live, task.keep, task.on_error)
 
@@ -203,6 +208,6 @@ def _port(port: Port, task: Task) -> DeployedPort:
 
 
 def sequential(system: System, platform: Platform) -> Mapping:
-    """Everything on the first CPU: for measuring."""
+    """The deployment with everything on the first CPU: for measuring."""
     core = next(p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors)
     return Mapping(platform.name, tuple(Placement(t.name, (core,)) for a in system.apps for t in a.tasks), (), "none")

@@ -1,8 +1,8 @@
-"""A program as a module of dora: a node for each of its parts, edges where it has open ends.
+"""A program as a module of dora: a node for each of its parts, edges for its open ends.
 
-In: a deployment and the program. Out: the same build with `module.yml`, which a dataflow of dora takes as a node, and
-`dataflow.yml` where nothing has to come in. Tokens between parts go their own way (see `runtime/wire.py`): the only
-edges between parts are those by which they find each other.
+In: a deployment and the program. Out: the same build with `module.yml`, which a dataflow of dora
+takes as a node, and `dataflow.yml` if there are no inputs. Tokens between parts do not use dora
+(see `runtime/wire.py`): the only edges between parts are those by which they find each other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .sources import Plan
 
 #: The first dora with modules and lossless queues.
 LEAST_DORA = "1.0"
-#: Names that mean something to dora.
+#: Names with a meaning in dora.
 _RESERVED = frozenset({"dora", "_mod"})
 
 
@@ -54,7 +54,7 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
 
 
 def _node(part: Deployed, folder: str, ends: tuple[End, ...]) -> dict[str, Any]:
-    """A node of the module: how it is started, and its edges."""
+    """A node of the module: its start command, and its edges."""
     inputs = [{"name": e.name, "source": f"_mod/{e.name}", "room": room(e.dtype, e.shape)} for e in ends if e.incoming]
     inputs += [
         {"name": e.name + TAKEN, "source": f"_mod/{e.name}{TAKEN}", "room": MOST} for e in ends if not e.incoming

@@ -1,6 +1,7 @@
 """Deployment to files: everything of a build except compiled objects, as a plan {path: content}.
 
-Same deployment, same bytes. The templates get strings that are ready to print; what to print is decided here.
+Equal deployments give equal bytes. The templates get strings that are ready to print; all decisions
+are made here.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from .names import identifiers
 from .printing import printing
 from .sources import Plan
 
-#: The oldest version with which programs run, as flowc itself has it.
+#: The oldest version with which programs run, the same as flowc's own.
 LEAST_ONNXRUNTIME = "1.17"
-#: The first pyzmq with wheels for everything that parts run on, from Python 3.8 on ARM on.
+#: The first pyzmq with wheels for all machines of parts, from Python 3.8 on ARM on.
 LEAST_PYZMQ = "25"
 #: Modules of the runtime that programs need beside what main.py names: the harness, and `open` of the package.
 ALWAYS = ("embed", "harness", "outcomes")
@@ -41,12 +42,12 @@ def emit(deployed: Deployed) -> Plan:
 
 
 def folder_of(machine: str) -> str:
-    """Where a build has the part of a machine."""
+    """The path of a machine's part in a build."""
     return f"parts/{machine}"
 
 
 def _part(deployed: Deployed) -> Plan:
-    """What one machine of several needs: no package to open, and no harness of its own."""
+    """The files for one machine of several: no package to open, and no harness of its own."""
     plan = _whole(deployed)
     return {path: data for path, data in plan.items() if path != "__init__.py" and not path.startswith("tests/")}
 
@@ -83,7 +84,8 @@ def _whole(deployed: Deployed) -> Plan:
 
 
 def readme(deployed: Deployed, robot: str = "", start: Sequence[str] = ()) -> bytes:
-    """What a program is and how it is started: by itself, or as a node of a `robot`, whose `start` is said."""
+    """What a program is and how it is started: by itself, or as a node of a `robot`, with its
+    `start` commands."""
     deployment = deployed.deployment
     text = printing().get_template("python/README.md.j2")
     words = {"c_sources": deployed.c_tasks, "tensorrt": tensorrt.stages(deployment), "robot": robot, "start": start}
@@ -100,7 +102,7 @@ def _codes(deployment: Deployment) -> list[Code]:
 def _libraries(deployment: Deployment) -> list[str]:
     """The inference libraries of a program."""
     found = dict.fromkeys(name for c in _codes(deployment) for name in c.libraries(deployment))
-    if "onnxruntime-gpu" in found:  # it does what the other one does
+    if "onnxruntime-gpu" in found:  # it includes the other
         found.pop("onnxruntime", None)
     return sorted(found, key=lambda name: not name.startswith("onnxruntime"))
 
@@ -112,7 +114,8 @@ def _needs(deployment: Deployment) -> str:
 
 
 def _requirements(deployment: Deployment) -> list[str]:
-    """The same for pip. The version of ONNX Runtime is that of this machine, where Python is as new as here."""
+    """The same for pip. The version of ONNX Runtime is that of this machine, if Python is at least
+    as new as here."""
     lines = [f"numpy>={LEAST_NUMPY}", *([f"pyzmq>={LEAST_PYZMQ}"] if deployment.part else [])]
     for name in _libraries(deployment):
         version = version_of(name)

@@ -1,9 +1,10 @@
-"""The networks of an application as a C library, for programs that are generated elsewhere: HOPES' external tasks.
+"""The networks of an application as a C library, for programs that are generated elsewhere: HOPES'
+external tasks.
 
-In: a text as its author wrote it, the same with its networks cut as they were mapped, and where those stages run; all
-of that with each variant of its networks. Out: a plan {path: content} with a header, a shim that a script compiles on
-the target, the networks, and the runtime. The rest of the application, `pre` and `post` of networks among it, is left
-to who calls.
+In: a text as its author wrote it, the same with its networks cut as they were mapped, and the
+places of their stages; all of that with each variant of its networks. Out: a plan {path: content}
+with a header, a shim that a script compiles on the target, the networks, and the runtime. The rest
+of the application, including `pre` and `post` of networks, is left to the caller.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .sources import Plan, Sources
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: What C and C++ do not take for an argument, in small letters, as `identifiers` makes them.
+#: Words that C and C++ do not accept as an argument, in lower case, as `identifiers` makes them.
 _WORDS = """
     alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char class co_await co_return co_yield
     compl complex concept const const_cast consteval constexpr constinit continue decltype default delete do double
@@ -48,7 +49,7 @@ RESERVED = frozenset(_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What is exported, and the files of it except compiled objects."""
+    """The exported networks, and the library's files except compiled objects."""
 
     external: External
     files: Plan
@@ -58,13 +59,13 @@ def none_to_export(system: System) -> Diagnostic | None:
     """The fault of a text in which no app has a network."""
     if any(t.network is not None for a in system.apps for t in a.tasks):
         return None
-    message = f"no app of `{Path(system.path).name}` has a network, and nothing else becomes a library"
+    message = f"no app of `{Path(system.path).name}` has a network, and a library holds only networks"
     help_text = 'add `network Name from "file.onnx"` and an instance of it, or build a program: leave `--target` out'
     return Diagnostic("F611", message, system.apps[0].span if system.apps else None, help=help_text)
 
 
 def without_size(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
-    """The faults of networks with outputs for which no caller could have memory ready: one per definition."""
+    """The errors of networks with outputs whose size no caller can know: one per definition."""
     found: dict[str, Diagnostic] = {}
     for task in (t for s in systems for a in s.apps for t in a.tasks if t.network is not None):
         for port in task.open_ports:
@@ -78,8 +79,8 @@ def without_size(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
 class Version:
     """A text without faults, with one variant of each network.
 
-    `whole` is the text before anything was cut: it decides what the C functions look like, so that callers need not
-    change when the mapping does. `cut` has the stages, `placements` what is known of where they run.
+    `whole` is the text before anything was cut: it determines the C functions, so that callers need
+    not change when the mapping does. `cut` has the stages, `placements` their known places.
     """
 
     whole: System
@@ -88,7 +89,8 @@ class Version:
 
 
 def external(versions: Sequence[Version], platform: str) -> Exported:
-    """The library of a text that has a network: with a function for each variant that stands in one of the versions."""
+    """The library of a text that has a network: with a function for each variant in one of the
+    versions."""
     whole = versions[0].whole
     sources = Sources(Path(whole.path).parent)
     found: dict[str, tuple[Task, Application, Version]] = {}
@@ -102,7 +104,8 @@ def external(versions: Sequence[Version], platform: str) -> Exported:
         _network(task, functions[task.name], _stages(task, version, app.name, sources))
         for task, app, version in found.values()
     )
-    # With a word behind it: a text may be called `m`, and -lm is taken; another `complex`, as a header of C is.
+    # With a suffix: a text may be called `m`, and -lm is taken; another `complex`, like a header of
+    # C.
     library = f"{identifiers([whole.stem], ())[whole.stem].rstrip('_')}_external"
     described = External(whole.stem, Path(whole.path).name, platform, library, networks)
     return Exported(described, _files(described, sources.plan))
@@ -122,7 +125,7 @@ def _tensor(tensor: Tensor) -> ExternalTensor:
 
 
 def _stages(whole: Task, version: Version, app: str, sources: Sources) -> tuple[ExternalStage, ...]:
-    """The tasks that a network has become, from front to back: itself, or its stages."""
+    """The tasks of a network, from front to back: itself, or its stages."""
     prefix = f"{whole.name}.stage"
     tasks = next(a.tasks for a in version.cut.apps if a.name == app)
     parts = [t for t in tasks if t.name == whole.name or t.name.removeprefix(prefix).isdecimal()]
@@ -135,7 +138,7 @@ def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalSta
     threads = place.threads if place is not None else 1
     path = Path(network.path)
     if network.moving is not None:
-        # Nobody could gain from another cut where one side waits for the other: the pinned one stays.
+        # Another cut gains nothing if one side waits for the other: the pinned one stays.
         variant = network.moving.variants[network.moving.start]
         part = variant.front if network.moving.side == "front" else variant.back
         own = path.with_name(re.sub(r"\[(\d+)\]", r"-\1", f"{path.stem}={task.name}{path.suffix}"))
@@ -149,7 +152,7 @@ def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalSta
     return ExternalStage(task.name, file, *tensors, threads)
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 def _files(described: External, networks: Plan) -> Plan:
     jinja = _jinja()
     shown = _in_c(described)
@@ -186,8 +189,9 @@ def _files(described: External, networks: Plan) -> Plan:
 
 
 def _in_c(described: External) -> list[dict[str, Any]]:
-    """Networks as the templates print them; all names are identifiers of C, but for those in comments."""
-    # Two networks and ports may run into one name: `a` with a port `b_c`, and `a_b` with a port `c`.
+    """Networks as the templates print them; all names are identifiers of C, except those in
+    comments."""
+    # Two networks and ports may give one name: `a` with a port `b_c`, and `a_b` with a port `c`.
     counts = identifiers([f"{n.function} {key} count" for n in described.networks for key in _keys(n)], ())
     shown = []
     for network in described.networks:
@@ -224,7 +228,7 @@ def _in_c(described: External) -> list[dict[str, Any]]:
 
 
 def _keys(network: ExternalNetwork) -> list[str]:
-    """A name for each port, inputs first; a tensor that goes straight through is both."""
+    """A name for each port, inputs first; a tensor that passes straight through is both."""
     names = [p.name for p in network.inputs]
     return names + [f"{p.name} out" if p.name in names else p.name for p in network.outputs]
 

@@ -1,4 +1,4 @@
-"""Tasks in C and C++: their headers, their names there, and how they are compiled.
+"""Tasks in C and C++: their headers, their names there, and their compiler calls.
 
 In: tasks, and the name of their source. Out: the header beside it, and the call of the compiler.
 """
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 STRICT_C = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration")
 
 
-#: FLOWC_END, as `runtime/code.py` has it: "END". Not -1, which many a function returns that has failed.
+#: FLOWC_END, as in `runtime/code.py`: "END". Not -1, which many functions return on failure.
 END = 0x454E44
-#: What fires C tasks one after another, beside their own sources.
+#: Fires C tasks one after another, beside their own sources.
 FIRINGS = "runtime/firings.c"
 
 
@@ -31,25 +31,25 @@ def compile_command(source: str) -> list[str]:
     stem = source.rsplit(".", 1)[0]
     flags = ["-std=gnu++17" if is_cpp(source) else "-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
     if source != FIRINGS:
-        # A function of the task that is called like one of libc is meant wherever the source calls it.
+        # A task's function with the name of one in libc is meant wherever the source calls it.
         flags += ["-Wl,-Bsymbolic", *(() if is_cpp(source) else STRICT_C), "-include", f"{stem}.flow.h"]
     libraries = ["-lstdc++", "-lm"] if is_cpp(source) else ["-lm"]
     return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, *libraries]
 
 
 def is_cpp(source: str) -> bool:
-    """Is it C++, as its name says?"""
+    """Is it C++, by its name?"""
     return source.endswith((".cpp", ".cc", ".cxx"))
 
 
 def shell_word(word: str) -> str:
-    """A word of a command in a script; `$` begins a variable."""
+    """A word of a command in a script; `$` starts a variable."""
     if word.startswith("$"):
         return word
     return word if re.fullmatch(r"[\w./=+,-]+", word, re.ASCII) else "'" + word.replace("'", "'\\''") + "'"
 
 
-# -- headers -----------------------------------------------------------------------------------------------------------
+# -- headers ---------------------------------------------------------------------------------------
 C_PARAMETERS = {"int": "int64_t", "float": "double", "bool": "bool", "string": "const char *"}
 
 

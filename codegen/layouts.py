@@ -1,6 +1,7 @@
-"""States that differ in variants of networks alone: one set of channels and workers serves them all.
+"""States that differ only in variants of networks: one set of channels and workers serves them all.
 
-In: the deployments of two states. Out: whether one can follow the other without a pause, and if not, why.
+In: the deployments of two states. Out: whether one can follow the other without a pause, and if
+not, why.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import cast
 from ..model.deployment import DeployedApp, DeployedPort, DeployedState, DeployedTask, Entry
 from .kinds import Code
 
-#: Kinds of code that a program may choose from frame by frame, and those of them that it can break off.
+#: Kinds of code that a program may choose from in each frame, and those of them that it can abort.
 CHOSEN = ("onnx", "segments", "bands", "python", "c")
 BROKEN_OFF = ("onnx", "segments")
 
-#: The name of a task to the name of its place, which is the same for all variants.
+#: The name of a task's place, which is the same for all variants.
 Place = Callable[[str], str]
 
 
@@ -39,7 +40,7 @@ def chosen(state: DeployedState) -> Iterator[DeployedTask]:
 
 
 def apart(a: DeployedState, b: DeployedState) -> str | None:
-    """Why one set of channels and workers cannot serve both states; None: it can."""
+    """Why one set of channels and workers cannot serve both states; None if it can."""
     found = {s.name: {app.name: app for app in s.apps} for s in (a, b)}
     lone = sorted(found[a.name].keys() ^ found[b.name].keys())
     if lone:
@@ -84,7 +85,7 @@ def _not_choosable(task: DeployedTask) -> str:
 
 
 def not_broken_off(state: DeployedState) -> str | None:
-    """Why an inference of a state that can follow another one cannot be broken off; None: it can."""
+    """Why an inference of a state that can follow another one cannot be aborted; None if it can."""
     place, instances = place_of(state), dict(state.choices)
     for task in chosen(state):
         if place(task.name) not in instances:
@@ -94,9 +95,10 @@ def not_broken_off(state: DeployedState) -> str | None:
     return None
 
 
-# -- what has to be alike ----------------------------------------------------------------------------------------------
+# -- what has to be alike --------------------------------------------------------------------------
 def _shape(state: DeployedState, place: Place) -> object:
-    """All that channels, workers and reports of a state are made of, with places for tasks."""
+    """Everything that determines channels, workers and reports of a state, with places for
+    tasks."""
     apps = tuple(_app(app, place) for app in state.apps)
     workers = tuple(
         (w.processor, w.scheduler, tuple(_entry(e, place) for e in w.order), w.fixed_priority) for w in state.processors
@@ -126,7 +128,7 @@ def _app(app: DeployedApp, place: Place) -> object:
 
 
 def _task(task: DeployedTask, place: Place) -> object:
-    """Ports count by their positions: tensors inside of networks are called as they like."""
+    """Ports count by their positions: names of tensors inside of networks do not matter."""
     ports = [tuple((p.dtype, p.shape, p.rates, p.stacked, p.window) for p in s) for s in (task.inputs, task.outputs)]
     own = None if place(task.name) != task.name else task.code
     return place(task.name), own, *ports, task.firings, task.live, task.keep, task.on_error

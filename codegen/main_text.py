@@ -1,7 +1,7 @@
-"""What main.py says: the graph, its code and its orders as calls of the runtime.
+"""The text of main.py: the graph, its code and its orders as calls of the runtime.
 
-In: a deployment. Out: the text of main.py. The templates get strings that are ready to print; what to print is decided
-here.
+In: a deployment. Out: the text of main.py. The templates get strings that are ready to print; all
+decisions are made here.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _channel_text(channel: DeployedChannel) -> str:
 
 
 def _main_with_states(jinja: Environment, deployment: Deployment, scenario: DeployedScenario, needs: str) -> bytes:
-    """Code of tasks is made once, for all states; apps, channels and processors are made for each."""
+    """Code of tasks is made once, for all states; apps, channels and processors are made for
+    each."""
     apps = list(dict.fromkeys(a.name for a in deployment.every_app))
     tasks = {t.name: t for t in deployment.tasks}
     names = [*(f"app {n}" for n in apps), *tasks, *(f"code of {n}" for n in tasks)]
@@ -107,13 +108,14 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
 
 
 def _meant_for(state: DeployedState) -> dict[str, Any]:
-    """A state with its clock rates, its power, and of what it is a level."""
+    """A state with its clock rates, its power, and the state of which it is a level."""
     clocks = {c.pool: (c.kind, c.hz, c.highest_hz) for c in state.clocks}
     return {"name": state.name, "clocks": clocks, "mw": state.energy_mw, "level_of": state.level_of}
 
 
 def _choices(states: list[DeployedState], codes: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Tasks of the first state that are others in one that is like it: the name of their place, and their code."""
+    """Tasks of the first state that a similar state replaces: the name of their place, and their
+    code."""
     named: dict[str, list[tuple[str, str]]] = {}
     for state in states:
         place = place_of(state)
@@ -128,13 +130,13 @@ def _choices(states: list[DeployedState], codes: dict[str, str]) -> dict[str, tu
 
 
 def _kept(app: DeployedApp, channel: DeployedChannel) -> bool:
-    """Does something lie on it between two frames, or stay with its reader?"""
+    """Does it hold tokens between two frames, or does its reader keep some?"""
     reader = next(t for t in app.tasks if t.name == channel.destination)
     return bool(channel.delay or next(p.window for p in reader.inputs if p.name == channel.destination_port))
 
 
 def words_of(deployment: Deployment) -> list[str]:
-    """What main.py takes from the runtime."""
+    """The names that main.py imports from the runtime."""
     words = {"Fire", "Port", "Program", "main"}.union(*(cast(Code, t.code).words for t in deployment.tasks))
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
@@ -209,7 +211,7 @@ def _task(task: DeployedTask, task_ids: dict[str, str]) -> dict[str, Any]:
 
 
 def _cuts(app: DeployedApp, task_ids: dict[str, str]) -> list[dict[str, Any]]:
-    """The cuts that move at run time, each defined in front of the two tasks that share it."""
+    """The cuts that move at run time, each defined before the two tasks that share it."""
     return [
         {
             "id": t.code.cut_id(task_ids),

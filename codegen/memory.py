@@ -1,6 +1,7 @@
-"""What a deployment takes in memory for its networks, before it runs.
+"""The memory of a deployment's networks, before it runs.
 
-In: deployed apps and workers. Out: `PlannedMemory`. What a network takes was found out where its code was made.
+In: deployed apps and workers. Out: `PlannedMemory`. The memory of each network is computed with its
+code.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from .kinds.segments import SegmentsCode
 
 
 def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> PlannedMemory | None:
-    """Weights of each file once; of each worker the largest block and the largest arena of bands; all channels full.
+    """Weights of each file once; of each worker the largest block and the largest arena of bands;
+    all channels full.
 
-    What is kept for each firing of bands counts as well, and for their sessions. Engines of TensorRT have weights each,
-    and of each worker the contexts share the largest arena.
+    Memory that bands and their sessions keep between firings counts as well. Engines of TensorRT
+    have weights each, and the contexts of each worker share the largest arena.
     """
     codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode | BandsCode | SegmentsCode)}
     files = {file: size for c in codes.values() for file, size in _weights(c)}
@@ -53,7 +55,8 @@ def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> P
 
 
 def on_devices(deployment: Deployment, processors: Collection[str]) -> tuple[int, int]:
-    """Of the engines of TensorRT on some processors, the bytes of their weights and of the arenas that they share."""
+    """Of the engines of TensorRT on some processors, the bytes of their weights and of the arenas
+    that they share."""
     engines = engines_of(deployment.tasks)
     states = [s.processors for s in deployment.scenario.states] if deployment.scenario else [deployment.processors]
     weights = sum(c.weights or 0 for c in engines.values() for processor, _, _ in c.on if processor in processors)
@@ -61,9 +64,8 @@ def on_devices(deployment: Deployment, processors: Collection[str]) -> tuple[int
 
 
 def shared_arenas(engines: dict[str, EngineCode], states: Sequence[Sequence[DeployedWorker]]) -> int:
-    """The arenas of all workers. Those of several states never compute at once: the first worker of a processor shares
-    its arena with the first ones in other states, and so on.
-    """
+    """The arenas of all workers. Those of several states never compute at once: the first worker of
+    a processor shares its arena with the first ones in other states, and so on."""
     found: dict[tuple[str, int], int] = {}
     for workers in states:
         count: dict[str, int] = {}
@@ -96,22 +98,22 @@ def _tokens(app: DeployedApp) -> int:
 
 
 def _kept(task: DeployedTask) -> int:
-    """Bytes of what waits at the end of an app, or behind a source that goes on by itself."""
+    """Bytes of tokens that wait at the end of an app, or after a source that runs ahead."""
     code = task.code
     if isinstance(code, LinkCode):
         if code.end == "take":
-            return 0  # it is what was put there
+            return 0  # the caller put it there
         return (code.keep if code.end == "put" else 1) * sum(map(_bytes, (*task.inputs, *task.outputs)))
     return (task.keep or 0) * sum(max(p.rates) * _bytes(p) for p in task.outputs)
 
 
 def _room(channel: DeployedChannel, port: DeployedPort, read: DeployedPort) -> int:
-    """Bytes of a full channel, and of what a window keeps beside it."""
+    """Bytes of a full channel, and of the tokens that a window keeps beside it."""
     return (channel.capacity + max(0, read.window - read.rates[0])) * _bytes(port)
 
 
 def _bytes(port: DeployedPort) -> int:
-    """Of a token; nothing where only data decides on the size."""
+    """Bytes of a token; 0 if its size depends on the data."""
     if port.dtype not in DTYPES or min(port.shape, default=0) < 0:
         return 0
     return DTYPES[port.dtype][1] * prod(port.shape)

@@ -1,4 +1,4 @@
-"""Names and literals in generated text: whatever strangers called their things, the code stays correct."""
+"""Names and literals in generated text: they keep the code correct, whatever names users chose."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def double_quoted(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text for a comment: no line ends or control characters, and nothing that shows code in another order."""
+    """Text for a comment: no line ends or control characters, and no characters that change the
+    display order of code."""
     return " ".join("".join(map(_visible, text)).split())
 
 
@@ -58,4 +59,4 @@ def _visible(character: str) -> str:
     kind = category(character)
     if kind in ("Cc", "Zl", "Zp"):
         return " "
-    return "" if kind.startswith("C") else character  # among them what turns the direction of writing
+    return "" if kind.startswith("C") else character  # including those that change the direction of writing

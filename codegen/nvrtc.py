@@ -1,7 +1,8 @@
-"""Compiles `.cu` files for a GPU that is not here, to know before the board does whether they are right.
+"""Compiles `.cu` files for a GPU that is not here, to find errors before the board does.
 
-NVRTC comes with the extra `cuda` (NVIDIA's wheels) or with a CUDA toolkit; without it nothing is checked. Version 13
-begins with compute capability 7.5, version 12 knows 7.2 as well: both are asked.
+NVRTC comes with the extra `cuda` (NVIDIA's wheels) or with a CUDA toolkit; without it nothing is
+checked. Version 13 starts with compute capability 7.5, version 12 supports 7.2 as well: both are
+tried.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from ..model.diagnostic import Diagnostic
 from ..model.span import Span
 
-#: Where wheels have the library, from new to old.
+#: Folders of wheels with the library, from new to old.
 _WHEELS = (("nvidia.cu13", "libnvrtc.so.13"), ("nvidia.cuda_nvrtc", "libnvrtc.so.12"))
 
 
@@ -40,7 +41,7 @@ class Nvrtc:
         return 10 * compute[0] + compute[1] in list(archs)
 
     def compile(self, path: Path, compute: tuple[int, int], folders: Iterable[str]) -> tuple[bytes, str]:
-        """The machine code (empty when it does not compile) and what the compiler said."""
+        """The machine code (empty if it does not compile) and the compiler's output."""
         from ..runtime.cuda import HEADERS
 
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -94,7 +95,8 @@ def _loaded() -> Iterator[ctypes.CDLL]:
 
 
 def compiled(path: Path, compute: tuple[int, int]) -> tuple[bytes, str] | None:
-    """The code of a `.cu` file for that GPU and the compiler's words; None where no compiler for it is installed."""
+    """The code of a `.cu` file for that GPU and the compiler's output; None if no compiler for it
+    is installed."""
     from ..runtime.cuda import include_folders
 
     for library in libraries():
@@ -104,7 +106,8 @@ def compiled(path: Path, compute: tuple[int, int]) -> tuple[bytes, str] | None:
 
 
 def faults(path: Path, file: str, compute: tuple[int, int]) -> Diagnostic | None:
-    """Why a `.cu` file (`file` as the user wrote it) does not compile for that GPU, at the place in it."""
+    """The error that a `.cu` file (`file` as the user wrote it) does not compile for that GPU, at
+    its place."""
     found = compiled(path, compute)
     if found is None or found[0]:
         return None
@@ -118,7 +121,7 @@ def faults(path: Path, file: str, compute: tuple[int, int]) -> Diagnostic | None
         span = Span(str(path), line, len(text) - len(text.lstrip()) + 1, line, len(text.rstrip()) + 1)
     missing = re.search(r'cannot open source file "([^"]+)"', said)
     if missing is not None and not (path.parent / missing[1]).exists():  # of a toolkit that the target has
-        help_text = "it is looked for again on the target, in CUDA's own folders"
+        help_text = "the target searches for it again, in CUDA's own folders"
         message = f"`{file}` is not checked: `{missing[1]}` is not here"
         return Diagnostic("F310", message, span, help=help_text, severity="warning")
     message = f"`{file}` does not compile for sm_{compute[0]}{compute[1]}\n{said}"

@@ -1,8 +1,8 @@
-"""A program for several machines, taken apart: what each of them runs, and the channels between them.
+"""A program for several machines, split: the tasks of each, and the channels between them.
 
-In: the deployment of the whole program. Out: one for each machine that has something to do. Orders and capacities stay
-as they are: what a machine follows is a projection of the one sequence that all follow, so that nothing can deadlock
-that does not in one process.
+In: the deployment of the whole program. Out: one for each machine with tasks. Orders and capacities
+stay: the order of a machine is a projection of the one sequence that all follow, so a deadlock is
+only possible if one process would deadlock too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .memory import planned
 
 
 def split(whole: Deployment, platform: Platform) -> Iterator[Deployment]:
-    """The parts, in the order in which the platform declares its machines; none where it is one machine."""
+    """The parts, in the order in which the platform declares its machines; none for one machine."""
     if not platform.machines:
         return
     machine_of = platform.machine_of
@@ -36,7 +36,7 @@ def split(whole: Deployment, platform: Platform) -> Iterator[Deployment]:
 
 
 def _hub(whole: Deployment, where: dict[str, str], used: tuple[str, ...]) -> str | None:
-    """Who has channels to the most others; None where each is joined with all others anyway."""
+    """The part with channels to the most others; None if each is connected to all others anyway."""
     near: dict[str, set[str]] = {m: set() for m in used}
     for c in (c for app in whole.apps for c in app.channels):
         a, b = where[c.source], where[c.destination]
@@ -53,7 +53,8 @@ def _elsewhere(tasks: list[str], where: dict[str, str], machine: str) -> bool:
 
 
 def _last(app: DeployedApp) -> Iterator[str]:
-    """The tasks with which a frame ends: nobody reads them in the same iteration. What only carries tokens is none."""
+    """The tasks that end a frame: no task reads their tokens in the same iteration. Transfers do
+    not count."""
     inside = set()
     for c in app.channels:
         task = next(t for t in app.tasks if t.name == c.source)
@@ -64,7 +65,7 @@ def _last(app: DeployedApp) -> Iterator[str]:
 
 
 def _own(app: DeployedApp, where: dict[str, str], machine: str) -> DeployedApp:
-    """What a machine has of an app."""
+    """The tasks and channels of an app on a machine."""
     return replace(
         app,
         tasks=tuple(t for t in app.tasks if where[t.name] == machine),
@@ -74,7 +75,7 @@ def _own(app: DeployedApp, where: dict[str, str], machine: str) -> DeployedApp:
 
 
 def _crossings(whole: Deployment, where: dict[str, str], machine: str) -> Iterator[DeployedCrossing]:
-    """The channels between a machine and others; all of the program are numbered in one row."""
+    """The channels between a machine and others; numbers are unique in the program."""
     crossing = [c for a in whole.apps for c in a.channels if where[c.source] != where[c.destination]]
     for number, c in enumerate(crossing):
         if where[c.source] == machine:

@@ -1,4 +1,4 @@
-"""What templates of programs are printed with: how names, lines and steps are written.
+"""The environment for templates of programs: printing of names, lines and steps.
 
 In: nothing. Out: an environment of Jinja with these filters.
 """

@@ -1,7 +1,7 @@
-"""A program as a node of a robot's dataflow: what every such target has in common.
+"""A program as a node of a robot's dataflow: the common part of every such target.
 
-In: a deployment. Out: its open ends under the names that they have outside, and diagnostics for those that cannot be
-there. A target is a `Robot`: which files it adds, and where the program lies among them.
+In: a deployment. Out: its open ends under their outside names, and diagnostics for unsupported
+ones. A target is a `Robot`: the files that it adds, and the place of the program among them.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """A target: `files` makes a build of a program, `root` says in which folder of it the program lies ('' = its own).
+    """A target: `files` makes a build of a program, `root` is the folder of the program in it ('' =
+    its own).
 
-    `separator` stands between an app and its open end. `dtypes` are those that its messages have, `messages` is what
-    they are called, `made_there` what it puts beside a program, `refused` what its names may not contain, `most_bytes`
-    how large a message can be.
+    `separator` stands between an app and its open end. `dtypes` are the types of its messages,
+    `messages` their name, `made_there` the folders that it creates beside a program, `refused` the
+    characters that its names may not contain, `most_bytes` the size limit of a message.
     """
 
     name: str
@@ -66,7 +67,7 @@ class Robot:
 
 
 def open_ends(deployment: Deployment, separator: str) -> tuple[End, ...]:
-    """All open ends; with the name of their app in front, where several apps have any."""
+    """All open ends; with the name of their app in front, if several apps have any."""
     found = [(a.name, t) for a in deployment.apps for t in a.tasks if isinstance(t.code, BorderCode)]
     several = len({app for app, _ in found}) > 1
     ends = []
@@ -84,14 +85,14 @@ def own_ends(ends: tuple[End, ...], deployment: Deployment) -> tuple[End, ...]:
 
 
 def node_name(stem: str, reserved: Container[str] = ()) -> str:
-    """A name that identifiers may have, from that of a file."""
+    """An identifier from the name of a file."""
     name = re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_").lower() or "app"
     name = f"app_{name}" if name[0].isdigit() else name
     return f"{name}_" if name in reserved else name
 
 
 def refusals(system: System, robot: Robot) -> Iterator[Diagnostic]:
-    """Open ends that messages have no type for, or no room, or that cannot be called so outside."""
+    """Errors for open ends whose type, size or name messages do not support."""
     bordered = [a for a in system.apps if any(t.border is not None for t in a.tasks)]
     for app in bordered if robot.refused is not None and len(bordered) > 1 else ():
         yield from _misnamed(app.name, app.span, robot)
@@ -100,16 +101,16 @@ def refusals(system: System, robot: Robot) -> Iterator[Diagnostic]:
             yield from _misnamed(port.name, task.span, robot)
             yield from _too_large(port, task, robot)
             if port.type is not None and port.type.dtype not in robot.dtypes:
-                message = f"`{port.name}` is {port.type}, and {robot.messages} have no such type"
+                message = f"`{port.name}` is {port.type}, but {robot.messages} have no such type"
                 instead = "float32" if port.type.dtype == "float16" else "two ends, one for each part of the number"
                 yield Diagnostic("F535", message, task.span, help=f"make it {instead}, with a task that converts")
 
 
 def _too_large(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
-    """Messages of Arrow have a bit for each element beside its bytes, and a few words in front."""
+    """Messages of Arrow have a bit for each element beside its bytes, and a short header."""
     kind = port.type
     if kind is not None and robot.most_bytes is not None and kind.bytes + prod(kind.shape) // 8 > robot.most_bytes:
-        message = f"`{port.name}` is {kind}, and a message has {robot.most_bytes // 10**6} MB at most"
+        message = f"`{port.name}` is {kind}, but a message has at most {robot.most_bytes // 10**6} MB"
         yield Diagnostic("F537", message, task.span, help="send it in pieces, or make it smaller inside of the program")
 
 
@@ -134,5 +135,8 @@ def _jinja() -> Environment:
 
 
 def with_runtime(module: str, folder: str) -> Plan:
-    """What a program needs of the runtime to be a node, for the program in that folder ('' or with a slash behind)."""
+    """The files of the runtime that make a program a node, for the program in that folder.
+
+    The folder is "", or has a slash at the end.
+    """
     return {f"{folder}{path}": content for path, content in carried((), (module,)).items()}

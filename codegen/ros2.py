@@ -1,7 +1,8 @@
-"""A program as a package of ROS 2: a node for each of its parts, topics where it has open ends.
+"""A program as a package of ROS 2: a node for each of its parts, topics for its open ends.
 
-In: a deployment and the program. Out: a package for colcon (ament_python), which has the program as its Python package,
-and a launch file that starts all nodes. Tokens between parts go their own way (see `runtime/wire.py`).
+In: a deployment and the program. Out: a package for colcon (ament_python), which has the program as
+its Python package, and a launch file that starts all nodes. Tokens between parts do not use topics
+(see `runtime/wire.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _START = "# a node of a package that ROS 2 starts: its README is in the folder o
 
 
 def _package(deployment: Deployment) -> str:
-    """The name of the package: that of the text, as far as ROS 2 takes it."""
+    """The name of the package: that of the text, with the characters that ROS 2 permits."""
     return re.sub("_+", "_", node_name(deployment.name)).strip("_")
 
 

@@ -1,4 +1,4 @@
-"""Where the files of an application go in a build: a plan entry for each, nothing written yet."""
+"""The places of an application's files in a build: a plan entry for each, nothing written yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Plan = dict[str, bytes | Path]
 
 
 class Sources:
-    """Collects files below `root` (the .flow's folder) into a plan, each under a room of the build."""
+    """Collects files below `root` (the .flow's folder) into a plan, each under a folder of the
+    build."""
 
     def __init__(self, root: Path) -> None:
         self._root = Path(os.path.abspath(root))
@@ -21,7 +22,7 @@ class Sources:
     def place(self, room: str, path: str | Path, content: bytes | None = None) -> str:
         """The path in the build of a file of the application; adds it to the plan.
 
-        `content` stands for a file that does not exist: what was made from the application's files.
+        `content` is for a file that does not exist: it was made from the application's files.
         """
         file = Path(os.path.abspath(path))  # a link keeps its own place: its neighbors are there
         relative = Path(os.path.relpath(file, self._root))

@@ -35,10 +35,11 @@ def together(
     platform: Platform,
     weights: SharedWeights | None = None,
 ) -> Deployed:
-    """`apps` are all of the text: what their tasks can raise are the events, with those from outside.
+    """`apps` are all apps of the text: the events are those that their tasks can raise, and those
+    from outside.
 
-    `changes` say how each change is made, and what it takes at most, `proved` what a state has on a `platform`, where
-    that is known; `weights` are those of variants that share some.
+    `changes` have the protocol and the bound of each change, `proved` the proofs of a state on a
+    `platform`, if known; `weights` are those of variants that share some.
     """
     first = states[scenario.initial]
     raised = [f"{t.name}.{e}" for a in apps for t in a.tasks for e in t.events]
@@ -72,7 +73,7 @@ def together(
 
 
 def deployed_states(scenario: Scenario, states: Mapping[str, Deployed]) -> tuple[DeployedState, ...]:
-    """What each state runs, in the order of `states`."""
+    """The deployment of each state, in the order of `states`."""
     return tuple(_deployed(scenario.state(n), d) for n, d in states.items())
 
 
@@ -85,7 +86,7 @@ def _deployed(state: State, deployed: Deployed) -> DeployedState:
 
 
 def with_likes(states: tuple[DeployedState, ...], changes: Collection[ChangeBound]) -> tuple[DeployedState, ...]:
-    """States between which something changes without a pause are like the first of them."""
+    """States that can follow each other without a pause get the layout of the first of them."""
     linked = {c.source for c in changes if c.protocol != "idle"} | {c.target for c in changes if c.protocol != "idle"}
     hosts: list[DeployedState] = []
     found = []
@@ -98,7 +99,7 @@ def with_likes(states: tuple[DeployedState, ...], changes: Collection[ChangeBoun
 
 
 def _proved(state: DeployedState, proved: StateBound | None, platform: Platform) -> DeployedState:
-    """With what a stored mapping says of a state."""
+    """A state with the proofs of a stored mapping."""
     if proved is None:
         return state
     pools = {pool.name: pool for pool in platform.pools}
@@ -109,7 +110,8 @@ def _proved(state: DeployedState, proved: StateBound | None, platform: Platform)
 
 
 def memory_of(states: Sequence[Deployment]) -> PlannedMemory | None:
-    """The weights and sessions of all networks, which stay, and the rest of the state that needs most."""
+    """The weights and sessions of all networks, which stay, and the rest of the state that needs
+    most."""
     whole = planned([a for s in states for a in s.apps], [])
     found = [s.planned for s in states if s.planned is not None]
     if whole is None:

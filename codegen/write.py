@@ -1,8 +1,9 @@
 """A plan to a directory: the only function that writes a build.
 
-A build directory belongs to flowc as far as its manifest says: those files are replaced, anything else stops the
-build. Everything is written to a temporary place beside it first, then moved in, so that nothing half-written remains.
-A link inside the directory is not followed: neither it nor a manifest can lead to files outside.
+The files in a build directory's manifest belong to flowc: they are replaced, any other file stops
+the build. Everything is written to a temporary folder beside it first, then moved in, so that
+nothing half-written remains. A link inside the directory is not followed: neither it nor a manifest
+can lead to files outside.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .sources import Plan
 
 MANIFEST = ".flowc-manifest.json"
 STAGE = ".flowc-new-"
-#: Folders that a program makes beside itself: compiled Python, and plans of TensorRT.
+#: Folders that a program creates beside itself: compiled Python, and plans of TensorRT.
 MADE_THERE = ("__pycache__", "engines")
 
 
@@ -47,11 +48,11 @@ def write(
     force: bool = False,
     made_there: tuple[str, ...] = MADE_THERE,
 ) -> bool:
-    """Write and compile a build; False when the directory holds exactly this already.
+    """Write and compile a build; False if the directory holds exactly this already.
 
-    `c_tasks` are the C sources of each program in it, by its folder ("" = the directory), with the tasks that use
-    them. `made_there` are folders that others fill: see `refuse_foreign`. Raises CannotWrite; then the directory is as
-    it was before.
+    `c_tasks` are the C sources of each program in it, by its folder ("" = the directory), with the
+    tasks that use them. `made_there` are folders that other tools fill: see `refuse_foreign`.
+    Raises CannotWrite; then the directory is unchanged.
     """
     refuse_foreign(directory, force, made_there)
     _refuse_obstacles(directory, plan)
@@ -62,7 +63,7 @@ def write(
         return False
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        # Inside an existing directory: it may be a mount point, or its parent not ours to write.
+        # Inside an existing directory: it may be a mount point, or its parent may be read-only.
         with scratch(directory if directory.exists() else directory.parent, STAGE) as stage:
             _fill(stage, plan)
             objects = []
@@ -81,7 +82,7 @@ def write(
 
 
 def _stamps(directory: Path, files: list[str]) -> dict[str, list[int]]:
-    """Size and time of each file: what was changed by hand or damaged is written again."""
+    """Size and time of each file: changed or damaged files are written again."""
     stamps = {}
     for file in files:
         with contextlib.suppress(OSError):
@@ -98,7 +99,8 @@ def _manifest(directory: Path) -> dict[str, Any]:
 
 
 def _listed(directory: Path) -> list[str]:
-    """What the manifest says that flowc wrote. Somebody else may have written the manifest: only files inside count."""
+    """The files that flowc wrote, by the manifest. It may have been edited: only files inside
+    count."""
     files = _manifest(directory).get("files")
     return [f for f in files if isinstance(f, str) and _is_inside(directory, f)] if isinstance(files, list) else []
 
@@ -113,17 +115,17 @@ def _is_inside(directory: Path, file: str) -> bool:
 def _refuse_obstacles(directory: Path, plan: Plan) -> None:
     for path in plan:
         if has_link(directory, PurePath(path).parent):
-            message = f"`{directory / path}` has to be written, and a folder above it is a link"
+            message = f"`{directory / path}` has to be written, but a folder above it is a link"
             raise CannotWrite(Diagnostic("F604", message, None, help="remove it, or choose another place with `-o`"))
         if (directory / path).is_dir():
-            message = f"`{directory / path}` is a directory, and a file of that name has to be written"
+            message = f"`{directory / path}` is a directory, but a file of that name has to be written"
             raise CannotWrite(Diagnostic("F604", message, None, help="remove it, or choose another place with `-o`"))
 
 
 def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = MADE_THERE) -> None:
-    """Raise CannotWrite when the directory holds files that flowc did not write (unless forced).
+    """Raise CannotWrite if the directory holds files that flowc did not write (unless forced).
 
-    What lies in folders that are called like one of `made_there` is not asked for.
+    Folders with a name in `made_there` are not checked.
     """
     if force or not directory.exists():
         return
@@ -139,7 +141,9 @@ def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = M
     if others:
         shown = ", ".join(f"`{f}`" for f in others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
         message = f"`{directory}` holds files that flowc did not write: {shown}"
-        help_text = "choose another place with `-o`, or use `--force` (those files stay unless names are equal)"
+        help_text = (
+            "choose another place with `-o`, or use `--force` (those files stay unless a new file has the same name)"
+        )
         raise CannotWrite(Diagnostic("F604", message, None, help=help_text))
 
 
@@ -157,7 +161,8 @@ def _fill(stage: Path, plan: Plan) -> None:
 
 
 def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
-    """Replace what an earlier build wrote. Renames inside one file system: each file is old or new, never half."""
+    """Replace the files of an earlier build, by renaming inside one file system: each file is old
+    or new, never half."""
     if not directory.exists():
         os.rename(stage, directory)
         return
@@ -169,7 +174,7 @@ def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
 
 
 def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
-    """Compile each C source; a failure shows the compiler's words under the place in the .flow."""
+    """Compile each C source; a failure shows the compiler's output at the place in the .flow."""
     objects = []
     codes = {source: tasks[0].implementation_on("cpu") for source, tasks in sorted(c_tasks.items())}
     for source, code in [*codes.items(), *[(FIRINGS, code) for code in list(codes.values())[:1]]]:
@@ -191,7 +196,7 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
             message = f"`{file}` does not compile"
             help_text = "the prototype that flowc calls is written by `flowc headers`"
             if source == FIRINGS:
-                help_text = "it is flowc's own: look at the variables CC and CFLAGS"
+                help_text = "it is flowc's own file: check the variables CC and CFLAGS"
             raise CannotWrite(Diagnostic("F306", f"{message}\n{said}", code.span, help=help_text))
         objects.append(source.rsplit(".", 1)[0] + ".so")
     return objects

@@ -1,5 +1,5 @@
-"""flowc for editors: what a language server answers, and the server itself (`flowc lsp`).
+"""flowc for editors: the answers of a language server, and the server itself (`flowc lsp`).
 
-`session` keeps what is open and checks it; the other modules turn one of its answers into the words of the Language
-Server Protocol; `server` is the only one that talks to anybody. Needs the extra `editor`.
+`session` holds the open texts and checks them; the other modules express its answers in the
+Language Server Protocol; `server` is the only one that communicates. Needs the extra `editor`.
 """

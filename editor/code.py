@@ -1,4 +1,5 @@
-"""What a text names outside of it: code in Python, C and CUDA files, networks and their layers. Nothing is run."""
+"""Code that a text refers to: Python, C and CUDA files, networks and their layers. Nothing is
+run."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from ..networks.onnx.interface import NetworkError
 
 
 def file_of(named: Named) -> Path:
-    """The file that a text in quotes names, also where it says what is meant in it."""
+    """The file that a quoted text names, also if it names a part of it."""
     file = named.value.rpartition(":")[0] if named.kind in ("python", "c", "cuda") else named.value
     return beside(named.span, file)
 
 
 def line_of(named: Named) -> tuple[Path, int] | None:
-    """The file and the line, from 1, of the code that is named; None where it is not there."""
+    """The file and the line, from 1, of the named code; None if it does not exist."""
     file, symbol = file_of(named), named.value.rpartition(":")[2]
     try:
         if named.kind == "python":
@@ -37,7 +38,7 @@ def line_of(named: Named) -> tuple[Path, int] | None:
 
 
 def symbols(file: Path, language: str) -> tuple[str, ...]:
-    """What a file has that could be named, in its order."""
+    """The names that a file defines, in its order."""
     try:
         found = tuple(read_python(file).symbols) if language == "python" else c_functions(file)
     except (OSError, ValueError):

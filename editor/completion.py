@@ -1,7 +1,7 @@
-"""What could stand at a place in a text: words of the language, names of the right kind, files, code, layers.
+"""Completions at a place in a text: keywords, names of the right kind, files, code, layers.
 
-The text in front of the place decides, as far as it goes: what stands behind it is half typed. Names come from all that
-parses, instances of the declaration around the place from its tokens.
+Only the text in front of the place decides, because the text after it is incomplete. Names come
+from all that parses, instances of the declaration around the place from its tokens.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from .session import Seen, Session
 
 _PARTIAL = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _ENDINGS = {"python": ".py", "c": ".c", "cuda": ".cu"}
-#: Terminals that are written in several ways.
+#: Terminals with several spellings.
 _TERMINALS = {"in": "DIRECTION", "out": "DIRECTION", "pre": "WRAP", "post": "WRAP"}
-#: Files of a folder that are offered at most.
+#: Most files of a folder that are offered.
 MOST_FILES = 200
 _EXPRESSION = ("RATE", "WINDOW", "LSQB", "ADD", "MUL", "EQUAL", "DELAY", "REPEAT", "LAST", "OF", "EVERY", "BATCH")
 
@@ -45,7 +45,7 @@ Kind = lsp.CompletionItemKind
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something that could stand there."""
+    """A completion."""
 
     text: str
     kind: Kind
@@ -53,7 +53,7 @@ class Offer:
 
 
 def complete(session: Session, seen: Seen, path: str, line: int, column: int) -> list[lsp.CompletionItem]:
-    """Everything that could stand at a place; the editor chooses by what was typed of it."""
+    """All completions at a place; the editor filters by the typed prefix."""
     text = plain(session.text(path)).split("\n")
     before = text[line - 1][: column - 1]
     if _in_comment(before):
@@ -79,7 +79,7 @@ def _typed(before: str) -> str:
 
 
 def _open_quote(before: str) -> int | None:
-    """Where a text in quotes begins that is not closed."""
+    """The start of a quoted text that is not closed."""
     opened = None
     for match in re.finditer(r'\\.|"', before):
         if match[0] == '"':
@@ -93,7 +93,8 @@ def _in_comment(before: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Tokens of the declaration in front of a place, what may follow them, and all tokens of it."""
+    """Tokens of the declaration in front of a place, the tokens that may follow, and all tokens of
+    the declaration."""
 
     seen: Seen
     path: str
@@ -114,7 +115,7 @@ class _Place:
 
     @property
     def in_parentheses(self) -> int | None:
-        """Where the innermost open parenthesis stands among the tokens."""
+        """The index of the innermost open parenthesis among the tokens."""
         opened = []
         for i, token in enumerate(self.chunk):
             if token.type == "LPAR":
@@ -130,7 +131,8 @@ class _Place:
 
 
 def _around(chunk: list[Token], text: str) -> list[Token]:
-    """The tokens of the declaration that begins as `chunk` does, up to the next one or the end of the text."""
+    """The tokens of the declaration that begins as `chunk` does, up to the next one or the end of
+    the text."""
     if not chunk:
         return []
     tokens = [t for t in tokens_and_comments(text) if t.type not in ("COMMENT", "DOC")]
@@ -145,7 +147,7 @@ def _around(chunk: list[Token], text: str) -> list[Token]:
     return tokens[first:]
 
 
-# -- words and names ---------------------------------------------------------------------------------------------------
+# -- words and names -------------------------------------------------------------------------------
 def _names(place: _Place) -> Iterator[Offer]:
     if not place.declaration:
         yield from (Offer(w, Kind.Keyword) for w in OPENING_WORDS)
@@ -169,7 +171,7 @@ def _names(place: _Place) -> Iterator[Offer]:
 
 
 def _words(place: _Place) -> Iterator[Offer]:
-    """Words that open an item, or go on with one; not where any word would be a name."""
+    """Words that open an item, or continue one; none where any word would be a name."""
     if place.kind() in ("COLON", "DOT", "_ARROW", "DIRECTION", "LPAR", "EQUAL"):
         return
     for word in ITEMS.get(place.declaration, ()):
@@ -219,7 +221,8 @@ def _port(place: _Place) -> Iterator[Offer]:
 
 
 def _instances(place: _Place) -> dict[str, str]:
-    """Instances of the block around the place, each with what it is one of, as far as they are typed."""
+    """Instances of the block around the place, each with its definition, as far as they are
+    typed."""
     found: dict[str, str] = {}
     tokens = place.around
     for i, token in enumerate(tokens[:-1]):
@@ -276,7 +279,7 @@ def _before_index(tokens: list[Token]) -> Token | str:
 
 
 def _inside(place: _Place, name: str, instances: dict[str, str]) -> Iterator[Offer]:
-    """What stands behind `name.`: ports of an instance, instances of an app or of a graph."""
+    """Completions after `name.`: ports of an instance, instances of an app or of a graph."""
     index = place.seen.index
     owner = instances.get(name) or name
     yield from _symbols(index.members(owner, "port"), Kind.Interface)
@@ -305,7 +308,8 @@ def _pin(place: _Place) -> Iterator[Offer]:
 
 
 def _transition(place: _Place) -> Iterator[Offer]:
-    """In a scenario: apps behind `run`, events behind `on`, variants behind a network, states elsewhere."""
+    """In a scenario: apps after `run`, events after `on`, variants after a network, states
+    elsewhere."""
     index, behind = place.seen.index, [str(t.type) for t in place.chunk[::-2]]
     if place.kind() == "EQUAL":
         yield from _variants(place)
@@ -321,7 +325,7 @@ def _transition(place: _Place) -> Iterator[Offer]:
 
 
 def _variants(place: _Place) -> Iterator[Offer]:
-    """The variants of the network whose path stands in front of a `=`, and the best of them."""
+    """The variants of the network whose path precedes a `=`, and the best of them."""
     index, names = place.seen.index, [str(place.chunk[-2])]
     for dot, before in zip(place.chunk[-3::-2], place.chunk[-4::-2], strict=False):
         if dot.type != "DOT":
@@ -345,7 +349,7 @@ def _events(place: _Place) -> Iterator[str]:
         listing = token.type == "EVENT" or (listing and token.type in ("NAME", "COMMA"))
 
 
-# -- texts in quotes ---------------------------------------------------------------------------------------------------
+# -- texts in quotes -------------------------------------------------------------------------------
 def _quoted(place: _Place, typed: str) -> Iterator[Offer]:
     language = str(place.chunk[-1]) if place.chunk else ""
     if place.kind() == "WRAP":
@@ -407,7 +411,7 @@ def _network_file(place: _Place, name: str) -> Path | None:
 
 
 def _tensors(place: _Place) -> Iterator[Offer]:
-    """Tensors at the border of the network around the place."""
+    """The input and output tensors of the network around the place."""
     name = next((t for i, t in enumerate(place.chunk) if i and place.chunk[i - 1].type == "FROM"), None)
     if name is None:
         return

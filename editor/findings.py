@@ -1,6 +1,7 @@
-"""Diagnostics for an editor, and what it can do about them.
+"""Diagnostics for an editor, and their quick fixes.
 
-The same as `flowc check` prints, at the same places: those that have none stand at the top of the text.
+They are those of `flowc check`, at the same places; diagnostics without a place are at the top of
+the text.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from ..model.diagnostic import Diagnostic
 from ..model.span import Span
 from .session import Seen, Session
 
-#: Where the pages are, in a copy of the sources; an installed flowc has none of them.
+#: The pages in a copy of the sources; an installed flowc has none.
 _PAGE = Path(__file__).resolve().parent.parent / "docs" / "diagnostics.md"
-#: Diagnostics of a text that are shown: more take an editor longer than the check.
+#: Most diagnostics of a text that are shown: more take an editor longer than the check.
 MOST_SHOWN = 1000
 _SUGGESTED = re.compile(r"did you mean `([^`]+)`\?")
 _QUOTED = re.compile(r"`([^`\n]+)`")
 
 
 def findings(session: Session, seen: Seen) -> dict[str, list[lsp.Diagnostic]]:
-    """Diagnostics of a text by the file that they stand in, as the editor names it; its own is always among them.
+    """Diagnostics of a text by file, with the editor's names of files; the text itself is always
+    included.
 
-    Of very many the first errors are shown, and at the top of the text how many there are.
+    If there are too many, the first errors are shown, and their number at the top of the text.
     """
     own = session.name(seen.path)
     found: dict[str, list[lsp.Diagnostic]] = {own: []}
@@ -69,7 +71,7 @@ def location(session: Session, span: Span) -> lsp.Location:
 
 
 def actions(session: Session, seen: Seen, path: str, around: lsp.Range) -> Iterator[lsp.CodeAction]:
-    """What `did you mean` says, as an edit, for the diagnostics at a place."""
+    """The suggestion of `did you mean`, as an edit, for the diagnostics at a place."""
     name = session.name(path)
     for d in seen.checked.diagnostics:
         if d.span is None or session.name(d.span.file) != name:
@@ -87,7 +89,7 @@ def actions(session: Session, seen: Seen, path: str, around: lsp.Range) -> Itera
 
 
 def _edit(session: Session, d: Diagnostic, span: Span) -> lsp.TextEdit | None:
-    """The word that a message is about, as it stands in the text, replaced by what its help suggests."""
+    """The word that a message is about, replaced by the suggestion of its help."""
     suggested = _SUGGESTED.search(d.help)
     if suggested is None or span.line != span.end_line:
         return None

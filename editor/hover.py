@@ -1,4 +1,5 @@
-"""What an editor shows beside a name: types, rates, firings in an iteration, measured times; layers of a network."""
+"""Hover information for a name: types, rates, firings in an iteration, measured times; layers of a
+network."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from ..networks.onnx.interface import NetworkError, read_network
 from .code import layers, line_of
 from .session import Seen, Session
 
-#: Instances of one definition, and layers of a network, that are listed.
+#: Most instances of one definition, and layers of a network, that are listed.
 MOST = 8
 
 
 def hover(session: Session, seen: Seen, path: str, line: int, column: int) -> str | None:
-    """Markdown for a place in a text, or None where nothing is known of it."""
+    """Markdown for a place in a text, or None if nothing is known about it."""
     named = seen.index.quoted_at(path, line, column)
     if named is not None:
         return _quoted(named)
@@ -88,7 +89,7 @@ def _task(seen: Seen, task: Task) -> Iterator[str]:
 
 
 def measured(seen: Seen, task: str) -> str:
-    """What the stored profile says of a task; nothing where there is none."""
+    """The measured times of a task in the stored profile; empty if there are none."""
     entries = seen.profile.entries if seen.profile is not None else ()
     entry = next((e for e in entries if e.subject == task and e.processor == "cpu"), None)
     return "" if entry is None else f"measured {entry.mean_ns / 1e3:.4g} us, at most {entry.max_ns / 1e3:.4g} us"

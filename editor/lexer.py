@@ -1,4 +1,5 @@
-"""Colors of a .flow text for Pygments: pages, notebooks, terminals. Keywords are those of the grammar."""
+"""Colors of a .flow text for Pygments: pages, notebooks, terminals. Keywords are those of the
+grammar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a name is declared and used, and how it gets another one."""
+"""Declaration and uses of a name, and its renaming."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 def definition(session: Session, seen: Seen, path: str, line: int, column: int) -> lsp.Location | None:
-    """The declaration of a name; of what stands in quotes, the file or the line that it means."""
+    """The declaration of a name; for a quoted text, the file or the line that it refers to."""
     named = seen.index.quoted_at(path, line, column)
     if named is not None and named.kind == "layer":
         return None
@@ -43,7 +43,7 @@ def _line(file: Path, number: int) -> lsp.Location:
 def references(
     session: Session, seen: Seen, path: str, line: int, column: int, declared: bool = True
 ) -> list[lsp.Location]:
-    """Everywhere that a name stands."""
+    """All places of a name."""
     found = seen.index.at(path, line, column)
     if found is None:
         return []
@@ -52,15 +52,15 @@ def references(
 
 
 def renamed(session: Session, seen: Seen, path: str, line: int, column: int, name: str) -> dict[str, str]:
-    """The texts in which a name is another one, by their paths. Raises Refused where that means something else."""
+    """The texts after renaming, by their paths. Raises Refused if that would change the meaning."""
     found = seen.index.at(path, line, column)
     if found is None:
         raise Refused("there is no name here")
     symbol = found[1]
     if not _NAME.fullmatch(name):
-        raise Refused(f"`{name}` is no name: letters, digits and `_`, no digit first")
+        raise Refused(f"`{name}` is not a name: letters, digits and `_`, no digit first")
     if symbol.kind == "parameter" and _has_code(seen.index, symbol):
-        raise Refused(f"the code of `{symbol.owner}` gets `{symbol.name}` by this name")
+        raise Refused(f"the code of `{symbol.owner}` uses the name `{symbol.name}`")
     places = seen.index.places(symbol)
     texts = {file: _replaced(plain(session.text(file)), file, places, name) for file in {p.file for p in places}}
     after = session.with_texts(seen.path, texts)
@@ -97,7 +97,7 @@ def _replaced(text: str, file: str, places: tuple[Span, ...], name: str) -> str:
 
 
 def _moved(places: tuple[Span, ...], name: str, symbol: Symbol) -> list[Span]:
-    """Where these places are when each of them has another length."""
+    """The places after each of them has got another length."""
     more = len(name) - len(symbol.name)
     moved = []
     for p in places:
@@ -108,7 +108,7 @@ def _moved(places: tuple[Span, ...], name: str, symbol: Symbol) -> list[Span]:
 
 
 def edits(session: Session, seen: Seen, path: str, line: int, column: int, name: str) -> lsp.WorkspaceEdit:
-    """The same as edits, for the editor to make. Raises Refused."""
+    """The same as edits for the editor. Raises Refused."""
     renamed(session, seen, path, line, column, name)
     found = seen.index.at(path, line, column)
     assert found is not None

@@ -1,4 +1,4 @@
-"""The outline of a text, what can be folded, and what an editor writes between its lines."""
+"""The outline of a text, its folds, and the annotations that an editor shows between its lines."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ _KINDS = {
 }
 
 
-#: What an editor can start for an application, if it knows these commands: name, what is read above the app.
+#: Commands that an editor can start for an application, if it knows them: name, and the label above
+#: the app.
 COMMANDS = {"flowc.run": "Run", "flowc.map": "Map", "flowc.report": "Report"}
 
 
 def lenses(session: Session, seen: Seen, path: str) -> list[lsp.CodeLens]:
-    """Above the first app of a text: what can be done with it."""
+    """Commands above the first app of a text."""
     lines = session.lines(path)
     apps = [s for s in seen.index.members("") if s.span.file == path and s.kind == "app"]
     place = [lines.range(app.span) for app in apps[:1]]
@@ -48,7 +49,7 @@ def lenses(session: Session, seen: Seen, path: str) -> list[lsp.CodeLens]:
 
 
 def outline(session: Session, seen: Seen, path: str) -> list[lsp.DocumentSymbol]:
-    """The declarations of a text with what they have inside."""
+    """The declarations of a text with their members."""
     lines = session.lines(path)
     return [
         _entry(lines, symbol, [_inside(lines, seen, inner) for inner in seen.index.members(symbol.name)])
@@ -58,7 +59,7 @@ def outline(session: Session, seen: Seen, path: str) -> list[lsp.DocumentSymbol]
 
 
 def _inside(lines: Lines, seen: Seen, inner: Symbol) -> lsp.DocumentSymbol:
-    """What a declaration names, with the processors of a machine."""
+    """The names that a declaration defines, with the processors of a machine."""
     own = seen.index.members(f"{inner.owner}.{inner.name}") if inner.kind == "machine" else ()
     return _entry(lines, inner, [_entry(lines, symbol, []) for symbol in own])
 
@@ -101,7 +102,7 @@ def _comment(lines: list[int]) -> Iterator[lsp.FoldingRange]:
 
 
 def hints(session: Session, seen: Seen, path: str, within: lsp.Range) -> Iterator[lsp.InlayHint]:
-    """Behind each instance: how often it fires in an iteration, where that is not once, and what was measured."""
+    """After each instance: its firings in an iteration, if more than one, and its measured time."""
     lines = session.lines(path)
     for symbol in seen.index.symbols:
         if symbol.kind != "instance" or symbol.whole.file != path:

@@ -1,7 +1,7 @@
-"""Places of a text as spans count them, and as the Language Server Protocol does.
+"""Positions in a text: conversion between spans and the Language Server Protocol.
 
-Spans count lines and characters from 1, in a text whose lines end with a line feed. The protocol counts from 0, and in
-code units of an encoding that editor and server agree on: UTF-16, unless something else is said.
+Spans count lines and characters from 1, in a text whose lines end with a line feed. The protocol
+counts from 0, and in code units of an encoding that editor and server agree on, by default UTF-16.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of a text; `shift` characters in front of it, which flowc does not read, an editor may count."""
+    """The lines of a text; an editor may count `shift` characters in front of it that flowc does
+    not read."""
 
     lines: tuple[str, ...]
     encoding: str = "utf-16"
@@ -28,22 +29,22 @@ class Lines:
 
     @staticmethod
     def of(text: str, encoding: str = "utf-16") -> Lines:
-        """Those of a text as an editor or a file has it."""
+        """The lines of a text as an editor or a file has it."""
         return Lines(tuple(plain(text).split("\n")), encoding, int(text.startswith("\ufeff")))
 
     def position(self, line: int, column: int) -> lsp.Position:
-        """A place of a span; behind the end of the text is its end."""
+        """The position of a span; after the end of the text, it is its end."""
         if line > len(self.lines):
             line, column = len(self.lines), len(self.lines[-1]) + 1
         before = self.lines[line - 1][: column - 1]
         return lsp.Position(line - 1, _units(before, self.encoding) + (self.shift if line == 1 else 0))
 
     def range(self, span: Span) -> lsp.Range:
-        """The place of a span."""
+        """The range of a span."""
         return lsp.Range(self.position(span.line, span.column), self.position(span.end_line, span.end_column))
 
     def place(self, position: lsp.Position) -> tuple[int, int]:
-        """Line and column, from 1, of a position; behind the end of a line is its end."""
+        """Line and column, from 1, of a position; after the end of a line, it is its end."""
         number = min(position.line, len(self.lines) - 1)
         wanted = position.character - (self.shift if number == 0 else 0)
         text = self.lines[number]
@@ -57,7 +58,7 @@ class Lines:
 
     @property
     def whole(self) -> lsp.Range:
-        """Everything."""
+        """The whole text."""
         return lsp.Range(lsp.Position(0, 0), self.position(len(self.lines), len(self.lines[-1]) + 1))
 
 

@@ -1,4 +1,5 @@
-"""What the process that workers are forks of imports: all that a check needs, with the grammar in memory."""
+"""Imports for the process from which workers are forked: all that a check needs, with the grammar
+in memory."""
 
 from __future__ import annotations
 

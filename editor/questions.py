@@ -1,4 +1,5 @@
-"""What an editor asks about a text, by name: the answers of the other modules, in the words of the protocol."""
+"""Questions of an editor about a text, by name: the answers of the other modules, in the protocol's
+terms."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from .hover import hover
 from .places import plain
 from .session import Seen, Session
 
-#: A question has what is open, the text as it was checked, its path, and what is asked.
+#: A question gets the open texts, the text as it was checked, its path, and its arguments.
 Answer = Callable[..., Any]
 
 
@@ -75,7 +76,7 @@ def _format(session: Session, seen: Seen, path: str) -> list[lsp.TextEdit]:
     return [] if formatted == text else [lsp.TextEdit(session.lines(path).whole, formatted)]
 
 
-#: A person waits for the answers to these: a late one is of no use.
+#: The user waits for these answers: a late one is useless.
 ABOUT_A_PLACE: dict[str, Answer] = {
     "hover": _hover,
     "definition": _definition,

@@ -1,7 +1,9 @@
-"""The language server: requests of an editor, over standard input and output, to the workers of its texts.
+"""The language server: passes requests of an editor, over standard input and output, to the workers
+of its texts.
 
-It only hands on: texts to `workers`, where they are checked, questions, and what comes back. So it answers the editor
-whatever a worker is doing. What goes wrong in a worker is said in the editor's log; the server goes on.
+It only forwards: texts to `workers`, which check them, questions, and answers. So it always
+responds to the editor, even while workers are busy. Errors in a worker are logged in the editor;
+the server continues.
 """
 
 from __future__ import annotations
@@ -20,24 +22,24 @@ from .workers import Broken, CannotAnswer, NotNow, Workers
 
 
 class ContentModified(JsonRpcException):
-    """The protocol's word for: not now; the editor keeps what it had, or asks again."""
+    """The protocol's answer for "not now"; the editor keeps its old data, or asks again."""
 
     CODE = int(lsp.LSPErrorCodes.ContentModified)
     MESSAGE = "the text is being checked"
 
 
 class RequestFailed(JsonRpcException):
-    """The protocol's word for a question that has no answer, for a reason that a person can read."""
+    """The protocol's error for a question without answer, with a reason for the user."""
 
     CODE = int(lsp.LSPErrorCodes.RequestFailed)
     MESSAGE = "Request failed"
 
 
 class Protocol(LanguageServerProtocol):
-    """What pygls does with messages, but for notifications of texts that no file can be called like."""
+    """The message handling of pygls, with notifications about invalid file names ignored."""
 
     def handle_message(self, message: Any) -> None:
-        """See pygls. A notification cannot be answered: what is refused stands in the log."""
+        """See pygls. A notification has no answer, so rejected ones are logged."""
         document = getattr(getattr(message, "params", None), "text_document", None)
         if getattr(message, "id", None) is None and document is not None:
             try:
@@ -50,17 +52,18 @@ class Protocol(LanguageServerProtocol):
 
 
 class Server(LanguageServer):
-    """What pygls serves, with the workers of the one editor that it talks to."""
+    """The server of pygls, with the workers of the one editor that it serves."""
 
     def __init__(self) -> None:
         kind = lsp.TextDocumentSyncKind.Full
         super().__init__("flowc", __version__, text_document_sync_kind=kind, protocol_cls=Protocol)
         self.workers = Workers(self._found, self.log)
-        #: Does the editor know `outline.COMMANDS`? It says so with `{"commands": true}` when it starts the server.
+        #: Does the editor know `outline.COMMANDS`? It sends `{"commands": true}` when it starts the
+        #: server.
         self.commands = False
-        #: Has the editor asked it to stop, as it has to before it says `exit`?
+        #: Has the editor requested a shutdown, as it must before `exit`?
         self.asked_to_stop = False
-        #: Of each open text, what is shown of it in which file.
+        #: For each open text, the diagnostics shown in each file.
         self._shown: dict[str, dict[str, list[lsp.Diagnostic]]] = {}
 
     async def ask(self, uri: str, name: str, *arguments: Any) -> Any:
@@ -79,7 +82,7 @@ class Server(LanguageServer):
         self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, f"flowc: {said}"))
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """See pygls. Who asked has been answered; the log has the other errors."""
+        """See pygls. The requester has been answered; other errors are logged."""
         if not isinstance(error, JsonRpcException):
             self.log(repr(error))
 
@@ -88,12 +91,12 @@ class Server(LanguageServer):
         self._publish(*before, *shown)
 
     def closed(self, path: str) -> None:
-        """Nothing is shown of a text that is no longer open."""
+        """Remove the diagnostics of a text that is closed."""
         self.workers.close(path)
         self._publish(*self._shown.pop(path, {}))
 
     def _publish(self, *files: str) -> None:
-        """What all open texts say of some files, each thing once."""
+        """The diagnostics of all open texts for some files, without duplicates."""
         for file in dict.fromkeys(files):
             found: dict[tuple[object, ...], lsp.Diagnostic] = {}
             for said in self._shown.values():
@@ -104,7 +107,7 @@ class Server(LanguageServer):
 
 
 class _OneLine(logging.Filter):
-    """Leaves the traceback out of what pygls logs of a question that was refused: that is no mistake of flowc."""
+    """Removes the traceback from pygls' log of a rejected question, which is no error of flowc."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], JsonRpcException):
@@ -113,14 +116,15 @@ class _OneLine(logging.Filter):
 
 
 def uri_of(path: str) -> str:
-    """The address of a file."""
+    """The URI of a file."""
     return path if "://" in path else from_fs_path(path) or path
 
 
 def path_of(uri: str) -> str:
-    """The path of an address; a text that was never saved keeps its address as its name.
+    """The path of a URI; a text that was never saved keeps its URI as its name.
 
-    Raises JsonRpcInvalidParams for what no file can be called like: a zero byte, half a character, no address at all.
+    Raises JsonRpcInvalidParams for a URI without valid file name: a zero byte, half a character, no
+    URI at all.
     """
     try:
         path = (to_fs_path(uri) if uri.startswith("file:") else None) or uri
@@ -128,12 +132,12 @@ def path_of(uri: str) -> str:
     except ValueError:
         path = "\0"
     if "\0" in path:
-        raise JsonRpcInvalidParams(f"{uri[:200]!r} is no address of a text")
+        raise JsonRpcInvalidParams(f"{uri[:200]!r} is not the URI of a text")
     return path
 
 
 def make() -> Server:
-    """A server with all that it can do."""
+    """A server with all its features."""
     logging.getLogger("pygls.protocol.json_rpc").addFilter(_OneLine())
     server = Server()
     _texts(server)
@@ -143,7 +147,7 @@ def make() -> Server:
 
 
 def _texts(server: Server) -> None:
-    """What is open, and what changes."""
+    """Opened and changed texts."""
 
     @server.feature(lsp.INITIALIZE)
     def initialize(ls: Server, params: lsp.InitializeParams) -> None:
@@ -182,7 +186,7 @@ def _texts(server: Server) -> None:
 
 
 def _questions(server: Server) -> None:
-    """What an editor asks."""
+    """Questions of an editor."""
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     async def on_hover(ls: Server, params: lsp.HoverParams) -> Any:
@@ -219,7 +223,7 @@ def _questions(server: Server) -> None:
 
 
 def _edits(server: Server) -> None:
-    """What an editor asks to be changed."""
+    """Edits that an editor requests."""
 
     @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
     async def on_prepare(ls: Server, params: lsp.PrepareRenameParams) -> Any:

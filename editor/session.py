@@ -1,7 +1,7 @@
-"""What is open in an editor, and what flowc says of it.
+"""The open texts of an editor, and their results.
 
-In: texts as they stand in the editor, saved or not. Out: `Seen` for each, checked when somebody asks and kept until it
-changes, or something that it uses.
+In: texts as they stand in the editor, saved or not. Out: `Seen` for each, checked on demand and
+kept until the text changes, or something that it uses.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..model.files import read_bytes
 from ..model.profile import Profile
 from .places import Lines, plain
 
-#: Diagnostics of a text that a file which appears, or is opened, may mend.
+#: Diagnostics of a text that a new or opened file may remove.
 _MISSING = ("F002", "F006")
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A text as it was checked, with all that it uses."""
+    """A checked text, with all that it uses."""
 
     path: str
     checked: Checked
@@ -45,12 +45,12 @@ class Seen:
 
     @cached_property
     def profile(self) -> Profile | None:
-        """The stored profile, where it speaks for this text."""
+        """The stored profile, if it matches this text."""
         return None if self.valid is None else store.read_profile(self.valid)[0]
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """Each file that was read, by the path that spans have."""
+        """Each file that was read, by its path in spans."""
         return self.checked.system.sources
 
 
@@ -71,7 +71,7 @@ class Session:
         self._forget(key)
 
     def close(self, path: str) -> None:
-        """A text is no longer open: what is in its file counts."""
+        """A text is closed: the content of its file counts again."""
         key = os.path.realpath(path)
         self._texts.pop(key, None)
         self._paths.pop(key, None)
@@ -83,13 +83,13 @@ class Session:
         self._seen.clear()
 
     def _forget(self, key: str) -> None:
-        """What used this text, or lacked a file."""
+        """Discard results that used this text, or lacked a file."""
         for path, seen in [*self._seen.items()]:
             if path == key or key in map(os.path.realpath, seen.sources) or _lacks(seen):
                 del self._seen[path]
 
     def seen(self, path: str) -> Seen:
-        """What flowc says of an open text."""
+        """The results for an open text."""
         key = os.path.realpath(path)
         if key not in self._seen:
             texts = {k: plain(t) for k, t in self._texts.items()}
@@ -97,12 +97,12 @@ class Session:
         return self._seen[key]
 
     def with_texts(self, path: str, texts: Mapping[str, str]) -> Seen:
-        """What flowc would say if some texts, by their paths, were others. Nothing of it is kept."""
+        """The results if some texts, by their paths, were replaced. They are not kept."""
         changed = {os.path.realpath(p): t for p, t in texts.items()}
         return Seen(path, check(path, texts={k: plain(t) for k, t in {**self._texts, **changed}.items()}))
 
     def text(self, path: str) -> str:
-        """A text as it is open, else as its file has it; empty where it cannot be read."""
+        """A text as it is open, else the content of its file; empty if it cannot be read."""
         key = os.path.realpath(path)
         if key in self._texts:
             return self._texts[key]
@@ -120,7 +120,7 @@ class Session:
         return kept[1]
 
     def name(self, path: str) -> str:
-        """A file's path as the editor names it, where it is open there."""
+        """A file's path in the editor's form, if it is open there."""
         return self._paths.get(os.path.realpath(path), os.path.abspath(path))
 
 

@@ -1,7 +1,8 @@
 """The process that checks one open text and answers questions about it.
 
-In: requests of `workers`, over a pipe, one after the other. Out: a reply to each. A check holds the interpreter for
-seconds where a text is large, so it is not done in a thread of the server, and it can be stopped by ending the process.
+In: requests of `workers`, over a pipe, one after the other. Out: a reply to each. A check of a
+large text holds the interpreter for seconds, so it is not done in a thread of the server, and it
+can be stopped by ending the process.
 """
 
 from __future__ import annotations
@@ -25,22 +26,23 @@ IDLE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Check the text again. The value of its reply is what `findings` says, or None where that is as before."""
+    """Check the text again. The value of the reply is the result of `findings`, or None if it is
+    unchanged."""
 
-    #: Texts that have changed, by path; None for one that is no longer open.
+    #: Texts that have changed, by path; None for a closed one.
     texts: Mapping[str, str | None]
-    #: May files that are not open have changed, too?
+    #: Have files that are not open changed, too?
     files: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Make what answers need and diagnostics do not."""
+    """Prepare data that answers need and diagnostics do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One of `QUESTIONS`, with what is asked."""
+    """One of `QUESTIONS`, with its arguments."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -51,7 +53,7 @@ Request = Check | Prepare | Question
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The value; or why there is none: a reason for the user, or an error of flowc."""
+    """The value, or the reason why there is none: for the user, or an error of flowc."""
 
     value: Any = None
     refused: str = ""
@@ -59,7 +61,7 @@ class Reply:
 
 
 class Worker:
-    """What the process knows."""
+    """The state of the process."""
 
     def __init__(self, path: str, encoding: str) -> None:
         self._path = path
@@ -80,7 +82,9 @@ class Worker:
                     return Reply(self._answer(request))
         except Refused as refused:
             return Reply(refused=str(refused))
-        except Exception as error:  # an error of flowc: the editor's log has it, and the next change is another chance
+        except (
+            Exception
+        ) as error:  # an error of flowc: it is logged in the editor, and the next change is another chance
             return Reply(failed=f"{error!r} in {self._path}")
 
     def _check(self, request: Check) -> dict[str, list[Any]] | None:
@@ -111,9 +115,9 @@ def serve(connection: Connection, path: str, encoding: str) -> None:
     """Reply until the server closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server gets it, too, and ends
     nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1):  # what the editor reads and writes is open as long as a process has it
+    for stream in (0, 1):  # the editor's pipes stay open as long as a process holds them
         os.dup2(nothing, stream)
-    gc.disable()  # looking through a large text for garbage takes as long as checking it
+    gc.disable()  # a garbage collection of a large text takes as long as a check
     worker = Worker(path, encoding)
     try:
         while True:

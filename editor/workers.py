@@ -1,7 +1,7 @@
-"""A worker process for each open text, and what the server asks of it.
+"""A worker process for each open text, and the server's requests to it.
 
-In: changes of texts, and questions. Out: what the worker finds, and its answers. Nothing here waits for a worker
-without letting the server do something else meanwhile.
+In: changes of texts, and questions. Out: the worker's findings, and its answers. All waiting for a
+worker is asynchronous.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from .worker import Check, Prepare, Question, Reply, Request, serve
 
 #: Seconds without a change after which a text is checked.
 PAUSE = 0.01
-#: Seconds after which an edit ends the work on what the text was before. A new process has to read all files again.
+#: Seconds after which an edit ends a check of the old text. A new process has to read all files
+#: again.
 LONG = 0.5
 #: Characters of all open texts above which questions about a place do not wait for checks.
 LARGE = 100_000
-#: Seconds that they wait then.
+#: Seconds that they wait in that case.
 PATIENCE = 0.15
-#: Seconds that any question may take.
+#: Most seconds for any question.
 LONGEST = 60.0
 
-#: What is found in a text, by file: see `findings`.
+#: Findings for a text, by file: see `findings`.
 Found = dict[str, list[Any]]
 
 
@@ -49,7 +50,7 @@ class _Ended(Exception):
 
 
 class Workers:
-    """One for each open text, by its path."""
+    """One worker for each open text, by its path."""
 
     def __init__(self, found: Callable[[str, Found], None], failed: Callable[[str], None]) -> None:
         self.encoding = "utf-16"
@@ -66,7 +67,7 @@ class Workers:
             worker.outdate(edited=other == path)
 
     def close(self, path: str) -> None:
-        """A text is no longer open: what is in its file counts."""
+        """A text is closed: the content of its file counts again."""
         self._texts.pop(path, None)
         worker = self._workers.pop(path, None)
         if worker is not None:
@@ -92,7 +93,8 @@ class Workers:
 
 
 class _Worker:
-    """That of one text. Its process is replaced where it has worked too long on what is out of date."""
+    """The worker of one text. Its process is replaced if it has worked too long on an old
+    version."""
 
     def __init__(
         self,
@@ -105,14 +107,14 @@ class _Worker:
         self._path, self._texts, self._encoding = path, texts, encoding
         self._found, self._failed = found, failed
         self._process = _Process(path, encoding)
-        #: How often anything has changed, how often this text has, and the former as the last check saw it.
+        #: Number of all changes, number of changes of this text, and the former at the last check.
         self._changes = self._edits = self._checked = 0
         self._files = False
         self._up_to_date = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def outdate(self, *, edited: bool = False, files: bool = False) -> None:
-        """Something has changed: this text, another open one, or files that are not open."""
+        """This text, another open one, or files that are not open have changed."""
         self._changes += 1
         self._edits += edited
         self._files |= files
@@ -144,9 +146,9 @@ class _Worker:
         self._process.end()
 
     async def _check(self) -> None:
-        """Check the text until nothing changes meanwhile."""
+        """Check the text until it stays unchanged meanwhile."""
         while self._checked != self._changes:
-            await asyncio.sleep(PAUSE)  # more letters may follow
+            await asyncio.sleep(PAUSE)  # the user may type more
             process, changes = self._process, self._changes
             try:
                 await self._check_once(process)
@@ -184,7 +186,7 @@ class _Process:
         self._thread = ThreadPoolExecutor(1)
         self._told: dict[str, str] = {}
         self._closed = False
-        #: When the request was sent that it works on.
+        #: When its current request was sent.
         self._began: float | None = None
 
     @property
@@ -195,11 +197,12 @@ class _Process:
 
     @property
     def ended(self) -> bool:
-        """Has it ended by itself, or was it killed? Its pipe may be closed a moment before the system says so."""
+        """Has it ended by itself, or was it killed? Its pipe may close slightly before the system
+        reports that."""
         return self._closed or not self._process.is_alive()
 
     def changed(self, texts: Mapping[str, str]) -> dict[str, str | None]:
-        """The texts that the process does not know, and None for those that are no longer open."""
+        """The texts that the process does not know, and None for closed ones."""
         closed = dict.fromkeys(self._told.keys() - texts.keys())
         changed = {path: text for path, text in texts.items() if self._told.get(path) is not text}
         self._told = {**texts}
@@ -222,12 +225,13 @@ class _Process:
         return reply
 
     def end(self) -> None:
-        """At once, whatever it is doing. What waits for a reply gets _Ended."""
+        """End it at once. Requests that wait for a reply raise _Ended."""
         self._process.kill()
         self._thread.shutdown(wait=False)
 
 
 def prepare() -> None:
-    """Start the process that workers are forks of. It imports what they need while the server starts."""
+    """Start the process from which workers are forked. It imports what they need while the server
+    starts."""
     multiprocessing.set_forkserver_preload([f"{__package__}.preloaded"])
     forkserver.ensure_running()

@@ -1,1 +1,2 @@
-"""Graphs of other tools, in and out: what they say becomes a `.flow` text, and an application becomes their file."""
+"""Graphs of other tools, in and out: they become a `.flow` text, and an application becomes their
+file."""

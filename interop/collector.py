@@ -1,7 +1,8 @@
-"""Where everything goes that an importer says about a stranger's files, so that one run tells all of it.
+"""Collects an importer's errors and warnings about files of another tool, so that one run reports
+all of them.
 
-In: errors and warnings with their places. Out: errors in the order of the files, raised together, and warnings, of
-which those that concern many things alike are one. What is wrong and what is lost is decided by the importers.
+In: errors and warnings with their places. Out: errors in the order of the files, raised together,
+and warnings, with similar ones merged. The importers decide what is wrong and what is lost.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..model.span import Span
 from .names import listed, shown
 from .xml_tree import Element
 
-#: Digits of a number that is still one.
+#: Most digits of a number.
 LONGEST = 15
 
 
@@ -30,19 +31,20 @@ class Collector:
     _shared: dict[tuple[str, str], list[tuple[str, Span]]] = field(default_factory=dict)
 
     def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
-        """Something that makes the import impossible."""
+        """An error: the import is impossible."""
         self.faults.append(Diagnostic(self.faulty, message, span, notes=tuple(notes), help=help_text))
 
     def warn(self, message: str, span: Span, help_text: str = "") -> None:
-        """Something that the import leaves out or understands in its own way."""
+        """A warning: the import leaves something out or interprets it differently."""
         self._warnings.append(Diagnostic(self.less, message, span, help=help_text, severity="warning"))
 
     def warn_together(self, name: str, message: str, span: Span, help_text: str = "") -> None:
-        """As `warn`, for things that are said of many: `message` follows their names, at the place of the first."""
+        """The same as `warn`, merged for several things: `message` follows their names, at the
+        place of the first."""
         self._shared.setdefault((message, help_text), []).append((name, span))
 
     def forgive(self, part: Collector, what: str) -> bool:
-        """Take over what was said of a part that the application can do without; was it free of faults?"""
+        """Turn the faults of an optional part into warnings; returns whether it had none."""
         self._warnings += part._warnings
         for key, who in part._shared.items():
             self._shared.setdefault(key, []).extend(who)
@@ -67,7 +69,7 @@ class Collector:
         return tuple(sorted(dict.fromkeys([*self._warnings, *shared]), key=_place))
 
     def attribute(self, node: Element, name: str) -> str | None:
-        """An attribute that has to be there; None after a fault."""
+        """A required attribute; None after a fault."""
         if name not in node.attributes:
             self.fault(f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`')
         return node.attributes.get(name)
@@ -82,7 +84,7 @@ class Collector:
             return None
         value = int(text)
         if value < least:
-            self.fault(f"{of} is {value}: it has to be {least} at least", span)
+            self.fault(f"{of} is {value}: it has to be at least {least}", span)
             return None
         return value
 

@@ -11,7 +11,7 @@ from .registry import Imported, Request
 
 
 def is_network(path: Path) -> bool:
-    """Does a .cfg describe the layers of a network? Raises Errors where it cannot be read."""
+    """Does a .cfg describe the layers of a network? Raises Errors if it cannot be read."""
     try:
         return is_darknet(path)
     except NetworkError as fault:

@@ -1,7 +1,7 @@
-"""Names of other tools to names of the language: readable, different from each other, and always the same.
+"""Names of other tools to names of the language: readable, unique, and reproducible.
 
-In: names that may hold anything. Out: identifiers in the same order. A name that is an identifier already stays as it
-is; where it must change, and what is said about that, is left to the importer.
+In: names with any characters. Out: identifiers in the same order. A name that is an identifier
+already stays unchanged; the importer reports changes.
 """
 
 from __future__ import annotations
@@ -14,26 +14,29 @@ from functools import cache
 from ..dsl.parse import keywords, soft_keywords
 
 NAME = re.compile("[A-Za-z_][A-Za-z_0-9]*")
-#: Words that read like keywords, or will be some.
+#: Words that read like keywords, or may become some.
 _NEARLY = ("scenario", "event", "true", "false", "index")
 
 
 @cache
 def reserved_words() -> frozenset[str]:
-    """What nothing is called: the grammar refuses some of these in some places, the others would be hard to read."""
+    """Reserved names: the grammar rejects some of these in some places, the others would be hard to
+    read."""
     return frozenset({*keywords(), *_NEARLY})
 
 
 @cache
 def refused_words() -> frozenset[str]:
-    """What no instance is called, and no port: the other keywords are names like any other there."""
+    """Names that no instance and no port gets: there, the other keywords are names like any
+    other."""
     return keywords() - soft_keywords()
 
 
 def identifiers(names: Iterable[str], kind: str, reserved: Collection[str] = ()) -> list[str]:
-    """One identifier for each name, different from each other whether or not capitals count.
+    """One identifier for each name, unique also without case.
 
-    `kind` stands in for what cannot be written, as in `port_1`. Names that can stay do so whatever stands before them.
+    `kind` replaces names that cannot be written, as in `port_1`. Valid names stay whatever precedes
+    them.
     """
     wanted = list(names)
     result = [""] * len(wanted)
@@ -58,13 +61,13 @@ def identifiers(names: Iterable[str], kind: str, reserved: Collection[str] = ())
 
 
 def capitalised(name: str, kind: str) -> str:
-    """The name as tasks and apps are written: `my_actor` becomes `MyActor`. Doing it twice changes nothing more."""
+    """The name in the style of tasks and apps: `my_actor` becomes `MyActor`. Idempotent."""
     joined = "".join(part[:1].upper() + part[1:] for part in _spelt(name, kind, ()).split("_"))
     return joined if NAME.fullmatch(joined) else kind.capitalize() + joined
 
 
 def shown(name: str) -> str:
-    """A stranger's name in a message or a comment, on one line."""
+    """An untrusted name in a message or a comment, on one line."""
     printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
     return f"`{printable if len(printable) <= 60 else printable[:57] + '...'}`"
 

@@ -1,7 +1,8 @@
-"""What flowc reads from other tools and writes for them: one line each here, one package each beside.
+"""The formats of other tools that flowc reads and writes: one line each here, one package each
+beside.
 
-An importer turns files into others: texts, networks, and data that belong to them. It prints nothing and writes
-nothing; `driver.import_` does.
+An importer turns files into others: texts, networks, and data that belong to them. It prints
+nothing and writes nothing; `driver.exchange.import_` does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ..model.times import Times
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to import: `path`, a file or a folder, for the text (or network) `target`. The rest are options."""
+    """An import: `path`, a file or a folder, for the text (or network) `target`. The rest are
+    options."""
 
     path: Path
     target: Path
@@ -35,11 +37,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was read: contents of files by their names; the first one is what was asked for, others stand beside it.
+    """The result: contents of files by their names; the first one was requested, others belong
+    beside it.
 
-    `kept` are files that are the user's as soon as they exist. `profile`, where the source has times, makes the profile
-    of `platform` (the name of one of the files) from the content hashes of the tasks: it needs the text in its place.
-    `said` is a line about what was made.
+    `kept` are files that are the user's once they exist. `profile`, if the source has times, makes
+    the profile of `platform` (the name of one of the files) from the content hashes of the tasks:
+    it needs the text in its place. `said` is a line about the result.
     """
 
     files: Mapping[str, str | bytes]
@@ -52,11 +55,11 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """A format that is read. `recognizes` looks at the path, and at the content where that is not enough.
+    """A format that is read. `recognizes` checks the path, and the content if necessary.
 
-    `options` are the fields of a `Request` that mean something to it. `makes` is the ending of what it writes, `key`
-    what that is called in JSON; `ending` is no part of the name of what it reads. `read` raises Errors
-    with everything that is wrong.
+    `options` are the fields of a `Request` with an effect. `makes` is the ending of its output,
+    `key` the name of that in JSON; `ending` is not part of the names of its inputs. `read` raises
+    Errors with all faults.
     """
 
     name: str
@@ -71,7 +74,7 @@ class Importer:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is exported: the system as it was written, and as passes left it for a platform, with its times."""
+    """An export: the system as written, and as staged for a platform, with its times."""
 
     whole: System
     staged: System
@@ -82,7 +85,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """`name` is that of the app, or of the text where there are several."""
+    """`name` is that of the app, or of the text if there are several."""
 
     name: str
     text: str
@@ -99,10 +102,12 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Exporter:
-    """A format that is written. `networks`: .onnx files as well; `timed`: it takes times from the stored profile.
+    """A format that is written. `networks`: .onnx files as well; `timed`: it takes times from the
+    stored profile.
 
-    `write` gets a source and the name of the app (None: all of them, or the only one), `into` a source, a project of
-    the other tool, and who decides there when a task runs (None: as before). Both raise Errors; a format has one.
+    `write` gets a source and the name of the app (None: all of them, or the only one), `into` a
+    source, a project of the other tool, and who decides there when a task runs (None: as before).
+    Both raise Errors; a format has one.
     """
 
     name: str
@@ -174,7 +179,7 @@ def _into_hopes(source: Source, project: Path, policy: str | None) -> Changes:
     return back(source, project, policy)
 
 
-#: The first one that recognizes a path reads it; the last one takes everything.
+#: The first one that recognizes a path reads it; the last one accepts everything.
 IMPORTERS: tuple[Importer, ...] = (
     Importer(
         "hopes",

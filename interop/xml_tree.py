@@ -1,8 +1,8 @@
-"""XML of strangers, safely: bytes to a tree of elements that know their place.
+"""XML of untrusted files, safely: bytes to a tree of elements with their places.
 
-In: the bytes of a file. Out: its root element, with attributes, text and the line of each element; and elements as text
-again. A document type is refused, and with it every entity that could be expanded or fetched. What the elements mean is
-left to the formats.
+In: the bytes of a file. Out: its root element, with attributes, text and the line of each element;
+and elements as text again. A document type is rejected, and with it every entity that could be
+expanded or fetched. The formats interpret the elements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.span import Span
 
-#: Elements inside each other; graph files need about six.
+#: Most nested elements; graph files need about six.
 DEEPEST = 64
 
 
@@ -24,7 +24,7 @@ DEEPEST = 64
 class Element:
     """`tag` and attribute names have no namespace prefix; `span` is the start of the opening tag.
 
-    `words` are the pieces of text that stand in it, in front of, between and behind its children.
+    `words` are the pieces of its text, before, between and after its children.
     """
 
     tag: str
@@ -35,7 +35,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        """What stands in it, without blanks around."""
+        """Its text, without surrounding blanks."""
         return "".join(self.words).strip()
 
     def all(self, *tags: str) -> Iterator[Element]:
@@ -50,7 +50,8 @@ class Element:
 
 
 def parse(path: str, data: bytes, code: str) -> Element:
-    """The root element. Raises Errors with `code` when this is no XML, or XML that is not read here."""
+    """The root element. Raises Errors with `code` if this is no XML, or XML that is not read
+    here."""
     parser = expat.ParserCreate()
     outside = Element("", {}, [], Span(path, 1, 1, 1, 1))
     opened = [outside]
@@ -83,13 +84,13 @@ def parse(path: str, data: bytes, code: str) -> Element:
     except expat.ExpatError as error:
         span = Span(path, error.lineno, error.offset + 1, error.lineno, error.offset + 1)
         _refuse(code, f"this is no XML: {expat.ErrorString(error.code)}", span, "")
-    except (LookupError, ValueError):  # an encoding that Python does not know, or not one byte for a character
+    except (LookupError, ValueError):  # an encoding that Python does not support, or not one byte for a character
         _refuse(code, "the encoding of this XML is not known", Span(path, 1, 1, 1, 1), "write it as UTF-8")
     return outside.children[0]
 
 
 def as_text(node: Element, depth: int = 0) -> Iterator[str]:
-    """The lines of an element with everything in it. Text counts where there is nothing else."""
+    """The lines of an element with its content. Text counts only if there is nothing else."""
     space = "    " * depth
     said = attributes_as_text(node.attributes)
     if node.children:

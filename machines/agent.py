@@ -1,11 +1,12 @@
-"""The far end of a board: keeps files there, runs commands, and leaves nothing behind when the connection ends.
+"""The far end of a board: keeps files there, runs commands, and cleans up when the connection ends.
 
-Its text is sent to a Python (3.6 or later) on the board, which needs nothing else. Over its standard input come
-requests, over its standard output answers: first MAGIC, since the shell of the board may have said something before,
-then frames, each a length, a JSON header, a length, bytes. Names and words of commands travel as data and never meet a
-shell. One request is answered after the other; while a command runs, only `signal` and `feed` are heard, and a sign of
-life is sent every few seconds. When the input ends (Ctrl-C was pressed, the way was cut), commands are stopped, folders
-removed, and the lock is gone with the process that held it.
+Its text is sent to a Python (3.6 or later) on the board, which needs nothing else. It reads
+requests from its standard input and writes answers to its standard output: first MAGIC, because the
+shell of the board may have printed something before, then frames, each a length, a JSON header, a
+length, bytes. Names and words of commands travel as data and never pass through a shell. Requests
+are answered one after the other; while a command runs, only `signal` and `feed` are accepted, and a
+keep-alive is sent every few seconds. When the input ends (Ctrl-C, a lost connection), commands are
+stopped, folders removed, and the lock ends with its process.
 """
 
 import fcntl
@@ -21,17 +22,17 @@ import threading
 import time
 from typing import IO, Any, Dict, List, Optional, Sequence, Tuple
 
-#: What a folder holds that is ours.
+#: A file that marks a folder of flowc.
 MARK = ".flowc-board"
-#: What was put into a directory: {path: [digest, size, time]}.
+#: The files that were put into a directory: {path: [digest, size, time]}.
 SENT = ".flowc-sent.json"
-#: What comes before all answers.
+#: Precedes all answers.
 MAGIC = b"\nflowc: the far end of a board\n"
 #: The lengths of a header and of the bytes behind it.
 LENGTHS = struct.Struct(">IQ")
-#: Seconds that a command may take to end in order.
+#: Seconds for a command to end by itself.
 GRACE = 5.0
-#: Bytes that an answer has behind its header at most.
+#: Most bytes after the header of an answer.
 PIECE = 1 << 16
 
 
@@ -47,7 +48,7 @@ class Agent:
         self._base = ""
         self._alive = 0.0
 
-    # -- frames --------------------------------------------------------------------------------------------------------
+    # -- frames ------------------------------------------------------------------------------------
     def _exactly(self, count: int) -> bytes:
         found = b""
         while len(found) < count:
@@ -67,9 +68,9 @@ class Agent:
             self._sink.write(LENGTHS.pack(len(header), len(payload)) + header + payload)
             self._sink.flush()
 
-    # -- requests ------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
     def serve(self) -> None:
-        """Until the input ends."""
+        """Serve requests until the input ends."""
         try:
             self._sink.write(MAGIC)
             self._sink.flush()
@@ -91,7 +92,8 @@ class Agent:
         getattr(self, "do_" + request.pop("do"))(payload=payload, **request)
 
     def do_begin(self, folder: str, who: str, alive: float, payload: bytes) -> None:
-        """Take a folder for oneself. So many seconds are between two signs of life while a command runs."""
+        """Take a folder for this connection. `seconds` are between two keep-alives while a command
+        runs."""
         self._alive = alive
         base = os.path.abspath(os.path.expanduser(folder))
         os.makedirs(base, exist_ok=True)
@@ -109,14 +111,14 @@ class Agent:
         lock.truncate(0)
         lock.write(who + "\n")
         lock.flush()
-        for name in os.listdir(base):  # of a flowc that was killed
+        for name in os.listdir(base):  # left by a flowc that was killed
             if name.startswith("tmp-"):
                 shutil.rmtree(os.path.join(base, name), ignore_errors=True)
         self._base = base
         self._send({"base": base, "python": list(sys.version_info[:3])})
 
     def do_known(self, tree: str, payload: bytes) -> None:
-        """What an earlier connection has put into a directory, and is still there as it was."""
+        """The files that an earlier connection put into a directory, if they are unchanged."""
         self._send({"files": {path: known[0] for path, known in self._known(tree).items()}})
 
     def _known(self, tree: str) -> Dict[str, List[Any]]:
@@ -124,15 +126,16 @@ class Agent:
             with open(os.path.join(tree, SENT)) as file:
                 sent = json.load(file)
             return {path: known for path, known in sent.items() if _stamp(os.path.join(tree, path)) == known[1:]}
-        except (OSError, ValueError, AttributeError, TypeError):  # there is none, or it was edited
+        except (OSError, ValueError, AttributeError, TypeError):  # it does not exist, or was edited
             return {}
 
     def do_put(
         self, tree: str, files: Sequence[Any], gone: Sequence[str], payload: bytes, shared: Sequence[str] = ()
     ) -> None:
-        """Write files (path, digest, size, executable), whose contents follow each other, and remove others.
+        """Write files (path, digest, size, executable), whose contents follow each other, and
+        remove others.
 
-        Folders that are `shared` are one for all directories.
+        Folders that are `shared` are common to all directories.
         """
         os.makedirs(tree, exist_ok=True)
         for name in shared:
@@ -160,12 +163,12 @@ class Agent:
         self._send({})
 
     def do_folder(self, payload: bytes) -> None:
-        """Make one that is gone afterwards."""
+        """Make a temporary folder."""
         self._folders.append(tempfile.mkdtemp(prefix="tmp-", dir=self._base))
         self._send({"path": self._folders[-1]})
 
     def do_remove(self, path: str, payload: bytes) -> None:
-        """Remove such a folder."""
+        """Remove a temporary folder."""
         shutil.rmtree(path, ignore_errors=True)
         self._send({})
 
@@ -185,7 +188,7 @@ class Agent:
     def do_run(
         self, words: Sequence[str], cwd: Optional[str], environment: Dict[str, str], payload: bytes, fed: bool = False
     ) -> None:
-        """A command; what it says is sent as it comes. It has no input, unless it is `fed`."""
+        """Run a command; its output is sent as it arrives. It has no input, unless it is `fed`."""
         try:
             self._child = subprocess.Popen(
                 words,
@@ -217,14 +220,14 @@ class Agent:
                 return
             try:
                 self._send({"said": name}, piece)
-            except OSError:  # the way was cut: `serve` finds out, too
+            except OSError:  # the connection was lost: `serve` detects that, too
                 return
 
     def _show_life(self, over: threading.Event) -> None:
         while not over.wait(self._alive):
             try:
                 self._send({"alive": True})
-            except OSError:  # the way was cut: `serve` finds out, too
+            except OSError:  # the connection was lost: `serve` detects that, too
                 return
 
     def _wait(self, child: Any, readers: Sequence[threading.Thread], over: threading.Event) -> None:
@@ -238,7 +241,7 @@ class Agent:
             pass
 
     def do_feed(self, payload: bytes) -> None:
-        """All that the command that runs gets to read."""
+        """The whole input of the running command."""
         if self._child is not None and self._child.stdin is not None:
             try:
                 self._child.stdin.write(payload)
@@ -247,7 +250,7 @@ class Agent:
                 pass
 
     def do_signal(self, number: int, payload: bytes) -> None:
-        """Hand a signal on to the command that runs."""
+        """Forward a signal to the running command."""
         if self._child is not None and self._child.poll() is None:
             self._child.send_signal(number)
 
@@ -277,5 +280,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the input ends as well
     said = os.dup(1)
-    os.dup2(2, 1)  # nothing else may come between the answers
+    os.dup2(2, 1)  # no other output may come between the answers
     Agent(sys.stdin.buffer, os.fdopen(said, "wb")).serve()

@@ -1,6 +1,8 @@
-"""What a board may answer, as data: whatever else comes from there is refused, with the place where it is wrong.
+"""The answers that a board may give, as data: any other answer is rejected, with the place of the
+fault.
 
-In: documents that came from a board, or what a command there has printed. Out: frozen dataclasses, or a ValueError.
+In: documents from a board, or the output of a command there. Out: frozen dataclasses, or a
+ValueError.
 """
 
 from __future__ import annotations
@@ -12,15 +14,15 @@ from ..model.json_reader import Between, parse, read, shown
 
 T = TypeVar("T")
 
-#: A time that was measured, in ns.
+#: A measured time, in ns.
 Ns = Annotated[float, Between(0, 1 << 62)]
-#: Characters of what a machine says of itself.
+#: Most characters of a machine's description.
 _LONGEST = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something there cannot be done."""
+    """A request that failed there."""
 
     fault: str
     at: str | None = None
@@ -28,7 +30,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A folder was taken; or it was not, since it holds `foreign` files or is `taken`."""
+    """The folder was taken; or not, because it holds `foreign` files or is `taken`."""
 
     base: str
     python: tuple[int, int, int] = (0, 0, 0)
@@ -38,7 +40,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """It was done."""
+    """The request is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A new one."""
+    """A new folder."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a file, and whether there are more behind it."""
+    """A piece of a file, and whether more follow."""
 
     more: bool
     there: bool = True
@@ -65,7 +67,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A command has said something, on that output."""
+    """Output of a command, and its stream."""
 
     said: Literal["out", "err"]
 
@@ -87,7 +89,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What `whoami` says."""
+    """The output of `whoami`."""
 
     cores: Annotated[int, Between(1, 1 << 12)]
     memory_bytes: Annotated[int, Between(1, 1 << 60)]
@@ -102,7 +104,7 @@ class Machine:
 
 
 def of_command(document: Any) -> Fault | Said | Alive | Ended:
-    """What comes while a command runs. Raises ValueError."""
+    """An answer while a command runs. Raises ValueError."""
     known = document if isinstance(document, dict) else {}
     if "said" in known:
         return read(Said, document)
@@ -114,14 +116,15 @@ def of_command(document: Any) -> Fault | Said | Alive | Ended:
 
 
 def machine(printed: str) -> Machine:
-    """What `whoami` has printed. Raises ValueError."""
+    """The output of `whoami`. Raises ValueError."""
     if len(printed) > _LONGEST:
         raise ValueError(f"it has {len(printed)} characters")
     return printed_as(Machine, printed)
 
 
 def printed_as(kind: type[T], printed: str) -> T:
-    """What a module of flowc has printed in its last line: libraries may have said something before.
+    """The last line that a module of flowc has printed: libraries may have printed something
+    before.
 
     Raises ValueError.
     """

@@ -1,9 +1,10 @@
 """A board that the system's `ssh` reaches, as a machine that programs run on.
 
-In: an address. Out: a `Board`: what is put there is compared by digest with what an earlier connection left, so that
-only changed files travel; what programs make beside themselves (engines, timing caches) stays. One connection carries
-everything; `agent.py` is its far end. What it answers is a stranger's: it is limited in size and in time (`frames.py`)
-and read as what it has to be (`answers.py`). FLOWC_SSH names another `ssh`, with options.
+In: an address. Out: a `Board`: files are compared by digest with those of an earlier connection, so
+that only changed ones are sent; files that programs create (engines, timing caches) stay. One
+connection carries everything; `agent.py` is its far end. Its answers are untrusted: they are
+limited in size and in time (`frames.py`) and checked for their type (`answers.py`). FLOWC_SSH names
+another `ssh`, with options.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ from .host import Done, Identity, last_words
 T = TypeVar("T")
 Report = Callable[[str], None]
 
-#: Where a board keeps what was put there, in the home of its user.
+#: The folder for flowc's files on a board, in the home of its user.
 FOLDER = "~/.cache/flowc-board"
-#: Modules of flowc that run there, as far as they are packages or files: with `runtime/` they need nothing else.
+#: Modules of flowc that run there, packages or files: with `runtime/` they need nothing else.
 THERE = ("machines/__init__.py", "machines/whoami.py", "profiling/__init__.py", "profiling/there", "runtime")
-#: No password is asked for, no key is taken unseen, and a silent board is gone after half a minute.
+#: No password is asked for, no unknown key is accepted, and a silent board is given up after half a
+#: minute.
 OPTIONS = (
     "BatchMode=yes",
     "StrictHostKeyChecking=yes",
@@ -52,31 +54,34 @@ OPTIONS = (
     "ServerAliveInterval=5",
     "ServerAliveCountMax=6",
 )
-#: Seconds in which a board that was lost may come back (it may reboot), and between two attempts.
+#: Seconds in which a lost board may come back (it may reboot), and between two attempts.
 PATIENCE, PAUSE = 120.0, 2.0
-#: What programs make beside themselves and all of them share there: plans are named after what they depend on.
+#: Files that programs create and all of them share there: plans are named after what they depend
+#: on.
 ENGINES, BUILDER = "engines", "build_engines.py"
-#: How often a piece of work that was lost begins again.
+#: Most restarts of a lost piece of work.
 AGAIN = 3
-#: Seconds until Python has begun there, until a question is answered, without any sign of life while a command runs,
-#: and for an end in order.
+#: Seconds for Python to start there, for an answer, without any keep-alive while a command runs,
+#: and for an orderly end.
 BEGIN, ANSWER, SILENCE, LEAVE = 60.0, 120.0, 30.0, 15.0
-#: Bytes in a second that the slowest way to a board carries.
+#: Bytes per second of the slowest supported connection.
 SLOWEST = 10_000
-#: Bytes that are kept of each output of a command, that it may say in all, and that a file from there may have.
+#: Most bytes that are kept of each output of a command, of all its output, and of a file from
+#: there.
 MOST_KEPT, MOST_SAID, MOST_FILE = 1 << 26, 1 << 30, 1 << 30
-#: What boards of one kind have in common, in words and as `whoami` calls it.
+#: Properties that boards of one kind share, in words and by their names in `whoami`.
 KIND = {"CPU": "description", "GPU": "device", "Python": "python", "numpy": "numpy", "TensorRT": "tensorrt"}
-#: Oldest Python and numpy that programs run with: numpy's first for that Python.
+#: Oldest Python and numpy for programs: the first numpy for that Python.
 LEAST_PYTHON, LEAST_NUMPY = (3, 8), "1.17.3"
 
 
-#: What a shell ends with that finds no such command.
+#: Exit status of a shell that does not find a command.
 NO_COMMAND = 127
 
 
 class Lost(Exception):
-    """The way to the board was cut; the message is what ssh said, `status` what it ended with, if it did."""
+    """The connection to the board was lost; the message is ssh's, `status` its exit status, if it
+    ended."""
 
     def __init__(self, said: str, status: int | None = None) -> None:
         super().__init__(said)
@@ -85,7 +90,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`user@host:port/dir`: whom to ask for, and the folder there."""
+    """`user@host:port/dir`: the user and host for ssh, and the folder there."""
 
     host: str
     port: int | None
@@ -100,7 +105,7 @@ def address(text: str) -> Address:
     found = re.fullmatch(r"((?:[\w.+-]+@)?(?:\[[0-9a-fA-F:.%\w]+\]|[\w.-]+))(?::(\d+))?(/.+)?", text, re.ASCII)
     port = int(found[2]) if found is not None and found[2] else None
     if found is None or found[1].startswith("-") or (port is not None and not 0 < port < 65536):
-        message = f"`{text}` is no address of a board"
+        message = f"`{text}` is not an address of a board"
         raise Errors(
             [Diagnostic("F640", message, None, help="write `user@host`, `user@host:2222` or `user@host/folder`")]
         )
@@ -108,9 +113,10 @@ def address(text: str) -> Address:
 
 
 class Board:
-    """A board behind ssh; a context manager. Methods raise Errors for what is wrong with it, and Lost when it is gone.
+    """A board behind ssh; a context manager. Methods raise Errors for faults of the board, and Lost
+    if the connection is lost.
 
-    `python` is the interpreter there, `report` is told when the way was lost.
+    `python` is the interpreter there, `report` is called when the connection was lost.
     """
 
     name = "board"
@@ -123,7 +129,7 @@ class Board:
         self._base = ""
         self._identity: Identity | None = None
         self._gpu = False
-        #: What makes it a board of its kind, in words, and what tells this very machine from all others.
+        #: Properties that identify its kind, in words, and the identity of this very machine.
         self.kind: dict[str, str] = {}
         self.boot = ""
         self.made: set[str] = set()
@@ -146,7 +152,7 @@ class Board:
         self.close()
 
     def close(self) -> None:
-        """End the connection: whatever runs there is stopped, folders are removed."""
+        """End the connection: programs there are stopped, folders are removed."""
         process, frames = self._process, self._frames
         self._process = self._frames = None
         if process is None or frames is None:
@@ -164,14 +170,14 @@ class Board:
         process.stdout.close()
         process.stderr.close()
 
-    # -- the connection ------------------------------------------------------------------------------------------------
+    # -- the connection ----------------------------------------------------------------------------
     def _connect(self) -> None:
         agent = resources.files(__package__).joinpath("agent.py").read_bytes()
         begin = f"import sys;exec(compile(sys.stdin.buffer.read({len(agent)}),'flowc-agent','exec'))"
         command = shlex.split(os.environ.get("FLOWC_SSH", "ssh"))
         command += [word for option in OPTIONS for word in ("-o", option)]
         command += ["-p", str(self.address.port)] if self.address.port is not None else []
-        # The far side gives this to a shell; nothing else does it ever see.
+        # The far side gives only this to a shell.
         command += ["-T", self.address.host, "--", f"exec {shlex.quote(self._python)} -c {shlex.quote(begin)}"]
         try:
             process = subprocess.Popen(
@@ -180,7 +186,7 @@ class Board:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                start_new_session=True,  # Ctrl-C is for us: we end it in order
+                start_new_session=True,  # Ctrl-C is for flowc, which ends ssh in order
             )
         except FileNotFoundError as error:
             message = f"there is no `{command[0]}` here"
@@ -199,12 +205,12 @@ class Board:
             raise Errors([Diagnostic("F604", message, None, help="name an empty folder: `user@host/folder`")])
         if begun.taken is not None:
             message = f"`{self.address}` is in use by flowc already ({begun.taken})"
-            help_text = "wait until that has ended: two at once would measure each other"
+            help_text = "wait until that has ended: two at once would disturb each other's measurements"
             raise Errors([Diagnostic("F642", message, None, help=help_text)])
         self._base = begun.base
         if begun.python < LEAST_PYTHON:
             version = ".".join(map(str, begun.python))
-            message = f"`{self._python}` on `{self.address}` is Python {version}, and programs need 3.8 or later"
+            message = f"`{self._python}` on `{self.address}` is Python {version}, but programs need 3.8 or later"
             raise Errors([Diagnostic("F641", message, None, help="name another one: `--board-python python3.8`")])
 
     def _look_around(self) -> None:
@@ -230,7 +236,9 @@ class Board:
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
         if _numbers(found.numpy) < _numbers(LEAST_NUMPY):
             message = f"numpy of `{self._python}` on `{self.address}` is {found.numpy}: programs need {LEAST_NUMPY}"
-            help_text = "install a newer one there, in a virtual environment say, and name it with --board-python"
+            help_text = (
+                "install a newer one there, for example in a virtual environment, and name it with --board-python"
+            )
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
         self._gpu = found.device is not None
         self.kind = {name: str(getattr(found, key) or "none") for name, key in KIND.items()}
@@ -238,13 +246,13 @@ class Board:
         self._identity = Identity(found.cores, found.memory_bytes, _plain(found.description), found.host_hash)
 
     def _tell_before(self, before: bytes) -> None:
-        """What the shell there has said before Python began: it is none of ours, and worth a look."""
+        """Report what the shell there has printed before Python started."""
         said = _plain(last_words(before.decode(errors="replace")))
         if said and self._report is not None:
-            self._report(f"before Python begins, {self.address} says\n{said}")
+            self._report(f"before Python starts, {self.address} prints\n{said}")
 
     def _ask(self, kind: type[T], do: str, payload: bytes = b"", **request: Any) -> T:
-        """One request and its answer. Raises Lost, and Errors where the board cannot."""
+        """One request and its answer. Raises Lost, and Errors if the request fails."""
         self._request(do, payload, **request)
         return self._answer(kind, _seconds(len(payload)))[0]
 
@@ -254,7 +262,8 @@ class Board:
             frames.send(LENGTHS.pack(len(header), len(payload)) + header + payload, _seconds(len(payload)))
 
     def _answer(self, kind: type[T], seconds: float) -> tuple[T, bytes]:
-        """The next answer, and the bytes behind it. Raises Lost, and Errors where the board cannot."""
+        """The next answer, and the bytes after it. Raises Lost, and Errors if the request
+        failed."""
         with self._reached() as frames:
             document, content = frames.next(seconds)
             if isinstance(document, dict) and "fault" in document:
@@ -267,7 +276,7 @@ class Board:
 
     @contextmanager
     def _reached(self) -> Iterator[Frames]:
-        """The connection; what is wrong with it raises Lost, and Errors for answers that are none."""
+        """The connection; its faults raise Lost, and Errors for invalid answers."""
         frames = self._frames
         if frames is None:
             raise Lost("the connection was closed")
@@ -282,16 +291,16 @@ class Board:
             self._refuse(error)
 
     def _refuse(self, why: ValueError) -> NoReturn:
-        """It answers what no far end of ours does: nothing of it is used from now on. Raises Errors."""
+        """Give up a board with an invalid answer: it is not used any more. Raises Errors."""
         if self._process is not None:
             _kill(self._process)
         self.close()
-        message = f"what `{self.address}` answers is not what flowc has asked for: {why}"
-        help_text = f"something there writes among the answers: {_try(self.address)}, which has to print nothing"
+        message = f"`{self.address}` gave an invalid answer: {why}"
+        help_text = f"another program may write among the answers: {_try(self.address)}, which has to print nothing"
         raise Errors([Diagnostic("F657", message, None, help=help_text)])
 
     def _lost(self, frames: Frames) -> Lost:
-        """What ssh said when it ended, or what came instead of an answer."""
+        """ssh's message when it ended, or the invalid output instead of an answer."""
         process = self._process
         if process is None:  # closed by another thread
             return Lost("the connection was closed")
@@ -301,7 +310,7 @@ class Board:
             status = None
         return Lost(_last(frames) or f"ssh ended with status {status}", status)
 
-    # -- what a host does ---------------------------------------------------------------------------------------------
+    # -- what a host does --------------------------------------------------------------------------
     @property
     def identity(self) -> Identity:
         assert self._identity is not None, "a board is entered before it is used"
@@ -332,7 +341,7 @@ class Board:
         return tree
 
     def _send_files(self, tree: str, files: Mapping[str, bytes]) -> list[str]:
-        """Those that changed."""
+        """The files that changed."""
         known = self._ask(Known, "known", tree=tree).files
         digests = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
         changed = [path for path, digest in digests.items() if known.get(path) != digest]
@@ -348,7 +357,8 @@ class Board:
     def _folder(self) -> Iterator[str]:
         path = self._ask(Folder, "folder").path
         yield path
-        # After a failure it is not known which answer comes next; the far end removes it when the connection ends.
+        # After a failure the next answer is unknown; the far end removes the folder when the
+        # connection ends.
         self._ask(Nothing, "remove", path=path)
 
     def folder(self) -> AbstractContextManager[str]:
@@ -380,7 +390,7 @@ class Board:
         environment: Mapping[str, str] | None = None,
         seconds: float = math.inf,
     ) -> Done:
-        """See `Host.execute`. It may take so many `seconds`."""
+        """See `Host.execute`, with a limit in `seconds`."""
         heard = _Heard(self._refuse)
         status = self.attend(words, heard.hear, cwd=cwd, environment=environment, seconds=seconds)
         out, err = (bytes(heard.said[name]).decode(errors="replace") for name in ("out", "err"))
@@ -397,10 +407,11 @@ class Board:
         fed: Callable[[Callable[[bytes], None]], None] | None = None,
         seconds: float = math.inf,
     ) -> int:
-        """Run a command and `hear` what it says ("out" or "err") as it comes; returns its status.
+        """Run a command and pass its output ("out" or "err") to `hear` as it arrives; returns its
+        status.
 
-        It may take so many `seconds`. `started` gets a function that hands a signal on to it, `fed` one that gives it
-        all that it will read.
+        It may take `seconds`. `started` gets a function that forwards a signal to it, `fed` one
+        that sends its whole input.
         """
         writing = threading.Lock()
 
@@ -453,19 +464,20 @@ class Board:
         return self._gpu
 
     def steadily(self, work: Callable[[], T]) -> T:
-        """See `Host.steadily`: what was lost is not counted. Raises Errors when the board does not come back."""
+        """See `Host.steadily`: lost runs are not counted. Raises Errors if the board does not come
+        back."""
         for _ in range(AGAIN):
             try:
                 return work()
             except Lost as lost:
                 self._return(lost)
-        message = f"the way to `{self.address}` was lost {AGAIN} times"
+        message = f"the connection to `{self.address}` was lost {AGAIN} times"
         raise Errors([Diagnostic("F643", message, None, help="what was measured so far is kept")])
 
     def _return(self, lost: Lost) -> None:
-        """Wait until the board is there again. Raises Errors."""
+        """Wait until the board is back. Raises Errors."""
         if self._report is not None:
-            self._report(f"the way to {self.address} was lost ({lost}): waiting for it")
+            self._report(f"the connection to {self.address} was lost ({lost}): waiting for it")
         end = time.monotonic() + PATIENCE
         while True:
             self.close()
@@ -475,73 +487,74 @@ class Board:
             except Lost as again:
                 if time.monotonic() > end:
                     raise Errors([lost_way(self.address, str(again))]) from again
-            except Errors as faults:  # the other end of what was lost may still hold its lock
+            except Errors as faults:  # the far end of the lost connection may still hold its lock
                 if faults.diagnostics[0].code != "F642" or time.monotonic() > end:
                     raise
             time.sleep(PAUSE)
 
 
 def _last(frames: Frames) -> str:
-    """What ssh or the board said last, beside answers."""
+    """The last message of ssh or the board, beside answers."""
     return _plain(last_words(frames.words()))
 
 
 def _plain(said: str) -> str:
-    """Without what would steer a terminal."""
+    """Text without characters that control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in said)
 
 
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # the number has no name here, as in many containers
+    except (KeyError, OSError):  # the user's number has no name here, as in many containers
         return f"user {os.getuid()}"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """It, and what it has started: FLOWC_SSH may be a script."""
+    """Kill ssh and its children: FLOWC_SSH may be a script."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _seconds(count: int) -> float:
-    """In which a question of so many bytes, or with such an answer, has to be answered."""
+    """Seconds for a question of so many bytes, or for its answer."""
     return ANSWER + count / SLOWEST
 
 
 class _Heard:
-    """The end of what a command says; `refuse` is called where it says more than any command of flowc."""
+    """The end of a command's output; `refuse` is called if it is longer than that of any command of
+    flowc."""
 
     def __init__(self, refuse: Callable[[ValueError], NoReturn]) -> None:
         self.said = {"out": bytearray(), "err": bytearray()}
         self._refuse, self._count = refuse, 0
 
     def hear(self, name: str, piece: bytes) -> None:
-        """Take it in."""
+        """Add output."""
         said = self.said[name]
         said += piece
         if len(said) > 2 * MOST_KEPT:
             del said[:-MOST_KEPT]
         self._count += LENGTHS.size + len(piece)
         if self._count > MOST_SAID:
-            self._refuse(ValueError(f"a command there says more than {MOST_SAID >> 20} MiB"))
+            self._refuse(ValueError(f"the output of a command there exceeds {MOST_SAID >> 20} MiB"))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """What two versions are compared by."""
+    """The key for comparing versions."""
     return tuple(int(n) for n in re.findall(r"\d{1,9}", version)[:3])
 
 
 def _try(where: Address) -> str:
-    """What shows how a board is reached without flowc."""
+    """A command that tests the connection without flowc."""
     port = "" if where.port is None else f"-p {where.port} "
     return f"try `ssh {port}{where.host} true`"
 
 
 def lost_way(where: Address, said: str) -> Diagnostic:
-    """The way to a board was lost."""
+    """The connection to a board was lost."""
     help_text = "programs there are stopped, and what was measured so far is kept: start again when the board is back"
-    return Diagnostic("F643", f"the way to `{where}` was lost\n{said}", None, help=help_text)
+    return Diagnostic("F643", f"the connection to `{where}` was lost\n{said}", None, help=help_text)
 
 
 def _unwritable(file: Path, why: str) -> Diagnostic:
@@ -549,7 +562,7 @@ def _unwritable(file: Path, why: str) -> Diagnostic:
 
 
 def _unreachable(where: Address, lost: Lost) -> Diagnostic:
-    """The first connection failed: what ssh says, and what to do."""
+    """The first connection failed: ssh's message, and help."""
     said = str(lost)
     if lost.status == NO_COMMAND:
         message = f"Python does not start on `{where}`\n{said}"

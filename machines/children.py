@@ -1,7 +1,7 @@
-"""Processes that flowc starts on this machine: none outlives the one that has started it, however that one ends.
+"""Child processes of flowc on this machine: none outlives its parent, however that ends.
 
-In: a command. Out: what became of it (`run`), or what another way to start a child needs (`ends_with_me`): the system
-signals the child when its parent is gone, by SIGKILL as well.
+In: a command. Out: its result (`run`), or a function for other ways to start a child
+(`ends_with_me`): the system signals the child when its parent ends, by SIGKILL as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def run(
     by: signal.Signals = signal.SIGKILL,
     limit: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, without input; `by` ends it when this process is gone.
+    """Run a command to its end, without input; `by` ends it when this process ends.
 
     Raises OSError, and subprocess.TimeoutExpired after `limit` seconds.
     """
@@ -37,7 +37,7 @@ def run(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        errors="replace",  # code prints what it likes
+        errors="replace",  # code prints arbitrary bytes
         check=False,
         timeout=limit,
         env={**os.environ, **(environment or {})},
@@ -46,10 +46,12 @@ def run(
 
 
 def ends_with_me(by: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
-    """What a child of this process calls first: for `preexec_fn` of subprocess, or in a process of multiprocessing.
+    """The first call of a child of this process: for `preexec_fn` of subprocess, or in a process of
+    multiprocessing.
 
-    The system counts the end of the *thread* that starts the child as the end of the parent: that thread has to wait
-    for it. What has something to put in order, such as a compiler with temporary files, gets SIGTERM.
+    The system counts the end of the *thread* that starts the child as the end of the parent: that
+    thread has to wait for it. Children that need to clean up, such as a compiler with temporary
+    files, get SIGTERM.
     """
     _prctl()  # a fork of a process with threads must not load anything
     return partial(_end_with, os.getpid(), by)
@@ -57,7 +59,7 @@ def ends_with_me(by: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
 
 def _end_with(parent: int, by: signal.Signals) -> None:
     _prctl()(PR_SET_PDEATHSIG, by)
-    if os.getppid() != parent:  # it was gone before
+    if os.getppid() != parent:  # the parent ended before
         os._exit(1)
 
 

@@ -1,8 +1,10 @@
-"""Who helps a search: nobody, processes of this machine, or workers of a cluster. One face, `Crew.run`.
+"""The workers of a search: none, processes of this machine, or workers of a cluster. One interface,
+`Crew.run`.
 
-In: a function of a module, what all of its calls share, and what each call has of its own. Out: the answers in order,
-the same ones whoever computed them. A worker that dies costs time only: what it had is done again, here if need be.
-Executors of `concurrent.futures` do the work: a pool of processes, or Dask's (extra `cluster`).
+In: a function of a module, the input that all of its calls share, and the input of each call. Out:
+the answers in order, independent of the workers. A worker that dies only costs time: its calls are
+repeated, here if necessary. Executors of `concurrent.futures` do the work: a pool of processes, or
+Dask's (extra `cluster`).
 """
 
 from __future__ import annotations
@@ -32,23 +34,24 @@ S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741
 O = TypeVar("O")  # noqa: E741
 
-#: Seconds in which a scheduler has to answer.
+#: Seconds for a scheduler to answer.
 ANSWER = 10.0
-#: Seconds without any answer of a worker, after which somebody looks whether there are any left.
+#: Seconds without any answer of a worker, after which the crew checks whether any are left.
 PATIENCE = 10.0
-#: Seconds in which a worker ends that was told to.
+#: Seconds for a worker to end after it was asked to.
 ENDS = 5.0
-#: Things that calls share and that are kept packed, and unpacked at a worker.
+#: Most shared inputs that are kept packed, and unpacked at a worker.
 KEPT = 2
-#: So often a pool is started anew after a worker of it died.
+#: Most restarts of a pool after one of its workers died.
 RESTARTS = 3
 
 
 class Crew:
-    """`size` workers of executors that `make` starts; without it everything is done here, one after the other.
+    """`size` workers of executors that `make` starts; without it everything is computed here, one
+    after the other.
 
-    `alive` tells whether there is still somebody to wait for, and `gone` is what the executors raise where there is
-    not. What somebody should know is in `told`.
+    `alive` checks whether any worker is left, and `gone` is what the executors raise if there is
+    none. `told` holds diagnostics for the user.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Crew:
         self._shared: list[tuple[object, str, bytes]] = []
 
     def run(self, function: Callable[[S, I], O], shared: S, inputs: Sequence[I]) -> list[O]:
-        """`function(shared, i)` for every input. What these raise is raised here."""
+        """`function(shared, i)` for every input. Exceptions of these calls are raised here."""
         if self._make is None or len(inputs) < 2:
             return [function(shared, own) for own in inputs]
         digest, blob = self._packed(shared)
@@ -86,7 +89,8 @@ class Crew:
         return [found[k] for k in range(len(inputs))]
 
     def _packed(self, shared: object) -> tuple[str, bytes]:
-        """What is shared, packed once as long as it is the same object; a search has two of them."""
+        """The shared input, packed once as long as it is the same object; a search has two of
+        them."""
         for known, digest, blob in self._shared:
             if known is shared:
                 return digest, blob
@@ -98,7 +102,8 @@ class Crew:
     def _round(
         self, function: Callable[[S, I], O], digest: str, blob: bytes, inputs: Sequence[I], found: dict[int, O]
     ) -> None:
-        """What is not found yet. Raises what executors raise whose workers are gone."""
+        """Compute the missing answers. Raises the exceptions of executors whose workers are
+        gone."""
         assert self._make is not None
         if self._executor is None:
             self._executor = self._make()
@@ -121,19 +126,19 @@ class Crew:
         self.told.append(Diagnostic("F646", message, None, severity="warning"))
 
     def close(self) -> None:
-        """Let the workers go; what they are at is not waited for."""
+        """Release the workers; their current calls are not waited for."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-#: Nobody helps.
+#: No workers: everything is computed here.
 ALONE = Crew()
 
 _known: dict[str, Any] = {}
 
 
 def _work(function: Callable[[S, I], O], digest: str, blob: bytes, own: I) -> O:
-    """On a worker: what is shared is unpacked once, as long as it stays the same."""
+    """On a worker: unpack the shared input once, as long as it stays the same."""
     if digest not in _known:
         for old in list(_known)[: 1 - KEPT]:
             del _known[old]
@@ -141,10 +146,10 @@ def _work(function: Callable[[S, I], O], digest: str, blob: bytes, own: I) -> O:
     return function(cast(S, _known[digest]), own)
 
 
-# -- processes of this machine -----------------------------------------------------------------------------------------
+# -- processes of this machine ---------------------------------------------------------------------
 @contextmanager
 def processes(count: int) -> Iterator[Crew]:
-    """So many processes of this machine. They end with the crew, whatever they are at."""
+    """A crew of processes of this machine. They end with the crew, even in the middle of a call."""
     if count < 2:
         yield ALONE
         return
@@ -163,12 +168,13 @@ def processes(count: int) -> Iterator[Crew]:
 
 
 def _begin(end_with_parent: Callable[[], None]) -> None:
-    """Ctrl-C is for the process that waits for the workers: the best so far is kept there."""
+    """Ignore Ctrl-C: the process that waits for the workers handles it, and keeps the best answer
+    so far."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
 
 
-# -- workers of a cluster ----------------------------------------------------------------------------------------------
+# -- workers of a cluster --------------------------------------------------------------------------
 @contextmanager
 def cluster(address: str) -> Iterator[Crew]:
     """The workers of a Dask scheduler. Raises Errors: F644 for workers with another flowc, F645 for no scheduler.
@@ -209,19 +215,19 @@ def cluster(address: str) -> Iterator[Crew]:
 
 
 _EXPOSED = (
-    "connections to `{}` are not encrypted: who reaches that port runs code there, as the user of its workers, and who "
-    "answers there, or is on the way, runs code here"
+    "connections to `{}` are not encrypted: every host that reaches that port can run code there, as the user of its "
+    "workers, and a host that answers there, or is on the way, can run code here"
 )
 _SAFER = "start it with TLS (`tls://...`), or let it listen at 127.0.0.1 and reach it through `ssh -L`"
 
 
 def _require_certificates(address: str) -> None:
-    """What Dask is configured with is enough for TLS. Raises Errors."""
+    """Check that Dask's configuration is enough for TLS. Raises Errors."""
     import dask.config
     from distributed import Security
 
     if dask.config.get("distributed.client.security-loader", None) is not None:
-        return  # it is asked when the time has come
+        return  # it is read on connection
     try:
         security = cast(Any, Security)()
         if security.get_connection_args("client").get("ssl_context") is not None:
@@ -235,9 +241,9 @@ def _require_certificates(address: str) -> None:
 
 
 def _gone(event: Any) -> Iterator[Diagnostic]:
-    """A warning where the scheduler tells that it has lost a worker."""
+    """A warning for each worker that the scheduler reports as lost."""
     if isinstance(event, dict) and event.get("action") == "remove-worker":
-        message = f"worker `{event.get('worker')}` is gone: what it was at is done again"
+        message = f"worker `{event.get('worker')}` is gone: its work is repeated"
         yield Diagnostic("F656", message, None, severity="warning")
 
 
@@ -249,9 +255,10 @@ def _answers(client: Any) -> bool:
 
 
 def _reached(address: str) -> bool:
-    """Does the connection stay on this machine, or is it encrypted? Raises OSError and ValueError where there is none.
+    """Does the connection stay on this machine, or is it encrypted? Raises OSError and ValueError
+    if there is none.
 
-    Asked before Dask is, whose client leaves a thread behind that tries on.
+    Checked before Dask connects, because its client leaves a thread behind that keeps trying.
     """
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     if parts.scheme not in ("tcp", "tls") or parts.hostname is None or parts.port is None:
@@ -261,7 +268,7 @@ def _reached(address: str) -> bool:
 
 
 def _require_same(client: Any) -> None:
-    """Answers of another flowc are other answers. Raises Errors."""
+    """Reject workers with another flowc: their answers may differ. Raises Errors."""
     here, others = identity(), {}
     try:
         others = client.run(_said, on_error="return")
@@ -282,7 +289,7 @@ def _said() -> str:
 
 @cache
 def identity() -> str:
-    """The version of flowc, and what its code is."""
+    """The version of flowc, and the digest of its code."""
     root = Path(__file__).resolve().parent.parent
     parts = ("analysis", "machines", "model", "search", "targets")
     content = hashlib.sha256()

@@ -1,8 +1,9 @@
-"""Several boards of one kind, as one machine that programs run on: they share what is to be measured, in turns.
+"""Several boards of one kind, as one machine that programs run on: they share measurements, in
+turns.
 
-In: boards behind ssh. Out: a `Fleet`, a host whose pieces of work (`steadily`) go to one board after the other, and
-that does several side by side (`share`). A board whose way is lost is left out from then on, and what it was at is done
-by another one: that costs time only.
+In: boards behind ssh. Out: a `Fleet`, a host whose pieces of work (`steadily`) go to one board
+after the other, and that runs several in parallel (`share`). A board with a lost connection is left
+out from then on, and another one repeats its work: that only costs time.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ T = TypeVar("T")
 
 
 class Fleet:
-    """Boards that were compared (`fleet`). What is asked outside of a piece of work is asked of the first one."""
+    """Boards that were compared (`fleet`). Requests outside of a piece of work go to the first
+    one."""
 
     name = "board"
     celsius: float | None = None
 
     def __init__(self, boards: Sequence[Board], report: Report | None = None) -> None:
         self._there, self._report = list(boards), report
-        #: What somebody should know before anything is measured.
+        #: Diagnostics for the user before anything is measured.
         self.told = tuple(_one_machine(boards))
         self._first = boards[0]
         self._mine = threading.local()
@@ -40,10 +42,10 @@ class Fleet:
 
     @property
     def size(self) -> int:
-        """How many boards are there still."""
+        """The number of boards left."""
         return len(self._there)
 
-    # -- what a host does ----------------------------------------------------------------------------------------------
+    # -- what a host does --------------------------------------------------------------------------
     @property
     def identity(self) -> Identity:
         return self._first.identity
@@ -61,7 +63,7 @@ class Fleet:
 
     @property
     def _board(self) -> Board:
-        """The one that this thread has a piece of work on."""
+        """The board on which this thread has a piece of work."""
         return getattr(self._mine, "board", None) or self._there[0]
 
     def put(self, directory: Path, about: str) -> str:
@@ -85,18 +87,19 @@ class Fleet:
         return self._board.read(file)
 
     def steadily(self, work: Callable[[], T]) -> T:
-        """See `Host.steadily`: on the next board in turn, and on another one where the way to that was lost."""
+        """See `Host.steadily`: on the next board in turn, and on another one if the connection to
+        that was lost."""
         if getattr(self._mine, "board", None) is not None:
-            return work()  # a part of something that is done again as a whole
+            return work()  # part of a piece of work that is repeated as a whole
         (found,) = self.share([("", work)])
         return found
 
-    # -- sharing -------------------------------------------------------------------------------------------------------
+    # -- sharing -----------------------------------------------------------------------------------
     def share(self, jobs: Sequence[tuple[str, Callable[[], T]]]) -> list[T]:
-        """The answers of jobs, in order: so many at once as there are boards.
+        """The answers of jobs, in order: one at a time on each board.
 
-        Jobs of one name go to all boards in turns, now and later, so that no board decides how they compare. Raises
-        what the first of those raised that failed.
+        Jobs of one name go to all boards in turns, now and later, so that differences between
+        boards do not affect their comparison. Raises the exception of the first failed job.
         """
         found: dict[int, T] = {}
         waiting = list(range(len(jobs)))
@@ -118,7 +121,8 @@ class Fleet:
         return [found[k] for k in range(len(jobs))]
 
     def _places(self, names: Sequence[str]) -> list[Board]:
-        """A board for each job: the one that has had the fewest of that name, then the fewest of all."""
+        """A board for each job: the one with the fewest jobs of that name, then the fewest of
+        all."""
         free, found = list(self._there), []
         for name in names:
             board = min(free, key=lambda b: (self._runs[name, b], self._pieces[b]))
@@ -129,14 +133,14 @@ class Fleet:
         return found
 
     def _side_by_side(self, work: Sequence[tuple[Board, Callable[[], T]]]) -> list[T | BaseException]:
-        """What each came to, or raised; a single one is done by this thread."""
+        """The result of each job, or its exception; a single one is done by this thread."""
         if len(work) == 1:
             return [self._end_of(*work[0])]
         ends: SimpleQueue[tuple[int, T | BaseException]] = SimpleQueue()
         for k, (board, job) in enumerate(work):
             do = partial(self._tell, ends, k, board, job)
             threading.Thread(target=do, name=str(board.address), daemon=True).start()
-        found = dict(ends.get() for _ in work)  # no limit: a job ends, or the way to its board is lost
+        found = dict(ends.get() for _ in work)  # no limit: a job ends, or the connection to its board is lost
         return [found[k] for k in range(len(work))]
 
     def _tell(
@@ -145,7 +149,7 @@ class Fleet:
         ends.put((k, self._end_of(board, job)))
 
     def _end_of(self, board: Board, job: Callable[[], T]) -> T | BaseException:
-        """Do it there; the last board is waited for when the way to it is lost."""
+        """Do the job there; if the connection to the last board is lost, wait for it."""
         self._mine.board = board
         try:
             return board.steadily(job) if self.size == 1 else job()
@@ -155,19 +159,20 @@ class Fleet:
             self._mine.board = None
 
     def _leave_out(self, board: Board, lost: Lost) -> None:
-        """Without it from now on, if there is another one."""
+        """Leave the board out from now on, if there is another one."""
         if self.size == 1:
             return
         self._there.remove(board)
         board.close()
         if self._report is not None:
             others = ", ".join(str(b.address) for b in self._there)
-            self._report(f"the way to {board.address} was lost ({lost}): {others} does its share")
+            self._report(f"the connection to {board.address} was lost ({lost}): {others} does its share")
 
 
 @contextmanager
 def fleet(texts: Sequence[str], *, python: str = "python3", report: Report | None = None) -> Iterator[Host]:
-    """Boards at these addresses, connected; one is just that board. Raises Errors for all of them at once."""
+    """Boards at these addresses, connected; one is just that board. Raises Errors for all of them
+    at once."""
     twice = [text for k, text in enumerate(texts) if address(text) in map(address, texts[:k])]
     if twice:
         message = f"`{twice[0]}` is named twice"
@@ -187,21 +192,21 @@ def fleet(texts: Sequence[str], *, python: str = "python3", report: Report | Non
 
 
 def _one_machine(boards: Sequence[Board]) -> Iterator[Diagnostic]:
-    """Warnings for boards that are one and the same under several names."""
+    """Warnings for boards that are the same machine under several names."""
     for k, board in enumerate(boards):
         same = next((b for b in boards[:k] if board.boot and b.boot == board.boot), None)
         if same is not None:
-            message = f"`{board.address}` and `{same.address}` are one machine: runs at once are in each other's way"
+            message = f"`{board.address}` and `{same.address}` are one machine: parallel runs disturb each other"
             yield Diagnostic("F649", message, None, help="name each board once", severity="warning")
 
 
 def _unlike(boards: Sequence[Board]) -> Iterator[Diagnostic]:
-    """Boards that cannot stand for the first one."""
+    """Errors for boards that cannot replace the first one."""
     first = boards[0]
     for board in boards[1:]:
         differs = [k for k, said in board.kind.items() if said != first.kind[k]]
         if differs:
-            said = "; ".join(f"{k} {board.kind[k]}, and there {first.kind[k]}" for k in differs)
-            message = f"`{board.address}` is another kind of board than `{first.address}`: {said}"
-            help_text = "boards share runs only where each could do all of them: name those of one kind"
+            said = "; ".join(f"{k} {board.kind[k]} instead of {first.kind[k]}" for k in differs)
+            message = f"`{board.address}` is not of the same kind as `{first.address}`: {said}"
+            help_text = "boards can share runs only if they are of the same kind"
             yield Diagnostic("F655", message, None, help=help_text)

@@ -1,8 +1,8 @@
-"""What comes from the far end of a board, in frames: limited in size and in time, whatever is there.
+"""Frames from the far end of a board: limited in size and in time, whatever it sends.
 
-In: the pipes of the process that leads there (`ssh`). Out: headers and the bytes behind them; Silent where nothing came
-in time, ValueError for what is no frame, EOFError at the end. What the process says on its standard error is read
-beside it, and its end is kept. What headers mean is said in `answers.py`.
+In: the pipes of the process that leads there (`ssh`). Out: headers and the bytes after them; Silent
+if nothing arrived in time, ValueError for an invalid frame, EOFError at the end. The process's
+standard error is read in parallel, and its end is kept. `answers.py` defines the headers.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import IO, Any
 from ..model.json_reader import parse
 from .agent import LENGTHS, PIECE
 
-#: Bytes of a header: the longest one has the digests of all files of a program.
+#: Most bytes of a header: the longest one has the digests of all files of a program.
 MOST_HEADER = 1 << 22
-#: Bytes that may come before all frames, and that are kept of standard error.
+#: Most bytes before all frames, and most that are kept of standard error.
 MOST_BEFORE, KEPT = 1 << 20, 1 << 16
-#: Seconds in which a frame has to be whole that has begun.
+#: Seconds for a started frame to be complete.
 WHOLE = 60.0
 #: Bytes that are read and written at once.
 _ONCE = 1 << 16
 
 
 class Silent(Exception):
-    """Something did not come in time, or was not taken; the message says for how long."""
+    """Data did not arrive in time, or was not accepted; the message has the limit."""
 
 
 class Frames:
-    """Frames from `source`; what is sent goes to `sink`, and the end of what comes from `errors` is kept."""
+    """Frames from `source`; requests go to `sink`, and the end of `errors` is kept."""
 
     def __init__(self, source: IO[bytes], sink: IO[bytes], errors: IO[bytes]) -> None:
         self._source, self._sink, self._errors = source.fileno(), sink.fileno(), errors.fileno()
@@ -41,7 +41,7 @@ class Frames:
             os.set_blocking(end, False)
 
     def begin(self, mark: bytes, seconds: float) -> bytes:
-        """Wait for what comes before all frames; returns what came before that."""
+        """Wait for the mark before all frames; returns the text before it."""
         end = time.monotonic() + seconds
         while mark not in self._come:
             if len(self._come) > MOST_BEFORE:
@@ -52,13 +52,13 @@ class Frames:
         return before
 
     def words(self) -> str:
-        """What was said beside answers: on standard error, else where an answer was expected."""
+        """The output beside answers: on standard error, else in place of an answer."""
         self._hear()
         self._read(self._source, self._come)
         return self._said.decode(errors="replace") if self._said.strip() else self._come.decode(errors="replace")
 
     def next(self, seconds: float) -> tuple[Any, bytes]:
-        """The next frame, which has to begin in so many seconds."""
+        """The next frame, which has to start within so many seconds."""
         head, body = LENGTHS.unpack(self._exactly(LENGTHS.size, time.monotonic() + seconds, seconds))
         if head > MOST_HEADER or body > PIECE:
             raise ValueError(f"an answer of {head} and {body} bytes")
@@ -81,7 +81,7 @@ class Frames:
             raise EOFError
 
     def send(self, content: bytes, seconds: float) -> None:
-        """Hand it over within so many seconds. Raises Silent, and OSError at the end."""
+        """Send within so many seconds. Raises Silent, and OSError at the end."""
         left, end = memoryview(content), time.monotonic() + seconds
         while left:
             if not self._ready(self._sink, select.POLLOUT, end):
@@ -89,7 +89,7 @@ class Frames:
             left = left[os.write(self._sink, left[:_ONCE]) :]
 
     def drain(self, seconds: float) -> None:
-        """Throw away what still comes, to its end or for so many seconds."""
+        """Discard further input, to its end or for so many seconds."""
         end = time.monotonic() + seconds
         self._come.clear()
         while self._source in self._open and self._ready(self._source, select.POLLIN, end):
@@ -97,7 +97,7 @@ class Frames:
             self._come.clear()
 
     def _ready(self, which: int, event: int, end: float) -> bool:
-        """Wait until a pipe is ready; standard error is read meanwhile. False when the time is over."""
+        """Wait until a pipe is ready; standard error is read meanwhile. False after the time."""
         while True:
             poll = select.poll()
             if self._errors in self._open:
@@ -107,7 +107,7 @@ class Frames:
             found = dict(poll.poll(1000 * left))
             if self._errors in found:
                 self._hear()
-            if which in found:  # also where this process has stood still until the time was over
+            if which in found:  # also if this process was suspended until the time was over
                 return True
             if not left:
                 return False
@@ -117,10 +117,10 @@ class Frames:
         del self._said[:-KEPT]
 
     def _read(self, which: int, into: bytearray) -> None:
-        """Take what is there; at the end, it is no longer open."""
+        """Read available bytes; at the end, close the pipe."""
         try:
             piece = os.read(which, _ONCE)  # no limit: it does not block
-        except BlockingIOError:  # there is nothing
+        except BlockingIOError:  # nothing is available
             return
         except OSError:  # another thread has closed it
             piece = b""

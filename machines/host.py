@@ -1,6 +1,8 @@
-"""A machine that programs run on: `HERE`, or a board (`board.py`). Whoever runs or measures something asks a host.
+"""A machine that programs run on: `HERE`, or a board (`board.py`). All runs and measurements go
+through a host.
 
-In: directories and commands. Out: what became of them. Paths on a host are strings: they mean nothing elsewhere.
+In: directories and commands. Out: their results. Paths on a host are strings: they have no meaning
+elsewhere.
 """
 
 from __future__ import annotations
@@ -20,18 +22,18 @@ from .children import run
 
 T = TypeVar("T")
 
-#: Lines of what something said before it failed, and their characters.
+#: Most lines and characters of a failed program's output.
 LAST_LINES, LAST_CHARACTERS = 10, 4000
 
 
 def last_words(said: str) -> str:
-    """The end of what a program said: there it says why it failed."""
+    """The end of a program's output, where it reports why it failed."""
     return "\n".join(said.strip().splitlines()[-LAST_LINES:])[-LAST_CHARACTERS:]
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a machine is: `description` in words, `host_hash` as profiles keep it."""
+    """The identity of a machine: `description` in words, `host_hash` as in profiles."""
 
     cores: int
     memory_bytes: int
@@ -49,39 +51,41 @@ class Done:
 
 
 class Host(Protocol):
-    """A machine that programs run on. Every method may raise Errors where that machine is another one."""
+    """A machine that programs run on. Every method may raise Errors if that machine is remote."""
 
     @property
     def name(self) -> str:
-        """`host`, or `board`: what its own platform is called."""
+        """`host`, or `board`: the name of its own platform."""
 
     @property
     def identity(self) -> Identity:
-        """What it is."""
+        """The machine's identity."""
 
     @property
     def python(self) -> list[str]:
-        """The words that start Python there."""
+        """The words of the command that starts Python there."""
 
     @property
     def celsius(self) -> float | None:
-        """How hot it was when it was reached, where it tells; None for several machines."""
+        """Its temperature when it was connected, if it reports one; None for several machines."""
 
     @property
     def made(self) -> set[str]:
-        """What is known to have been made there, by digests: nobody has to look again."""
+        """Digests of files known to be built there: they need not be checked again."""
 
     def put(self, directory: Path, about: str) -> str:
-        """Have a directory there, as it is here, C code compiled; returns its path there.
+        """Copy a directory there, with C code compiled; returns its path there.
 
-        What was put there before `about` the same thing is replaced; what programs made beside it stays.
+        An earlier directory `about` the same thing is replaced; files that programs created beside
+        it stay.
         """
 
     def folder(self) -> AbstractContextManager[str]:
-        """A new folder there, which is gone afterwards."""
+        """A temporary folder there."""
 
     def writing(self, files: Mapping[str, Path | None]) -> AbstractContextManager[dict[str, str]]:
-        """Where programs there write files, by name, so that they are here afterwards; None is for nobody to keep."""
+        """Paths where programs there write files, by name; afterwards they are copied here, or
+        discarded if None."""
 
     def execute(
         self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
@@ -89,16 +93,18 @@ class Host(Protocol):
         """Run a command to its end, without input."""
 
     def module(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:
-        """Run a module of flowc that is made for it (`profiling.there`, `machines.whoami`) as a program."""
+        """Run a module of flowc that is made for a host (`profiling.there`, `machines.whoami`) as a
+        program."""
 
     def read(self, file: str) -> bytes | None:
-        """A file there; None where it does not exist."""
+        """A file there; None if it does not exist."""
 
     def has_gpu(self) -> bool:
         """Is there a GPU that Python can use?"""
 
     def steadily(self, work: Callable[[], T]) -> T:
-        """Do a piece of work from its beginning; again, where the way to the machine was lost in the middle."""
+        """Do a piece of work; repeat it from its start if the connection to the machine was
+        lost."""
 
 
 class Here:
@@ -138,17 +144,17 @@ class Here:
     def execute(
         self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
     ) -> Done:
-        done = run(words, cwd=cwd, environment=environment)  # no limit: what it does may take as long as it takes
+        done = run(words, cwd=cwd, environment=environment)  # no limit: a command may take as long as it needs
         return Done(done.returncode, done.stdout, done.stderr)
 
     def module(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:
         package = __package__.rpartition(".")[0]
-        # -P: a file of the user called like a module of Python must not be imported instead.
+        # -P: a file of the user with the name of a Python module must not be imported instead.
         return self.execute([*self.python, "-P", "-m", f"{package}.{name}", *arguments], environment=environment)
 
     def read(self, file: str) -> bytes | None:
         path = Path(file)
-        return path.read_bytes() if path.is_file() else None  # a pipe is read by somebody else
+        return path.read_bytes() if path.is_file() else None  # a pipe has another reader
 
     def has_gpu(self) -> bool:
         return whoami.has_gpu()

@@ -23,7 +23,7 @@ from ..model.diagnostic import Diagnostic, Errors, closest, listed
 from ..model.files import read_bytes, reason
 from .board import address as board_address
 
-#: What a table may say, and of which type.
+#: The keys of a table, and their types.
 _KEYS: dict[str, tuple[type, ...]] = {
     "here": (bool,),
     "board": (str,),
@@ -37,11 +37,12 @@ _LOCAL = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a machine is: `board` is its address for ssh, None = this machine. Others find it at `address`.
+    """The place of a machine: `board` is its address for ssh, None = this machine. Others find it
+    at `address`.
 
-    `port` None is one that is free; `python` are the words that start Python, () = those of the host. What others send
-    to it is `encrypted` by CURVE, and only who has the keys of a run can connect to it; else anybody who reaches its
-    port can.
+    `port` None is a free one; `python` are the words that start Python, () = those of the host.
+    With `encrypted`, CURVE encrypts what others send to it, and only holders of a run's keys can
+    connect; otherwise, every host that reaches its port can.
     """
 
     machine: str
@@ -72,12 +73,12 @@ def read_sites(path: Path, machines: Sequence[str]) -> tuple[Site, ...]:
 def _faults(document: dict[str, Any], machines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for name in machines:
         if name not in document:
-            yield f"it does not say where `{name}` is", f"add a table `[{name}]` with `here = true` or `board = ...`"
+            yield f"it has no table for `{name}`", f"add a table `[{name}]` with `here = true` or `board = ...`"
     for name, table in document.items():
         if name not in machines:
             yield f"there is no machine `{name}`", _guess(name, machines) or f"there are {listed(machines)}"
         elif not isinstance(table, dict):
-            yield f"`{name}` is no table", f"write `[{name}]` in a line of its own"
+            yield f"`{name}` is not a table", f"write `[{name}]` in a line of its own"
         else:
             yield from _table_faults(name, table)
 
@@ -86,16 +87,16 @@ def _table_faults(name: str, table: dict[str, Any]) -> Iterator[tuple[str, str]]
     for key, value in table.items():
         wanted = _KEYS.get(key)
         if wanted is None:
-            yield f"`{key}` of `{name}` means nothing", _guess(key, _KEYS) or f"a machine has {listed(_KEYS)}"
+            yield f"`{key}` of `{name}` is not known", _guess(key, _KEYS) or f"a machine has {listed(_KEYS)}"
         elif not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
             yield f"`{key}` of `{name}` is no {' or '.join(w.__name__ for w in wanted)}", ""
         elif value == [] or (isinstance(value, list) and not all(isinstance(w, str) for w in value)):
-            yield f"`python` of `{name}` are no words", 'write `python = "python3"`, or the words of a command'
+            yield f"`python` of `{name}` is not a command", 'write `python = "python3"`, or the words of a command'
         elif isinstance(value, int) and key == "port" and not 0 < value < 65536:
             yield f"`{name}` cannot listen at port {value}", "ports go from 1 to 65535"
     if (table.get("here") is True) == ("board" in table):
         help_text = 'write `here = true` for this machine, or `board = "user@host"` for one behind ssh'
-        yield f"`{name}` is {'in two places' if 'board' in table else 'nowhere'}", help_text
+        yield f"`{name}` is {'here and on a board' if 'board' in table else 'neither here nor on a board'}", help_text
     elif isinstance(table.get("board"), str):
         try:
             board_address(table["board"])

@@ -1,6 +1,7 @@
-"""What the machine says of itself that runs this: cores, memory, libraries, temperatures.
+"""The properties of this machine: cores, memory, libraries, temperatures.
 
-It also runs on boards (`python3 -m flowc.machines.whoami` prints it as JSON), so it keeps to Python 3.8.
+It also runs on boards (`python3 -m flowc.machines.whoami` prints it as JSON), so it keeps to Python
+3.8.
 """
 
 from __future__ import annotations
@@ -52,18 +53,18 @@ def processor_name() -> str:
 
 
 def description() -> str:
-    """One line that tells machines apart: what a profile was measured on."""
+    """One line that identifies machines: where a profile was measured."""
     runtime = version_of("onnxruntime") or version_of("onnxruntime-gpu") or "none"
     return f"{cores()} x {processor_name()} ({platform.machine()}), ONNX Runtime {runtime}"
 
 
 def host_hash() -> str:
-    """Changes when a stored profile no longer speaks for this machine."""
+    """A hash that changes when a stored profile no longer applies to this machine."""
     return hashlib.sha256(description().encode()).hexdigest()[:16]
 
 
 def celsius() -> Optional[float]:
-    """The hottest place that the kernel knows of; None where it tells none."""
+    """The highest temperature that the kernel reports; None if it reports none."""
     seen: List[float] = []
     for file in glob.glob("/sys/class/thermal/thermal_zone*/temp"):
         try:
@@ -75,7 +76,7 @@ def celsius() -> Optional[float]:
 
 
 def device() -> Optional[str]:
-    """The GPU that Python can use; None where there is none."""
+    """The GPU that Python can use; None if there is none."""
     from ..runtime.cuda import CudaError, open_cuda
 
     try:
@@ -90,7 +91,7 @@ def has_gpu() -> bool:
 
 
 def _has_driver() -> bool:
-    """Is CUDA's driver installed? Without it there is no need to import anything that takes long."""
+    """Is CUDA's driver installed? Otherwise slow imports are not necessary."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -99,7 +100,8 @@ def _has_driver() -> bool:
 
 
 def boot() -> str:
-    """Another one on each machine, and each time that it starts; empty where the kernel tells none."""
+    """The identity of a machine's boot, different on each machine and after each start; empty if
+    unknown."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -108,7 +110,7 @@ def boot() -> str:
 
 
 def document() -> Dict[str, Any]:
-    """All of it, for who asks from elsewhere."""
+    """All properties, for another machine."""
     return {
         "cores": cores(),
         "memory_bytes": memory_bytes(),

@@ -1,1 +1,1 @@
-"""Measuring on this machine, and keeping what was measured."""
+"""Measuring on this machine, and storing the measurements."""

@@ -14,7 +14,8 @@ from ..machines.whoami import cores, memory_bytes, processor_name, version_of
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`found` is empty when the thing is missing; then `install` says how to get it, for `purpose`."""
+    """`found` is empty if the thing is missing; then `install` tells how to get it, for
+    `purpose`."""
 
     name: str
     found: str
@@ -23,7 +24,7 @@ class Finding:
 
 
 def examine() -> tuple[Finding, ...]:
-    """Look around; nothing is imported or started."""
+    """Check what is installed; nothing is imported or started."""
     supported = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
     system = f"{platform.system()} {platform.release()} on {platform.machine()}"
     compiler = shutil.which(os.environ.get("CC", "cc").split()[0]) or ""

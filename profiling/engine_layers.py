@@ -1,8 +1,9 @@
-"""How long each layer of a network takes on a GPU or DLA, from what TensorRT says of the layers of its engine.
+"""Times of a network's layers on a GPU or DLA, from TensorRT's times of the layers of its engine.
 
-In: the layers of a model, and what `profile_engines.py` wrote. Out: times by layer. A layer of an engine was made of
-several of the model, or of none (it converts between layouts); a piece on a DLA is one layer. What several took
-together is shared out by multiplications; without any, the last one has it.
+In: the layers of a model, and the output of `profile_engines.py`. Out: times by layer. An engine's
+layer comes from several of the model, or from none (it converts between layouts); a piece on a DLA
+is one layer. The time of several layers is distributed by multiplications; without any, the last
+one gets it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from dataclasses import dataclass
 
 from ..networks.onnx.cuts import Link
 
-#: A piece that is handed over as a whole is called after its first and its last node.
+#: A piece of nodes is named after its first and its last node.
 FOREIGN = "{ForeignNode["
 
 
 @dataclass(frozen=True, slots=True)
 class EngineLayer:
-    """A layer of an engine, and the nodes of the model that it was made of, where the engine knows."""
+    """A layer of an engine, and the nodes of the model that it comes from, if the engine knows
+    them."""
 
     name: str
     ns: float
@@ -29,10 +31,11 @@ class EngineLayer:
 def led_back(
     reported: Sequence[EngineLayer], layers: Sequence[Link], nodes: Mapping[str, Sequence[str]]
 ) -> dict[str, float]:
-    """ns by layer of the model, 0 for those that nothing was reported of; the sum is that of all that was.
+    """ns by layer of the model, 0 for layers without reported time; the sum is that of all reported
+    times.
 
-    `nodes` has the layers that come of a node of the model, by its name (names of nodes need not be unique). The time
-    of what belongs to no layer goes to those before it, at the start to the first ones.
+    `nodes` has the layers of a node of the model, by its name (names of nodes need not be unique).
+    Time without a layer is added to the layers before it, at the start to the first ones.
     """
     place = {x.name: k for k, x in enumerate(layers)}
     known = {name: [place[x] for x in made if x in place] for name, made in nodes.items()}
@@ -54,13 +57,15 @@ def led_back(
 
 
 def _found(layer: EngineLayer, names: Collection[str], pattern: re.Pattern[str]) -> list[str]:
-    """The names of nodes in an engine's layer: as it says, else in its name (`a + b`, `{ForeignNode[a...b]}`)."""
+    """The names of nodes in an engine's layer: from its data, else from its name (`a + b`,
+    `{ForeignNode[a...b]}`)."""
     own = [n for n in layer.nodes if n in names]
     text = re.sub(r"^Reformatting CopyNode for (In|Out)put Tensor \d+ to ", "", layer.name)
     return own or pattern.findall(text)
 
 
 def _any_of(names: Iterable[str]) -> re.Pattern[str]:
-    """Any of these names, on its own. A dot beside it would belong to another name, unless it is one of three."""
+    """Matches any of these names, as a whole. An adjacent dot would belong to another name, unless
+    it is one of three."""
     longest_first = sorted((re.escape(n) for n in names if n), key=len, reverse=True)
     return re.compile(rf"(?<![\w/:-])(?<!(?<!\.\.)\.)(?:{'|'.join(longest_first) or '(?!)'})(?![\w/:-]|\.(?!\.\.))")

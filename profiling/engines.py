@@ -1,7 +1,7 @@
 """Building the TensorRT plans of a program on the machine that it runs on.
 
-In: a build, and where it is there. Out: nothing, or why that is not possible. Plans are named after what they depend on
-and stay on the machine, so that only those are built that are not there yet.
+In: a build, and its path there. Out: nothing, or why that is not possible. Plans are named after
+what they depend on and stay on the machine, so that only missing ones are built.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ..machines.host import Host, last_words
 
 
 def build_engines(directory: Path, tree: str, host: Host, report: Callable[[str], None] | None = None) -> str:
-    """Have the plans of the build in `directory` on `host`, where it is `tree`; returns why not, or nothing."""
+    """Build the plans of the build in `directory` on `host`, where it is `tree`; returns why not,
+    or nothing."""
     script = directory / BUILDER
     if not script.exists():
         return ""

@@ -1,4 +1,4 @@
-"""What a measured time belongs to: a hash over everything of a task that may change how long it takes."""
+"""The identity of a measured time: a hash over everything of a task that may change its time."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ def implementation_name(task: Task, kind: str = "cpu") -> str:
 
 
 def task_hashes(system: System) -> dict[str, str]:
-    """A hash over code, parameters and types of each task: what was measured or decided for it holds as long.
+    """A hash over code, parameters and types of each task: measurements and decisions are valid
+    while it is equal.
 
-    What stands on arrows is neither measured nor placed.
+    Operators on arrows are neither measured nor placed.
     """
     tasks = (t for a in system.apps for t in a.tasks if t.resampling is None and t.transfer is None)
     return {t.name: content_hash(t, _helpers(t)) for t in tasks}
 
 
 def _helpers(task: Task) -> tuple[Path, ...]:
-    """Files that a task's code brings along: local modules of Python, local headers of C."""
+    """Files that a task's code needs: local modules of Python, local headers of C."""
     found: list[Path] = []
     code, kernels = task.implementation_on("cpu"), task.implementation_on("gpu")
     if code is None and task.reference is not None:
@@ -44,7 +45,8 @@ def _helpers(task: Task) -> tuple[Path, ...]:
 
 
 def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
-    """Covers code (with the local modules it imports), parameters, port types and rates, or the network's content."""
+    """Covers code (with the local modules it imports), parameters, port types and rates, or the
+    network's content."""
     digest = hashlib.sha256()
     helpers = tuple(helpers)
 

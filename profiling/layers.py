@@ -1,8 +1,9 @@
-"""How long each layer of a network takes on a CPU of a machine, by the profiler of ONNX Runtime.
+"""Times of a network's layers on a CPU of a machine, by the profiler of ONNX Runtime.
 
-In: a model file. Out: mean times by layer. ONNX Runtime makes one kernel of several layers and names it after one of
-them: nodes are given names of our own, and kernels of its blocked layout are called after the tensor they make, so that
-each leads back to a layer. The others of a group have no time of their own; up to the end of a group, sums are right.
+In: a model file. Out: mean times by layer. ONNX Runtime makes one kernel of several layers and
+names it after one of them: nodes are renamed first, and kernels of its blocked layout are named
+after the tensor they make, so that each leads back to a layer. The others of a group have no time
+of their own; up to the end of a group, sums are right.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from .there import kernels
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes:
-    """Mean ns per inference by layer (0 for a layer that is part of another one's kernel), over `runs`.
+    """Mean ns per inference by layer (0 for a layer that is part of another one's kernel), over
+    `runs`.
 
-    `overhead_ns` is what an inference takes beyond its kernels.
+    `overhead_ns` is the time of an inference beyond its kernels.
     """
 
     mean_ns: dict[str, float]
@@ -36,7 +38,7 @@ class LayerTimes:
 
 @dataclass(frozen=True, slots=True)
 class _Printed:
-    """What `there/kernels.py` prints."""
+    """The output of `there/kernels.py`."""
 
     events: tuple[tuple[str, Ns], ...]
     runs: Annotated[int, Between(1, 1 << 40)]
@@ -46,7 +48,8 @@ class _Printed:
 def layer_times(path: Path, chain: Chain, seconds: float, host: Host = HERE) -> LayerTimes:
     """Run a network on random data for about `seconds`, one thread, and time its layers.
 
-    Raises whatever ONNX Runtime raises for a model that it cannot run, of another machine MeasurementFailed.
+    Raises ONNX Runtime's exception for a model that it cannot run, for another machine
+    MeasurementFailed.
     """
     import onnx
 
@@ -63,7 +66,7 @@ def layer_times(path: Path, chain: Chain, seconds: float, host: Host = HERE) -> 
     for name, ns in events:
         own = re.fullmatch(r"flowc(\d+)(?:_.*)?_kernel_time", name)
         number = int(own.group(1)) if own else maker.get(name.removesuffix("_kernel_time").removesuffix("_nchwc"), -1)
-        # What converts between layouts has a name of its own: it counts to the layer before it.
+        # A conversion between layouts has a name of its own: it counts to the layer before it.
         at = layers.get(number, at)
         mean[at] += ns / runs
         computing += ns / runs
@@ -71,7 +74,7 @@ def layer_times(path: Path, chain: Chain, seconds: float, host: Host = HERE) -> 
 
 
 def _run(model: Any, chain: Chain, folder: Path, seconds: float, host: Host) -> kernels.Kernels:
-    """What `there/kernels.py` tells, of a model in a folder."""
+    """The output of `there/kernels.py` for a model in a folder."""
     inputs = [chain.tensors[name] for name in chain.inputs]
     folder.mkdir()
     (folder / kernels.MODEL).write_bytes(model.SerializeToString())

@@ -1,7 +1,7 @@
-"""What a machine costs beside computing: firing, handing a token to another core, and how much its times scatter.
+"""Overheads of a machine: firings, hand-overs to another core, and the noise of its times.
 
-In: a machine. Out: what the runtime adds to a firing and to a change of state, a linear cost of transfers between CPUs,
-and the noise of a fixed piece of work; measured by `there/costs.py`.
+In: a machine. Out: the runtime's overhead for a firing and for a change of state, a linear cost of
+transfers between CPUs, and the noise of a fixed piece of work; measured by `there/costs.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCosts:
-    """`firing_ns` is added to each firing; `transfer` is what a token from another worker costs its receiver."""
+    """`firing_ns` is added to each firing; `transfer` is a receiver's cost of a token from another
+    worker."""
 
     firing_ns: float
     transfer: Transfer
@@ -28,7 +29,7 @@ class RuntimeCosts:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """What `there/costs.py` says of `costs`."""
+    """The output of `there/costs.py` for `costs`."""
 
     firing_ns: Ns
     hop_ns: Ns
@@ -37,14 +38,14 @@ class _Costs:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Of `change`."""
+    """The same for `change`."""
 
     change_ns: Ns
 
 
 @dataclass(frozen=True, slots=True)
 class _Noise:
-    """Of `noise`."""
+    """The same for `noise`."""
 
     noise: float
     celsius: float | None
@@ -57,14 +58,14 @@ def runtime_costs(host: Host = HERE) -> RuntimeCosts:
 
 
 def change_ns(host: Host = HERE) -> int:
-    """What the controller of a program takes at most for a change of state. Raises MeasurementFailed."""
+    """The controller's longest time for a change of state. Raises MeasurementFailed."""
     found = _Change(**costs.change_cost()) if host is HERE else _told(host, "change", _Change)
     return round(found.change_ns)
 
 
 def noise(host: Host = HERE) -> tuple[float, float | None]:
-    """By how much equal work differs now (the span from the 10th to the 90th percentile, relative), and how hot the
-    machine is, in degrees Celsius, where it tells."""
+    """The noise of equal work now (the span from the 10th to the 90th percentile, relative), and
+    the machine's temperature in degrees Celsius, if it reports one."""
     found = _Noise(**costs.noise()) if host is HERE else _told(host, "noise", _Noise)
     return found.noise, found.celsius
 
@@ -76,4 +77,4 @@ def _told(host: Host, what: str, kind: type[T]) -> T:
     try:
         return printed_as(kind, done.stdout)
     except ValueError as error:
-        raise MeasurementFailed(f"what the machine takes cannot be read: {error}") from error
+        raise MeasurementFailed(f"the overheads of the machine cannot be read: {error}") from error

@@ -1,7 +1,7 @@
 """Times of tasks from a run of the application itself: every task on one core, one after the other.
 
-In: the directory of a sequential build (the CLI makes it). Out: profile entries. What a task computes on real data is
-measured, with the caches as they are in the program.
+In: the directory of a sequential build (the CLI makes it). Out: profile entries. Tasks are measured
+on real data, with caches as in the program.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ from ..runtime.command import HUGE_PAGES
 from .engines import build_engines
 from .identity import implementation_name
 
-#: First firings are slower (caches, lazy initialization): this share of a task's samples is dropped.
+#: First firings are slower (caches, lazy initialization): this share of a task's samples is
+#: dropped.
 WARM_UP = 0.2
 
 
-#: A time in whole ns, and how often something was seen.
+#: A time in whole ns, and a count.
 _Whole = Annotated[int, Between(0, 1 << 62)]
 _Firings = Annotated[tuple[_Whole, ...], Between(1, 1 << 40)]
 
 
 class MeasurementFailed(Exception):
-    """The program did not run; the message is what it said."""
+    """The program did not run; the message is its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a run showed, in ns: mean times of firings by task; by app the mean time between frames, the mean and the
-    longest time from start to end of a frame, how many frames there were and how many missed their deadline, and for
-    each of its `paths` the longest latency, how many there were and how many missed their deadline; the busy share by
-    processor; `delayed`, the share of its time in which the program could have computed but had no core, because others
-    had it. `waits` are sources that mostly wait, and do not say that they are live.
+    """The results of a run, in ns: mean times of firings by task; by app the mean time between
+    frames, the mean and the longest time from start to end of a frame, the number of frames and of
+    missed deadlines, and for each of its `paths` the longest latency, the number of latencies and
+    of missed deadlines; the busy share by processor; `delayed`, the share of its time in which the
+    program was ready but had no core, because other programs had it. `waits` are sources that
+    mostly wait but are not declared `live`.
 
-    A strict or paced run has all firings by task in `samples`, in order. A strict run also tells the share of its time
-    in which a task held the interpreter.
+    A strict or paced run has all firings by task in `samples`, in order. A strict run also has the
+    share of its time in which a task held the interpreter.
     """
 
     samples: dict[str, _Firings]
@@ -64,7 +66,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """What a run says that has failed."""
+    """The output of a failed run."""
 
     failure: str
 
@@ -73,14 +75,16 @@ def run_build(
     directory: Path, seconds: float, *, strict: bool, paced: bool = False, host: Host = HERE, about: str = "measured",
     report: Callable[[str], None] | None = None,
 ) -> Seen:  # fmt: skip
-    """Run the build in `directory` for about `seconds` at full speed; `strict` checks what tasks return.
+    """Run the build in `directory` for about `seconds` at full speed; `strict` checks the results
+    of tasks.
 
-    If `paced`, apps keep their periods, and the times of firings count from when they could have begun: what the
-    runtime and the kernel add is in them. `about` is what another build of it is put in the place of, on `host`.
-    TensorRT engines are built before, as far as they are not there; `report` is told. Raises MeasurementFailed.
+    If `paced`, apps keep their periods, and the times of firings count from when they were ready:
+    they include the overheads of runtime and kernel. A build `about` the same thing is replaced on
+    `host`. Missing TensorRT engines are built first; `report` is called then. Raises
+    MeasurementFailed.
     """
     mode = "strict" if strict else "paced" if paced else ""
-    # as generated programs have it
+    # as in generated programs
     environment = {name: value for name, value in HUGE_PAGES.items() if name not in os.environ}
 
     def run() -> Seen:
@@ -99,19 +103,19 @@ def run_build(
                 return read(Seen, document)
             failed = read(_Failed, document)
         except ValueError as error:
-            raise MeasurementFailed(f"what was measured cannot be read: {error}") from error
+            raise MeasurementFailed(f"the measurements cannot be read: {error}") from error
         raise MeasurementFailed(failed.failure)
 
     return host.steadily(run)
 
 
 def signal_name(number: int) -> str:
-    """What a signal is called; some have no name."""
+    """The name of a signal; some have none."""
     return next((s.name for s in signal.Signals if s == number), f"signal {number}")
 
 
 def _death(status: int, said: str) -> str:
-    """The last words of a process that did not end by itself."""
+    """The last output of a process that did not end by itself."""
     last = last_words(said)
     if status < 0:
         return f"{last}\nkilled by {signal_name(-status)}, most likely in C code".strip()
@@ -119,7 +123,8 @@ def _death(status: int, said: str) -> str:
 
 
 def wcet(longest: int, mean: float, sigma: float) -> int:
-    """The one rule for measured worst cases: the largest seen, or the mean and six deviations."""
+    """The one rule for measured worst cases: the largest sample, or the mean plus six
+    deviations."""
     return max(longest, round(mean + 6 * sigma))
 
 

@@ -1,7 +1,8 @@
-"""The document behind a report: everything that is known of an application, side by side.
+"""The document behind a report: all results for an application, side by side.
 
-It is what `flowc report --json` prints and what the page shows; the page works nothing out that is not in it. Times are
-whole ns, shares go from 0 to 1; None is what nobody knows, and `missing` names the command that would find it out.
+`flowc report --json` prints it, and the page shows it; the page computes nothing that is not in it.
+Times are whole ns, shares go from 0 to 1; None is unknown, and `missing` names the command that
+would compute it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PortRow:
-    """A port of a task: `way` is `in` or `out`, `rates` the label that pictures have."""
+    """A port of a task: `way` is `in` or `out`, `rates` the label in pictures."""
 
     name: str
     way: str
@@ -25,7 +26,7 @@ class PortRow:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRow:
-    """What is known of a network: its layers with their mean times, and what a DLA says of it."""
+    """A network: its layers with their mean times, and how many of them a DLA can run."""
 
     file: str
     precision: str
@@ -37,11 +38,12 @@ class NetworkRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A task: what it is, what was predicted of a firing, and what a run showed.
+    """A task: its code, the prediction for a firing, and the measurements of a run.
 
-    `kind` is `task`, `network`, `border`, `link`, or `resampling` for what only stands on an arrow. `group` is the
-    composite or network that it is a part of. `predicted_ns` is a mean, `worst_ns` what proofs count with, `times_from`
-    where both come from. `error` is measured over predicted, less 1; `share` that of the running time.
+    `kind` is `task`, `network`, `border`, `link`, or `resampling` for code on an arrow. `group` is
+    the composite or network that it belongs to. `predicted_ns` is a mean, `worst_ns` the worst case
+    in proofs, `times_from` the source of both. `error` is measured over predicted, less 1; `share`
+    is the task's share of the running time.
     """
 
     name: str
@@ -72,8 +74,8 @@ class TaskRow:
 class ChannelRow:
     """A channel: rates at its ends, and its sizes in tokens.
 
-    `capacity` is that of the program, `least` the one without which the graph deadlocks, `for_period` the one that
-    keeps the period, `most` what a run needed of it at once.
+    `capacity` is that of the program, `least` the one without which the graph deadlocks,
+    `for_period` the one that keeps the period, `most` the most tokens that it held in a run.
     """
 
     name: str
@@ -94,10 +96,12 @@ class ChannelRow:
 
 @dataclass(frozen=True, slots=True)
 class PathRow:
-    """A latency: of the frames of an app (`source` and `task` empty), or from a source to another task.
+    """A latency: of the frames of an app (`source` and `task` empty), or from a source to another
+    task.
 
-    `bound_ns` is proved for the mapped program (`conditional`: from estimated times), `least_ns` what no mapping goes
-    below. `above_bound` counts the measured ones above the bound, as far as the bins of the histogram tell.
+    `bound_ns` is proved for the mapped program (`conditional`: from estimated times), `least_ns` is
+    the lower bound for all mappings. `above_bound` counts the measured ones above the bound, as
+    exactly as the bins of the histogram permit.
     """
 
     app: str
@@ -120,7 +124,7 @@ class PathRow:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorRow:
-    """A processor, and the share of its time in which it is busy: predicted by the mapping, and measured."""
+    """A processor, and its utilization: predicted by the mapping, and measured."""
 
     name: str
     kind: str
@@ -130,7 +134,8 @@ class ProcessorRow:
 
 @dataclass(frozen=True, slots=True)
 class AppRow:
-    """An app: its verdicts, what dictates its period, where its tasks stand in a picture, and how it ran.
+    """An app: its verdicts, the limit of its period, the positions of its tasks in a picture, and
+    its run.
 
     `columns`, `routes` and `back` are those of `layout.Layout`.
     """
@@ -158,7 +163,8 @@ class AppRow:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A row of a chart: firings one after the other, four numbers each: task (its index), firing, start, duration."""
+    """A row of a chart: firings one after the other, four numbers each: task (its index), firing,
+    start, duration."""
 
     name: str
     bars: tuple[int, ...]
@@ -166,7 +172,8 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class FrameRow:
-    """A measured frame: from its release to the end of its last sink; `late_ns` behind its deadline, 0 in time."""
+    """A measured frame: from its release to the end of its last sink; `late_ns` behind its
+    deadline, 0 in time."""
 
     app: str
     frame: int
@@ -177,10 +184,11 @@ class FrameRow:
 
 @dataclass(frozen=True, slots=True)
 class ChartRow:
-    """Firings over time. `zero_ns` is where the first frame begins that finds the pipeline full: `frame`.
+    """Firings over time. `zero_ns` is the start of `frame`, the first frame with a full pipeline.
 
-    `unit` means that no times are known and every firing takes 1. `releases` are times at which sources were due,
-    `fills` the tokens of a channel over time, two numbers each. `said` tells what was left out.
+    `unit` means that no times are known and every firing takes 1. `releases` are times at which
+    sources were due, `fills` the tokens of a channel over time, two numbers each. `said` describes
+    what was left out.
     """
 
     app: str
@@ -207,7 +215,8 @@ class MemoryPoint:
 
 @dataclass(frozen=True, slots=True)
 class ContestantRow:
-    """A configuration that a search looked at, in the unit of its objective; `pins` is what a text says to have it."""
+    """A configuration of a search, in the unit of its objective; `pins` is the text that selects
+    it."""
 
     name: str
     configuration: str
@@ -218,7 +227,8 @@ class ContestantRow:
 
 @dataclass(frozen=True, slots=True)
 class DlaRow:
-    """A network on a DLA: how many layers can run there, the rules that others break, and the longest legal runs."""
+    """A network on a DLA: how many layers can run there, the rules that others break, and the
+    longest legal runs."""
 
     network: str
     layers: int
@@ -229,11 +239,11 @@ class DlaRow:
 
 @dataclass(frozen=True, slots=True)
 class SearchRow:
-    """What a search did, and its `contestants`.
+    """A search, and its `contestants`.
 
-    `history` has (seconds, evaluations, best value so far, bound) whenever one of the last two got better. `front` are,
-    with deadlines, (maximum utilization, share of its deadline that the tightest needs, pins) that nothing was better
-    than in both. `used` are the pins of the mapping in use.
+    `history` has (seconds, evaluations, best value so far, bound) whenever one of the last two
+    improved. `front` has, with deadlines, (maximum utilization, share of its deadline that the
+    tightest needs, pins) of the Pareto-optimal answers. `used` are the pins of the mapping in use.
     """
 
     name: str
@@ -253,7 +263,8 @@ class SearchRow:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A number, or a text, that is another one in what is compared with; `change` is this over the other, less 1."""
+    """A number, or a text, that differs in the compared report; `change` is this over the other,
+    less 1."""
 
     section: str
     name: str
@@ -265,7 +276,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """This beside something else: what differs, largest change first, and what only one of them has."""
+    """A comparison: the differences, largest change first, and rows of only one side."""
 
     name: str
     differences: tuple[Difference, ...]
@@ -275,9 +286,10 @@ class CompareRow:
 
 @dataclass(frozen=True, slots=True)
 class StateBoundRow:
-    """The worst case that is proved of an app in a state, and its deadline there; `late`: it does not keep that.
+    """The proved worst case of an app in a state, and its deadline there; `late`: the deadline is
+    missed.
 
-    `seen_ns` is the longest response that was seen when the mapping was found.
+    `seen_ns` is the longest measured response when the mapping was found.
     """
 
     app: str
@@ -289,11 +301,11 @@ class StateBoundRow:
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """A state of a scenario: what `runs` there (apps with their periods, variants), its share of time, the clock rates
-    and the mean power that a mapping has found for it, and what a run showed.
+    """A state of a scenario: what `runs` there (apps with their periods, variants), its share of
+    time, the clock rates and the mean power of its mapping, and the measurements of a run.
 
-    `best` are networks of which the best variant was wanted. `own_places` are the processors of tasks that are
-    elsewhere in the other states, `bounds` what is proved of apps.
+    `best` are networks of which the best variant was requested. `own_places` are the processors of
+    tasks that have other places in the other states, `bounds` the proved bounds of apps.
     """
 
     name: str
@@ -312,7 +324,8 @@ class StateRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """From one state to another: the bound on how long it takes, and how often and how long it took in a run."""
+    """A change between two states: its bound, and how often it happened and how long it took in a
+    run."""
 
     source: str
     target: str
@@ -328,7 +341,7 @@ class ChangeRow:
 class Document:
     """See the top of the module. `build` is the digest of the program that ran.
 
-    `machine` is the one that measured, or, where times were `imported`, what they are of.
+    `machine` is the one that measured, or the origin of the times if they were `imported`.
     """
 
     name: str
@@ -357,17 +370,17 @@ class Document:
     missing: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data, with the version of its form."""
+        """The document as plain data, with the version of its form."""
         return {"version": VERSION, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}
 
     def to_json(self, indent: int | None = None) -> str:
-        """As JSON; the same document is the same text."""
+        """The document as JSON; equal documents give equal text."""
         separators = (",", ":") if indent is None else None
         return json.dumps(self.to_dict(), indent=indent, separators=separators, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has: long rows of numbers as they are."""
+    """Values as JSON has them: long rows of numbers unchanged."""
     if isinstance(value, tuple):
         return list(value) if value and isinstance(value[0], int) else [_plain(item) for item in value]
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""Self-timed execution as a Gantt chart: a lane per processor, or per task where nothing is mapped.
+"""Self-timed execution as a Gantt chart: a lane per processor, or per task if nothing is mapped.
 
-In: the firings that the analysis found. Out: a picture. What runs where is decided elsewhere.
+In: the firings of an analysis. Out: a picture. The mapping of tasks to lanes is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .picture import load, save
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: More bars than this are a grey smear.
+#: Most bars: more could not be told apart.
 MOST_BARS = 6000
-#: Bars of less than this share of the time have no edges.
+#: Bars narrower than this share of the time have no edges.
 NARROW = 0.004
 
 
@@ -35,7 +35,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The bars of one app; `releases` are the starts of its periods, `unit` is false when the times are real ns."""
+    """The bars of one app; `releases` are the starts of its periods, `unit` is false if the times
+    are real ns."""
 
     title: str
     lanes: tuple[str, ...]
@@ -45,7 +46,8 @@ class Chart:
 
 
 def draw(charts: Sequence[Chart], target: Path) -> None:
-    """Write the picture, one panel per chart; its format follows the ending of `target`. Raises TooLarge."""
+    """Write the picture, one panel per chart; its format follows the ending of `target`. Raises
+    TooLarge."""
     load()
     from matplotlib.figure import Figure
 
@@ -71,7 +73,7 @@ def _panel(axes: Axes, chart: Chart) -> None:
     by_task = set(chart.lanes) == set(tasks)
     for bar in chart.bars:
         shade = 1.0 if bar.iteration % 2 == 0 else 0.55
-        narrow = bar.end - bar.start < NARROW * end  # its edges would be all that is seen of it
+        narrow = bar.end - bar.start < NARROW * end  # otherwise only its edges would be visible
         axes.barh(
             row[bar.lane], (bar.end - bar.start) / size, left=bar.start / size, height=0.72, color=color[bar.task],
             alpha=shade, edgecolor="#37474f", linewidth=0.0 if narrow else 0.4,
@@ -99,7 +101,8 @@ def _panel(axes: Axes, chart: Chart) -> None:
 
 
 def _runs(chart: Chart) -> Iterator[tuple[Bar, Bar]]:
-    """First and last of the bars that follow each other on a lane for one task in one iteration: they share a label."""
+    """First and last of consecutive bars on a lane for one task in one iteration: they share a
+    label."""
     lanes: dict[str, list[Bar]] = {}
     for bar in sorted(chart.bars, key=lambda b: (b.start, b.end)):
         lanes.setdefault(bar.lane, []).append(bar)

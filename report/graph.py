@@ -1,6 +1,7 @@
-"""The graph of a system as a picture: tasks in layers along the data flow, rates at the arrows, mapping as colors.
+"""The graph of a system as a picture: tasks in layers along the data flow, rates at the arrows,
+mapping as colors.
 
-What limits the speed is drawn in red.
+The critical cycle is drawn in red.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ ROW = 1.25
 COLORS = ("#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffff99", "#8dd3c7", "#d9d9d9")
 NEUTRAL = "#eceff1"
 CRITICAL = "#c62828"
-#: Larger graphs are drawn without rates and with smaller boxes; beyond the second limit a picture says nothing.
+#: Larger graphs are drawn without rates and with smaller boxes; above the second limit a picture is
+#: unreadable.
 MOST_LABELED, MOST_TASKS = 120, 2000
 
 
@@ -35,7 +37,7 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Critical:
-    """What dictates the least period of an app: its tasks and channels, and a caption that says so."""
+    """What determines the least period of an app: its tasks and channels, and a caption."""
 
     tasks: frozenset[str]
     channels: frozenset[str]
@@ -51,8 +53,9 @@ def draw(
 ) -> None:
     """Write the picture; its format follows the ending of `target` (svg, png, pdf).
 
-    `processors[task]` colors a task by where it runs; an empty mapping leaves all neutral. `critical[app]` marks what
-    limits the speed; `notes[definition]` stands below the names of its instances. Raises TooLarge.
+    `processors[task]` gives a task the color of its processor; an empty mapping leaves all neutral.
+    `critical[app]` marks what limits the speed; `notes[definition]` is shown below the names of its
+    instances. Raises TooLarge.
     """
     load()
     from matplotlib.figure import Figure
@@ -154,7 +157,7 @@ class _Drawing:
             )
 
     def _on_arrow(self, axes: Axes, middle: tuple[float, float], words: str, critical: bool) -> None:
-        """What resamples, like a delay: a dark spot on the line, with its words."""
+        """A resampling, drawn like a delay: a dark spot on the line, with its label."""
         x, y = middle
         color = CRITICAL if critical else "#455a64"
         axes.plot([x - self._box / 2, x + self._box / 2], [y, y], color=color, linewidth=2.0 if critical else 1.0)

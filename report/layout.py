@@ -1,6 +1,7 @@
-"""Where the tasks of a graph stand: a column per level along the data flow, rows ordered by their neighbors.
+"""The positions of a graph's tasks: a column per level along the data flow, rows ordered by their
+neighbors.
 
-In: an app. Out: a `Layout`, which is data: what draws a picture of it, or a page, decides on sizes.
+In: an app. Out: a `Layout`, which is data: the picture or page that draws it chooses sizes.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from ..model.application import Application
 class Layout:
     """Columns from left to right, each with names from top to bottom.
 
-    Names are those of tasks, and of places that arrows pass through: `routes[channel]` lists these for an arrow, one
-    for each column that it crosses. `back` are the arrows that lead to the left, or to their own task.
+    Names are those of tasks, and of places that arrows pass through: `routes[channel]` lists these
+    for an arrow, one for each column that it crosses. `back` are the arrows that lead to the left,
+    or to their own task.
     """
 
     columns: tuple[tuple[str, ...], ...]
@@ -27,7 +29,7 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """Of the highest column."""
+        """Rows of the highest column."""
         return max((len(names) for names in self.columns), default=0)
 
 
@@ -47,7 +49,8 @@ def layout(app: Application) -> Layout:
 
 
 def _columns(app: Application) -> dict[int, list[str]]:
-    """Tasks of one cycle share a level: each gets a column of its own, in declaration order from its entry."""
+    """Tasks of one cycle share a level: each gets a column of its own, in declaration order from
+    its entry."""
     depth = levels(app)
     inside: dict[int, list[str]] = defaultdict(list)
     for task in app.tasks:
@@ -81,7 +84,7 @@ def _chain(names: list[str], edges: set[tuple[str, str]]) -> list[str]:
 
 
 def _sort(app: Application, columns: dict[int, list[str]], routes: dict[str, tuple[str, ...]]) -> None:
-    """Order each column by the rows of what leads there."""
+    """Order each column by the rows of its predecessors."""
     neighbors: dict[str, list[str]] = defaultdict(list)
     for c in app.channels:
         for before, after in pairwise((c.source, *routes[c.name], c.destination)):

@@ -1,4 +1,5 @@
-"""A scenario as a picture: states around a circle with what runs there, transitions as arrows with their events."""
+"""A scenario as a picture: states around a circle with their apps, transitions as arrows with their
+events."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INITIAL, OTHER, EDGE = "#b2df8a", "#eceff1", "#455a64"
-#: Inches between the middles of neighboring states at least, and around a state.
+#: Least inches between the centers of neighboring states, and around a state.
 APART, WIDE, LINE = 4.2, 0.085, 0.19
 
 Point = tuple[float, float]
@@ -56,7 +57,7 @@ def _text(state: State) -> list[str]:
 
 
 def _places(scenario: Scenario, widest: float) -> dict[str, Point]:
-    """Around an ellipse, the initial state at its left."""
+    """Positions on an ellipse, with the initial state at its left."""
     names = [s.name for s in scenario.states]
     first = names.index(scenario.initial)
     names = names[first:] + names[:first]
@@ -68,7 +69,7 @@ def _places(scenario: Scenario, widest: float) -> dict[str, Point]:
 
 
 def _arrows(scenario: Scenario) -> dict[tuple[str, str], list[str]]:
-    """What leads from one state to another, in words."""
+    """The triggers of a transition, in words."""
     found: dict[tuple[str, str], list[str]] = {}
     for t in scenario.transitions:
         after = [] if t.after_ns is None else [f"after {float(t.after_ns) / 1e9:g} s"]
@@ -93,7 +94,7 @@ def _box(axes: Axes, place: Point, size: Point, lines: Sequence[str], initial: b
 
 
 def _arrow(axes: Axes, a: Point, b: Point, from_size: Point, to_size: Point, causes: Sequence[str]) -> None:
-    """A curve that bends to its left, so that both ways between two states are told apart."""
+    """A curve that bends to its left, so that both directions between two states are distinct."""
     from matplotlib.patches import FancyArrowPatch
 
     way = atan2(b[1] - a[1], b[0] - a[0])
@@ -113,7 +114,7 @@ def _arrow(axes: Axes, a: Point, b: Point, from_size: Point, to_size: Point, cau
 
 
 def _border(place: Point, size: Point, angle: float) -> Point:
-    """Where a ray from the middle of a box leaves it."""
+    """The point where a ray from the center of a box leaves it."""
     x, y = cos(angle), sin(angle)
     scale = min(
         (size[0] / 2 + 0.08) / abs(x) if abs(x) > 1e-9 else 1e9, (size[1] / 2 + 0.08) / abs(y) if abs(y) > 1e-9 else 1e9

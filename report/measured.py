@@ -1,7 +1,7 @@
-"""What a program has measured, read back: its report (`run --report`) and its trace (`run --trace`).
+"""Measurements of a program, read back: its report (`run --report`) and its trace (`run --trace`).
 
-In: the bytes of a file that somebody named. Out: data of known types, or a ValueError that says what is wrong and
-where. Fields that nobody here needs are left alone.
+In: the bytes of a file that the user named. Out: data of known types, or a ValueError with the
+fault and its place. Unused fields are ignored.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 from ..model.json_reader import parse_object
 
-#: More firings than this are not shown: the first ones are, from the frame on that finds the pipeline full.
+#: Most firings that are shown: the first ones, from the frame on that finds the pipeline full.
 MOST_FIRINGS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latencies in ns; `edges_ns` has one entry more than `counts`. `misses` of so many (`count`) were late."""
+    """Latencies in ns; `edges_ns` has one entry more than `counts`. `misses` of `count` were
+    late."""
 
     count: int
     misses: int
@@ -32,7 +33,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class RanApp:
-    """An app of a run: its frames, how long they took, and the latency of each path by (source, task)."""
+    """An app of a run: its frames, their time, and the latency of each path by (source, task)."""
 
     frames: int
     skipped: int
@@ -45,7 +46,7 @@ class RanApp:
 
 @dataclass(frozen=True, slots=True)
 class RanTask:
-    """A task of a run: where it ran, how often, and what a firing took, in ns."""
+    """A task of a run: its processor, its number of firings, and the time of a firing, in ns."""
 
     processors: tuple[str, ...]
     firings: int
@@ -57,8 +58,8 @@ class RanTask:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run; `build` is the digest of the program, `channels` have (capacity, most), `changes` of state how long each
-    took until all first frames had ended, in ns (None: they did not)."""
+    """A run; `build` is the digest of the program, `channels` have (capacity, most), `changes` of
+    state how long each took until all first frames had ended, in ns (None: they did not)."""
 
     build: str | None
     status: int
@@ -73,7 +74,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class RanState:
-    """A state of a run: how long and how often it was in it, and what it took, where that is known."""
+    """A state of a run: how long and how often the program was in it, and its power, if known."""
 
     seconds: float
     entered: int
@@ -82,7 +83,8 @@ class RanState:
 
 @dataclass(slots=True)
 class Traced:
-    """A trace: firings (lane, task, firing, number of firings, start, duration), releases, frames, fills; all in ns."""
+    """A trace: firings (lane, task, firing, number of firings, start, duration), releases, frames,
+    fills; all in ns."""
 
     build: str | None
     firings: list[tuple[str, str, int, int, int, int]] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Traced:
 
 
 class _Place:
-    """A part of a document, with the words for where it is."""
+    """A part of a document, with its path in words."""
 
     def __init__(self, value: Any, path: str) -> None:
         self.value, self.path = value, path

@@ -1,7 +1,8 @@
-"""A report as one file that any browser shows, without a network: the document with everything that draws it.
+"""A report as one file that any browser shows without a network: the document with the scripts that
+draw it.
 
-In: a document. Out: HTML. The page may load nothing and run nothing but the script that is in it (its hash stands in
-the policy of the page); names reach it as data and are only ever shown as text.
+In: a document. Out: HTML. The page may load nothing and run only its own script (the page's policy
+has its hash); names reach it as data and are only ever shown as text.
 """
 
 from __future__ import annotations
@@ -16,26 +17,28 @@ from importlib.resources import files
 
 from .document import Document
 
-#: In this order they are one script.
+#: The scripts, in the order in which they are joined.
 SCRIPTS = ("base.js", "chart.js", "graph.js", "gantt.js", "sections.js", "main.js")
 _DATA = re.compile(rb'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 
 
 def page(document: Document) -> str:
-    """The page. The same document is the same text."""
+    """The page. Equal documents give equal text."""
     return render(document.to_json(), document.name)
 
 
 def live_page(document: Document, choice: int | None = None) -> str:
-    """The page for a server (`serve`), which tells it how the program is doing.
+    """The page for a server (`serve`), which sends it the program's status.
 
-    Where the server grants its wishes, `choice` is how often somebody has chosen another mapping so far.
+    If the server accepts requests, `choice` is how often the user has chosen another mapping so
+    far.
     """
     return render(document.to_json(), document.name, f"const CHOICE = {json.dumps(choice)};\n{_asset('live.js')}")
 
 
 def render(data: str, name: str, live: str = "") -> str:
-    """The page for a document as JSON; with `live`, more of its own script, that gets what happens from its server."""
+    """The page for a document as JSON; with `live`, it has another script that receives its
+    server's events."""
     style, script = _asset("page.css"), "\n".join(_asset(file) for file in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}\n{live}}})();\n'
     # Nothing in the data can end its element, and nothing in it is a tag.
@@ -64,7 +67,7 @@ def data_of(content: bytes) -> bytes:
     """The document inside of a page, as JSON. Raises ValueError."""
     found = _DATA.search(content)
     if found is None:
-        raise ValueError("it is no report of flowc")
+        raise ValueError("it is not a report of flowc")
     return found[1]
 
 

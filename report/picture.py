@@ -1,4 +1,5 @@
-"""What all pictures have in common: how matplotlib is loaded, and how a figure becomes a file, whole or not at all."""
+"""Shared parts of all pictures: loading matplotlib, and writing a figure to a file, completely or
+not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def load() -> None:
-    """Load matplotlib: it needs no screen, makes the same bytes each time, and says nothing about its caches."""
+    """Load matplotlib without a screen, with reproducible output, and without messages about its
+    caches."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib
 

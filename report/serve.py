@@ -1,9 +1,10 @@
-"""A page that is served to the browsers of this machine, and told what happens while it is open.
+"""A page that is served to the browsers of this machine, and gets events while it is open.
 
-In: the bytes of a page, and events. Out: a server on the loopback interface, whose address holds a random token. Who
-does not know the token gets nothing, nor does a page of somebody else that has its own name point here (`Host` is
-checked). Nothing can be changed through it but what its owner gives it to `use`, and who reads slowly misses events and
-holds up nobody. Connections are limited: a flood of them sends strangers away, and not who has shown the token.
+In: the bytes of a page, and events. Out: a server on the loopback interface, whose address holds a
+random token. Requests without the token are rejected, and so are those of foreign pages whose host
+name resolves to this server (`Host` is checked). Requests change nothing except through `use`. A
+slow reader misses events and delays no other. Connections are limited: too many close those without
+the token first.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-#: Events that wait for a browser; a tab that sleeps gets the newest ones when it wakes up.
+#: Events that wait for a browser; a suspended tab gets the newest ones when it continues.
 WAITING = 16
-#: Seconds between two signs of life to a browser that has nothing else to hear.
+#: Seconds between keep-alive messages to a browser without other events.
 ALIVE = 15.0
 
 
-#: Longest wish of a page, and all that comes before it, in bytes.
+#: Most bytes of a page's request, and of all that comes before it.
 LONGEST, HEAD = 1 << 20, 1 << 16
-#: Connections at a time: of strangers, and of those who have shown the token.
+#: Most connections at a time: without the token, and with it.
 STRANGERS, OWN = 32, 64
 
 
 class Refusal(Exception):
-    """Why a wish of a page is not granted."""
+    """The reason why a page's request is rejected."""
 
 
 class PageServer:
-    """Serves `page` until it is closed. Raises OSError where the port is taken.
+    """Serves `page` until it is closed. Raises OSError if the port is taken.
 
-    `use` gets what the page asks to be used, and raises `Refusal`; without it nobody can ask for anything.
+    `use` gets the requests of the page, and raises `Refusal`; without it all requests are rejected.
     """
 
     def __init__(self, page: Callable[[], bytes], port: int = 0, use: Callable[[str], None] | None = None) -> None:
@@ -55,16 +56,16 @@ class PageServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port where it listens."""
         return int(self._server.server_address[1])
 
     @property
     def address(self) -> str:
-        """What to open."""
+        """The URL to open."""
         return f"http://127.0.0.1:{self.port}/{self._token}/"
 
     def tell(self, kind: str, data: Any) -> None:
-        """Send an event to everybody who listens, and its newest one to who comes later."""
+        """Send an event to all listeners, and the newest one of its kind to later ones."""
         text = f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n"
         with self._lock:
             self._last[kind] = text
@@ -72,7 +73,7 @@ class PageServer:
                 _put(listener, text)
 
     def close(self) -> None:
-        """Let everybody go."""
+        """Disconnect all browsers."""
         self.closed = True
         with self._lock:
             for listener in self._listeners:
@@ -81,7 +82,7 @@ class PageServer:
         self._server.server_close()
 
     def answer(self, path: str, host: str) -> tuple[int, bytes]:
-        """The status and the page for a path; status 0 for who wants to listen."""
+        """The status and the page for a path; status 0 for a listener."""
         what, refused = self._asked(path, host)
         if refused:
             return 403, refused
@@ -90,7 +91,7 @@ class PageServer:
         return (200, self._page()) if what == "" else (404, b"There is only one page.")
 
     def grant(self, path: str, host: str, origin: str | None, wish: bytes) -> tuple[int, bytes]:
-        """The status and the answer for a wish of the page: one at a time."""
+        """The status and the answer for a request of the page: one at a time."""
         what, refused = self._asked(path, host)
         if refused or (origin is not None and origin != f"http://{host}"):
             return 403, refused or b"This page is not from here."
@@ -104,15 +105,15 @@ class PageServer:
         return 200, b""
 
     def refused(self, path: str, host: str) -> bytes:
-        """Why nothing is given out for a path; empty for who has the address."""
+        """The reason why a path is rejected; empty with the token."""
         return self._asked(path, host)[1]
 
     def welcome(self, connection: socket.socket) -> None:
-        """The token was shown on this connection: strangers do not take its place."""
+        """The token was shown on this connection: connections without token cannot displace it."""
         self._server.welcome(connection)
 
     def _asked(self, path: str, host: str) -> tuple[str, bytes]:
-        """What a path names, and why it is not given out."""
+        """The resource of a path, and the reason why it is rejected."""
         name, _, port = host.rpartition(":")
         if name not in ("127.0.0.1", "localhost") or port != str(self.port):
             return "", b"This is not the name of this server."
@@ -122,7 +123,7 @@ class PageServer:
         return what, b""
 
     def listen(self) -> queue.Queue[str | None]:
-        """What one browser is told from now on, None at the end."""
+        """The events for one browser from now on, None at the end."""
         listener: queue.Queue[str | None] = queue.Queue(WAITING)
         with self._lock:
             for text in self._last.values():
@@ -133,13 +134,13 @@ class PageServer:
         return listener
 
     def forget(self, listener: queue.Queue[str | None]) -> None:
-        """A browser has gone."""
+        """A browser has disconnected."""
         with self._lock:
             self._listeners.remove(listener)
 
 
 class _Server(ThreadingHTTPServer):
-    """Each connection has a thread; the oldest of too many is ended."""
+    """Each connection has a thread; if there are too many, the oldest is ended."""
 
     daemon_threads = True
     request_queue_size = STRANGERS
@@ -151,7 +152,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A connection has come."""
+        """A connection was opened."""
         self._keep(self._strangers, request, STRANGERS)
         super().process_request(request, client_address)
 
@@ -161,7 +162,7 @@ class _Server(ThreadingHTTPServer):
             here = request in self._strangers or request in self._own
             self._strangers.pop(request, None)
             self._own.pop(request, None)
-        if here:  # else it has just been ended
+        if here:  # otherwise it has just been ended
             self._keep(self._own, request, OWN)
 
     def _keep(self, those: OrderedDict[socket.socket, None], request: socket.socket, most: int) -> None:
@@ -180,11 +181,11 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle is no error of anybody's."""
+        """Ignore a browser that disconnects in the middle."""
 
 
 def _put(listener: queue.Queue[str | None], text: str | None) -> None:
-    """The oldest event makes room for the newest."""
+    """Drop the oldest event to make room for the newest."""
     while True:
         try:
             return listener.put_nowait(text)
@@ -196,12 +197,12 @@ def _put(listener: queue.Queue[str | None], text: str | None) -> None:
 
 
 class _Head(io.BufferedReader):
-    """What a browser asks, up to so many bytes `left`."""
+    """The request of a browser, up to `left` bytes."""
 
     left = HEAD
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        """Raises ConnectionAbortedError where it is too much."""
+        """Raises ConnectionAbortedError if it is too large."""
         line = super().readline(size)
         self.left -= len(line)
         if self.left < 0:
@@ -234,14 +235,14 @@ def _handler(server: PageServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             refused = server.refused(self.path, self.headers.get("Host", ""))
-            if refused:  # what it wishes is not even read
+            if refused:  # a rejected request is not even read
                 self.close_connection = True
                 self._send(403, refused)
                 return
             size = self.headers.get("Content-Length", "")
             if not size.isdecimal() or int(size) > LONGEST:
                 self.close_connection = True
-                self._send(413, b"This is too much, or nobody knows how much.")
+                self._send(413, b"The request is too large, or has no length.")
                 return
             wish = self.rfile.read(int(size))
             self._send(*server.grant(self.path, self.headers.get("Host", ""), self.headers.get("Origin"), wish))

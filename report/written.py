@@ -1,7 +1,8 @@
-"""The report of a program on another machine, as the program writes it: every field of it is looked at.
+"""The report of a program on another machine, as the program writes it: every field is checked.
 
-In: the bytes of `report.json` of a program without states. Out: data of known types, or a ValueError that says what is
-wrong and where. `measured.py` reads reports that users name, and leaves alone what it does not need.
+In: the bytes of `report.json` of a program without states. Out: data of known types, or a
+ValueError with the fault and its place. `measured.py` reads reports that users name, and ignores
+unused fields.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 
 from ..model.json_reader import Between, parse_object, read
 
-#: How often something was seen, or how many bytes it takes.
+#: A count, or a number of bytes.
 _Count = Annotated[int, Between(0, 1 << 62)]
 #: A time in ms, us or s, and a share.
 _Time = Annotated[float, Between(0, 1 << 62)]
@@ -19,7 +20,7 @@ _Time = Annotated[float, Between(0, 1 << 62)]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of a latency."""
+    """Quantiles of a latency."""
 
     mean: _Time | None
     p50: _Time | None
@@ -29,7 +30,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Edges, and one count less."""
+    """A histogram: edges, and one count less."""
 
     ns: tuple[_Count, ...]
     counts: tuple[_Count, ...]
@@ -37,7 +38,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """From a source to a task."""
+    """A path from a source to a task."""
 
     source: str
     task: str
@@ -49,7 +50,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """Its frames."""
+    """An app and its frames."""
 
     frames: _Count
     skipped: _Count
@@ -64,7 +65,7 @@ class App:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Its firings."""
+    """A task and its firings."""
 
     processor: str
     firings: _Count
@@ -78,14 +79,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """How busy it was."""
+    """A processor and its utilization."""
 
     utilization: _Time
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """How full it was."""
+    """A channel and its fill."""
 
     capacity: _Count
     most: _Count
@@ -93,7 +94,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What became of tokens that may be dropped."""
+    """Tokens that were dropped."""
 
     written: _Count
     dropped: _Count
@@ -101,7 +102,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """In bytes."""
+    """Memory in bytes."""
 
     planned: dict[str, _Count] | None
     process: _Count | None
@@ -115,7 +116,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why it has ended."""
+    """The reason for the end."""
 
     app: str | None
     task: str | None
@@ -125,7 +126,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Of another part."""
+    """The clock of another part."""
 
     offset_ns: int
     round_trip_ns: _Count
@@ -133,7 +134,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a part knows of the others."""
+    """The view of a part on the others."""
 
     name: str
     passed: tuple[str, ...]
@@ -143,7 +144,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """All of it."""
+    """The whole report."""
 
     status: Annotated[int, Between(-255, 255)]
     failure: Failed | None

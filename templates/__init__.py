@@ -1,4 +1,4 @@
-"""Jinja templates, laid out like what they emit. They format; they decide nothing."""
+"""Jinja templates, laid out like their output. They only format; the caller decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A unit to files: everything in the archive but the library, as a plan {path: content}. Same unit, same bytes."""
+"""A unit to files: everything in the archive except the library, as a plan {path: content}. Equal
+units give equal bytes."""
 
 from __future__ import annotations
 
@@ -22,15 +23,16 @@ from .unit import Unit
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: How all C code of a unit is compiled.
+#: Compiler options for all C code of a unit.
 FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", *STRICT_C)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitFiles:
-    """`plan` lacks the library, which belongs to `binaries/FOLDER`.
+    """`plan` lacks the library, which belongs in `binaries/FOLDER`.
 
-    `units` are the C sources of tasks, as paths of the plan, with the path that each has in the deployment.
+    `units` are the C sources of tasks, as paths of the plan, with the path that each has in the
+    deployment.
     """
 
     unit: Unit
@@ -77,7 +79,7 @@ def _token(total: str) -> str:
 
 
 def _written(jinja: Environment, made: Unit, sources: tuple[str, ...], folder: str) -> Plan:
-    """What says the name of the unit, its token or its variables."""
+    """Files with the name of the unit, its token or its variables."""
     values: dict[str, object] = {"unit": made}
     wanted = {
         "modelDescription.xml": f"fmu/modelDescription{made.version}.xml.j2",
@@ -91,7 +93,7 @@ def _written(jinja: Environment, made: Unit, sources: tuple[str, ...], folder: s
             "folder": folder, "library": library, "module": f"_flowc_{made.token.strip('{}').replace('-', '_')}",
             "script": "build.py", "called": "fmu", "holds": "The tasks of the unit that this library belongs to.",
             "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())), "sources": sources,
-            # Python keeps functions of the library, also when a simulator has closed it.
+            # Python keeps functions of the library even after a simulator has closed it.
             "flags": ["-shared", *FLAGS, "-Wl,-z,nodelete"],
         }  # fmt: skip
         wanted |= {"sources/shim.c": "fmu/shim.c.j2", "sources/build.py": "fmu/build.py.j2"}
@@ -112,6 +114,7 @@ def _jinja() -> Environment:
 
 
 def _xml(words: str) -> str:
-    """Text in an attribute; what XML cannot hold is left out (of comments: parameters with such are refused)."""
+    """Text in an attribute; characters that XML cannot hold are left out (only of comments:
+    parameters with such are refused)."""
     good = "".join(c for c in words if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff"))
     return escape(good, {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})

@@ -1,6 +1,7 @@
-"""What cannot be a Functional Mock-up Unit, and which version of FMI a unit needs.
+"""Apps that cannot be a Functional Mock-up Unit, and the version of FMI that a unit needs.
 
-In: an app whose open ends are to be the inputs and outputs of a unit. Out: diagnostics, or the version with its reason.
+In: an app whose open ends become the inputs and outputs of a unit. Out: diagnostics, or the version
+with its reason.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ FMI3 = {
     "float32": "Float32",
     "float64": "Float64",
 }
-#: Element types of ports in FMI 2.0, which has whole numbers of 32 bits and floating-point numbers of 64 bits.
+#: Element types of ports in FMI 2.0, which has whole numbers of 32 bits and floating-point numbers
+#: of 64 bits.
 FMI2 = {
     "bool": "Boolean",
     "int8": "Integer",
@@ -39,7 +41,7 @@ FMI2 = {
     "float64": "Real",
 }
 _INT32, _INT64 = range(-(2**31), 2**31), range(-(2**63), 2**63)
-#: A unit lists the values that an input starts with, one by one.
+#: Most elements of an input, because a unit lists its start values one by one.
 MOST_ELEMENTS = 1 << 24
 
 
@@ -67,7 +69,7 @@ def open_ends(app: Application) -> list[tuple[Task, Port]]:
 
 
 def settable(task: Task) -> list[tuple[str, bool | int | float | str]]:
-    """Parameters that a simulator may set: not those that the graph is made of, nor files."""
+    """Parameters that a simulator may set: not those that change the graph, nor files."""
     code = task.implementation_on("cpu") or task.reference
     passes = None if code is None else code.passes
     found: list[tuple[str, bool | int | float | str]] = []
@@ -79,7 +81,8 @@ def settable(task: Task) -> list[tuple[str, bool | int | float | str]]:
 
 
 def refusals(app: Application, firings: Mapping[str, int]) -> list[Diagnostic]:
-    """Everything that stands in the way, and warnings about what means something else in a unit."""
+    """Everything that prevents a unit, and warnings about constructs with another meaning in a
+    unit."""
     found = [*_ends(app, firings), *_tasks(app), *_symbols(app)]
     return list(dict.fromkeys(found))
 
@@ -92,18 +95,18 @@ def _ends(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
     ends = open_ends(app)
     if not ends:
         help_text = "give it ports, for example `in x: float32   out y: float32`: they become inputs and outputs"
-        message = f"`{app.name}` has no open ends, so that a simulator could neither give nor get anything"
+        message = f"`{app.name}` has no open ends, so a simulator could not exchange data with it"
         yield Diagnostic("F618", message, app.span, help=help_text)
     for task, port in ends:
         if port.type is None:
-            continue  # told as F602
+            continue  # reported as F602
         if port.type.dtype not in FMI3:
             message = f"`{port.name}` is {port.type}, and FMI has no such type"
             instead = "float32" if port.type.dtype == "float16" else "two ports, one for each part"
             yield _no(message, task, f"make it {instead}, with a task that converts")
         elif prod(port.type.shape) * firings.get(task.name, 1) > MOST_ELEMENTS:
             message = f"`{port.name}` is {port.type}, too large to be listed in a unit"
-            yield _no(message, task, "let a task make it smaller, or read it inside of the graph")
+            yield _no(message, task, "make it smaller with a task, or read it inside of the graph")
 
 
 def _tasks(app: Application) -> Iterator[Diagnostic]:
@@ -114,12 +117,12 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
             yield _no(f"`{short}` joins two apps", task, help_text)
             continue
         if task.live and task.border is None:
-            help_text = "give the graph an `in` instead: the simulator puts the data in"
+            help_text = "give the graph an `in` instead: the simulator provides the data"
             yield _no(f"`{short}` is live: it would wait for data from outside of the simulation", task, help_text)
         elif task.every_ns is not None:
             help_text = "leave `every` out: a `period` of the app becomes the step size"
             yield _no(
-                f"`{short}` fires at a pace of its own, and a unit has the time of its simulation", task, help_text
+                f"`{short}` fires at its own pace, but a unit follows the time of its simulation", task, help_text
             )
         code = task.implementation_on("cpu")
         if code is not None and code.language == "c" and is_cpp(code.path):
@@ -129,7 +132,7 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
             message = f"`{port.name}` of `{short}` is {port.type}: memory of a unit has fixed sizes"
             yield _no(message, task, help_text)
         if task.on_error != "stop":
-            message = f"`on error {task.on_error}` of `{short}` means nothing in a unit: the step fails"
+            message = f"`on error {task.on_error}` of `{short}` has no effect in a unit: the step fails"
             help_text = "the simulator decides what to do then; it may reset the unit"
             yield Diagnostic("F608", message, task.span, help=help_text, severity="warning")
         yield from _parameters(task)
@@ -146,7 +149,7 @@ def _parameters(task: Task) -> Iterator[Diagnostic]:
 
 
 def _symbols(app: Application) -> Iterator[Diagnostic]:
-    """All C code becomes one library, in which a name means one thing."""
+    """All C code becomes one library, in which names are unique."""
     first: dict[str, tuple[str, Task]] = {}
     for task in app.tasks:
         code = task.implementation_on("cpu")

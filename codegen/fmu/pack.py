@@ -1,7 +1,8 @@
-"""The files of a unit to an archive: compile the library in a temporary place, then zip all of it.
+"""The files of a unit to an archive: compile the library in a temporary folder, then zip
+everything.
 
-Nothing is written elsewhere. Entries are in order and have one date, so that the same files and the same compiler make
-the same bytes.
+Nothing is written elsewhere. Entries are in order and have one date, so that the same files and the
+same compiler make the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(made: UnitFiles, c_tasks: Mapping[str, tuple[Task, ...]]) -> bytes:
-    """The archive. Raises Errors, and OSError where the temporary place cannot be written."""
+    """The archive. Raises Errors, and OSError if the temporary folder cannot be written."""
     with scratch() as stage:
         for path, content in made.plan.items():
             target = stage / path
@@ -49,7 +50,8 @@ def _zipped(stage: Path, paths: list[str]) -> bytes:
 
 
 def _compile(stage: Path, made: UnitFiles, c_tasks: Mapping[str, tuple[Task, ...]]) -> None:
-    """Compile each C file of tasks by itself, so that its errors have a place in the text; then make the library."""
+    """Compile each C file of tasks separately, so that its errors have a place in the text; then
+    make the library."""
     faults, objects = [], []
     for path, source in made.units.items():
         code = c_tasks[source][0].implementation_on("cpu")
@@ -78,13 +80,13 @@ def _compile(stage: Path, made: UnitFiles, c_tasks: Mapping[str, tuple[Task, ...
 
 
 def _no_library(made: UnitFiles, said: str) -> Diagnostic:
-    message = f"the library of `{made.unit.name}` cannot be made\n{said}"
+    message = f"the library of `{made.unit.name}` cannot be built\n{said}"
     if "multiple definition" in said or "duplicate symbol" in said:
         help_text = "two C files define one name: make what only its own file uses `static`"
     elif " has no cffi" in said:
         help_text = "`pip install 'flowc[hopes]'` brings cffi"
     else:
-        help_text = "the words above are those of the compiler, or of sources/build.py in the unit"
+        help_text = "the message is that of the compiler, or of sources/build.py in the unit"
     return Diagnostic("F619", message, None, help=help_text)
 
 
@@ -93,7 +95,7 @@ def _compiler() -> list[str]:
 
 
 def _run(stage: Path, command: list[str]) -> str | Diagnostic | None:
-    """What a command in the folder of sources says if it fails."""
+    """The error of a failed command in the folder of sources, else None."""
     try:
         return failure_of(command, stage / "sources")
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""The C code of a unit in words: what the templates of `templates/fmu` print.
+"""The C code of a unit as strings: the input of the templates in `templates/fmu`.
 
-In: an app without refusals, its deployment on one processor, and the order of an iteration. Out: a `Unit`. Channels
-become arrays that hold an iteration, and tasks functions that read and write in place; calls of code that is not in C
-go to Python.
+In: an app without refusals, its deployment on one processor, and the order of an iteration. Out: a
+`Unit`. Channels become arrays that hold an iteration, and tasks functions that read and write in
+place; code that is not in C is called in Python.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _ON_A_LINE = 8
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """All that the files of a unit say. `called` tasks are not in C. `step` is the step size in s, if there is one.
+    """The content of the files of a unit. `called` tasks are not in C. `step` is the step size in
+    s, if there is one.
 
-    Lines are C; `needs_files`: the resources of the unit are used. `sources` are what has to be compiled, empty where a
-    compiler alone is not enough.
+    Lines are C; `needs_files`: the resources of the unit are used. `sources` are the files to
+    compile, empty if a compiler alone is not enough.
     """
 
     name: str
@@ -80,7 +81,7 @@ class Unit:
 
 
 def unit(app: Application, deployed: Deployed, firings: Mapping[str, int], version: int, tool: str) -> Unit:
-    """The unit of an app that has no refusals; its token is still empty. Raises TooLong."""
+    """The unit of an app without refusals; its token is still empty. Raises TooLong."""
     (of_app,) = deployed.deployment.apps
     inside = [t for t in of_app.tasks if t.code.kind not in ("in", "out")]
     ids = identifiers([t.name.partition(".")[2] for t in inside], RESERVED)
@@ -115,7 +116,8 @@ def unit(app: Application, deployed: Deployed, firings: Mapping[str, int], versi
 
 
 def _order(app: Application, firings: Mapping[str, int], inside: Sequence[str]) -> list[str]:
-    """Runs of tasks. Inputs come before all of them, and outputs behind: nobody waits for room."""
+    """Runs of tasks. Inputs come before all of them, and outputs after, so that no task waits for
+    room."""
     number = {name: i for i, name in enumerate(inside)}
     runs: list[tuple[int, int]] = []
     for name, times in iteration_order(app, firings, upstream_first=True).firings:
@@ -130,7 +132,7 @@ def _order(app: Application, firings: Mapping[str, int], inside: Sequence[str]) 
 
 
 class _Code:
-    """Collects what the instance has to hold while tasks are put into words."""
+    """Collects the members of the instance while the code of tasks is generated."""
 
     def __init__(self, app: DeployedApp, ids: Mapping[str, str], c_tasks: Mapping[str, tuple[Any, ...]]) -> None:
         self._app, self._ids, self._c_tasks = app, ids, c_tasks
@@ -143,7 +145,7 @@ class _Code:
         self.files: list[dict[str, str]] = []
         self.defaults: list[str] = []
 
-    # -- channels --------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _channel(self, number: int, channel: DeployedChannel) -> dict[str, Any]:
         source = self._tasks[channel.source]
         port = next(p for p in source.outputs if p.name == channel.source_port)
@@ -166,7 +168,7 @@ class _Code:
         }
 
     def fields(self, listed: Sequence[Variable]) -> list[str]:
-        """The members of an instance that begin as zeros."""
+        """The members of an instance that start as zeros."""
         lines = []
         for v in listed:
             if v.role in ("input", "output"):
@@ -198,9 +200,9 @@ class _Code:
                 lines.append(f"m->data.{name}.{side} += {task.firings};")
         return lines
 
-    # -- tasks -----------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def task(self, task: DeployedTask, number: int) -> dict[str, Any]:
-        """A task as model.c has it; `number` counts those that are called in Python."""
+        """A task as in model.c; `number` counts those that are called in Python."""
         code, ident = task.code, self._ids[task.name]
         ports = [self._port(task, p, "in") for p in task.inputs] + [self._port(task, p, "out") for p in task.outputs]
         shown = {
@@ -256,7 +258,7 @@ class _Code:
             "phases": len(port.rates), "zeroed": not reads, "after": after,
         }  # fmt: skip
 
-    # -- parameters ------------------------------------------------------------------------------------------------
+    # -- parameters --------------------------------------------------------------------------------
     def _defaults(self, ident: str, given: Sequence[tuple[str, object]]) -> None:
         for name, value in given:
             place = f"m->given.{ident}.{c_name(name)}"
@@ -280,7 +282,8 @@ class _Code:
         return [line.replace("*  ", "*") for line in lines]
 
     def optional(self) -> list[dict[str, object]]:
-        """Functions that a C file may have: for the beginning and the end of a task, and to say why it failed."""
+        """Optional functions of a C file: for the start and the end of a task, and for its error
+        message."""
         found: dict[str, dict[str, object]] = {}
         for tasks in self._c_tasks.values():
             for task in tasks:

@@ -1,4 +1,5 @@
-"""Open ends and parameters as variables of FMI: names, types, start values, and where an instance has their values."""
+"""Open ends and parameters as variables of FMI: names, types, start values, and their members of an
+instance."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from ...model.application import Application, Port, Task
 from ..in_c import c_name
 from .limits import FMI2, FMI3, open_ends, settable
 
-#: What FMI calls a parameter, in 2.0 and in 3.0.
+#: FMI's words for a parameter, in 2.0 and in 3.0.
 _PARAMETERS = {
     bool: ("Boolean", "Boolean", "FLOWC_BOOL"),
     int: ("Integer", "Int64", "FLOWC_INT64"),
@@ -22,11 +23,12 @@ _RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "ui
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a unit. Its value reference is its place in the list.
+    """A variable of a unit. Its value reference is its index in the list.
 
-    `fmi` is its type, `role` its causality and `variability` as modelDescription.xml has them, `causality` and `type`
-    as model.h has them; `place` is its member of an instance, with `count` elements. `start` is None where there is
-    none; `range` is set where the type of FMI holds more than the port. `dtype` is what the text says.
+    `fmi` is its type, `role` its causality and `variability` as in modelDescription.xml,
+    `causality` and `type` as in model.h; `place` is its member of an instance, with `count`
+    elements. `start` is None if there is none; `range` is set if the type of FMI holds more than
+    the port. `dtype` is the type in the text.
     """
 
     name: str

@@ -1,6 +1,7 @@
-"""A project of HOPES to files: XML, code around the tasks, and their own code, as a plan {path: content}.
+"""A project of HOPES to files: XML, code around the tasks, and their own code, as a plan {path:
+content}.
 
-Data files lie in a folder of the project, beside that of the program that HOPES generates.
+Data files are in a folder of the project, beside the program that HOPES generates.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def written(made: Project) -> list[str]:
-    """The files that are generated, in the project and by HOPES from it, but for those of C sources."""
+    """The generated files, in the project and by HOPES from it, except those of C sources."""
     tasks = [t for t in made.tasks if not t.inside]
     around = [f"{t.name}.cic" for t in tasks if t.flow not in made.kept.own]
     return [COMMON, *around, *(f"{t.name}_0.c" for t in tasks)]
@@ -45,7 +46,8 @@ def files(
     deployed: Deployed | None,
     form: str = "cic",
 ) -> Plan:
-    """All files of the project of a system without refusals. `deployed` is of tasks that `python` runs.
+    """All files of the project of a system without refusals. `deployed` holds the tasks that
+    `python` runs.
 
     `form` is one of `model.hopes.FORMS`.
     """
@@ -78,7 +80,7 @@ def files(
 
 
 def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[str, Any]]) -> Plan:
-    """What HOPES' translator reads."""
+    """The files that HOPES' translator reads."""
     kinds = ["algorithm", "architecture", "mapping", "configuration", *(["profile"] if made.costs else [])]
     words = {"project": made, "codes": codes, "schema": SCHEMA}
     plan: Plan = {

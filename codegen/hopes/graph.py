@@ -1,11 +1,12 @@
-"""An app as HOPES understands it: plain rates, connected parts, and arrows that all count.
+"""An app in the model of HOPES: plain rates, connected parts, and arrows that all count.
 
-In: an app, its repetition vector, where its tasks run. Out: the app with one firing for each cycle of phases (or what
-blocks it then), and its `Part`s with sizes of channels and static orders.
+In: an app, its repetition vector, its places. Out: the app with one firing for each cycle of phases
+(or the tasks that block it then), and its `Part`s with sizes of channels and static orders.
 
-HOPES takes repetition vectors from channels without initial data alone (`addEdge` in Application.java of its
-translator) and refuses a graph that these do not connect. So where a delay would cut a part in two, the reader's code
-has the initial tokens, and HOPES knows a channel without them.
+HOPES takes repetition vectors from channels without initial data alone (`addEdge` in
+Application.java of its translator) and refuses a graph that these do not connect. So if a delay
+would cut a part in two, the reader's code has the initial tokens, and HOPES gets a channel without
+them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Run = tuple[str, int]
 class Arrow:
     """A channel of HOPES: `size` tokens of memory, `initial` zeros at the start.
 
-    The first `held` tokens that its reader sees were never on it: its code has them.
+    The first `held` tokens of its reader are not on the channel: the reader's code has them.
     """
 
     channel: Channel
@@ -39,10 +40,11 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Tasks that arrows connect: a dataflow graph of HOPES. `tasks` are full names, `orders` the runs by processor.
+    """Tasks that arrows connect: a dataflow graph of HOPES. `tasks` are full names, `orders` the
+    runs by processor.
 
-    `inner` are the arrows of a task that is alone: HOPES cannot count in a graph of nothing but these, so its code has
-    them.
+    `inner` are the self-loops of a single task: HOPES cannot analyze a graph of only these, so the
+    task's code has them.
     """
 
     tasks: tuple[str, ...]
@@ -68,7 +70,7 @@ def _folded(task: Task) -> Task:
 
 def _summed(port: Port, phases: int) -> Port:
     tokens = sum(port.rate(k) for k in range(phases))
-    # What a firing sees again of older tokens is its code's matter: see `wrapper`.
+    # Older tokens of a window are handled in its code: see `wrapper`.
     return replace(port, rates=(tokens,), stacked=True, window=0)
 
 
@@ -80,7 +82,8 @@ def blocked(app: Application, firings: Mapping[str, int]) -> tuple[Blocked, ...]
 def parts(
     app: Application, firings: Mapping[str, int], places: Mapping[str, str], firing_ns: Mapping[str, float]
 ) -> tuple[Part, ...]:
-    """The connected parts of a folded app that is not blocked, in the order of their first tasks. Raises TooLong."""
+    """The connected parts of a folded app without deadlock, in the order of their first tasks.
+    Raises TooLong."""
     made = schedule([app], {app.name: firings}, {t: (p,) for t, p in places.items()}, firing_ns)
     graph: nx.Graph[str] = nx.Graph()
     graph.add_nodes_from(t.name for t in app.tasks)
@@ -94,7 +97,8 @@ def parts(
             if c.source in names and len(names) > 1
         )
         inner = tuple(c for c in app.channels if c.source in names and len(names) == 1)
-        # HOPES begins with the first step of an order: what is behind in time comes later in it, not in older data.
+        # HOPES starts with the first step of an order: later pipeline stages come later in it, not
+        # with older data.
         orders = {
             processor: _runs((s.task, s.times) for s in sorted(steps, key=lambda s: s.stage) if s.task in names)
             for processor, steps in made.orders.items()
@@ -105,7 +109,7 @@ def parts(
 
 
 def _runs(steps: Iterable[Run]) -> tuple[Run, ...]:
-    """Runs of one task after another become one."""
+    """Merge consecutive runs of one task."""
     runs: list[Run] = []
     for task, times in steps:
         if runs and runs[-1][0] == task:
@@ -116,9 +120,10 @@ def _runs(steps: Iterable[Run]) -> tuple[Run, ...]:
 
 
 def _hidden(app: Application) -> set[str]:
-    """Channels whose delay HOPES must not know of: without them, those that have none would not connect a part.
+    """Channels whose delay HOPES must not see: without them, the channels without delay would not
+    connect a part.
 
-    None of them is on a cycle that HOPES sees, since each joins what nothing else does.
+    None of them is on a cycle in HOPES, because each is the only connection of two parts.
     """
     joined = nx.utils.UnionFind(t.name for t in app.tasks)
     for c in app.channels:

@@ -1,6 +1,6 @@
-"""What is kept of a project of HOPES that a text was imported from: its names, and its own code.
+"""The kept parts of a HOPES project that a text was imported from: its names, and its own code.
 
-It is found by who knows the baggage of the import. A text that comes from nowhere keeps nothing.
+They come from the import manifest. A text that was not imported keeps nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from ...model.files import read_bytes
 from ...model.hopes import HELD
 from ...model.system import System
 
-#: What such code asks of HOPES that a project has in its XML, and an export does not write.
+#: Calls of such code that need declarations in a project's XML, which an export does not write.
 _ASKED = re.compile(r"\b(?:UFLoop_\w+|AC_(?:SEND|RECEIVE|CHECK)|LIBCALL)\b", re.ASCII)
 
-#: What the C file around it says of ports: those at the border of a loop, which a firing may leave alone, and those
-#: that nothing is connected to.
+#: Macros for ports in the C file around it: those at the border of a loop, which a firing may skip,
+#: and those without a connection.
 _LEFT = re.compile(r'\bCIC_(SHARED|NEXT|LAST|LOOSE)\("(\w+)"', re.ASCII)
-#: Ports there that write or read the newest token.
+#: Ports that write or read the newest token.
 _NEWEST = re.compile(r'\bCIC_(?:NEWEST|SEEN)\("(\w+)"', re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """Code of HOPES that a task runs: its `.cic`, headers in front of it, sources beside it, and all files of these.
+    """Code of HOPES that a task runs: its `.cic`, headers before it, sources beside it, and all
+    files of these.
 
     `around` is the C file of the import, `parameters` are name, type and value in HOPES.
     """
@@ -46,10 +47,11 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """HOPES' names: of the project and its device, by pool (element, type), task and port of the text.
+    """HOPES' names: of the project and its device, by pool (element, type), task and port of the
+    text.
 
-    `around` has the composite of the top level that a task was in, `newest` the ports (task, port) of the text at which
-    such code writes or reads the newest token.
+    `around` has the top-level composite that a task was in, `newest` the ports (task, port) of the
+    text at which such code writes or reads the newest token.
     """
 
     project: str = ""
@@ -72,7 +74,8 @@ def newest_of(own: Own) -> frozenset[str]:
 
 
 def refusals(system: System, kept: Kept, held: frozenset[str]) -> Iterator[Diagnostic]:
-    """What the code of HOPES cannot do. `held` are channels whose initial tokens the code of a reader has to have."""
+    """Errors for features that the code of HOPES does not support. `held` are channels whose
+    initial tokens must be in the reader's code."""
     for app in system.apps:
         for task in app.tasks:
             own = kept.own.get(task.name)
@@ -82,7 +85,7 @@ def refusals(system: System, kept: Kept, held: frozenset[str]) -> Iterator[Diagn
             wanted = [*_wanted(task, app, text, _text(own.around), held, kept)]
             asked = sorted({m.group() for m in _ASKED.finditer(text)})
             for what in wanted:
-                message = f"`{task.name}` runs code of HOPES, `{own.file.name}`, which knows nothing of {what}"
+                message = f"`{task.name}` runs code of HOPES, `{own.file.name}`, which does not support {what}"
                 yield Diagnostic("F736", message, task.span, help="give it code of your own, or leave that out")
             if asked:
                 message = (
@@ -92,7 +95,7 @@ def refusals(system: System, kept: Kept, held: frozenset[str]) -> Iterator[Diagn
 
 
 def _text(file: Path) -> str:
-    """What is in a file; nothing if it cannot be read, which is told where it is copied."""
+    """The content of a file; empty if it cannot be read, which is reported when it is copied."""
     try:
         return read_bytes(file).decode("latin-1")
     except OSError:

@@ -1,7 +1,9 @@
-"""Tasks in Python and networks of a project: one library for C, with init, execute and wrapup of each.
+"""Tasks in Python and networks of a project: one library for C, with init, execute and wrapup of
+each.
 
-In: the tasks, and their deployment on a CPU. Out: a plan for the folder `external` of the project, and the header that
-wrappers include. A script there makes the library on the target, as that of `--target hopes-external` does.
+In: the tasks, and their deployment on a CPU. Out: a plan for the folder `external` of the project,
+and the header that wrappers include. A script there makes the library on the target, like that of
+`--target hopes-external`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ ROOM = "external"
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """`library` is what the linker calls it; `functions` has the name that the C functions of each task begin with."""
+    """`library` is the name for the linker; `functions` has the prefix of the C functions of each
+    task."""
 
     library: str
     source: str
@@ -45,17 +48,17 @@ class Library:
 
     @property
     def ldflags(self) -> str:
-        """How a program beside it is linked: it finds the library from where it lies itself."""
+        """Linker options for a program beside it: it finds the library relative to itself."""
         return f"-L../{ROOM} -l{self.library} -Wl,-rpath,'$$ORIGIN/../{ROOM}'"
 
 
 def has_code(task: Task) -> bool:
-    """Is there something that does its work?"""
+    """Does the task have code?"""
     return task.built_in or task.network is not None or bool(task.implementations)
 
 
 def is_called(task: Task) -> bool:
-    """Is it run by Python?"""
+    """Does Python run it?"""
     return has_code(task) and not in_c(task) and task.resampling is None and task.link is None
 
 
@@ -99,7 +102,7 @@ def files(made: Library, tasks: Iterable[Task], deployed: Deployed, jinja: Envir
 
 
 def _only(deployment: Deployment, called: Iterable[str]) -> Deployment:
-    """Without what is C, and without channels and orders, which are HOPES'."""
+    """Without the tasks in C, and without channels and orders, which HOPES has."""
     names = set(called)
     apps = tuple(
         replace(a, tasks=tuple(t for t in a.tasks if t.name in names), channels=(), paths=()) for a in deployment.apps

@@ -1,6 +1,6 @@
-"""What cannot be a project of HOPES (F723), and what is left out of it (F725).
+"""Systems that cannot be a project of HOPES (F723), and features that are left out of it (F725).
 
-In: the text as it was written, and where its tasks run. Out: diagnostics, all at once.
+In: the text as it was written, and its places. Out: diagnostics, all at once.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .graph import blocked
 from .library import ROOM, has_code, is_called
 from .project import MOST, Project, is_exact, unfed
 
-#: HOPES' generated program has a thread for each.
+#: Most tasks: HOPES' generated program has a thread for each.
 MOST_TASKS = 4096
 
 
 def refusals(system: System) -> list[Diagnostic]:
-    """What HOPES has no word for, before anything is counted."""
+    """Errors for features without a counterpart in HOPES, before anything is counted."""
     found: list[Diagnostic] = []
     tasks = [t for a in system.apps for t in a.tasks]
     if len(tasks) > MOST_TASKS:
@@ -41,17 +41,17 @@ def _task(task: Task) -> Iterator[Diagnostic]:
     short = task.name.partition(".")[2]
     if task.link is not None and not task.link.latest:
         help_text = "write `latest`, leave one of the apps out, or join them by a plain arrow"
-        message = f"`drop oldest` joins two apps at `{short}`, and queues of HOPES lose nothing"
+        message = f"`drop oldest` joins two apps at `{short}`, but queues of HOPES never drop tokens"
         yield _no(message, task, help_text)
     elif task.transfer is not None:
         way = task.transfer
-        message = f"`{short}` leads from `{way.source}` to `{way.destination}`, and a project is for one machine"
+        message = f"`{short}` leads from `{way.source}` to `{way.destination}`, but a project is for one machine"
         yield _no(message, task, "export it for a platform of one machine")
     elif task.border is not None:
         help_text = "give it a task that reads or writes the data"
-        yield _no(f"`{short}` is an open end: nobody would be there to serve it", task, help_text)
+        yield _no(f"`{short}` is an open end: HOPES has no caller to serve it", task, help_text)
     elif task.network is not None and task.network.moving is not None:
-        yield _no(f"the cut of `{short}` moves, and HOPES has fixed tasks", task, "leave `adapt` out of its pin")
+        yield _no(f"the cut of `{short}` moves, but HOPES has fixed tasks", task, "leave `adapt` out of its pin")
     elif is_called(task) and task.network is None and task.implementations:
         yield from _code(task)
     for port in task.open_ports:
@@ -66,7 +66,7 @@ def _code(task: Task) -> Iterator[Diagnostic]:
 
 
 def blocking(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
-    """The cycle that waits for itself where a task fires once for all of its phases. Raises TooLong."""
+    """The cycle that deadlocks if a task fires once for all of its phases. Raises TooLong."""
     witnesses = blocked(app, firings)
     if witnesses:
         names = [b.task for b in witnesses]
@@ -80,7 +80,7 @@ def blocking(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnosti
 
 
 def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
-    """Channels with more bytes than HOPES counts, and firings that move more."""
+    """Errors for channels with more bytes than HOPES supports, and firings that transfer more."""
     text = {name: flow for flow, name in made.names.items()}
     kept = made.kept
     known = {(c.destination, kept.port(c.destination, c.destination_port)): c for a in system.apps for c in a.channels}
@@ -90,7 +90,7 @@ def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
             channel = known.get((text[c.destination], c.destination_port))
             name = channel.name if channel is not None else f"{text[c.source]} -> latest -> {text[c.destination]}"
             span = channel.span if channel is not None else tasks[text[c.destination]].span
-            message = f"`{name}` would have {c.length * c.size} bytes, and HOPES counts up to {MOST}"
+            message = f"`{name}` would have {c.length * c.size} bytes, but HOPES supports at most {MOST}"
             yield Diagnostic("F723", message, span, help="make its tokens smaller, or fewer of them a firing")
 
 
@@ -101,7 +101,7 @@ def left_out(
     placements: Mapping[str, Placement],
     pins: Mapping[str, Pin],
 ) -> list[Diagnostic]:
-    """Warnings about what HOPES has no word for, and does without."""
+    """Warnings about features without a counterpart in HOPES, which are left out."""
     found: list[Diagnostic] = []
     for app in system.apps:
         found += _times(app, firings[app.name])
@@ -114,25 +114,25 @@ def left_out(
                 found.append(_warning(message, span, "the project is right without it, and may be slower"))
             if not has_code(task):
                 message = f"`{task.definition}` has no code: it reads, and writes zeros"
-                found.append(_warning(message, task.span, "fill in what is between in its `.cic`"))
+                found.append(_warning(message, task.span, "add the code between reads and writes in its `.cic`"))
             found += _elsewhere(task, platform, placements.get(task.name))
             if task.live or task.keep is not None:
                 word = "live" if task.keep is None else "drop oldest"
                 found.append(_warning(f"`{task.name}` is no `{word}` source in HOPES", task.span, "others wait for it"))
             if task.on_error != "stop":
-                message = f"`on error {task.on_error}` of `{task.definition}` means nothing in HOPES"
+                message = f"`on error {task.on_error}` of `{task.definition}` has no effect in HOPES"
                 found.append(_warning(message, task.span, "its failure ends the program"))
     if system.scenario is not None:
-        message = f"the states of `{system.scenario.name}` have no place in HOPES"
+        message = f"the states of `{system.scenario.name}` cannot be expressed in HOPES"
         help_text = "all apps run all the time, with the first variants of their networks"
         found.append(_warning(message, system.scenario.span, help_text))
     if platform.contention:
-        found.append(_warning(f"`contention` of `{platform.name}` has no place in HOPES", platform.span, ""))
+        found.append(_warning(f"`contention` of `{platform.name}` cannot be expressed in HOPES", platform.span, ""))
     return list(dict.fromkeys(found))
 
 
 def elsewhere(system: System, files: Iterable[str]) -> Iterator[Diagnostic]:
-    """What a program looks for beside its own folder, where the tool decides on that."""
+    """A warning for folders that a program expects beside its own, if the tool chooses that."""
     rooms = sorted({path.partition("/")[0] for path in files if path.startswith((f"{ROOM}/", "data/"))})
     if rooms:
         message = f"its program looks for {listed(rooms)} beside its own folder, which HOPES' tool chooses"
@@ -142,8 +142,10 @@ def elsewhere(system: System, files: Iterable[str]) -> Iterator[Diagnostic]:
 
 def _elsewhere(task: Task, platform: Platform, place: Placement | None) -> Iterator[Diagnostic]:
     if place is not None and platform.pool_of(place.processors[0]).kind != "cpu":
-        message = f"`{task.name}` is mapped to `{place.processors[0]}`, and what HOPES is given of it runs on a CPU"
-        yield _warning(message, task.span, "the mapping says so; replace its `.cic` by code for that processor")
+        message = f"`{task.name}` is mapped to `{place.processors[0]}`, but its code for HOPES runs on a CPU"
+        yield _warning(
+            message, task.span, "the mapping keeps that processor; replace its `.cic` by code for that processor"
+        )
 
 
 def _warning(message: str, span: object, help_text: str) -> Diagnostic:
@@ -152,17 +154,17 @@ def _warning(message: str, span: object, help_text: str) -> Diagnostic:
 
 def _times(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
     for path in app.paths:
-        message = f"a deadline from `{path.source}` to `{path.sink}` has no place in HOPES"
+        message = f"a deadline from `{path.source}` to `{path.sink}` cannot be expressed in HOPES"
         yield _warning(message, path.span, "that of the app stays")
     if app.period_ns is None:
         return
     sources = unfed(app)
     if not sources and len(app.tasks) > 1:
-        message = f"`{app.name}` has a period and no source: nothing in HOPES would be driven by time"
+        message = f"`{app.name}` has a period but no source: HOPES would not release any task by time"
         yield _warning(message, app.span, "it runs as fast as it can")
     for task in (t for t in app.tasks if t.name in sources):
         if not is_exact(app.period_ns / firings[task.name]):
-            message = f"`{task.name}` fires every {app.period_ns / firings[task.name]} ns, and HOPES knows whole us"
+            message = f"`{task.name}` fires every {app.period_ns / firings[task.name]} ns, but HOPES has whole us only"
             yield _warning(message, app.span, "it is rounded down")
 
 

@@ -1,4 +1,4 @@
-"""Names of tasks, ports and processors as HOPES takes them: they become names of C functions, files and XML."""
+"""HOPES' names of tasks, ports and processors: they become names of C functions, files and XML."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from ...model.hopes import ORDERS
 
-#: What is not the name of a device: folders of the project.
+#: Names that a device cannot have: folders of the project.
 FOLDERS = frozenset({ORDERS, "data", "external"})
 
 
 def hopes_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """A name for each, all different whether or not capitals count: two files may not differ in these alone."""
+    """A name for each, unique also without case: file systems may ignore it."""
     used = {n.lower() for n in taken}
     found: dict[str, str] = {}
     for name in names:

@@ -1,7 +1,7 @@
 """`latest` between two apps as channels of HOPES that keep the newest token (`overwritable`).
 
-In: a system. Out: its apps, and the channels. Both ends of a link are tasks
-that copy a token between such a channel and a queue; code of HOPES that writes or reads the newest token itself needs
+In: a system. Out: its apps, and the channels. Both ends of a link are tasks that copy a token
+between such a channel and a queue; code of HOPES that writes or reads the newest token itself needs
 no such task at its end.
 """
 
@@ -36,7 +36,8 @@ class Newest:
 
 
 def joined(system: System, kept: Kept) -> tuple[System, tuple[Newest, ...]]:
-    """The system without the ends that code of HOPES stands for, and the channels that keep the newest token."""
+    """The system without the ends that code of HOPES replaces, and the channels that keep the
+    newest token."""
     ends: dict[tuple[str, bool], End] = {}
     apps = []
     for app in system.apps:
@@ -48,7 +49,7 @@ def joined(system: System, kept: Kept) -> tuple[System, tuple[Newest, ...]]:
 
 
 def _ends(app: Application, kept: Kept) -> tuple[Application, dict[tuple[str, bool], End]]:
-    """By the name of a link, and whether this is where it is written: its end in the app that is left."""
+    """Name of a link, and whether this is its writing end."""
     ends: dict[tuple[str, bool], End] = {}
     gone: set[str] = set()
     for task in app.tasks:
@@ -85,7 +86,8 @@ def port_of(task: Task) -> Port:
 
 
 def refusals(system: System, kept: Kept, looks: tuple[Newest, ...]) -> Iterator[Diagnostic]:
-    """Code of HOPES that writes or reads the newest token at a port that is a queue now. `system` is what is left."""
+    """Errors for code of HOPES that writes or reads the newest token at a port that is a queue now.
+    `system` lacks the replaced ends."""
     used = {(end.task, end.port.name) for look in looks for end in (look.source, look.destination)}
     queues = {
         end
@@ -97,6 +99,6 @@ def refusals(system: System, kept: Kept, looks: tuple[Newest, ...]) -> Iterator[
     for name, port in sorted(kept.newest - (used - queues)):
         if name in tasks:
             file, what = kept.own[name].file.name, "as a queue" if (name, port) in queues else "without an arrow"
-            message = f"`{name}` runs code of HOPES, `{file}`, which knows nothing of its port `{port}` {what}"
+            message = f"`{name}` runs code of HOPES, `{file}`, which does not support its port `{port}` {what}"
             help_text = "join it with another app by `latest`, or give it code of your own"
             yield Diagnostic("F736", message, tasks[name].span, help=help_text)

@@ -1,6 +1,6 @@
-"""A project of HOPES as data: what its XML files say, in HOPES' own words.
+"""A project of HOPES as data: the content of its XML files, in HOPES' terms.
 
-In: apps without refusals, where they run, how fast they are. Out: a `Project`. Code is put into words by `wrapper`.
+In: apps without refusals, their places and times. Out: a `Project`. `wrapper` generates the code.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .kept import Kept
 from .names import FOLDERS, hopes_names
 from .newest import Newest
 
-#: The largest number that HOPES' generated code holds.
+#: The largest number in HOPES' generated code.
 MOST = 2**31 - 1
-#: Lengths of a time's units in ns, in the order in which they are tried.
+#: Lengths of HOPES' units of time in ns, in the order in which they are tried.
 _UNITS = (("us", 10**3), ("ms", 10**6), ("s", 10**9))
 
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A time as HOPES writes it."""
+    """A time in HOPES' form."""
 
     value: int
     metric: str
@@ -38,7 +38,8 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class HopesPort:
-    """`rate` is in samples of `size` bytes. `kind` is `fifo`, or `overwritable`: the newest sample counts."""
+    """`rate` is in samples of `size` bytes. `kind` is `fifo`, or `overwritable`: the newest sample
+    counts."""
 
     name: str
     direction: str
@@ -50,9 +51,10 @@ class HopesPort:
 
 @dataclass(frozen=True, slots=True)
 class HopesTask:
-    """A task or, if `inside` is set, a composite. `parent` is its composite, on the top level itself.
+    """A task or, if `inside` is set, a composite. `parent` is its composite, empty on the top
+    level.
 
-    `flow` is the name in the text. A task with a `period` is driven by time.
+    `flow` is the name in the text. A task with a `period` is time-driven.
     """
 
     name: str
@@ -70,7 +72,8 @@ class HopesTask:
 
 @dataclass(frozen=True, slots=True)
 class HopesChannel:
-    """`length` and `initial` are in samples of `size` bytes; `kind` is that of the ports at both ends."""
+    """`length` and `initial` are in samples of `size` bytes; `kind` is that of the ports at both
+    ends."""
 
     source: str
     source_port: str
@@ -85,7 +88,7 @@ class HopesChannel:
 
 @dataclass(frozen=True, slots=True)
 class PortMap:
-    """A port of a composite stands for one of a task inside."""
+    """A port of a composite that is connected to a port of a task inside."""
 
     task: str
     port: str
@@ -108,7 +111,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a task takes on a type of processor, in us."""
+    """The time of a task on a type of processor, in us."""
 
     type: str
     mean: int
@@ -126,7 +129,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The static orders of a dataflow graph. `graph` is what the name of its file begins with."""
+    """The static orders of a dataflow graph. `graph` is the prefix of its file's name."""
 
     graph: str
     orders: tuple[Order, ...]
@@ -134,11 +137,12 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """`places` has the processor of each task, (element, number); `names` the task of HOPES by that of the text.
+    """`places` has the processor of each task, (element, number); `names` HOPES' name of a task by
+    that of the text.
 
-    `kept` is what it has of the project that the text came from.
-    `held` are the channels of the text whose initial tokens the code of their readers has, `inner` those that are no
-    channels of HOPES: the code of the task at both of their ends has them.
+    `kept` are the kept parts of the project that the text came from. `held` are the channels of the
+    text whose initial tokens are in the code of their readers, `inner` the self-loops that are not
+    channels of HOPES, because the code of their task has them.
     """
 
     name: str
@@ -173,7 +177,7 @@ def project(
 ) -> Project:
     """The project of a system without refusals. Raises TooLong.
 
-    `looks` are what `newest` has found in it, and `firings` are those of the folded apps.
+    `looks` is the result of `newest`, and `firings` are those of the folded apps.
     """
     return _Project(system, looks, platform, firings, placements, times, policy, architecture, kept).made()
 
@@ -202,7 +206,7 @@ class _Project:
         elements = tuple(self._elements())
         graphs = [(a, folded(a), part, n) for a in self.system.apps for n, part in enumerate(self._parts(a), 1)]
         several = len(graphs) > 1
-        # Composites are called like their apps, so they come first.
+        # Composites have the names of their apps, so they come first.
         composites = [a.name if n == 1 else f"{a.name} {n}" for a, _, _, n in graphs] if several else []
         self._name(composites, [part for _, _, part, _ in graphs])
         self._name_ports()
@@ -237,7 +241,8 @@ class _Project:
         )
 
     def _name(self, composites: list[str], parts: list[Part]) -> None:
-        """Composites and tasks: what the project had is called as there; what is inside a composite begins like it."""
+        """Composites and tasks: kept names first; names inside a composite begin with that of the
+        composite."""
         every = [t.name for a in self.system.apps for t in a.tasks]
         kept = {name: self.kept.tasks[name] for name in every if name in self.kept.tasks}
         for composite, part in zip(composites, parts, strict=False):
@@ -256,9 +261,10 @@ class _Project:
         self.names |= {task: made[name] for task, name in wanted.items()}
 
     def _name_ports(self) -> None:
-        """HOPES' code has a variable `TASK_PORT` for each: where two would be one, a port gets another name."""
+        """HOPES' code has a variable `TASK_PORT` for each: in a conflict, a port gets another
+        name."""
         every = [(t, p.name) for a in self.system.apps for t in a.tasks for p in (*t.inputs, *t.outputs)]
-        every.sort(key=lambda end: end[0].name not in self.kept.own)  # that code says what its ports are called
+        every.sort(key=lambda end: end[0].name not in self.kept.own)  # that code fixes the names of its ports
         used: set[str] = set()
         renamed: dict[tuple[str, str], str] = {}
         for task, port in every:
@@ -278,13 +284,14 @@ class _Project:
         }
         return parts(folded(app), self.firings[app.name], places, means)
 
-    # -- the device --------------------------------------------------------------------------------------------------
+    # -- the device --------------------------------------------------------------------------------
     def _processor(self, task: Task) -> str:
         """The first one of its placement."""
         return self.placements[task.name].processors[0]
 
     def _elements(self) -> Iterator[Element]:
-        """One element for all CPUs, because HOPES has no channels between two of them; and one for each other pool."""
+        """One element for all CPUs, because HOPES has no channels between two elements; and one for
+        each other pool."""
         cpus = [pool for pool in self.platform.pools if pool.kind == "cpu"]
         others = [pool for pool in self.platform.pools if pool.kind != "cpu"]
         one = cpus[0].name if len(cpus) == 1 else "cpu"
@@ -300,7 +307,7 @@ class _Project:
             yield Element(name, type_, pool.count, "VIRTUAL", pool.kind.upper(), _clocks(pool))
 
     def _costs(self, task: Task, elements: Iterable[Element]) -> Iterator[Cost]:
-        """What one firing of HOPES takes, rounded up; nothing where no time is known."""
+        """The time of one firing of HOPES, rounded up; empty if none is known."""
         known = self.times.of.get(task.name, {})
         if not known or task.resampling is not None or task.link is not None:
             return
@@ -312,7 +319,7 @@ class _Project:
             else:
                 yield Cost(element.type, _us(time.mean_ns * task.phases), _us(_worst(time, task.phases)))
 
-    # -- tasks and channels ------------------------------------------------------------------------------------------
+    # -- tasks and channels ------------------------------------------------------------------------
     def _composite(self, app: Application, name: str, priority: int) -> None:
         period = None if app.period_ns is None else in_hopes(app.period_ns)
         deadline = None if app.deadline_ns is None else in_hopes(app.deadline_ns)
@@ -321,7 +328,8 @@ class _Project:
         )
 
     def _newest(self) -> None:
-        """Channels between two composites, which have ports for them; several may begin at one port."""
+        """Channels between two composites, which have ports for them; several may start at one
+        port."""
         at = {task.name: n for n, task in enumerate(self.tasks)}
         outer: dict[tuple[str, str], str] = {}
         for look in self.looks:
@@ -333,7 +341,7 @@ class _Project:
                 if (name, port.name) in outer:
                     continue
                 around = self.tasks[at[name]].parent
-                # Without a `_`: HOPES' code has names of tasks and ports with a `_` between them.
+                # Without a `_`: HOPES' code joins names of tasks and ports with a `_`.
                 outside = outer[name, port.name] = f"newest{len(outer) + 1}"
                 self._add_port(at[name], port)
                 self._add_port(at[around], replace(port, name=outside))
@@ -353,9 +361,9 @@ class _Project:
         channels = [a.channel for a in part.arrows]
         used = {end for c in channels for end in ((c.source, c.source_port), (c.destination, c.destination_port))}
         delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
-        # What a task alone sends to itself is its code's matter: nobody else feeds it.
+        # A self-loop of a task is the task's code: no other task writes to it.
         sources = {*part.tasks} if len(part.tasks) == 1 else unfed(app) & {*part.tasks}
-        # Where neither a source nor a composite is driven by time, nothing has a release that a deadline counts from.
+        # If neither a source nor a composite is time-driven, no release starts a deadline.
         timed = bool(parent) or bool(sources)
         due = dues(app, part.tasks, self.firings[app.name]) if timed else {}
         for name in part.tasks:
@@ -391,12 +399,12 @@ class _Project:
 
 
 def device_name(platform: Platform, kept: Kept) -> str:
-    """What the device is called, and so the folder of its program."""
+    """The name of the device, and so of the folder of its program."""
     return kept.device or hopes_names([platform.name], FOLDERS)[platform.name]
 
 
 def unfed(app: Application) -> set[str]:
-    """The sources: tasks that no queue leads to."""
+    """The sources: tasks without incoming queues."""
     return {t.name for t in app.tasks} - {c.destination for c in app.channels}
 
 
@@ -406,9 +414,10 @@ def released(app: Application, firings: int) -> Time | None:
 
 
 def dues(app: Application, tasks: Iterable[str], firings: Mapping[str, int]) -> dict[str, Fraction]:
-    """The deadlines of tasks that say when an iteration has to end: those at its end, of each firing.
+    """The deadlines of tasks that end an iteration, of each firing.
 
-    The last firing of a task with several ones begins later than the iteration, by the time between them.
+    The last firing of a task with several ones begins later than the iteration, by the time between
+    them.
     """
     if app.deadline_ns is None:
         return {}
@@ -419,13 +428,13 @@ def dues(app: Application, tasks: Iterable[str], firings: Mapping[str, int]) -> 
 
 
 def in_hopes(ns: Fraction) -> Time:
-    """A time in whole numbers of HOPES' units, not less than one of the smallest."""
+    """A time as a whole number of HOPES' units, at least the smallest one."""
     metric, length = next((u for u in _UNITS if ns / u[1] <= MOST), _UNITS[-1])
     return Time(max(1, int(ns / length)), metric)
 
 
 def is_exact(ns: Fraction) -> bool:
-    """Can HOPES say it exactly?"""
+    """Can HOPES express it exactly?"""
     time = in_hopes(ns)
     return time.value * dict(_UNITS)[time.metric] == ns
 

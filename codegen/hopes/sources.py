@@ -1,7 +1,7 @@
-"""The C files of tasks as a project of HOPES has them: all in one folder.
+"""The C files of tasks in a project of HOPES: all in one folder.
 
-HOPES' translator copies the C files and headers that lie in the folder of the project itself, and no others. Each
-source becomes one unit of the program, behind the header with its prototypes.
+HOPES' translator copies the C files and headers in the folder of the project itself, and no others.
+Each source becomes one unit of the program, after the header with its prototypes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from ..in_c import is_cpp
 from .kept import Own
 from .names import hopes_names
 
-#: What every task includes.
+#: The header of every task.
 COMMON = "flowc_hopes.h"
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A C source with the tasks that use it. `source` includes `header` and `file`; `included` are its local files."""
+    """A C source with the tasks that use it. `source` includes `header` and `file`; `included` are
+    its local files."""
 
     path: Path
     source: str
@@ -52,7 +53,8 @@ def in_c(task: Task) -> bool:
 
 
 def units(system: System, own: Container[str] = ()) -> dict[str, Unit]:
-    """The C sources of all tasks, by the path that their implementations have, without those of tasks in `own`."""
+    """The C sources of all tasks, by the path that their implementations have, without those of
+    tasks in `own`."""
     found: dict[str, list[Task]] = {}
     for task in (t for a in system.apps for t in a.tasks if in_c(t) and t.name not in own):
         code = task.implementation_on("cpu")
@@ -74,7 +76,8 @@ def units(system: System, own: Container[str] = ()) -> dict[str, Unit]:
 def refusals(
     made: Mapping[str, Unit], written: Iterable[str], own: Iterable[tuple[Task, Own]] = ()
 ) -> Iterator[Diagnostic]:
-    """What cannot lie in one folder, or be one program. `written` are the files that are generated there."""
+    """Errors for files that cannot be in one folder, or in one program. `written` are the files
+    generated there."""
     taken = {name.lower(): "a file that is generated" for name in written}
     first: dict[str, Path] = {}
     for task, code in own:
@@ -82,11 +85,11 @@ def refusals(
     symbols: dict[str, tuple[Path, Task]] = {}
     for unit in made.values():
         task = unit.tasks[0]
-        # That of `flowc headers` is generated anew.
+        # The one of `flowc headers` is generated again.
         files = (unit.path, *(path for path in unit.included if path.name != unit.header))
         yield from _placed(task, unit.path, files, taken, first)
         if is_cpp(unit.file):
-            yield _no(f"`{unit.file}` is C++, and what goes into a project of HOPES is C", task, "write it in C")
+            yield _no(f"`{unit.file}` is C++, but code in a project of HOPES has to be C", task, "write it in C")
         if set('"\\\n\r') & set(unit.file):
             yield _no(f"no C file can include `{unit.file}`", task, "rename it: without quotes and backslashes")
         for other_task in unit.tasks:
@@ -96,13 +99,13 @@ def refusals(
 def _placed(
     task: Task, main: Path, files: Iterable[Path], taken: Mapping[str, str], first: dict[str, Path]
 ) -> Iterator[Diagnostic]:
-    """Files that cannot stand beside each other."""
+    """Files with conflicting names."""
     for path in files:
         if path.name == COMMON:
-            continue  # of an earlier export: it is generated anew
+            continue  # of an earlier export: it is generated again
         if path.parent != main.parent:
             other = os.path.relpath(path, main.parent)
-            message = f"`{main.name}` includes `{other}`, and HOPES copies one folder only"
+            message = f"`{main.name}` includes `{other}`, but HOPES copies only one folder"
             yield _no(message, task, "put both into one folder")
             continue
         before = first.setdefault(path.name.lower(), path)
@@ -126,7 +129,7 @@ def _two(task: Task, unit: Unit, symbols: dict[str, tuple[Path, Task]]) -> Itera
     assert code is not None
     path, other = symbols.setdefault(code.symbol, (unit.path, task))
     if path != unit.path:
-        message = f"two C files have a function `{code.symbol}`, and HOPES makes one program"
+        message = f"two C files have a function `{code.symbol}`, but HOPES makes one program"
         note = Note(f"`{other.definition}` has one", other.span)
         yield Diagnostic("F723", message, task.span, notes=(note,), help="rename one of them")
 

@@ -1,9 +1,11 @@
-"""A project of HOPES in the form of its tool: a file for the tool, and a folder for each level of tasks.
+"""A project of HOPES in the form of its tool: a file for the tool, and a folder for each level of
+tasks.
 
-In: a `Project` and the files of its other form. Out: a plan with `NAME`, `NAME.files/CICTask/task.xml`, a folder with
-the same for each composite, mapping and profile beside them. Wrappers lie on the level of their tasks, and the C code
-that they call on the top; code of HOPES lies on its level with all of its files. The tool makes the other form of it
-itself, so policy and orders are not in here. Boxes stand in columns along the data (`report.layout`).
+In: a `Project` and the files of its other form. Out: a plan with `NAME`,
+`NAME.files/CICTask/task.xml`, a folder with the same for each composite, mapping and profile beside
+them. Wrappers are on the level of their tasks, and the C code that they call at the top; code of
+HOPES is on its level with all of its files. The tool makes the other form of it itself, so policy
+and orders are not included. Boxes stand in columns along the data (`report.layout`).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _LEFT, _TOP, _COLUMN, _BETWEEN, _WIDTH, _PORT = 40, 40, 160, 40, 80, 20
 class Box:
     """A task on its level; `name` is without that of the composite around it.
 
-    `maps` lead from ports to (task, port) inside.
+    `maps` are pairs of a port and the (task, port) inside.
     """
 
     name: str
@@ -49,14 +51,14 @@ class Box:
         return _PORT * (max(1, len(self.inputs), len(self.outputs)) + 1)
 
     def at(self, port: str, outputs: bool) -> tuple[int, int]:
-        """Where an arrow meets a port."""
+        """The point where an arrow meets a port."""
         names = [p.name for p in (self.outputs if outputs else self.inputs)]
         return self.x + (_WIDTH if outputs else 0), self.y + _PORT * (names.index(port) + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A channel of a level: its ends are (box, port), with where they are drawn."""
+    """A channel of a level: its ends are (box, port), with their points."""
 
     source: tuple[str, str]
     destination: tuple[str, str]
@@ -76,7 +78,7 @@ class _Level:
 def as_tool(
     plan: Plan, made: Project, system: System, codes: Mapping[str, Mapping[str, Any]], jinja: Environment
 ) -> Plan:
-    """The files of a project whose translator's form is `plan`."""
+    """The files of a project whose form for the translator is `plan`."""
     files = f"{made.name}.files"
     levels = _levels(made, system, codes)
     wanted = _wanted(made, levels, codes)
@@ -103,7 +105,7 @@ def as_tool(
 def _wanted(
     made: Project, levels: Iterable[_Level], codes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, None]]:
-    """The levels that files have to be on, for those that may not lie on the top alone."""
+    """The levels that need a file, for files that may not be at the top alone."""
     found: dict[str, dict[str, None]] = {}
     for level in levels:
         for task in (box.task for box in level.boxes.values() if not box.task.inside):
@@ -119,7 +121,7 @@ def _levels(made: Project, system: System, codes: Mapping[str, Mapping[str, Any]
     top = _Level("")
     levels = {"": top} | {t.name: _Level(t.name) for t in made.tasks if t.inside}
     columns = dict(_columns(made, system))
-    #: Where the next box of a column stands, by level and column.
+    #: The position of the next box of a column, by level and column.
     free: dict[tuple[str, int], int] = {}
     inside = {(m.task, m.port): (m.child, m.child_port) for m in made.maps}
     for task in made.tasks:

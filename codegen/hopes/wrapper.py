@@ -1,8 +1,8 @@
-"""Tasks of a text as code of HOPES: what `templates/hopes/wrapper.cic.j2` prints.
+"""Tasks of a text as code of HOPES: the input of `templates/hopes/wrapper.cic.j2`.
 
-In: a task in C, or one that stands on an arrow. Out: a dict of C in words. One firing of HOPES is a whole cycle of
-phases: all data are read before it, and written after it. Initial values, tokens that windows see again, and initial
-tokens that HOPES does not know of are the reader's.
+In: a task in C, or one that stands on an arrow. Out: a dict of C strings. One firing of HOPES is a
+whole cycle of phases: all data are read before it, and written after it. The reader has initial
+values, old tokens of windows, and initial tokens that HOPES does not get.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .sources import COMMON, Unit, in_c
 def wrapped(
     task: Task, app: Application, made: Project, units: Mapping[str, Unit], python: Library | None, data: Sources
 ) -> dict[str, Any]:
-    """The words of a task; files that its parameters name are added to `data`."""
+    """The strings of a task; files that its parameters name are added to `data`."""
     if task.name in made.kept.own:
         return _own(task, made.kept.own[task.name])
     into = {c.destination_port: c for c in app.channels if c.destination == task.name}
@@ -119,7 +119,8 @@ def _port(port: Port, task: Task, joined: bool = True) -> dict[str, Any]:
     rates = [port.rate(k) for k in range(task.phases)]
     elements = prod(port.type.shape)
     starts = [sum(rates[:k]) for k in range(task.phases)]
-    # The tokens of a window lie before those that are new, and those of the last firing before all of them.
+    # Old tokens of a window are before the new ones, and those of the last firing before all of
+    # them.
     offsets = [
         port.kept + start + (rate - port.window if port.window else 0)
         for start, rate in zip(starts, rates, strict=True)
@@ -168,7 +169,8 @@ def _input(port: Port, task: Task, channel: Channel | None, made: Project) -> di
 
 
 def _copies(task: Task) -> list[str]:
-    """What stands on an arrow copies tokens, and so does an end of `latest`; the code of others does the work."""
+    """The code of a resampling on an arrow, or of an end of `latest`, which copies tokens; other
+    tasks have their own."""
     if task.link is not None:
         source, target = ("in", PORT) if task.link.writes else (PORT, "out")
         return [f"memcpy(data_{target}, data_{source}, sizeof data_{target});"]

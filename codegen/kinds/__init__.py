@@ -29,5 +29,5 @@ KINDS: tuple[Kind, ...] = (
 
 
 def kind_of(task: Task, site: Site) -> Kind:
-    """Who makes the code of a task that is faultless and has some."""
+    """The kind that makes the code of a task without faults."""
     return next(k for k in KINDS if k.serves(task, site))

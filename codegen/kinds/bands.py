@@ -1,4 +1,4 @@
-"""Networks on CPUs whose layers go in bands of rows (the word `bands` of a pin)."""
+"""Networks on CPUs whose layers run in bands of rows (the word `bands` of a pin)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PLAN_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class BandsCode:
-    """`file` is the whole network, `plan` lists what is fired and copied instead.
+    """`file` is the whole network, `plan` lists the steps that replace it.
 
-    `weights`, `arena` (between firings), `block` (inside of one) and `sessions` (what ONNX Runtime keeps for them) are
-    bytes. `threads` of the library do not spin: each model has its own.
+    `weights`, `arena` (between firings), `block` (inside of one) and `sessions` (kept by ONNX
+    Runtime) are bytes. `threads` of the library do not spin: each model has its own.
     """
 
     file: str
@@ -83,7 +83,8 @@ def _make(task: Task, site: Site) -> BandsCode:
 
 
 def written(task: Task, bands: tuple[Bands, ...], sources: Sources) -> tuple[str, Made]:
-    """The file of the plan, which is placed with all that it needs, and the form that this machine runs."""
+    """The file of the plan, placed with all files that it needs, and the form that this machine
+    runs."""
     network = task.network
     assert network is not None
     forms = made(network, bands)
@@ -101,7 +102,8 @@ def written(task: Task, bands: tuple[Bands, ...], sources: Sources) -> tuple[str
 def document(
     forms: Forms, place: Callable[[str, bytes], str], inputs: tuple[str, ...], outputs: tuple[str, ...]
 ) -> dict[str, Any]:
-    """What `runtime/bands.py` reads; `place` takes files by the ends of their names and says where they are."""
+    """The input of `runtime/bands.py`; `place` takes files by the ends of their names and returns
+    their paths."""
     found = _head(forms.plain.plan.net, outputs) | {"plain": _plain(forms.plain, place, inputs, outputs)}
     if forms.blocked is None:
         return found | {"why": forms.why}
@@ -111,7 +113,7 @@ def document(
 def document_here(
     made: Made, place: Callable[[str, bytes], str], inputs: tuple[str, ...], outputs: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The same of one form, for this machine alone."""
+    """The same for one form, for this machine alone."""
     head, net = _head(made.plan.net, outputs), made.plan.net
     if net.blocked:
         return head | {"blocked": _blocked(made, shared_weights(made), place, inputs, outputs)}
@@ -153,7 +155,8 @@ def _blocked(
 
 
 def _weights(made: Made, shared: Sequence[str]) -> tuple[bytes, list[tuple[str, str, list[int], int]]]:
-    """Weights that several models read, one after the other, and where each lies: name, type, shape, first byte."""
+    """Weights that several models read, one after the other, with the position of each: name, type,
+    shape, first byte."""
     from onnx import numpy_helper
 
     known = {w.name: w for w in made.plan.net.model.graph.initializer}
@@ -198,7 +201,7 @@ def _form(made: Made, files: list[str], inputs: tuple[str, ...], outputs: tuple[
 
 
 def _view(planned: Plan, view: View, tokens: dict[str, int]) -> list[Any]:
-    """Base (-1: the arena, else a token), byte, type, shape in which it lies there, and rows of it."""
+    """Base (-1: the arena, else a token), byte, type, shape of the whole there, and its rows."""
     net = planned.net
     shape = list(net.laid(view.tensor, view.held[1] - view.held[0]))
     first, end = (r - view.held[0] for r in view.rows)

@@ -1,4 +1,4 @@
-"""Open ends of apps: what comes in from whoever runs the program, and goes out to him."""
+"""Open ends of apps: inputs from the caller of the program, and outputs to it."""
 
 from __future__ import annotations
 

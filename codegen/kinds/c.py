@@ -1,4 +1,5 @@
-"""Tasks in C: a function of a library that the build compiles (compile.sh does the same on a board)."""
+"""Tasks in C: a function of a library that the build compiles (compile.sh does the same on a
+board)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class CCode:
 
 
 def parameter_type(value: Parameter) -> str:
-    """`int`, `float`, `bool` or `string`: how C sees a parameter."""
+    """`int`, `float`, `bool` or `string`: the type of a parameter in C."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):

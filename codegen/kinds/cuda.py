@@ -25,7 +25,8 @@ class DeployedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class CudaCode:
-    """Kernels of a file; `scratch` and `state` are fields (name, dtype, shape). `twin` does the same on a CPU."""
+    """Kernels of a file; `scratch` and `state` are fields (name, dtype, shape). `twin` does the
+    same on a CPU."""
 
     file: str
     launches: tuple[DeployedLaunch, ...]

@@ -1,4 +1,5 @@
-"""Networks on a GPU or DLAs, as data; what runs them is `onnx_cuda` or `tensorrt`, by the platform."""
+"""Networks on a GPU or DLAs, as data; `onnx_cuda` or `tensorrt` runs them, depending on the
+platform."""
 
 from __future__ import annotations
 
@@ -15,19 +16,21 @@ from ...networks.quantization.implicit import without_pairs
 from ..names import literal
 from .kind import Identifiers, Site, names, tensors
 
-#: Changes when build_engines.py would build other plans of the same models.
+#: Changes when build_engines.py would build other plans from the same models.
 BUILT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCode:
-    """A network on a GPU or DLAs. `on` has (processor, `gpu` or `dla`, DLA core) of each that runs it.
+    """A network on a GPU or DLAs. `on` has (processor, `gpu` or `dla`, DLA core) of each that runs
+    it.
 
-    `engine` is `onnxruntime` or `tensorrt`; the rest as in `OnnxCode`. `digest` covers all that an engine is built
-    from, external weights and shapes among it. `implicit` is the same network without Q/DQ layers, for DLAs that know
-    none; the ranges of its tensors lie beside it, as .json. `weights` and `arena` are bytes that TensorRT takes for
-    each processor: its weights, and what lies between its layers in one execution (None: not known). The arena is an
-    estimate where nobody has measured it.
+    `engine` is `onnxruntime` or `tensorrt`; the rest as in `OnnxCode`. `digest` covers everything
+    that an engine is built from, including external weights and shapes. `implicit` is the same
+    network without Q/DQ layers, for DLAs without support for them; the ranges of its tensors are
+    beside it, as .json. `weights` and `arena` are TensorRT's bytes for each processor: its weights,
+    and the memory between its layers in one execution (None: unknown). The arena is an estimate if
+    it was not measured.
     """
 
     file: str
@@ -104,7 +107,8 @@ def _memory(network: Network, site: Site, kinds: set[str]) -> tuple[int | None, 
     known = needs_in_tensorrt(network)
     if known is None:
         return None, site.arena
-    # Where types do not decide, the file is in 32 bits, and the builder halves what it may; a DLA knows nothing wider.
+    # If types do not decide, the file is in 32 bits, and the builder halves what it may; a DLA
+    # supports nothing wider.
     typed = TensorRTVersion(site.platform.tensorrt).strongly_typed
     share = 2 if not typed and (network.precision != "fp32" or "dla" in kinds) else 1
     arena = site.batch * known.block // share if site.arena is None else site.arena
@@ -112,7 +116,8 @@ def _memory(network: Network, site: Site, kinds: set[str]) -> tuple[int | None, 
 
 
 def _implicit(network: Network, site: Site) -> tuple[str, bytes]:
-    """A network of 8 bits for an engine that is told ranges: a model without pairs, beside it the ranges.
+    """A network of 8 bits for an engine with given ranges: a model without pairs, and the ranges
+    beside it.
 
     Returns the model's file, and the contents of both.
     """

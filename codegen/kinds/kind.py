@@ -1,7 +1,7 @@
-"""What a kind of code is: how a task becomes code of it, how main.py says that, and what it needs.
+"""A kind of code: how a task becomes code of it, its expression in main.py, and its requirements.
 
-A kind is a module beside this one with a `Kind`, a frozen dataclass for the code of one task (which stands in
-deployment.json as it is), and a class of the runtime whose call the dataclass prints.
+A kind is a module beside this one with a `Kind`, a frozen dataclass for the code of one task (which
+deployment.json holds unchanged), and a class of the runtime whose call the dataclass prints.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 #: The local modules of a Python file.
 Helpers = Callable[[Path], tuple[Path, ...]]
-#: A name of a task to the identifier it has in main.py.
+#: The identifier in main.py of a task's name.
 Identifiers = Mapping[str, str]
 
 
 class Code(deployment.Code, Protocol):
-    """The code of a task, as data, with what a program needs of it."""
+    """The code of a task, as data, with its requirements."""
 
     @property
     def words(self) -> frozenset[str]:
-        """What main.py takes from the runtime for it."""
+        """The names that main.py imports from the runtime for it."""
 
     @property
     def on_device(self) -> bool:
         """Does it need CUDA?"""
 
     def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """What has to be installed where it runs, beside numpy and CUDA's bindings."""
+        """Packages that it needs, beside numpy and CUDA's bindings."""
 
     def text(self, ids: Identifiers) -> str:
         """The expression in main.py."""
@@ -49,11 +49,11 @@ class Code(deployment.Code, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where code is made for: the platform, the placement of the task, and the files of the build.
+    """The target of code: the platform, the placement of the task, and the files of the build.
 
-    `alone`: nobody else needs the cores that threads of the task's network use; `batch` is the number of its firings
-    that the order groups. `c_tasks` collects the tasks of each C source. `arena` are the bytes that TensorRT was seen
-    to take between the layers of the task's network.
+    `alone`: no other task needs the cores of the network's threads; `batch` is the number of its
+    firings that the order groups. `c_tasks` collects the tasks of each C source. `arena` are
+    TensorRT's measured bytes between the layers of the task's network.
     """
 
     platform: Platform
@@ -71,7 +71,7 @@ class Site:
         return self.platform.pool_of(self.place.processors[0]).kind == "cpu"
 
     def network(self, network: Network) -> str:
-        """The file of a network in the build; its external weights lie beside it."""
+        """The file of a network in the build; its external weights are beside it."""
         file = self.sources.place("networks", network.path, network.model or None)
         for name in network.external:
             self.sources.place("networks", Path(network.path).parent / name)
@@ -82,8 +82,8 @@ class Site:
 class Kind:
     """A kind of code: the first one that `serves` a task at its site makes its code.
 
-    `words` are the names that main.py may take from the runtime for it, which nothing else there is called. `scripts`
-    are further files of a build with such code.
+    `words` are the names that main.py may import from the runtime for it, which no other name may
+    equal. `scripts` are further files of a build with such code.
     """
 
     name: str

@@ -12,7 +12,7 @@ from .kind import Identifiers, Kind, Site
 
 @dataclass(frozen=True, slots=True)
 class LinkCode:
-    """`end` is `put`, `latest` (looks at the newest token) or `take` (waits for the next one)."""
+    """`end` is `put`, `latest` (reads the newest token) or `take` (waits for the next one)."""
 
     link: str
     keep: int

@@ -11,13 +11,14 @@ from ...model.deployment import Deployment
 from ..names import literal
 from .kind import Identifiers, Kind, Site, names
 
-#: A file of the build with the tensors it reads and makes.
+#: A file of the build with its input and output tensors.
 Side = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedVariant:
-    """A cut of a network that may move, after `layer`, and what both sides take (ns, or anything in proportion)."""
+    """A cut of a network that may move, after `layer`, and the times of both sides (ns, or anything
+    in proportion)."""
 
     layer: str
     front: Side
@@ -27,9 +28,11 @@ class DeployedVariant:
 
 @dataclass(frozen=True, slots=True)
 class MovingCode:
-    """One side (`front`, `back`) of a network whose cut moves among `variants`; `tensors` are those of its own ports.
+    """One side (`front`, `back`) of a network whose cut moves among `variants`; `tensors` are those
+    of its own ports.
 
-    `others` is what the other tasks on the processors of both sides take per frame, in the unit of `work`.
+    `others` is the time of the other tasks on the processors of both sides per frame, in the unit
+    of `work`.
     """
 
     network: str

@@ -13,10 +13,11 @@ from .kind import Identifiers, Kind, Site, names, tensors
 
 @dataclass(frozen=True, slots=True)
 class OnnxCode:
-    """A network with the tensors behind its ports, in port order.
+    """A network with the tensors of its ports, in port order.
 
-    `threads` of the inference library share an inference; they `spin` between layers where nobody else needs the cores.
-    `weights` and `block` are bytes: its weights, and what lies between its layers in one firing (None: not known).
+    `threads` of the inference library share an inference; they `spin` between layers if no other
+    task needs the cores. `weights` and `block` are bytes: its weights, and the memory between its
+    layers in one firing (None: unknown).
     """
 
     file: str

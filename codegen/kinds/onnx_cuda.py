@@ -1,4 +1,4 @@
-"""Networks on a GPU through ONNX Runtime, for platforms that say nothing of TensorRT."""
+"""Networks on a GPU through ONNX Runtime, for platforms without TensorRT."""
 
 from __future__ import annotations
 

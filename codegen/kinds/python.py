@@ -1,4 +1,5 @@
-"""Tasks in Python: a function, or a class whose calls are firings; in a process of its own where a mapping says so."""
+"""Tasks in Python: a function, or a class whose calls are firings; in a separate process if a
+mapping says so."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class PythonCode:
         return ()
 
     def text(self, ids: Identifiers) -> str:
-        """See `Code`. A parameter may be called like a keyword of Python: those are passed as **."""
+        """See `Code`. Parameters with names of Python keywords are passed as **."""
         arguments = [literal(self.file), literal(self.name)]
         arguments += [f"{n}={value_text(v)}" for n, v in self.parameters if not keyword.iskeyword(n)]
         odd = [f"{literal(n)}: {value_text(v)}" for n, v in self.parameters if keyword.iskeyword(n)]
@@ -46,7 +47,8 @@ class PythonCode:
 
 @dataclass(frozen=True, slots=True)
 class RaisingCode(PythonCode):
-    """The same with `events` of its `task` that it may raise: functions that it gets as keyword arguments."""
+    """The same with `events` that its `task` may raise: functions that it gets as keyword
+    arguments."""
 
     task: str = ""
     events: tuple[str, ...] = ()

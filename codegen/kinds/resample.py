@@ -1,4 +1,4 @@
-"""What stands on arrows: `repeat` and `last`."""
+"""Operators on arrows: `repeat` and `last`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .kind import Identifiers, Kind, Site
 
 @dataclass(frozen=True, slots=True)
 class ResampleCode:
-    """`kind` is `repeat` or `last`: of every block of tokens `count` times, or of `count` blocks the last one."""
+    """`kind` is `repeat` or `last`: `count` copies of every block of tokens, or the last one of
+    `count` blocks."""
 
     kind: str
     count: int

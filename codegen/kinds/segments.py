@@ -1,4 +1,5 @@
-"""Networks on CPUs that share segments with others: a session for each segment, which all of them run."""
+"""Networks on CPUs that share segments with others: a session for each segment, which all of them
+run."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .kind import Identifiers, Kind, Site
 
 @dataclass(frozen=True, slots=True)
 class SegmentCode:
-    """A model with the numbers of what it reads and makes; `weights` is in bytes."""
+    """A model with the numbers of its inputs and outputs; `weights` is in bytes."""
 
     file: str
     reads: tuple[tuple[str, int], ...]
@@ -24,7 +25,8 @@ class SegmentCode:
 
 @dataclass(frozen=True, slots=True)
 class SegmentsCode:
-    """Segments one after another; see `model.application.Segments`. The rest is as in `OnnxCode`."""
+    """Segments one after another; see `model.application.Segments`. The rest is as in
+    `OnnxCode`."""
 
     segments: tuple[SegmentCode, ...]
     outputs: tuple[int, ...]
@@ -59,7 +61,7 @@ def _make(task: Task, site: Site) -> SegmentsCode:
     whole, parts, known = task.network, task.network.segments, needs(task.network)
     segments = []
     for s in parts.segments:
-        # No file of the user is expected to have an `=`.
+        # File names of the user are assumed to have no `=`.
         file = site.sources.place("networks", Path(whole.path).with_name(f"shared={s.digest}.onnx"), s.model)
         segments.append(SegmentCode(file, s.reads, s.makes, s.weights))
     spin = site.place.threads > 1 and site.alone

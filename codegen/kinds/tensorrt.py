@@ -1,7 +1,8 @@
-"""Networks on a GPU or DLAs through TensorRT, and the scripts of a build that know it.
+"""Networks on a GPU or DLAs through TensorRT, and the scripts of a build for it.
 
-engines.py loads plans, build_engines.py makes them on the target, profile_engines.py measures their layers. What
-differs between versions of TensorRT is in the templates; `model.tensorrt` says which of them a version belongs to.
+engines.py loads plans, build_engines.py makes them on the target, profile_engines.py measures their
+layers. The templates handle the differences between versions of TensorRT; `model.tensorrt` maps
+versions to them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def stages(deployment: Deployment) -> list[str]:
 
 
 def scripts(jinja: Environment, deployment: Deployment) -> Plan:
-    """The files that know TensorRT; they differ between its generations."""
+    """The files for TensorRT; they differ between its generations."""
     built = stages(deployment)
     if not built:
         return {}

@@ -1,4 +1,4 @@
-"""What carries tokens from machine to machine: it hands them on, and the channel behind it crosses."""
+"""Tasks that carry tokens between machines: the channel behind them is the remote one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """From a valid system to a directory with a running program: place, plan, emit, write.
 
-In: a valid system, its times, a mapping. Out: `Built`. What is found on the way (code that is missing, kernels that do
-not compile, a directory that holds other files) is raised or returned as diagnostics; nothing half-written remains.
+In: a valid system, its times, a mapping. Out: `Built`. Faults (missing code, kernels that do not
+compile, a directory that holds other files) are raised or returned as diagnostics; nothing
+half-written remains.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ from ..text.notebook_result import NotebookResult
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """How a program is built: for which platform, and where what has to be measured runs (`host`).
+    """How a program is built: the platform, and the `host` that runs what has to be measured.
 
-    `force` takes a directory that holds other files. If not `measure`, nothing is run or stored: what is known counts,
-    also of another machine. `on_measure` is told that tasks are going to run (`report` where there is none), and
-    `report` gets lines of progress.
+    `force` overwrites a directory that holds other files. Without `measure`, nothing is run or
+    stored: stored times count, also those of another machine. `on_measure` is called before tasks
+    run (`report` if there is none), and `report` gets lines of progress.
     """
 
     platform: str = "host"
@@ -74,18 +75,18 @@ class BuildOptions:
 
     @classmethod
     def taken_from(cls, asked: dict[str, Any]) -> BuildOptions:
-        """Those among what was asked, which are no longer in it then."""
+        """The requested ones that are no longer in the system then."""
         names = [each.name for each in fields(cls) if each.name in asked]
         return cls(**{name: asked.pop(name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
 class Built(NotebookResult):
-    """A finished build. `fresh` is false when the directory already held exactly this.
+    """A finished build. `fresh` is false if the directory already held exactly these files.
 
-    `times` says where the time of each task comes from, with the words of `model.times.Source`; `predicted` is one that
-    the stored mapping says of a stage, `reference` that of what stands in for the task, `unknown` none. `ends` are the
-    open ends of a node of a robot.
+    `times` holds the source of each task's time, in the words of `model.times.Source`; `predicted`
+    is a stage's time from the stored mapping, `reference` the time of the task's stand-in,
+    `unknown` none. `ends` are the open ends of a node of a robot.
     """
 
     directory: Path
@@ -107,10 +108,12 @@ def build(
     robot: Robot | None = None,
     **asked: Any,
 ) -> Built:
-    """From a text to a directory with a running program; `asked` are fields of `BuildOptions`. Raises Errors.
+    """From a text to a directory with a running program; `asked` are fields of `BuildOptions`.
+    Raises Errors.
 
-    Without a stored profile that speaks for it, the application is measured for a moment first, and the profile is
-    stored beside the text. For a `robot` it is a node of that one's dataflow, by default in build/STEM-ROBOT.
+    Without a stored profile for these tasks, the application is measured briefly first, and the
+    profile is stored beside the text. For a `robot`, the program is a node of its dataflow, by
+    default in build/STEM-ROBOT.
     """
     from ..measure.measure import measure as measured
 

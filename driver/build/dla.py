@@ -1,4 +1,5 @@
-"""What of the networks of a text its platform's DLA can run: a table of broken rules, and the longest legal runs."""
+"""Which layers of a text's networks the platform's DLA can run: broken rules, and the longest legal
+runs."""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ from ...networks.onnx.interface import NetworkError
 from ...networks.quantization.quantize import PAIR
 from ...targets.dla import broken_rules, generation
 
-#: Runs that are worth a line.
+#: Runs with at least this many layers get a line.
 RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class OnDla:
-    """A network: how many of its `layers` are `legal`, the rules that the others break, and the longest legal runs."""
+    """A network: how many of its `layers` are `legal`, the rules that the others break, the longest
+    legal runs."""
 
     network: str
     layers: int
@@ -44,7 +46,7 @@ def dla_reports(system: System, platform: Platform) -> tuple[OnDla, ...]:
         try:
             chain = read_chain(Path(network.path), network.shapes)
             found = broken_rules(network, platform)
-        except NetworkError:  # it runs as a whole, and has been checked as one
+        except NetworkError:  # it runs as a whole, and has been checked that way
             continue
         names = [x.name for x in chain.layers if x.operator not in PAIR]
         illegal = {b.layer for b in found}

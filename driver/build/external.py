@@ -1,7 +1,8 @@
-"""`build --target hopes-external`: the networks of an application as a C library, without the application.
+"""`build --target hopes-external`: the networks of an application as a C library, without the
+application.
 
-In: a path. Out: a directory. Nothing is measured or run (but for networks that are brought to 8 bits), so the tasks
-around the networks need no code: it belongs to whoever calls the library.
+In: a path. Out: a directory. Nothing is measured or run (except for quantizing networks to 8 bits),
+so the tasks around the networks need no code: the caller of the library provides it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..text.check import Report, Valid, prepare
 
 @dataclass(frozen=True, slots=True)
 class BuiltExternal:
-    """A finished build. `fresh` is false when the directory already held exactly this."""
+    """A finished build. `fresh` is false if the directory already held exactly these files."""
 
     directory: Path
     digest: str
@@ -43,7 +44,8 @@ def build_external(
     force: bool = False,
     report: Report | None = None,
 ) -> BuiltExternal:
-    """From a text to a directory with a library for C, by default build/STEM-external. Raises Errors."""
+    """From a text to a directory with a library for C, by default build/STEM-external. Raises
+    Errors."""
     valid = prepare(path, platform=platform, report=report).require()
     fault = none_to_export(valid.loaded.system)
     if fault is not None:
@@ -64,12 +66,10 @@ def build_external(
 
 
 def _version(valid: Valid) -> Version:
-    """What is to be exported with one variant of each network: the text as it was written, and as it was cut.
-
-    Raises Errors.
-    """
+    """The exported system with one variant of each network: the text as written, and as cut. Raises
+    Errors."""
     networks = {t.name for a in valid.system.apps for t in a.tasks if t.network is not None}
-    pins = tuple(p for p in valid.system.pins if p.task in networks)  # where the others run is not asked here
+    pins = tuple(p for p in valid.system.pins if p.task in networks)  # where other tasks run does not matter here
     placements, impossible = pinned(valid.system.apps, valid.platform, pins)
     if not impossible:
         impossible = _elsewhere(valid.platform, placements, {p.task: p for p in pins})
@@ -79,7 +79,7 @@ def _version(valid: Valid) -> Version:
 
 
 def in_full(system: System) -> tuple[Diagnostic, ...]:
-    """Warnings of networks that would like to be faster than ONNX Runtime is on a CPU."""
+    """Warnings about networks in a precision that ONNX Runtime does not support on a CPU."""
     found = {}
     for task in (t for a in system.apps for t in a.tasks):
         if task.network is not None and task.network.precision == "fp16":
@@ -91,7 +91,7 @@ def in_full(system: System) -> tuple[Diagnostic, ...]:
 def _elsewhere(
     platform: Platform, placements: MappingABC[str, Placement], pins: MappingABC[str, Pin]
 ) -> tuple[Diagnostic, ...]:
-    """Networks that shall run on something else than CPUs: the library does not pretend."""
+    """Errors for networks pinned to other processors than CPUs."""
     faults = []
     for place in (p for p in placements.values() if p.task in pins):
         kinds = sorted({platform.pool_of(p).kind for p in place.processors} - {"cpu"})

@@ -1,7 +1,8 @@
-"""`build --target fmu`: a graph, or an app with open ends, as a Functional Mock-up Unit for co-simulation.
+"""`build --target fmu`: a graph, or an app with open ends, as a Functional Mock-up Unit for
+co-simulation.
 
-In: a path and a name. Out: a file. Nothing is measured or run (but for networks that are brought to 8 bits). Pins and
-stored mappings do not count: a unit runs where its simulator does.
+In: a path and a name. Out: a file. Nothing is measured or run (except for quantizing networks to 8
+bits). Pins and stored mappings do not count: a unit runs where its simulator runs.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from ..plan.program import too_long, without_gpu
 from ..text.check import Report, Valid, prepare
 from .external import in_full
 
-#: An archive that is not larger than this is compared with the one that is there.
+#: An existing archive of at most this size is compared with the new one.
 _MOST = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltFmu:
-    """A finished unit. `fresh` is false when the file already held exactly this.
+    """A finished unit. `fresh` is false if the file already held exactly this unit.
 
-    `version` is that of FMI, 2 or 3; `why` the reason for 3. `python`: it needs the Python that made it, since some of
-    its tasks are not in C.
+    `version` is the version of FMI, 2 or 3; `why` is the reason for 3. `python`: the unit needs the
+    Python that made it, because some of its tasks are not in C.
     """
 
     file: Path
@@ -62,7 +63,7 @@ def build_fmu(
 ) -> BuiltFmu:
     """From a graph, or an app with open ends, to a unit. Raises Errors.
 
-    `output` is a file that ends with .fmu, or the folder of `GRAPH.fmu`; by default that is `build`.
+    `output` is a file that ends with .fmu, or the folder for `GRAPH.fmu`; the default is `build`.
     """
     valid = prepare(path, opened=graph, report=report).require()
     told = _require_unit(valid)
@@ -87,7 +88,7 @@ def build_fmu(
 
 
 def _require_unit(valid: Valid) -> tuple[Diagnostic, ...]:
-    """All that was noticed, if nothing stands in the way. Raises Errors."""
+    """All warnings, if there is no error. Raises Errors."""
     (app,) = valid.system.apps
     found = [*refusals(app, valid.repetition[app.name]), *missing(valid.system), *without_gpu(valid)]
     told = in_order((*valid.diagnostics, *found, *in_full(valid.system)))
@@ -97,7 +98,8 @@ def _require_unit(valid: Valid) -> tuple[Diagnostic, ...]:
 
 
 def _made(valid: Valid) -> tuple[UnitFiles, bytes, str]:
-    """The files of the unit, its archive, and why it is one of FMI 3.0. Raises Errors."""
+    """The files of the unit, its archive, and the reason for FMI 3.0, if it needs that. Raises
+    Errors."""
     (app,) = valid.system.apps
     firings = valid.repetition[app.name]
     number, why = version(app, firings)
@@ -114,30 +116,30 @@ def _made(valid: Valid) -> tuple[UnitFiles, bytes, str]:
         raise Errors([Diagnostic("F605", message, None, help="name another one in TMPDIR")]) from error
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------
 def _target(graph: str, output: str | Path | None) -> Path:
     place = Path("build") if output is None else Path(output)
     return place if place.suffix == ".fmu" and not place.is_dir() else place / f"{graph}.fmu"
 
 
 def _refuse_foreign(target: Path, force: bool) -> None:
-    """Raise Errors where a file lies that is no unit of flowc (unless forced)."""
+    """Raise Errors if the file exists and is not a unit of flowc (unless forced)."""
     if force or not target.exists():
         return
     if not _is_ours(target):
         help_text = "choose another place with `-o`, or replace it with `--force`"
-        raise Errors([Diagnostic("F604", f"`{target}` is no unit that flowc has made", None, help=help_text)])
+        raise Errors([Diagnostic("F604", f"`{target}` is not a unit made by flowc", None, help=help_text)])
 
 
 def _is_ours(target: Path) -> bool:
     try:
         with zipfile.ZipFile(BytesIO(read_bytes(target, _MOST))) as archive:
             description = archive.getinfo("modelDescription.xml")
-            if description.compress_type != zipfile.ZIP_DEFLATED:  # of other ways any number of bytes is read at once
+            if description.compress_type != zipfile.ZIP_DEFLATED:  # other methods decompress any number of bytes at once
                 return False
             with archive.open(description) as stream:
                 return b'generationTool="flowc ' in stream.read(1 << 16)
-    except Exception:  # zipfile lets pass what its decompressors and structures raise in damaged archives
+    except Exception:  # zipfile passes on whatever its decompressors raise on damaged archives
         return False
 
 

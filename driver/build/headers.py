@@ -13,7 +13,7 @@ from ..text.check import check
 def headers_of(path: str | Path) -> dict[Path, str]:
     """The text of the header of each C source, by its path. Raises Errors.
 
-    A header is what makes missing C code easy to write: a function that is not there yet (F302) is no obstacle.
+    Headers help to write missing C code, so a missing function (F302) is not an error.
     """
     checked = check(path)
     if any(d.severity == "error" and d.code != "F302" for d in checked.diagnostics):

@@ -1,7 +1,7 @@
-"""An app for another tool: its graph with the times that `analyze` counts with, or its mapping.
+"""An app for another tool: its graph with the times that `analyze` uses, or its mapping.
 
-In: a text (or a network), the name of a format. Out: the name of the app and the text of a file. Which formats there
-are, and what writes them, is in `interop.registry`.
+In: a text (or a network), the name of a format. Out: the name of the app and the text of a file.
+The formats and their writers are in `interop.registry`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..text.check import Checked, check
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The file's text, a name for it, and what could not be said in that format."""
+    """The file's text, a name for it, and notes on what the format cannot express."""
 
     name: str
     text: str
@@ -46,10 +46,10 @@ def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, pl
 def export_into(
     path: str | Path, project: str | Path, format: str = "hopes", *, platform: str = "host", policy: str | None = None
 ) -> Changes:
-    """What changes in a project of another tool that an application came from.
+    """The changes to the project of another tool that an application came from.
 
-    `policy` is one of `model.hopes.POLICIES`; without one, who decides when a task runs stays as it is. Writes nothing.
-    Raises Errors.
+    `policy` is one of `model.hopes.POLICIES`; without it, the project's policy stays. Writes
+    nothing. Raises Errors.
     """
     exporter = _exporter(format)
     if exporter.into is None:
@@ -71,7 +71,7 @@ def _exporter(format: str) -> Exporter:
 
 
 def _source(checked: Checked, exporter: Exporter, alone: bool) -> tuple[Source, tuple[Diagnostic, ...]]:
-    """What an exporter gets, and what has to be said of the times."""
+    """The input of an exporter, and the diagnostics about its times."""
     valid = checked.require()
     profile, stale = (None, ()) if alone else store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)

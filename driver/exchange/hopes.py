@@ -1,8 +1,8 @@
 """`export --format hopes`: an application as a project of HOPES.
 
-In: a path. Out: a directory. A text that was imported from HOPES goes by the baggage beside it. Nothing is measured or
-run: times come from the text and from a profile that is stored beside it. Where tasks run is what is pinned or mapped,
-else what `build` would choose.
+In: a path. Out: a directory. A text that was imported from HOPES is exported with the import
+manifest beside it. Nothing is measured or run: times come from the text and from a profile stored
+beside it. Tasks run where they are pinned or mapped, else where `build` would place them.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from ..text import store
 from ..text.check import Report, Valid, prepare
 from .hopes_again import Again, again
 
-#: A task has no code.
+#: Diagnostic: a task has no code.
 NO_CODE = "F601"
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedProject:
-    """A finished project. `fresh` is false when the directory already held exactly this.
+    """A finished project. `fresh` is false if the directory already held exactly these files.
 
-    `script` makes the library that tasks in Python and networks need, None where all are in C. `tasks` leads from the
-    text to HOPES. `project` is None where the project that the text came from was written again; then `changed` are its
-    files that are others than at the import.
+    `script` makes the library that tasks in Python and networks need; None if all tasks are in C.
+    `tasks` maps names of the text to names of HOPES. `project` is None if the project that the text
+    came from was written again; then `changed` are the files that differ from the import.
     """
 
     directory: Path
@@ -76,18 +76,21 @@ def export_project(
     force: bool = False,
     report: Report | None = None,
 ) -> ExportedProject:
-    """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises Errors.
+    """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises
+    Errors.
 
-    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs; None is "static-assignment", or what the
-    project has that the text came from. `form` is one of `model.hopes.FORMS`; that of the tool has no policy. With
-    `stubs`, tasks without code have nothing between reading and writing.
+    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs; None is
+    "static-assignment", or the policy of the project that the text came from. `form` is one of
+    `model.hopes.FORMS`; the tool's form has no policy. With `stubs`, tasks without code only read
+    and write.
 
-    A text that was imported from a project in this form gives that project again, where it still says the same.
+    A text that was imported from a project in this form gives that project again, if it still means
+    the same.
     """
     valid = prepare(path, platform=platform, report=report).require()
     directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-hopes"
     kept = _kept(valid)
-    # HOPES' translator puts its program into a folder of the project that is called like the device.
+    # HOPES' translator puts its program into a folder of the project with the name of the device.
     theirs = (*MADE_THERE, device_name(valid.platform, kept)) if form == "cic" else MADE_THERE
     try:
         refuse_foreign(directory, force, theirs)
@@ -117,7 +120,8 @@ def export_project(
 
 
 def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | None:
-    """The project in this form that a text was imported from, or why it is not written again; None without one."""
+    """The project in this form that a text was imported from, or the reason not to write it again,
+    or None."""
     path = beside(valid.system)
     if not os.path.exists(path):
         return None
@@ -130,7 +134,7 @@ def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | 
 def _made(
     valid: Valid, policy: str, form: str, stubs: bool, kept: Kept
 ) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
-    """The project, its files, and what was noticed. Raises Errors and TooLong."""
+    """The project, its files, and diagnostics. Raises Errors and TooLong."""
     if not valid.system.apps:
         raise Errors([Diagnostic("F215", "there is no app to export", None, help="add `app Name { ... }`")])
     lacking = [d for d in missing(valid.system) if not (stubs and d.code == NO_CODE)]
@@ -169,7 +173,8 @@ def _made(
 
 
 def _coded(system: System) -> System:
-    """What can be deployed: all of it, or, where some tasks have no code, those that the library runs, each alone."""
+    """What can be deployed: all of it, or, if some tasks have no code, each of those that the
+    library runs."""
     if all(has_code(t) for a in system.apps for t in a.tasks):
         return system
     return replace(
@@ -179,14 +184,14 @@ def _coded(system: System) -> System:
 
 
 def _kept(valid: Valid) -> Kept:
-    """What the baggage beside a text says of the project that it came from. Raises Errors."""
+    """The import manifest beside a text. Raises Errors."""
     path = beside(valid.system)
     if not os.path.exists(path):
         return Kept()
     said = read_baggage(path)
     paths = [name for name in (said.project, *(t.full for t in said.tasks)) if not name or {*name} & {*"/\\\0"}]
     if paths:
-        message = f"`{path.name}` has `{paths[0]}` as a name, which files cannot have"
+        message = f"`{path.name}` contains `{paths[0]}`, which is not a valid name of a file"
         raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
     tasks = {t.task: t for t in said.tasks if t.task in valid.tasks}
     ports = {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()}
@@ -212,7 +217,7 @@ def _kept(valid: Valid) -> Kept:
 
 
 def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
-    """The code of HOPES that a task runs, if it still does. Raises Errors."""
+    """The code of HOPES that a task runs, if it still runs it. Raises Errors."""
     folder = Path(os.path.abspath(baggage.parent))
     runs = task.implementation_on("cpu")
     if code is None or runs is None or Path(os.path.abspath(runs.path)) != folder / code.around:
@@ -221,11 +226,11 @@ def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
     def paths(names: Iterable[str]) -> tuple[Path, ...]:
         return tuple(Path(os.path.normpath(folder / name)) for name in names)
 
-    # Whatever somebody has written into the baggage: nothing beside the text is copied.
+    # The manifest may have been edited: only files beside the text are copied.
     for file in paths((code.file, *code.headers, *code.sources, *code.files)):
         inside = file.resolve().is_relative_to(folder.resolve())
         if not inside or not os.path.isfile(file):
-            message = f"`{baggage.name}` names `{file}`, which is {'not there' if inside else 'not beside it'}"
+            message = f"`{baggage.name}` names `{file}`, which {'does not exist' if inside else 'is not beside it'}"
             raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
     given = dict(task.parameters)
     parameters = tuple(
@@ -247,7 +252,7 @@ def _per_cycle(app: Application) -> dict[str, int]:
 
 
 def _architecture(platform: Platform) -> str:
-    """What HOPES calls the instruction set: that of this machine, or what boards have."""
+    """HOPES' name of the instruction set: that of this machine, or that of the boards."""
     if platform.name != "host":
         return "arm64"
     return {"x86_64": "x86_64", "i686": "x86", "armv7l": "arm"}.get(machine.machine(), "arm64")

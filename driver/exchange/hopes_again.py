@@ -1,9 +1,10 @@
-"""The project of HOPES that a text came from, written again with what was decided since.
+"""The project of HOPES that a text came from, written again with later decisions.
 
-In: a text that was checked, and the baggage beside it. Out: the files of the project, as long as the text still says
-what an import of them says: they are imported once more, and both are compared. Then XML that is in no text stays as it
-was, and what a mapping, a profile and a policy say otherwise is changed in the files that say it. What else differs
-is named; such a text is exported as any other (`driver.hopes`).
+In: a checked text, and the import manifest beside it. Out: the files of the project, if the text
+still means the same as a fresh import of them: they are imported once more, and both are compared.
+XML that has no counterpart in the text stays, and changes of mapping, profile and policy are made
+in the files that hold them. Other differences are listed, and such a text is exported like any
+other (`driver.exchange.hopes`).
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from ..text import store
 from ..text.check import Valid, check
 from .import_ import import_
 
-#: The project is written anew; it names files that are not here.
+#: Diagnostic: the project is written anew, because it names files that are not here.
 ANEW, ABSENT = "F737", "F738"
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The files of a project; `changed` are those whose content is another one than at the import.
+    """The files of a project; `changed` are those whose content differs from the import.
 
-    `tasks` leads from the text to HOPES.
+    `tasks` maps names of the text to names of HOPES.
     """
 
     plan: Plan
@@ -55,10 +56,10 @@ class Again:
 
 
 def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Again | Diagnostic:
-    """The project of a text, or what the text says otherwise (a warning). `beside` is the file of the baggage.
+    """The project of a text, or what the text changes (a warning). `beside` is the manifest file.
 
-    `policy` is one of `model.hopes.POLICIES`, or None: that of the project stays. Raises Errors for a baggage that is
-    none.
+    `policy` is one of `model.hopes.POLICIES`, or None to keep the project's. Raises Errors if the
+    manifest is invalid.
     """
     was = files_of(kept, beside)
     with scratch() as work:
@@ -68,7 +69,7 @@ def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Agai
             apps = there.then.loaded.system.apps, valid.loaded.system.apps
             edits = renumbered(there.found, kept, *apps)
             plan = {**was, **{str(path.relative_to(there.folder)): content for path, content in edits.items()}}
-            with contextlib.suppress(Errors):  # then what differs is what differed before
+            with contextlib.suppress(Errors):  # without a fresh import, all differences are old ones
                 there = _project(valid, kept, beside, plan, work / "now")
                 others = there.others(valid, beside) and others
         changes: dict[Path, str] = {}
@@ -80,10 +81,8 @@ def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Agai
                 others = [errors.diagnostics[0].message]
         if others:
             text = Path(valid.system.path).name
-            message = f"`{text}` does not say any more what its project `{kept.project}` says: {'; '.join(others)}"
-            help_text = (
-                "it is written anew, from the text alone: composites, loops and control tasks are not made again"
-            )
+            message = f"`{text}` differs from its project `{kept.project}`: {'; '.join(others)}"
+            help_text = "it is written anew, from the text alone, without composites, loops and control tasks"
             return Diagnostic(ANEW, message, None, help=help_text, severity="warning")
         plan = {**plan, **{str(p.relative_to(there.folder)): content.encode() for p, content in changes.items()}}
         warnings = tuple(_absent(there.found, kept))
@@ -97,7 +96,7 @@ def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Agai
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """A project in the folder `folder`, and the text in the folder `texts` that it becomes."""
+    """A project in the folder `folder`, and the text that it becomes, in the folder `texts`."""
 
     folder: Path
     texts: Path
@@ -105,7 +104,7 @@ class _There:
     then: Valid
 
     def others(self, valid: Valid, beside: Path) -> list[str]:
-        """What a text beside a baggage says otherwise."""
+        """The differences of a text from its import."""
         others = list(_others(valid, self.then, Path(os.path.abspath(beside.parent)), self.texts))
         if self.found.board is not None and _pools(valid.platform) != _pools(self.then.platform):
             board = self.found.board.name
@@ -114,21 +113,21 @@ class _There:
 
 
 def _project(valid: Valid, kept: Baggage, beside: Path, plan: Plan, work: Path) -> _There:
-    """The project of these files, written into a folder and imported. Raises Errors."""
+    """The project with these files, written into a folder and imported. Raises Errors."""
     folder, texts = work / "project", work / "text"
     try:
         for name, content in plan.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             replace_file(folder / name, content if isinstance(content, bytes) else read_bytes(content))
     except OSError as error:
-        raise not_kept(beside, f"has files that cannot be: {reason(error)}") from error
+        raise not_kept(beside, f"has invalid files: {reason(error)}") from error
     target = texts / f"{beside.name.removesuffix(ENDING)}.flow"
     found, then = _imported(folder / start(kept), target, Path(valid.system.path).name, kept, beside)
     return _There(folder, texts, found, then)
 
 
 def _imported(start: Path, target: Path, text: str, kept: Baggage, beside: Path) -> tuple[Understood, Valid]:
-    """What the files of a project say, and the text of that name that they become."""
+    """The content of a project's files, and the text of that name that they become."""
     choice = kept.choice
     try:
         found = understand(start, target.stem, Collector(), choice)
@@ -157,9 +156,9 @@ def _pools(platform: Platform) -> set[tuple[str, str, int]]:
     return {(p.name, p.kind, p.count) for p in platform.pools}
 
 
-# -- what differs ------------------------------------------------------------------------------------------------------
+# -- what differs ----------------------------------------------------------------------------------
 def _others(now: Valid, then: Valid, here: Path, there: Path) -> Iterator[str]:
-    """What a text in the folder `here` says otherwise than one in `there`."""
+    """The differences of a text in the folder `here` from one in `there`."""
     ours, theirs = _parts(now.loaded.system, here), _parts(then.loaded.system, there)
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     for word, found in (
@@ -172,7 +171,7 @@ def _others(now: Valid, then: Valid, here: Path, there: Path) -> Iterator[str]:
 
 
 def _parts(system: System, folder: Path) -> dict[str, object]:
-    """What a text means, by the names of its parts: places in texts and comments do not count."""
+    """The meaning of a text, by the names of its parts; positions and comments do not count."""
     hashes = task_hashes(system)
     found: dict[str, object] = {}
     for app in system.apps:
@@ -185,7 +184,7 @@ def _parts(system: System, folder: Path) -> dict[str, object]:
 
 
 def _bare(value: object, folder: Path) -> object:
-    """A value of the model without places in texts and comments; paths are those from the folder."""
+    """A value of the model without positions and comments; paths are relative to the folder."""
     if isinstance(value, Span):
         return None
     if is_dataclass(value):

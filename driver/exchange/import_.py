@@ -1,4 +1,4 @@
-"""Files of other tools become texts and networks: who reads them is found in `interop.registry`."""
+"""Files of other tools become texts and networks; `interop.registry` finds the importer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..text.check import check
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What was written: `target` is what was asked for, `written` all files; `key` says what it is (text, network).
+    """Result: `target` is the requested file, `written` all files, `key` the kind (text, network).
 
-    `said` is a line about what was made, where there is something to say.
+    `said` is a line about the result, or empty.
     """
 
     target: Path
@@ -30,12 +30,12 @@ class Import:
 
 
 def importer_of(path: Path) -> Importer:
-    """Who reads a path. Raises Errors where it cannot be looked at."""
+    """The importer for a path. Raises Errors if the path cannot be read."""
     return next(i for i in IMPORTERS if i.recognizes(path))
 
 
 def foreign_options(request: Request) -> tuple[str, ...]:
-    """Options of a request that mean nothing to the format of its path."""
+    """Options of a request that have no effect for the format of its path."""
     meant = importer_of(request.path).options
     given = (f.name for f in fields(request) if f.name not in ("path", "target"))
     return tuple(name for name in given if getattr(request, name) is not None and name not in meant)
@@ -53,12 +53,13 @@ def import_(
     device: str | None = None,
     force: bool = False,
 ) -> Import:
-    """Turn a graph or a configuration of another tool into a .flow text, or a Darknet network into an .onnx.
+    """Turn a graph or a configuration of another tool into a .flow text, or a Darknet network into
+    an .onnx.
 
-    `output` is by default STEM.flow or STEM.onnx here. `processor` is whose times SDF3 gives, `weights` those of
-    Darknet, `times` a JSON file of worst cases for HOPES; of that, `modes` (`TASK=MODE`), `state` and `device` choose a
-    part. Raises Errors; what is wrong with the files of the other tool
-    is found before anything is written.
+    `output` is by default STEM.flow or STEM.onnx here. `processor` selects the times of SDF3,
+    `weights` are those of Darknet, `times` is a JSON file of worst cases for HOPES; `modes`
+    (`TASK=MODE`), `state` and `device` choose a part of it. Raises Errors; faults in the files of
+    the other tool are found before anything is written.
     """
     path = Path(path)
     if not path.name:  # `.`, which has a name elsewhere
@@ -86,7 +87,7 @@ def import_(
     for name, content in imported.files.items():
         write(folder / name, content)
     for name, content in imported.kept.items():
-        if not (folder / name).exists():  # --force must not destroy code that was filled in
+        if not (folder / name).exists():  # --force must not destroy code written by the user
             write(folder / name, content)
             written.append(folder / name)
     if imported.profile is not None:
@@ -99,14 +100,15 @@ def import_(
 
 
 def refuse(target: Path, force: bool) -> None:
-    """Files that exist are replaced only by `force`. Raises Errors."""
+    """Existing files are replaced only with `force`. Raises Errors."""
     if os.path.exists(target) and not force:
-        help_text = "choose another --output, or say --force"
+        help_text = "choose another --output, or give --force"
         raise Errors([Diagnostic("F604", f"`{target}` exists", None, help=help_text)])
 
 
 def write(file: Path, content: str | bytes, *, follow: bool = False) -> None:
-    """Write a file that the user named whole or not at all (see `files.replace_file`). Raises Errors."""
+    """Write a file that the user named, completely or not at all (see `files.replace_file`). Raises
+    Errors."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, content, follow=follow)

@@ -1,1 +1,1 @@
-"""Running what was built: here, on a board, on several machines; its tests."""
+"""Running a build: here, on a board, on several machines; its tests."""

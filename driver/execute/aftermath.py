@@ -1,6 +1,6 @@
-"""What a run has shown, beside what was known before: measured times of tasks, and bounds on latencies.
+"""Results of a run beside what was known before: measured times of tasks, and bounds on latencies.
 
-In: a build, and the report of its run. Out: what differs so much that it is worth a line.
+In: a build, and the report of its run. Out: differences that are large enough for a line.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from ...report.measured import Ran
 from ..build.build import Built
 
-#: A task is worth a line where its firings take so many times what was measured, after so many of them, and the rest
-#: is at least this share of the run.
+#: A task gets a line if its firings take this many times the measured time, after this many
+#: firings, and the excess is at least this share of the run.
 TIMES, FIRINGS, SHARE = 2.0, 10, 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Slower:
-    """A task whose firings took longer than they did alone, when they were measured: mean times in ns."""
+    """A task whose firings took longer than when it was measured alone: mean times in ns."""
 
     task: str
     mean_ns: float
@@ -27,7 +27,8 @@ class Slower:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """The longest latency of a run beside its bound, of an app (`source` is empty) or of a path; times in ns."""
+    """The longest latency of a run beside its bound, of an app (`source` is empty) or a path; times
+    in ns."""
 
     task: str
     source: str
@@ -37,12 +38,14 @@ class Bounded:
 
     @property
     def exceeded(self) -> bool:
-        """Was it longer than the bound? Then the times that the bound counts with were too short."""
+        """Did the latency exceed the bound? Then the times that the bound assumes were too
+        short."""
         return self.longest_ns > self.bound_ns
 
 
 def slower(built: Built, ran: Ran, waiting: Collection[str] = ()) -> tuple[Slower, ...]:
-    """Tasks that took much longer than in the profile, the most expensive first; not those that are `waiting`."""
+    """Tasks that took much longer than in the profile, the most expensive first, without those that
+    are `waiting`."""
     if built.profile is None:
         return ()
     alone = {e.subject: float(e.mean_ns) for e in built.profile.entries if e.processor == "cpu" and not e.estimated}
@@ -58,7 +61,7 @@ def slower(built: Built, ran: Ran, waiting: Collection[str] = ()) -> tuple[Slowe
 
 
 def bounded(built: Built, ran: Ran) -> tuple[Bounded, ...]:
-    """Latencies that the stored mapping bounds, as far as the run has shown any."""
+    """Latencies that the stored mapping bounds, if the run has measured any."""
     return tuple(_bounded(built, ran))
 
 

@@ -1,6 +1,6 @@
-"""Waiting for a program on its host: what it says appears here, and signals are handed on.
+"""Waiting for a program on its host: its output appears here, and signals are forwarded to it.
 
-Children handle signals themselves: they are waited for, and what they decide counts.
+Children handle signals themselves: this process waits for them, and their exit status counts.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from ..text.check import Report
 if TYPE_CHECKING:
     import subprocess
 
-#: Seconds in which what an ended program has said arrives; what it has left behind may hold its output for ever.
+#: Seconds for the output of an ended program to arrive; processes that it left may keep its output
+#: open for ever.
 GRACE = 5.0
-#: Gets what a program says: on `out` or `err`, in pieces.
+#: Gets the output of a program, from `out` or `err`, in pieces.
 Hear = Callable[[str, bytes], None]
 
 
 def there(built: Built, host: Host, report: Report | None) -> str:
-    """Where a build is on its host, with its engines built, if that is another machine. Raises Errors."""
+    """The path of a build on its host, with engines built if that is another machine. Raises
+    Errors."""
     tree = host.put(built.directory, str(built.directory.resolve()))
     why_not = "" if host is HERE else build_engines(built.directory, tree, host, report)
     if why_not:
@@ -42,7 +44,7 @@ def there(built: Built, host: Host, report: Report | None) -> str:
 
 @contextmanager
 def reached(host: Host) -> Iterator[None]:
-    """What is under way is not begun again when the way to a board is lost. Raises Errors then."""
+    """Running work is not restarted if the connection to a board is lost. Raises Errors then."""
     try:
         yield
     except Lost as lost:
@@ -60,10 +62,10 @@ def attend(
     handed: Sequence[int] = (),
     hear: Hear | None = None,
 ) -> int:
-    """Run a program that handles signals itself: wait for it, and hand on what it decides.
+    """Run a program that handles signals itself: wait for it, and return its status.
 
-    Here it gets the descriptors that are `handed` to it. What it says goes to `hear`, else to the outputs of this
-    process.
+    A local program gets the descriptors in `handed`. Its output goes to `hear`, else to the outputs
+    of this process.
     """
     with signals() as started:
         return follow(
@@ -73,7 +75,8 @@ def attend(
 
 @contextmanager
 def signals() -> Iterator[Callable[[Callable[[int], None]], None]]:
-    """Signals of this process go to what is started meanwhile: it hands over what sends them there."""
+    """Forward signals of this process to the program started meanwhile, which registers how to send
+    them."""
     hand_on: list[Callable[[int], None]] = []
     early: list[int] = []
 
@@ -94,12 +97,12 @@ def signals() -> Iterator[Callable[[Callable[[int], None]], None]]:
 
 @contextmanager
 def signals_for(signaled: Callable[[int], None]) -> Iterator[None]:
-    """Whoever wants this process to end is heard by `signaled` meanwhile."""
+    """While this runs, `signaled` gets the signals that ask this process to end."""
     import signal
 
     sys.stdout.flush()
     before = {}
-    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
+    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it counts both as one
         before[number] = signal.signal(number, lambda number, frame: signaled(number))
     try:
         yield
@@ -120,8 +123,9 @@ def follow(
     hear: Hear | None = None,
     fed: Callable[[Callable[[bytes], None]], None] | None = None,
 ) -> int:
-    """Run a program and wait for it; `started` gets what hands signals on to it, and `fed` what gives it all that it
-    reads, if that is not what this process reads. See `attend`."""
+    """Run a program and wait for it; `started` gets the function that forwards signals to it, and
+    `fed` the function that writes to its input, if it does not inherit that of this process. See
+    `attend`."""
     if isinstance(host, Board):
         status = host.attend(words, hear or _loudly(silent), cwd=cwd, environment=environment, started=started, fed=fed)
     else:
@@ -139,7 +143,8 @@ def _waited(
     started: Callable[[Callable[[int], None]], None],
     fed: Callable[[Callable[[bytes], None]], None] | None,
 ) -> int:
-    """Here, with the standard input of this process, and its output unless somebody wants to hear it."""
+    """Run it here, with the standard input of this process, and its output too unless `hear` gets
+    that."""
     import signal
     import subprocess
 
@@ -161,7 +166,7 @@ def _waited(
         if hear is not None and stream is not None:
             threads.append(threading.Thread(target=_hand_on, args=(stream, name, hear), daemon=True))
             threads[-1].start()
-    status = child.wait()  # no limit: a program runs as long as it runs, and signals are handed on to it
+    status = child.wait()  # no limit: a program may run for ever, and signals are forwarded to it
     if child.stdin is not None:
         with suppress(OSError):
             child.stdin.close()
@@ -184,7 +189,7 @@ def _hand_on(stream: IO[bytes], name: str, hear: Hear) -> None:
 
 
 def _loudly(silent: bool) -> Hear:
-    """What is said is written as it comes."""
+    """Write output as it arrives."""
     streams = {"out": (sys.stderr if silent else sys.stdout).buffer, "err": sys.stderr.buffer}
 
     def hear(name: str, piece: bytes) -> None:

@@ -1,8 +1,8 @@
-"""The reports of the parts of a program, as that of one program.
+"""The reports of the parts of a program, as one report.
 
-In: the document of each part, as it wrote it. Out: one document of the same form, with what is about parts alone under
-`parts`. An app is reported by the parts where its frames end; clocks of different machines agree as far as half a round
-trip, which stands beside their offsets.
+In: the document of each part, as it wrote it. Out: one document of the same form, with results of
+single parts under `parts`. An app is reported by the parts where its frames end; clocks of
+different machines agree to within half a round trip, which stands beside their offsets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 
 def joined(reports: Mapping[str, Document], status: int, digest: str) -> Document:
-    """One report for all parts; those that could not write any are missing."""
+    """One report for all parts that could write one."""
     apps: dict[str, list[tuple[Document, Document]]] = {}
     for report in reports.values():
         for name, app in report["apps"].items():
@@ -53,14 +53,14 @@ def _all(reports: Mapping[str, Document], what: str) -> Document:
 
 
 def _memory(reports: Mapping[str, Document]) -> Document:
-    """Each machine has its own: what is under `parts` is not to be added."""
+    """Values of single machines are under `parts`, and are not added up."""
     bands = {name: layout for r in reports.values() for name, layout in r["memory"]["bands"].items()}
     known = ("planned", "process", "resident", "proportional", "before_networks", "arenas")
     return {**dict.fromkeys(known), "bands": bands}
 
 
 def _cause(reports: Mapping[str, Document]) -> Document | None:
-    """The failure that the others followed: one of a task, if any is."""
+    """The failure that caused the others: that of a task, if there is one."""
     failures = [r["failure"] for r in reports.values() if r["failure"] is not None]
     return next((f for f in failures if f["task"] is not None), failures[0] if failures else None)
 
@@ -80,7 +80,7 @@ def _app(name: str, found: list[tuple[Document, Document]]) -> Document:
 
 
 def clocks(document: Document) -> list[list[Any]]:
-    """Rows of a table: how far the clocks of parts are apart, in us."""
+    """Rows of a table: clock offsets between parts, in us."""
     rows: list[list[Any]] = [["clock of", "seen from", "ahead us", "+- us"]]
     for name, part in document["parts"].items():
         for peer, clock in part["clocks"].items():

@@ -1,4 +1,4 @@
-"""What became of tests, as the XML that build servers read (JUnit's, as Jenkins, GitLab and GitHub actions take it)."""
+"""Results of tests as JUnit XML, as Jenkins, GitLab and GitHub actions read it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from xml.etree import ElementTree
 
 from .run import Outcome, Tested
 
-#: What XML 1.0 cannot hold.
+#: Characters that XML 1.0 cannot hold.
 _FOREIGN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 
 
 def junit(tested: Tested) -> str:
-    """One suite, named after the text, whose test cases have apps as classes."""
+    """One suite, named after the text; the classes of its test cases are apps."""
     counts = {
         name: str(sum(t.outcome == outcome for t in tested.tests))
         for name, outcome in (("failures", "failed"), ("errors", "error"), ("skipped", "skipped"))

@@ -1,4 +1,5 @@
-"""A program in this process: built if it is given as a text, and loaded as the package that its folder is."""
+"""A program in this process: built if it is given as a text, and loaded as the package of its
+folder."""
 
 from __future__ import annotations
 
@@ -34,10 +35,12 @@ def open_program(
     watchdog: float = 60.0,
     settings: Sequence[str] = (),
 ) -> Running:
-    """Start a program in threads of this process: the build in a directory, or a text, which is built first if needed.
+    """Start a program in threads of this process: a build directory, or a text, which is built
+    first if needed.
 
-    The first options are those of `build`, the others those of `main.py`. Raises Errors of the build, `Failed` (of the
-    program's own copy of the runtime) where it cannot start, and ValueError for `settings` that cannot be.
+    The first options are those of `build`, the others those of `main.py`. Raises Errors of the
+    build, `Failed` (of the program's own copy of the runtime) if it cannot start, and ValueError
+    for invalid `settings`.
     """
     directory = Path(path)
     if not directory.is_dir():
@@ -47,7 +50,7 @@ def open_program(
 
 
 def _package(directory: Path) -> ModuleType:
-    """The package of a build, under a name that nobody else gives: loaded once, and again when it was built anew."""
+    """The package of a build, under a unique name: loaded once, and again after each new build."""
     directory = directory.resolve()
     init, deployment = directory / "__init__.py", directory / "deployment.json"
     if not init.is_file() or not deployment.is_file():

@@ -1,8 +1,9 @@
-"""Running a program on several machines: its parts are put there, started together, and their reports joined.
+"""Running a program on several machines: copy its parts there, start them together, join their
+reports.
 
-In: a build with parts, and the file that says where the machines are. Out: what a run of one program gives. Parts find
-each other by addresses and keys that they get over the connections that start them, and by nothing else. How they end
-each other is `runtime/wire.py`; here is made sure that they do.
+In: a build with parts, and the file with the addresses of the machines. Out: the same as a run of
+one program. Parts learn the addresses and keys of each other only over the connections that start
+them. `runtime/wire.py` defines how parts end each other; this module enforces it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from ..text.check import Report
 from .attending import Hear, follow, signals_for, there
 from .joining import joined
 
-#: What a machine is asked before anything is started there: is the port free that its part is to listen at, if one is
-#: named (else 0), at that address, if it is its own; does it know the addresses of the others; and has it what parts
-#: need?
+#: A script that runs on each machine before any part starts. It checks: is the port free that its
+#: part is to listen on, if one is given (else 0) and the address is its own; are the addresses of
+#: the others known; and does the machine have what parts need?
 _ASK = """
 import errno, json, socket, sys
 found = {"zmq": False, "taken": "", "unknown": []}
@@ -69,25 +70,26 @@ print(); print(json.dumps(found))
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What it answers: an empty `taken` is a free port, `unknown` are addresses with the reasons."""
+    """Its answer: an empty `taken` is a free port, `unknown` are addresses with the reasons."""
 
     zmq: bool
     taken: str
     unknown: tuple[tuple[str, str], ...]
 
 
-#: How a part says where it listens.
+#: How a part reports the port where it listens.
 _PORT = re.compile(b"^" + LISTENS.encode() + rb"(\d{1,5})\n", re.MULTILINE)
-#: Seconds that other parts get to end by themselves after one has failed, and between signals that make them.
+#: Seconds for the other parts to end by themselves after one has failed, and between the signals
+#: that end them.
 GRACE, AGAIN = 4.0, 1.0
-#: A joined run: its status, and the report of all parts as one.
+#: A joined run: its status, and one report for all parts.
 Joined = tuple[int, dict[str, Any]]
 
 
 @dataclass(slots=True)
 class _Part:
-    """A part while it runs: `send` hands it a signal, `feed` what it reads; it listens at `port`, and has ended with
-    `status`."""
+    """A running part: `send` forwards a signal, `feed` its input; it listens at `port`, and ended
+    with `status`."""
 
     site: Site
     host: Host
@@ -110,9 +112,9 @@ class Rig:
         self._ended = threading.Condition()
 
     def run(self, words: Mapping[str, Sequence[str]], *, silent: bool) -> int:
-        """Start all parts, each with its words behind its Python, and wait for their ends; 1 where one has failed.
+        """Start all parts, each with its arguments, and wait for them to end; 1 if one has failed.
 
-        If `silent`, standard output is left alone: what parts print goes to standard error.
+        If `silent`, standard output is not used: what parts print goes to standard error.
         """
         with signals_for(self._hand_on):
             hear = _Said(silent)
@@ -127,24 +129,24 @@ class Rig:
                 thread.join()  # no limit: its part has ended
         lost = [p for p in self._parts if p.lost]
         if lost:
-            message = f"the way to `{lost[0].site.machine}` ({lost[0].site.board}) was lost\n{lost[0].lost}"
+            message = f"the connection to `{lost[0].site.machine}` ({lost[0].site.board}) was lost\n{lost[0].lost}"
             help_text = "all parts have been stopped: start again when it is back"
             raise Errors([Diagnostic("F643", message, None, help=help_text)])
         ends = [p.status for p in self._parts if p.status]
         return 1 if 1 in ends else next(iter(ends), 0)
 
     def files(self, name: str) -> dict[str, bytes]:
-        """A file that each part has written in its folder, where there is one."""
+        """A file that each part has written in its folder, if it exists."""
         found = {p.site.machine: p.host.read(f"{p.folder}/{name}") for p in self._parts}
         return {machine: content for machine, content in found.items() if content is not None}
 
     def file(self, machine: str, name: str) -> str:
-        """Where a part writes a file of that name."""
+        """The path where a part writes a file of that name."""
         return next(f"{p.folder}/{name}" for p in self._parts if p.site.machine == machine)
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """Those that run a part."""
+        """Threads that each run a part."""
         return tuple(p.site.machine for p in self._parts)
 
     def _attend(self, part: _Part, words: Sequence[str], hear: Hear) -> None:
@@ -181,7 +183,8 @@ class Rig:
             self._tell_where()
 
     def _tell_where(self) -> None:
-        """When all parts listen, everybody gets to know where; when one has ended before, that it has."""
+        """When all parts listen, send each the addresses of all; if one has ended before, send
+        that."""
         with self._ended:
             gone = next((p.site.machine for p in self._parts if p.status is not None), None)
             if gone is None and any(p.port is None for p in self._parts):
@@ -206,7 +209,7 @@ class Rig:
                     continue
 
     def _see_to_the_end(self) -> None:
-        """Wait for all parts; those that do not end by themselves behind one that has failed are made to."""
+        """Wait for all parts; kill those that do not end by themselves after one has failed."""
         import signal
 
         ways, waiting = (
@@ -230,14 +233,15 @@ class Rig:
 
 
 class _Said:
-    """What parts say: their results as they are, what they report with the name of the machine."""
+    """Forward the output of parts: results unchanged, messages prefixed with the name of the
+    machine."""
 
     def __init__(self, silent: bool) -> None:
         self._out = sys.stderr if silent else sys.stdout
         self._lock = threading.Lock()
 
     def of(self, machine: str) -> Hear:
-        """Who hears one of them."""
+        """A listener for one part."""
 
         def hear(name: str, piece: bytes) -> None:
             if name == "err":
@@ -251,9 +255,10 @@ class _Said:
 
 
 def sites_for(path: Path, platform: Platform, others: Iterable[Platform]) -> tuple[Site, ...]:
-    """Where the machines of a platform are; `others` may be meant instead of one without any. Raises Errors."""
+    """The addresses of a platform's machines; `others` are platforms to suggest instead. Raises
+    Errors."""
     if not platform.machines:
-        message = f"`--machines` is for platforms of several machines, and `{platform.name}` is one"
+        message = f"`--machines` is for platforms of several machines, but `{platform.name}` is a single machine"
         help_text = "declare them: `platform rig { machine front { cpu core[2] } ... link front back 110 MB/s 0.3 ms }`"
         meant = [p.name for p in others if p.machines]
         if meant:
@@ -302,7 +307,8 @@ def _place(address: str, port: int | str) -> str:
 
 
 def _ask(parts: Sequence[_Part]) -> None:
-    """Have all machines what their parts need? Raises Errors that name all that is missing."""
+    """Check that all machines have what their parts need. Raises Errors that list all that is
+    missing."""
     faults = []
     for part in parts:
         others = [p.site.address for p in parts if p is not part]
@@ -316,26 +322,26 @@ def _ask(parts: Sequence[_Part]) -> None:
         try:
             answer = printed_as(_Asked, done.stdout)
         except ValueError as error:
-            message = f"Python on `{part.site.machine}` does not answer as it should: {error}"
+            message = f"Python on `{part.site.machine}` gave an invalid answer: {error}"
             faults.append(Diagnostic("F657", message, None, help="name another one in the file of machines"))
             continue
         if not answer.zmq:
-            message = f"`{part.site.machine}` has no pyzmq with CURVE, over which its part would talk to the others"
+            message = f"`{part.site.machine}` has no pyzmq with CURVE, which its part needs to reach the others"
             faults.append(Diagnostic("F651", message, None, help="install it there: `pip install pyzmq`"))
         if answer.taken:
             message = f"`{part.site.machine}` cannot listen at port {part.site.port}: {answer.taken}"
-            help_text = "name another one in the file of machines, or none: a free one is taken then"
+            help_text = "name another one in the file of machines, or none to use a free one"
             faults.append(Diagnostic("F653", message, None, help=help_text))
         for name, why in answer.unknown:
-            message = f"`{part.site.machine}` does not know where `{name}` is: {why}"
-            help_text = "give that machine an `address` in the file of machines by which the others find it"
+            message = f"`{part.site.machine}` cannot resolve `{name}`: {why}"
+            help_text = "give that machine an `address` in the file of machines that the others can reach"
             faults.append(Diagnostic("F654", message, None, help=help_text))
     if faults:
         raise Errors(faults)
 
 
 def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent: bool) -> Joined:
-    """Run the program to its end; its status, and the reports of its parts as one. Raises Errors."""
+    """Run the program to its end; returns its status and the joined report. Raises Errors."""
     name = "report.json"
     own = settings_of(rig, settings)
     start = {
@@ -348,7 +354,7 @@ def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent
         try:
             reports[machine] = written(content)[1]
         except ValueError as error:
-            if not status:  # else it was killed while it wrote
+            if not status:  # otherwise it was killed while writing
                 message = f"the report of `{machine}` cannot be read: {error}"
                 help_text = "the machine may have no space left, or another program writes its files"
                 raise Errors([Diagnostic("F657", message, None, help=help_text)]) from error
@@ -356,7 +362,8 @@ def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent
 
 
 def settings_of(rig: Rig, settings: Sequence[str]) -> dict[str, list[str]]:
-    """Values of parameters for the parts that have these tasks; what nobody has is for the first, which says so."""
+    """Values of parameters, by part; a value whose task is in no part goes to the first, which
+    reports it."""
     tasks: dict[str, str] = {}
     for machine in rig.machines:
         deployment = json.loads((rig.built.directory / folder_of(machine) / "deployment.json").read_bytes())
@@ -368,7 +375,8 @@ def settings_of(rig: Rig, settings: Sequence[str]) -> dict[str, list[str]]:
 
 
 def record_parts(rig: Rig, frames: int, folder: Path, *, silent: bool) -> int:
-    """Run every part for so many frames, and have all that its firings read and made in a folder here."""
+    """Run every part for so many frames, and copy all inputs and outputs of its firings into a
+    folder here."""
     name = "recorded.npz"
     words = {m: ["-m", "runtime.recording", rig.file(m, name), str(frames)] for m in rig.machines}
     status = rig.run(words, silent=silent)

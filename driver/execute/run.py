@@ -1,6 +1,7 @@
-"""Running what was built: the program itself, its harness, and the comparison of a twin with the reference.
+"""Running a build: the program itself, its harness, and the comparison of a twin with the
+reference.
 
-How a program is waited for, here or on a board, is `attending.py`.
+`attending.py` waits for programs, here or on a board.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from .rig import sites_for
 
 @dataclass(frozen=True, slots=True)
 class Ran(NotebookResult):
-    """A finished run: its exit status, and its report as JSON text (None where it wrote none).
+    """A finished run: its exit status, and its report as JSON text (None if it wrote none).
 
-    `disagreed` is what the harness said where a twin did not give the results of the reference: nothing was run then.
-    Of a run on `host`, `slower` are tasks that took much longer than in the profile, `bounded` the longest latencies
-    beside the bounds of the stored mapping, where the program ran at its own pace. On several machines `parts` is the
-    report of all of them together.
+    `disagreed` is the harness's message if a twin did not give the results of the reference: the
+    program was not run then. For a run on `host`, `slower` are tasks that took much longer than in
+    the profile, and `bounded` the longest latencies beside the bounds of the stored mapping, if the
+    program ran at its own pace. On several machines `parts` is the joined report.
     """
 
     built: Built
@@ -49,15 +50,16 @@ class Ran(NotebookResult):
 
 
 def _nothing(*_: object) -> None:
-    """What a listener does that is not interested."""
+    """A listener that does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunListener:
-    """What is called while a program is built and run, and before.
+    """Called before and while a program is built and run.
 
-    `built` gets the build as soon as it is there. `played` gets the name of a platform that the machine is not, and
-    `agreed` is called when a twin has given the results of the reference. `heard` gets what the program says.
+    `built` gets the build as soon as it exists. `played` gets the name of a platform that differs
+    from this machine, and `agreed` is called when a twin has given the results of the reference.
+    `heard` gets the output of the program.
     """
 
     built: Callable[[Built], None] = _nothing
@@ -68,9 +70,10 @@ class RunListener:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a test: `outcome` is `passed`, `failed`, `error` or `skipped`, and `message` says why.
+    """The result of a test: `outcome` is `passed`, `failed`, `error` or `skipped`, and `message` is
+    the reason.
 
-    `app` is None for what is about no single app.
+    `app` is None for a test of no single app.
     """
 
     name: str
@@ -82,7 +85,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Outcomes:
-    """What `runtime.outcomes` writes."""
+    """The file that `runtime.outcomes` writes."""
 
     seconds: float = 0.0
     tests: tuple[Outcome, ...] = ()
@@ -90,9 +93,9 @@ class _Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Tested(NotebookResult):
-    """A finished run of the harness: its exit status, and what became of each test.
+    """A finished run of the harness: its exit status, and the result of each test.
 
-    `name` is the text's stem, `seconds` all that it took.
+    `name` is the text's stem, `seconds` the total time.
     """
 
     built: Built
@@ -111,13 +114,14 @@ def run(
     listener: RunListener | None = None,
     **asked: Any,
 ) -> Ran:
-    """Build if needed, then run the program until its stream ends, or it is stopped. Raises Errors of the build.
+    """Build if needed, then run the program until its stream ends, or it is stopped. Raises Errors
+    of the build.
 
-    `asked` are fields of `BuildOptions` and of `RunOptions`: the program runs on the `host` of the build. With
-    `document` the report is in the answer, and standard output is left alone: what tasks print goes to standard error.
-    With a `twin`, threads of a CPU play the GPU and the DLAs, and a few frames are compared with the sequential
-    reference before. With a file of `machines` the parts run where that says; options that are about one machine are
-    left out then.
+    `asked` are fields of `BuildOptions` and of `RunOptions`: the program runs on the `host` of the
+    build. With `document` the answer holds the report, and standard output is not used: what tasks
+    print goes to standard error. With a `twin`, threads of a CPU stand in for the GPU and the DLAs,
+    and a few frames are compared with the sequential reference first. With a file of `machines` the
+    parts run on those machines, and options about one machine are left out.
     """
     building = BuildOptions.taken_from(asked)
     options = _with_whole_paths(RunOptions(**asked))
@@ -157,7 +161,7 @@ def _run_alone(
         before = host.read(files["--report"])
         words += [word for option, name in files.items() for word in (option, name)]
         main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
-        # Here it runs in the folder of the user; on a board it has a folder of its own.
+        # A local program runs in the folder of the user; on a board it has a folder of its own.
         status = attend(
             host,
             [*host.python, main, *words],
@@ -173,7 +177,7 @@ def _run_alone(
 
 
 def _with_whole_paths(options: RunOptions) -> RunOptions:
-    """Files that the program reads, as paths that hold in any folder."""
+    """Files that the program reads, as paths that are valid in any folder."""
     whole: dict[str, Any] = {}
     for name in ("events", "control", "replay"):
         path = getattr(options, name)
@@ -187,9 +191,9 @@ def _fields_of(options: BuildOptions) -> dict[str, Any]:
 
 
 def _sites(machines: Path | None, loaded: Loaded) -> tuple[Site, ...]:
-    """Where the machines of the platform are, if somebody says so. Raises Errors."""
+    """The addresses of the platform's machines, if `--machines` gives them. Raises Errors."""
     if machines is None or loaded.platform is None or has_errors(loaded.diagnostics):
-        return ()  # the build tells what is wrong
+        return ()  # the build reports the error
     return sites_for(machines, loaded.platform, loaded.system.platforms)
 
 
@@ -207,7 +211,8 @@ def _run_parts(built: Built, sites: Sequence[Site], options: RunOptions, documen
 
 
 def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
-    """Is the platform another one than the machine that runs the program, as far as that can be seen?"""
+    """Does the platform differ from the machine that runs the program, as far as can be
+    detected?"""
     platform = loaded.platform
     if platform is None or platform.name == host.name:
         return False
@@ -221,7 +226,7 @@ def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
 def _compared(
     loaded: Loaded, built: Built, said: str | None, host: Host, *, paced: bool
 ) -> tuple[tuple[Slower, ...], tuple[Bounded, ...]]:
-    """A run beside what was known of its machine; times of other platforms say nothing of it."""
+    """A run beside what was known of its machine; times of other platforms do not apply to it."""
     if said is None or (host is HERE and built.mapping.platform != HERE.name):
         return (), ()
     try:
@@ -240,9 +245,10 @@ def _unreadable(what: str, error: ValueError) -> Diagnostic:
 
 
 def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
-    """Nobody puts anything in where a program runs by itself. Raises Errors."""
+    """Reject open ends: a program that runs by itself gets no input from a caller. Raises
+    Errors."""
     if has_errors(loaded.diagnostics):
-        return  # the build tells all of them
+        return  # the build reports all of them
     found = []
     for app in loaded.system.apps:
         ends = [t for t in app.tasks if t.border is not None]
@@ -266,9 +272,11 @@ def test(
     listener: RunListener | None = None,
     **asked: Any,
 ) -> Tested:
-    """Build if needed, then run the harness: the program against a sequential reference. Raises Errors of the build.
+    """Build if needed, then run the harness: the program against a sequential reference. Raises
+    Errors of the build.
 
-    `asked` are fields of `BuildOptions`. With a file of `machines`, what the parts did where that says is compared.
+    `asked` are fields of `BuildOptions`. With a file of `machines`, the results of the parts on
+    those machines are compared.
     """
     building = BuildOptions(**asked)
     host, report = building.host, building.report
@@ -299,9 +307,9 @@ def test(
         try:
             found, why = read(_Outcomes, parse(content)), ""
         except ValueError as error:
-            why = f"what became of the tests cannot be read: {error}"
+            why = f"the results of the tests cannot be read: {error}"
     tests = found.tests
-    if why and status not in (130, 143):  # the process was gone before it was written
+    if why and status not in (130, 143):  # the process ended before it wrote them
         tests, status = (Outcome("harness", None, "error", 0.0, why),), 1
     return Tested(built, Path(path).stem, status, tests, found.seconds)
 
@@ -309,7 +317,7 @@ def test(
 def _record_parts(
     built: Built, sites: Sequence[Site], frames: int | None, folder: Path, report: Report | None, quiet: bool
 ) -> int:
-    """Run all parts for a few frames, and keep what their firings read and made."""
+    """Run all parts for a few frames, and keep the inputs and outputs of their firings."""
     from ...runtime.harness import frames_of
     from ...runtime.reference import load_deployment
     from .rig import placed, record_parts
@@ -328,7 +336,8 @@ def _end_in_words(status: int) -> str:
 
 
 def _disagreement(directory: Path, host: Host) -> str:
-    """What the harness says where the twin does not give the results of the sequential reference; else nothing."""
+    """The harness's message if the twin does not give the results of the sequential reference; else
+    empty."""
     with reached(host):
         tree = host.put(directory, str(directory.resolve()))
         words = [*host.python, "-m", "unittest", "discover", "-s", "tests"]

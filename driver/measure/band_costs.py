@@ -1,7 +1,8 @@
-"""What bands of rows cost on this machine, measured: a network runs as a whole and in some plans, in turns.
+"""Costs of bands of rows (row tiling) on this machine, measured: a network runs unsplit and in some
+plans, in turns.
 
-In: a text and its profile. Out: the profile, with prices by network. They are for networks for which bands pay, and for
-the machine that flowc runs on: plans in ONNX Runtime's own layout are made by it.
+In: a text and its profile. Out: the profile, with costs by network. They are for networks for which
+bands pay, and for the machine that runs flowc: plans in ONNX Runtime's own layout are made by it.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ from ..plan.memory import may_band
 from ..text import store
 from ..text.check import Report, Valid
 
-#: Bytes between layers from which on bands are worth a measurement.
+#: Bytes between layers from which on bands are measured.
 PAYS = 1_000_000
-#: Seconds for a search for plans to run, and for runs, for each network; plans that are run.
+#: Seconds for the search for plans, and for runs, for each network; plans that are run.
 SEARCHING, RUNNING, PLANS = 1.5, 2.0, 5
 
 
 def with_band_costs(
     valid: Valid, profile: Profile, report: Report | None = None
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
-    """The profile with what bands cost, of every network for which they pay; it is stored after each.
+    """The profile with the costs of bands, of every network for which they pay; it is stored after
+    each.
 
-    What is known is not measured again. Returns what could not be stored.
+    Known costs are not measured again. Returns what could not be stored.
     """
     if valid.host is not HERE:
         return profile, ()
@@ -65,7 +67,8 @@ def with_band_costs(
 def measured_costs(
     network: Network, whole_ns: float, host: Host = HERE, report: Report | None = None
 ) -> BandCosts | None:
-    """What bands of a network cost here; None where they do not pay, or nothing could be measured."""
+    """The costs of bands of a network here; None if they do not pay, or nothing could be
+    measured."""
     known = needs(network)
     if known is None or known.block < PAYS:
         return None
@@ -89,7 +92,8 @@ def costs_of(
     host: Host = HERE,
     report: Report | None = None,
 ) -> BandCosts | None:
-    """The same of a model in a file, as it is and as ONNX Runtime executes it. Raises CannotBand."""
+    """The same for a model in a file, as it is and as ONNX Runtime executes it. Raises
+    CannotBand."""
     form = blocked or net
     whole = needs_of(net.chain, net.model, net.folder)
     choices = front(form, whole, whole_ns, SEARCHING, None if blocked is None else net)
@@ -97,12 +101,12 @@ def costs_of(
     if len(plans) < 2:
         return None
     if report is not None:
-        report(f"measuring what bands of {net.file} cost, in {len(plans)} plans for {RUNNING:g} s")
+        report(f"measuring the costs of bands of {net.file}, in {len(plans)} plans for {RUNNING:g} s")
     return _measured(path, form, plans, host)
 
 
 def _spread(choices: Sequence[Choice]) -> list[Choice]:
-    """Some of them, from the smallest to the fastest."""
+    """Some plans, from the smallest to the fastest."""
     if len(choices) <= PLANS:
         return list(choices)
     return [choices[round(k * (len(choices) - 1) / (PLANS - 1))] for k in range(PLANS)]
@@ -122,7 +126,7 @@ def _measured(path: Path, form: Net, choices: Sequence[Choice], host: Host) -> B
             plan = document_here(one, partial(_place, folder, str(k)), form.chain.inputs, form.chain.outputs)
             (folder / str(k) / there.PLAN).write_text(json.dumps(plan))
         done = host.module("profiling.there.bands", [host.put(folder, "bands"), str(RUNNING)])
-    if done.status:  # it was worth trying: without it, the usual prices hold
+    if done.status:  # without the measurement, the default costs apply
         return None
     whole, *spent = json.loads(done.stdout)
     seen = [

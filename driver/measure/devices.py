@@ -1,9 +1,10 @@
-"""Times on a GPU and on DLAs, measured where they are: the program itself runs there, and reports what devices took.
+"""Times on a GPU and on DLAs: the program itself runs on them, and reports the times of the
+devices.
 
-In: a valid system whose platform has such processors, and a machine that has them too. Out: profile entries, with the
-layers of networks that could be cut, where TensorRT runs them. For each kind one program is built in which that kind
-runs all that it can. A network that a DLA can run in part is measured with the GPU's help: the times of its layers on
-the DLA are what searches need.
+In: a valid system whose platform has such processors, and a machine that has them too. Out: profile
+entries, with the layers of networks that TensorRT runs and that could be cut. For each kind, one
+program is built in which that kind runs all that it can. A network that a DLA can run in part is
+measured with the GPU's help: searches need the times of its layers on the DLA.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ from .measure import may_be_cut, without_periods
 
 Layers = tuple[LayerTime, ...]
 
-#: Frames that a program runs for, within limits: the first ones are slower, and are among the largest seen.
+#: Limits on the frames that a program runs for: the first ones are slower, and are among the
+#: largest seen.
 FEWEST, MOST = 30, 2000
 
 
 @dataclass(frozen=True, slots=True)
 class _Tasks:
-    """What is needed of the report of a program."""
+    """The part of a program's report that is needed here."""
 
     tasks: dict[str, Fired]
 
@@ -65,7 +67,7 @@ class _LayerSeen:
 
 @dataclass(frozen=True, slots=True)
 class _PlanSeen:
-    """What `profile_engines.py` writes of a plan."""
+    """What `profile_engines.py` writes about a plan."""
 
     file: str
     device: str
@@ -78,13 +80,14 @@ class _PlanSeen:
 
 @dataclass(frozen=True, slots=True)
 class _Plans:
-    """All of them."""
+    """All plans."""
 
     plans: tuple[_PlanSeen, ...]
 
 
 def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Report | None = None) -> Profile:
-    """The profile with entries of the platform's GPU and DLAs. Raises Errors when a program fails."""
+    """The profile with entries for the platform's GPU and DLAs. Raises Errors if a program
+    fails."""
     times = times_of(valid.system, valid.platform, profile)
     frame_ns = sum(firing_means(valid, times).values()) or 1e6
     frames = max(FEWEST, min(MOST, int(seconds * 1e9 / frame_ns)))
@@ -99,10 +102,10 @@ def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Repo
     for task in tasks:
         if _runs_in_part(task, valid):
             if report is not None:
-                report(f"measuring what a dla can run of {task.name}")
+                report(f"measuring the layers of {task.name} that a dla can run")
             try:
                 found += valid.host.steadily(partial(_measured, valid, {task.name: task}, "dla", frames, report))
-            except Errors as faults:  # not even with the GPU's help: there is always a way without the DLA
+            except Errors as faults:  # not even with the GPU's help: the network can always run without the DLA
                 if report is not None:
                     report(f"{task.name} stays off the dla: {faults.diagnostics[0].message}")
     known = {(e.processor, e.subject) for e in found}
@@ -115,7 +118,7 @@ def _runs_on(task: Task, kind: str, valid: Valid) -> bool:
 
 
 def _runs_in_part(task: Task, valid: Valid) -> bool:
-    """Could a DLA run some layers of a network, and a GPU the others?"""
+    """Can a DLA run some layers of a network, and a GPU the others?"""
     platform = valid.platform
     if task.network is None or not may_be_cut(task) or not {"gpu", "dla"} <= {p.kind for p in platform.pools}:
         return False
@@ -163,7 +166,7 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
                 }
                 arenas = {n: p.arena for n, p in plans.items()}
                 layers = {n: _layers(t, plans[n]) for n, t in able.items() if may_be_cut(t)}
-            except Errors as faults:  # the times of the whole are worth having without them
+            except Errors as faults:  # the times of the whole network are useful without those of its layers
                 if report is not None:
                     report(f"no times of layers: {faults.diagnostics[0].message}")
         done = _run(valid, tree, "main.py", "--frames", str(frames), "--quiet", report="report.json")
@@ -180,7 +183,7 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
 
 
 def _plans(content: bytes) -> tuple[_PlanSeen, ...]:
-    """What was reported of the plans. Raises Errors."""
+    """The reported plans. Raises Errors."""
     try:
         return read(_Plans, {"plans": parse(content)}).plans
     except ValueError as error:
@@ -188,7 +191,7 @@ def _plans(content: bytes) -> tuple[_PlanSeen, ...]:
 
 
 def _fired(content: bytes, tasks: Collection[str]) -> dict[str, Fired]:
-    """What was reported of tasks. Raises Errors."""
+    """The reported tasks. Raises Errors."""
     try:
         found = read(_Tasks, {"tasks": parse_object(content).get("tasks")}).tasks
         missing = [name for name in tasks if name not in found]
@@ -201,22 +204,22 @@ def _fired(content: bytes, tasks: Collection[str]) -> dict[str, Fired]:
 
 def _unreadable(why: str) -> Diagnostic:
     help_text = "the board may have no space left, or another program writes its files"
-    return Diagnostic("F657", f"what was measured there cannot be read: {why}", None, help=help_text)
+    return Diagnostic("F657", f"the measurements cannot be read: {why}", None, help=help_text)
 
 
 def _plan(task: Task, kind: str, deployment: Deployment, reported: Sequence[_PlanSeen]) -> _PlanSeen:
-    """What was reported of the plan that a network runs. Raises Errors."""
+    """The report on the plan that a network runs. Raises Errors."""
     code = next(t.code for a in deployment.apps for t in a.tasks if t.name == task.name)
     assert isinstance(code, EngineCode)
     wanted = code.file, kind, code.precision, code.batch, code.digest
     for seen in reported:
         if (seen.file, seen.device, seen.precision, seen.batch, seen.digest) == wanted:
             return seen
-    raise Errors([_unreadable(f"there is nothing of `{code.file}`")])
+    raise Errors([_unreadable(f"it has no entry for `{code.file}`")])
 
 
 def _layers(task: Task, plan: _PlanSeen) -> Layers:
-    """Times of a network's layers; nothing where it cannot be cut."""
+    """Times of a network's layers; empty if it cannot be cut."""
     assert task.network is not None
     try:
         layers = _chain(task.network).layers
@@ -227,7 +230,7 @@ def _layers(task: Task, plan: _PlanSeen) -> Layers:
 
 
 def _nodes(network: Network) -> dict[str, list[str]]:
-    """The layers of each node, by the name that TensorRT knows it by."""
+    """The layers of each node, by TensorRT's name of the node."""
     import onnx
 
     found: dict[str, list[str]] = {}
@@ -238,7 +241,7 @@ def _nodes(network: Network) -> dict[str, list[str]]:
 
 
 def _run(valid: Valid, tree: str, *command: str, report: str = "") -> bytes:
-    """Run a script of a program on its host, and read the report that it writes."""
+    """Run a script of a program on its host, and read its report."""
     host = valid.host
     with host.folder() as folder:
         file = f"{folder}/{report}"

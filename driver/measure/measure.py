@@ -1,7 +1,8 @@
-"""Measuring an application here: it is built for one core, run, and every task and layer gets its times.
+"""Measuring an application here: it is built for one core and run, and every task and layer gets
+its times.
 
-In: a valid system. Out: a profile. Nothing of it is kept but by `profile`, the verb, and where a search goes on for
-long (`with_layers`). Times on GPUs and DLAs are those of `devices`.
+In: a valid system. Out: a profile. Only `profile`, the verb, and long searches (`with_layers`)
+store it. `devices` measures times on GPUs and DLAs.
 """
 
 from __future__ import annotations
@@ -35,16 +36,17 @@ from ..text.notebook_result import NotebookResult
 
 T = TypeVar("T")
 
-#: Seconds that a build without a stored profile measures the application for, and seconds for layers of one network.
+#: Seconds for which a build without a stored profile measures the application, and seconds for the
+#: layers of one network.
 SHORT, LAYERS = 1.5, 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Profiled(NotebookResult):
-    """What was measured: `profile` speaks for the tasks of the text among `entries`.
+    """The measurement: `profile` holds those of `entries` for the tasks of the text.
 
-    `path` is where it is stored, None where that was not possible. `noise`: by so much equal work differs now.
-    `celsius` is how hot the machine was before and afterwards, where it tells.
+    `path` is where it is stored, None if that was not possible. `noise` is how much the time of
+    equal work varies. `celsius` is the temperature before and after, if the machine reports it.
     """
 
     profile: Profile
@@ -65,10 +67,11 @@ def profile(
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
 ) -> Profiled:
-    """Measure every task and network of a text at `host`, and store the times beside it. Raises Errors.
+    """Measure every task and network of a text at `host`, and store the times beside it. Raises
+    Errors.
 
-    On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well. `on_measure` is
-    told that tasks are going to run, `report` where there is none.
+    On a board with its GPU, tasks that can run on the GPU and the DLAs are measured there as well.
+    `on_measure` is called before tasks run, `report` if there is none.
     """
     from .band_costs import with_band_costs
     from .devices import measure_devices
@@ -96,9 +99,9 @@ def profile(
 def measure(
     valid: Valid, *, seconds: float = SHORT, on_measure: OnMeasure | None = None
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
-    """Run the application on one core and measure every task; with warnings of what was seen.
+    """Run the application on one core and measure every task; also returns warnings.
 
-    It runs again for other variants of its networks. Raises Errors when it cannot be built or run.
+    It runs again for other variants of its networks. Raises Errors if it cannot be built or run.
     """
     for part in (valid, *valid.others):
         require_buildable(part)
@@ -134,8 +137,8 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
 
 
 def _waiting(task: Task) -> Diagnostic:
-    """A source that waits, on the worker of other tasks."""
-    message = f"`{task.name}` spends its time in waiting for data, and whatever else its processor has to do waits too"
+    """A source that waits for data, on the worker of other tasks."""
+    message = f"`{task.name}` spends its time in waiting for data, which blocks the other tasks of its processor"
     help_text = f"write `live` in task `{task.definition}`, if its data come from outside"
     return Diagnostic("F616", message, task.span, severity="warning", help=help_text)
 
@@ -146,13 +149,13 @@ def without_periods(system: System) -> System:
 
 
 def _require_twins(valid: Valid) -> None:
-    """Measuring here runs everything on a CPU. Raises Errors for what has code for a GPU only."""
+    """Measuring here runs everything on a CPU. Raises Errors for tasks with code for a GPU only."""
     faults = []
     for task in valid.tasks.values():
         if task.built_in or task.network is not None:
             continue
         if task.implementation_on("cpu") is None and task.reference is None:
-            message = f"`{task.definition}` has code for a GPU only: it can neither be measured nor tried here"
+            message = f"`{task.definition}` has code for a GPU only: it can neither be measured nor run here"
             help_text = 'add `reference python "file.py:function"`, or bring the profile of the board'
             faults.append(Diagnostic("F610", message, task.span, help=help_text))
     if faults:
@@ -162,9 +165,10 @@ def _require_twins(valid: Valid) -> None:
 def run_deployed(
     valid: Valid, deployed: Deployed, seconds: float, *, strict: bool = False, report: Report | None = None
 ) -> Seen:
-    """Write a program to a folder that is gone afterwards and measure it: `strict` at full speed, else at its own pace.
+    """Write a program to a temporary folder and measure it: `strict` at full speed, else at its own
+    pace.
 
-    Raises Errors when it fails.
+    Raises Errors if it fails.
     """
     return run_elsewhere(valid, deployed, seconds, strict=strict, paced=not strict, report=report)
 
@@ -172,7 +176,7 @@ def run_deployed(
 def run_elsewhere(
     valid: Valid, deployed: Deployed, seconds: float, *, strict: bool, paced: bool, report: Report | None = None
 ) -> Seen:
-    """Write a program to a folder that is gone afterwards and run it (`run_build`). Raises Errors when it fails."""
+    """Write a program to a temporary folder and run it (`run_build`). Raises Errors if it fails."""
     with scratch() as folder:
         directory = folder / "measured"
         write_program(deployed, directory)
@@ -193,27 +197,27 @@ def _failed(system: System, said: str) -> Diagnostic:
     message = f"the application failed while it was measured\n{said}"
     if task is not None and task.inputs:
         return Diagnostic("F606", message, task.span)
-    # A source without its camera, most likely, or one that waits for data from outside.
+    # Most likely a source without its camera, or one that waits for data from outside.
     help_text = "`flowc build --no-measure` builds without running anything"
     return Diagnostic("F606", message, task.span if task else None, help=help_text)
 
 
-# -- layers ------------------------------------------------------------------------------------------------------------
+# -- layers ----------------------------------------------------------------------------------------
 def with_layers(
     valid: Valid, profile: Profile, seconds: float | None = None, report: Report | None = None
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
-    """The profile with the layers of every network that could be cut, and what firings, transfers and changes of state
-    cost here.
+    """The profile with the layers of networks that could be cut, and the costs of firings,
+    transfers and changes of state.
 
-    It is stored after each network, so that an interrupted profile goes on where it was. Layers that are known are not
-    measured again. Raises Errors; returns what could not be stored.
+    It is stored after each network, so that an interrupted profile can be continued. Known layers
+    are not measured again. Raises Errors; returns what could not be stored.
     """
     seconds = LAYERS if seconds is None else seconds
     tasks = {name: t for name, t in valid.every_task.items() if may_be_cut(t)}
     unsaved: set[Diagnostic] = set()
     if profile.firing_ns is None:
         if report is not None:
-            report("measuring what the runtime adds to firings and hand-overs")
+            report("measuring the overhead of the runtime for firings and hand-overs")
         costs = _asked(machine.runtime_costs, valid.host)
         profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
         unsaved.update(store.save_profile(valid, profile))
@@ -233,11 +237,11 @@ def with_layers(
 
 
 def _asked(ask: Callable[[Host], T], host: Host) -> T:
-    """What a machine takes beside computing. Raises Errors."""
+    """The overheads of the machine. Raises Errors."""
     try:
         return ask(host)
     except MeasurementFailed as failure:
-        message = f"what the machine takes beside computing cannot be measured\n{failure}"
+        message = f"the overheads of the machine cannot be measured\n{failure}"
         raise Errors([Diagnostic("F606", message, None)]) from failure
 
 
@@ -253,7 +257,7 @@ def _layered(
     try:
         chain = read_chain(path, task.network.shapes)
         times = layer_times(path, chain, seconds, host)
-    except NetworkError:  # nothing that could be cut; it runs as a whole
+    except NetworkError:  # the network cannot be cut; it runs as a whole
         return e
     except Errors:  # about the machine, and not about the network
         raise
@@ -265,5 +269,5 @@ def _layered(
 
 
 def may_be_cut(task: Task) -> bool:
-    """Is it a network that searches may cut, so that times of its layers matter?"""
+    """May searches cut this network, so that times of its layers matter?"""
     return task.network is not None and not task.network.model and task.network.batch == 1

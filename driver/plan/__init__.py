@@ -1,1 +1,1 @@
-"""What a program of a valid text is made of: places, deployments, states, memory, files."""
+"""From a valid text to the parts of its program: places, deployments, states, memory, files."""

@@ -1,6 +1,8 @@
-"""Memory of networks: what a build plans to take against what its platform has, and what a network can do with.
+"""Memory of networks: what a build would take, what its platform has, and how far networks can be
+reduced.
 
-A GPU whose pool says `memory` has memory of its own; else it shares that of the CPUs, as on all boards of NVIDIA.
+A GPU whose pool declares `memory` has memory of its own; else it shares that of the CPUs, as on all
+boards of NVIDIA.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ SEARCHING = 5.0
 
 
 def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic, ...]:
-    """The errors that a program needs more memory than its platform has, as far as that is known."""
+    """Errors if a program needs more memory than its platform has, as far as that is known."""
     planned = deployed.deployment.planned
     if planned is None:
         return ()
@@ -40,30 +42,30 @@ def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic,
     limit, here = memory_of(platform), planned.total - elsewhere
     if limit is not None and here + BASE > limit:
         message = f"networks need {in_mb(here)} beside {in_mb(BASE)} for Python and libraries"
-        message += f", and `{platform.name}` has {in_mb(limit)}"
+        message += f", but `{platform.name}` has {in_mb(limit)}"
         help_text = (
-            f"{largest(planned)}; `flowc map --memory` looks for less, `memory` of the platform says what there is"
+            f"{largest(planned)}; search for less with `flowc map --memory`, or correct `memory` of the platform"
         )
         found.append(Diagnostic("F521", message, platform.span, help=help_text))
     return tuple(found)
 
 
 def room_of(platform: Platform) -> int | None:
-    """Bytes that its CPUs have for networks; None where that is not said."""
+    """Bytes that the CPUs have for networks; None if that is not declared."""
     limit = memory_of(platform)
     return None if limit is None else max(0, limit - BASE)
 
 
 def _beyond_device(pool: Pool, platform: Platform, weights: int, arenas: int) -> Diagnostic:
     message = f"networks need {in_mb(weights + arenas)} on `{pool.name}` of `{platform.name}`"
-    message += f", which has {in_mb(pool.memory_bytes)}"
-    help_text = f"{in_mb(weights)} are weights, {in_mb(arenas)} lie between layers"
-    help_text += ": fewer `streams` need less, `memory` of the pool says what there is"
+    message += f", but it has {in_mb(pool.memory_bytes)}"
+    help_text = f"{in_mb(weights)} are weights, {in_mb(arenas)} are buffers between layers"
+    help_text += ": use fewer `streams`, or correct `memory` of the pool"
     return Diagnostic("F513", message, platform.span, help=help_text)
 
 
 def fronts(problem: Problem, profile: Profile | None = None) -> dict[str, tuple[Choice, ...]]:
-    """What each network that nobody has pinned can do with, where it may run on a CPU."""
+    """Trade-offs of memory against time for each network without a pin that may run on a CPU."""
     cpu = {name: of["cpu"] for name, of in problem.firing_ns.items() if "cpu" in of}
     tasks = [t for a in problem.apps for t in a.tasks if t.name in problem.networks and t.name in cpu]
     return fronts_of(tasks, cpu, profile)
@@ -72,9 +74,10 @@ def fronts(problem: Problem, profile: Profile | None = None) -> dict[str, tuple[
 def fronts_of(
     tasks: Iterable[Task], cpu_ns: Mapping[str, float], profile: Profile | None = None
 ) -> dict[str, tuple[Choice, ...]]:
-    """The same of those tasks that are networks and may go in bands; they take so long on a CPU.
+    """The same for those of these tasks that are networks and may run in bands, with their times on
+    a CPU.
 
-    What bands cost is as the profile says.
+    The costs of bands are those of the profile.
     """
     found = {}
     entries = profile.entries if profile is not None else ()
@@ -100,7 +103,7 @@ def may_band(task: Task) -> bool:
 
 
 def largest(planned: PlannedMemory) -> str:
-    """What a plan is made of, in words."""
+    """The parts of a plan, in words."""
     return ", ".join(f"{in_mb(n)} are {name}" for name, n in sorted(planned.figures.items(), key=lambda p: -p[1]))
 
 

@@ -1,7 +1,7 @@
-"""States with places of their own: what the common placement leaves late there, and where it goes instead.
+"""States with places of their own: what the common placement leaves late there, and the new places.
 
-In: a state that misses something with the common placement. Out: another answer of the search for it, where there is
-one; and from a mapping and the common one, what differs.
+In: a state that misses something with the common placement. Out: another answer of the search for
+it, if there is one; and from a mapping and the common one, the differences.
 """
 
 from __future__ import annotations
@@ -18,36 +18,38 @@ from ..text.check import Valid, ValidScenario
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """Of a state with places of its own: the answer with the `common` ones, and what it misses, in words."""
+    """For a state with places of its own: the answer with the `common` places, and what it misses,
+    in words."""
 
     common: Outcome
     late: str
 
 
 def bound_together(scenario: Scenario) -> frozenset[str]:
-    """States with the common places in any case: a frame that is done again in the next state stays in its layout.
+    """States that must have the common places: a frame that is done again in the next state stays
+    in its layout.
 
-    A change that only need not wait (`next`) binds nobody: it is made where both states keep all their deadlines in one
-    layout, and a state that does needs no places of its own.
+    A change with `next` requires nothing: it is made without a pause if both states keep all their
+    deadlines in one layout, and a state that keeps them needs no places of its own.
     """
     return frozenset(name for t in scenario.transitions if t.at_once for name in (t.source, t.target))
 
 
 def different(mapping: Mapping, common: Mapping) -> tuple[Placement, ...]:
-    """The places of a state that are not those of all states."""
+    """The places of a state that differ from the common ones."""
     before = _wholes(common)
     return tuple(Placement(task, at) for task, at in _wholes(mapping).items() if at != before[task])
 
 
 def _wholes(mapping: Mapping) -> dict[str, tuple[str, ...]]:
-    """Where tasks, and networks that nobody cuts, are."""
+    """The places of tasks, and of networks that are not cut."""
     found = {p.task: p.processors for p in mapping.placements}
     return found | {n.task: n.stages[0].processors for n in mapping.networks if len(n.stages) == 1}
 
 
-# -- of a stored mapping -----------------------------------------------------------------------------------------------
+# -- of a stored mapping ---------------------------------------------------------------------------
 def in_state(mapping: Mapping, own: Iterable[Placement]) -> Mapping:
-    """A mapping with some other places."""
+    """A mapping with some places replaced."""
     places = {p.task: p for p in own}
     placements = (*(p for p in mapping.placements if p.task not in places), *places.values())
     networks = tuple(n for n in mapping.networks if n.task not in places)
@@ -55,7 +57,8 @@ def in_state(mapping: Mapping, own: Iterable[Placement]) -> Mapping:
 
 
 def require_own_places(valid: ValidScenario, mapping: Mapping, file: str) -> None:
-    """Places of states, in a file that was edited by hand, are CPUs for what may move. Raises Errors."""
+    """Places of states in a file edited by hand must be CPUs, for tasks that may move. Raises
+    Errors."""
     faults = [
         fault
         for bound in mapping.states
@@ -77,13 +80,14 @@ def _faults(state: Valid, mapping: Mapping, own: Iterable[Placement], file: str)
             yield Diagnostic("F501", message, span, help=f"it has {one_of(platform.processors)}; {said}")
         elif not (_moves(state, place) and place.task in common and _moves(state, common[place.task])):
             message = (
-                f"`{place.task}` has one place in all states: only what runs whole on one CPU, with one thread, moves"
+                f"`{place.task}` must have the same place in every state: "
+                "only unsplit, single-threaded CPU tasks may differ"
             )
             yield Diagnostic("F504", message, span, help=f"leave its place in a state out; {said}")
 
 
 def _as_placed(mapping: Mapping) -> dict[str, Placement]:
-    """The common places of tasks and of networks that nobody cuts."""
+    """The common places of tasks and of networks that are not cut."""
     found = {p.task: p for p in mapping.placements}
     for n in mapping.networks:
         found.pop(n.task, None)
@@ -94,7 +98,7 @@ def _as_placed(mapping: Mapping) -> dict[str, Placement]:
 
 
 def _moves(state: Valid, place: Placement) -> bool:
-    """Is it the place of something that may be elsewhere in another state?"""
+    """May this task have another place in another state?"""
     plain = place == Placement(place.task, place.processors, buffers=place.buffers)
     known = all(p in state.platform.processors for p in place.processors)
     return plain and known and len(place.processors) == 1 and state.platform.pool_of(place.processors[0]).kind == "cpu"

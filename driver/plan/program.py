@@ -1,7 +1,8 @@
-"""What a program of a valid system is made of: places, a deployment, files.
+"""The parts of a program of a valid system: places, a deployment, files.
 
-In: a valid system, its times, a mapping. Out: `Built`. What is found on the way (code that is missing, kernels that do
-not compile, a directory that holds other files) is raised or returned as diagnostics; nothing half-written remains.
+In: a valid system, its times, a mapping. Out: `Built`. Faults (missing code, kernels that do not
+compile, a directory that holds other files) are raised or returned as diagnostics; nothing
+half-written remains.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from .protocols import changes_of_build
 def deployment(
     valid: Valid, profile: Profile | None, measure: bool = True
 ) -> tuple[Mapping, Deployed, list[Diagnostic], list[Valid]]:
-    """Where a text runs everything; its deployment; what is to be said of it; and its states, or itself. Raises Errors.
+    """A text's places, its deployment, diagnostics, and its states, or itself. Raises Errors.
 
-    If not `measure`, it is said which times nobody knows.
+    Without `measure`, a warning names the tasks without times.
     """
     if not isinstance(valid, ValidScenario):
         mapping, deployed, told = _part(valid, profile, measure)
@@ -70,11 +71,11 @@ def _times(valid: Valid, profile: Profile | None) -> Times:
 
 
 def _part(valid: Valid, profile: Profile | None, measure: bool) -> tuple[Mapping, Deployed, list[Diagnostic]]:
-    """Where a state, or a text without states, runs everything; its deployment; what is to be said of it."""
+    """The places of a state, or of a text without states, its deployment, and diagnostics."""
     times = _times(valid, profile)
     told = [*times.warnings(valid.tasks), *(() if measure else untimed(valid, times))]
     mapping = place(valid, times)
-    if valid.platform.machines:  # what crosses is known now
+    if valid.platform.machines:  # remote channels are known now
         valid = valid.mapped(mapping)
         times = _times(valid, profile)
         mapping = place(valid, times)
@@ -94,9 +95,10 @@ def union(mappings: Iterable[Mapping]) -> Mapping:
     return replace(first, placements=tuple(places.values()), networks=tuple(plans.values()))
 
 
-# -- what stands in the way --------------------------------------------------------------------------------------------
+# -- what stands in the way ------------------------------------------------------------------------
 def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
-    """Every task has code and every port a type, for a robot one that its messages have. Raises Errors."""
+    """Errors for tasks without code and ports without type, and for types that a robot's messages
+    cannot hold."""
     if not valid.system.apps:
         help_text = "add `app Name { ... }`"
         raise Errors([Diagnostic("F215", "there is no app to build", None, help=help_text)])
@@ -107,7 +109,8 @@ def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
 
 
 def without_gpu(valid: Valid) -> list[Diagnostic]:
-    """Tasks that need a GPU, on a platform that has none: as errors, or warnings where a reference stands in."""
+    """Tasks that need a GPU, on a platform without one: errors, or warnings if a reference replaces
+    the code."""
     platform = valid.platform
     if any(pool.kind == "gpu" for pool in platform.pools):
         return []
@@ -127,7 +130,7 @@ def without_gpu(valid: Valid) -> list[Diagnostic]:
 
 
 def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Diagnostic, ...]:
-    """Wishes that this version does not fulfill; the program is right without them, so these are warnings."""
+    """Warnings about options that are not supported; the program is correct without them."""
     found = {}
     kinds = {p: pool.kind for pool in platform.pools for p in pool.processors}
     for task in (t for a in system.apps for t in a.tasks):
@@ -139,9 +142,9 @@ def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Di
 
 
 def kernel_faults(valid: Valid) -> list[Diagnostic]:
-    """Compile the kernels for the platform's GPU, where a compiler for it is installed. Raises Errors.
+    """Compile the kernels for the platform's GPU, if a compiler is installed. Raises Errors.
 
-    Returns warnings about what could not be compiled here.
+    Returns warnings about kernels that could not be compiled here.
     """
     targets = {pool.compute for pool in valid.platform.pools if pool.compute is not None}
     codes = {i.path: i for t in valid.tasks.values() for i in t.implementations if i.language == "cuda"}
@@ -152,12 +155,12 @@ def kernel_faults(valid: Valid) -> list[Diagnostic]:
     return broken
 
 
-# -- from times to a program -------------------------------------------------------------------------------------------
+# -- from times to a program -----------------------------------------------------------------------
 def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> dict[str, float]:
-    """Mean time of one firing in ns by task, on the processors of a mapping, else on a CPU, as far as it is known.
+    """Known mean times of one firing in ns by task, on the processors of a mapping, else on a CPU.
 
-    Stages that nobody measured take what the stored mapping predicts, and with a mapping so do networks that are
-    `uncut`.
+    Stages without measurement get the time that the stored mapping predicts, and with a mapping so
+    do networks that are `uncut`.
     """
     found = times.means(() if mapping is None else mapping.placements, valid.platform)
     found = {**_predicted_stages(valid), **found}
@@ -167,10 +170,10 @@ def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> 
 
 
 def worst_firings(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int | float]:
-    """Worst-case time of one firing in ns by task, on the processors of a mapping, as far as it is known.
+    """Known worst-case times of one firing in ns by task, on the processors of a mapping.
 
-    The orders of a program depend on these. Stages of networks take what the stored mapping predicts, since its bounds
-    were proved with that.
+    The orders of a program depend on these. Stages of networks get the time that the stored mapping
+    predicts, because its bounds were proved with that.
     """
     where = {p.task: valid.platform.pool_of(p.processors[0]).kind for p in mapping.placements}
     found: dict[str, int | float] = {**firing_means(valid, times, mapping)}
@@ -182,7 +185,7 @@ def worst_firings(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int
 
 
 def _predicted_stages(valid: Valid) -> dict[str, float]:
-    """What the stored mapping predicts of the stages of networks, in ns."""
+    """The stored mapping's predicted times of stages of networks, in ns."""
     found = {}
     for network in valid.mapping.networks if valid.mapping is not None else ():
         for number, stage in enumerate(network.stages, 1):
@@ -193,7 +196,7 @@ def _predicted_stages(valid: Valid) -> dict[str, float]:
 
 
 def sources_of(valid: Valid, times: Times) -> dict[str, str]:
-    """Where the time of each task comes from; see `Built.times`."""
+    """The source of each task's time; see `Built.times`."""
     predicted, found = firing_means(valid, times), {}
     for name in (n for n, t in valid.tasks.items() if t.resampling is None):
         time = times.here(name)
@@ -207,14 +210,14 @@ def sources_of(valid: Valid, times: Times) -> dict[str, str]:
 
 
 def untimed(valid: Valid, times: Times) -> tuple[Diagnostic, ...]:
-    """A warning that names the tasks that nobody knows a time of."""
+    """A warning that names the tasks without known times."""
     unknown = [name for name, source in sources_of(valid, times).items() if source == "unknown"]
     if not unknown:
         return ()
     alike = (
-        "all tasks count alike"
+        "all tasks are assumed to take the same time"
         if len(unknown) == len(sources_of(valid, times))
-        else "they count like the mean of the others"
+        else "they are assumed to take the mean of the others"
     )
     message = f"no times of {listed(unknown)} are known: {alike}"
     help_text = "give a `wcet`, or measure with `flowc profile` and keep the profile with the text"
@@ -222,12 +225,12 @@ def untimed(valid: Valid, times: Times) -> tuple[Diagnostic, ...]:
 
 
 def usual_ns(known: MappingABC[str, float]) -> float:
-    """The time of a firing that nobody knows: the mean of those that are known."""
+    """The assumed time of a firing without a known one: the mean of the known ones."""
     return mean(known.values()) if known else 1.0
 
 
 def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
-    """Where every task runs: as pinned or stored, else by a quick rule. Raises Errors."""
+    """The place of every task: as pinned or stored, else by a quick rule. Raises Errors."""
     platform = valid.platform
     pins, faults = pinned(valid.system.apps, platform, valid.system.pins)
     if faults:
@@ -243,7 +246,7 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     }
     problem = Problem(tuple(without_resampling(a) for a in apps), platform, valid.repetition, means, pins)
     if not problem.cpus:
-        message = f"platform `{platform.name}` has no cpu: something has to feed its other processors"
+        message = f"platform `{platform.name}` has no cpu, which its other processors need"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
     chosen = on_machines(problem) if platform.machines else on_gpu(problem)
     problem = replace(problem, pins={**chosen, **problem.pins})
@@ -254,9 +257,11 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
 
 
 def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placement, ...]:
-    """Where a build puts everything once there is a profile or a stored mapping, for analyses.
+    """The places that a build would choose once there is a profile or a stored mapping, for
+    analyses.
 
-    () before, and where a build would be refused. A network that is `uncut` is where its longest stage is.
+    () without these, or if a build would be refused. A network that is `uncut` is placed where its
+    longest stage is.
     """
     if profile is None and valid.mapping is None:
         return ()
@@ -269,7 +274,8 @@ def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placeme
 
 
 def uncut(valid: Valid) -> dict[str, NetworkPlan]:
-    """Plans of a stored mapping that cut networks without a file: tasks that are one here, and stages on the board."""
+    """Plans of a stored mapping for cut networks without a file: one task here, stages on the
+    board."""
     plans = () if valid.mapping is None else valid.mapping.networks
     return {p.task: p for p in plans if len(p.stages) > 1 and p.task in valid.tasks}
 
@@ -287,7 +293,8 @@ def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
 
 
 def measured_arenas(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int]:
-    """What TensorRT takes between the layers of networks where they are mapped, by task, as it was seen there."""
+    """TensorRT's overhead between layers of networks on their mapped processors, by task, as
+    measured there."""
     found: dict[str, int] = {}
     for place in mapping.placements:
         kinds = {valid.platform.pool_of(p).kind for p in place.processors}

@@ -1,7 +1,8 @@
-"""How a program goes from one state to another: after all frames under way have ended, with the next frame, or at once.
+"""How a program changes states: after all frames under way have ended, with the next frame, or at
+once.
 
-In: the deployments of the states of a scenario, and where there are bounds, their timing. Out: a protocol for each
-change, with what it takes at most.
+In: the deployments of the states of a scenario, and their timing if there are bounds. Out: a
+protocol for each change, with its longest duration.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """From one state to another without a pause, as far as channels and workers are concerned."""
+    """A change of states without a pause, as far as channels and workers are concerned."""
 
     source: DeployedState
     target: DeployedState
@@ -33,7 +34,8 @@ class Way:
 
 
 def ways(scenario: Scenario, states: Sequence[DeployedState]) -> dict[Pair, Way]:
-    """The changes for which frames need not end. Raises Errors for those that are asked for at once and cannot be."""
+    """The changes for which frames need not end. Raises Errors for changes `at once` that are not
+    possible."""
     named = {s.name: s for s in states}
     found: dict[Pair, Way] = {}
     faults = []
@@ -57,8 +59,8 @@ def changes_of_build(
 ) -> dict[Pair, ChangeBound]:
     """How the program of a build changes states. Raises Errors.
 
-    What a mapping has proved is kept: it says where frames have to end first. Without one nothing is proved of any
-    state, so nothing is lost either. What somebody wants at once is made at once.
+    A mapping's proofs are kept: it determines where frames have to end first. Without a mapping
+    nothing is proved of any state, so nothing is lost, and changes `at once` are made at once.
     """
     possible = ways(scenario, states)
     found: dict[Pair, ChangeBound] = {}
@@ -75,7 +77,8 @@ def changes_of_build(
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The timing of a state's program, and whether all its deadlines are proved; no `system`: nothing is known."""
+    """The timing of a state's program, and whether all its deadlines are proved; without `system`,
+    nothing is known."""
 
     system: TimedSystem | None
     kept: bool
@@ -87,10 +90,12 @@ def with_protocols(
     timings: Mapping[str, Timing],
     bounds: Sequence[ChangeBound],
 ) -> tuple[tuple[ChangeBound, ...], tuple[Diagnostic, ...]]:
-    """The bounds of changes of the protocol `idle`, where a change has another one with that and its bound.
+    """The bounds of changes with the protocol `idle`, and of those that may have another one, with
+    that and its bound.
 
-    The next frame may be the first of the next state where every deadline holds with the longer of both times for each
-    task; at once, with their sum where an inference is done again. Raises Errors for what cannot be made at once.
+    The next frame may be the first of the next state if every deadline holds with the longer of
+    both times for each task; at once, with their sum where an inference is done again. Raises
+    Errors for changes `at once` that are not possible.
     """
     possible = ways(scenario, states)
     found, told = [], []
@@ -118,13 +123,14 @@ def _unproved(scenario: Scenario, bound: ChangeBound, worst: _Followed | None) -
     span = next(t.span for t in scenario.transitions if (t.source, t.target) == (bound.source, bound.target))
     late = "" if worst is None else f": {worst.late}"
     message = f"a frame that is done again when `{bound.source}` changes to `{bound.target}` may be late{late}"
-    help_text = "leave `at once` out, or let the app have a longer deadline"
+    help_text = "leave `at once` out, or give the app a longer deadline"
     return Diagnostic("F811", message, span, help=help_text, severity="warning")
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """Whether all deadlines hold while one state follows another one, which does not, and what the change takes."""
+    """Do all deadlines hold during a change from one state to another, and how long does it
+    take?"""
 
     kept: bool
     delay_ns: int | None
@@ -160,7 +166,7 @@ def _late(name: str, bound: Fraction | None, due: Fraction | int | None) -> str:
 
 
 def _slowest(way: Way, a: TimedSystem, b: TimedSystem) -> TimedSystem:
-    """Every firing takes what the longer of both takes, or, where it may be done again, both."""
+    """Every firing takes the longer of both times, or, if it may be done again, their sum."""
     place = place_of(way.target)
     theirs = {place(t.name): t for g in b.groups for t in g.tasks}
     own = place_of(way.source)
@@ -182,11 +188,11 @@ def _longer(a: TimedTask, b: TimedTask, protocol: ChangeProtocol) -> TimedTask:
             totals.append(_total(a, count) + _total(b, count))
         elif a.name == b.name:
             totals.append(max(_total(a, count), _total(b, count)))
-        else:  # firings of one are successive ones of it, however those of the other lie between them
+        else:  # firings of one state are successive ones of it, however those of the other lie between them
             totals.append(max(_total(a, k) + _total(b, count - k) for k in range(count + 1)))
     return replace(a, wcet=(totals[0],), bcet=(), curve=WorkloadCurve(tuple(totals)))
 
 
 def _total(task: TimedTask, count: int) -> int:
-    """What so many successive firings take at most."""
+    """The longest time of so many successive firings."""
     return ceil(task.cost * count) if task.curve is None else task.curve.total(count)

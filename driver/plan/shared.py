@@ -1,7 +1,7 @@
-"""Variants of networks that have a part in common share it: their weights are in memory once.
+"""Variants of networks with a common part share it: its weights are in memory once.
 
-In: the states of a scenario, with everything placed. Out: the same, with segments in the variants that share one; and
-what that saves.
+In: the states of a scenario, with everything placed. Out: the same, with segments in the variants
+that share one, and the memory that this saves.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from ...model.deployment import SharedWeights
 from ...networks.supergraph import Saved, Whole, saved, shared_parts
 from ..text.check import Valid
 
-#: What makes two networks the same.
+#: The key by which networks count as the same.
 _Key = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Segments of networks, and the bytes of weights that they save; `among` are the variants that were looked at."""
+    """Segments of networks, and the bytes of weights that they save; `among` are the variants that
+    were compared."""
 
     segments: Mapping[_Key, Segments]
     saved: Saved
@@ -30,7 +31,7 @@ class Shared:
 
 
 def shared(states: Mapping[str, Valid]) -> Shared | None:
-    """What variants of the states have in common; None where there are no two of them."""
+    """The common parts of variants of the states; None if there are fewer than two variants."""
     found: dict[_Key, Network] = {}
     names: dict[_Key, str] = {}
     for task in _variants(states):
@@ -46,7 +47,8 @@ def shared(states: Mapping[str, Valid]) -> Shared | None:
 
 
 def with_shared_parts(states: Mapping[str, Valid]) -> tuple[dict[str, Valid], SharedWeights | None]:
-    """The states, where variants run in the segments that they share; and their weights, if there are such variants."""
+    """The states, with variants that run in shared segments; and their weights, if there are such
+    variants."""
     known = shared(states)
     if known is None or not known.segments:
         return dict(states), None

@@ -1,8 +1,8 @@
-"""The states of a scenario with one placement: what runs in several of them is in one place, but where a stored mapping
-says otherwise of a state.
+"""The states of a scenario with one placement: a task of several states has one place, unless a
+stored mapping has another one for a state.
 
-In: a valid text with a scenario. Out: its states with everything pinned that a stored mapping, or an earlier state, has
-placed.
+In: a valid text with a scenario. Out: its states with everything pinned that a stored mapping, or
+an earlier state, has placed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .program import place, union
 
 @dataclass(frozen=True, slots=True)
 class PlacedStates:
-    """The states, each with the places of all its tasks. By a stored mapping: how changes are made and what they take
-    at most, and what is proved of states; `diagnostics` say why that does not count. `homes` are the common places of
-    what is elsewhere in some state."""
+    """The states, each with the places of all its tasks. By a stored mapping: how changes are made
+    and what they take at most, and what is proved of states; `diagnostics` say why that does not
+    count. `homes` are the common places of what is elsewhere in some state."""
 
     states: dict[str, Valid]
     bounds: dict[tuple[str, str], ChangeBound]
@@ -63,7 +63,8 @@ def placed_states(valid: ValidScenario, profile: Profile | None) -> PlacedStates
 
 
 def with_stored(valid: Valid) -> tuple[Valid, tuple[Diagnostic, ...]]:
-    """A text with its tasks where a stored mapping has them in all states, for pictures; and why that does not count.
+    """A text with its tasks where a stored mapping has them in all states, for pictures; and why
+    the mapping does not count.
 
     Raises Errors.
     """
@@ -77,7 +78,7 @@ def with_stored(valid: Valid) -> tuple[Valid, tuple[Diagnostic, ...]]:
 
 
 def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:
-    """Clock rates of a file that was edited by hand are some that the platform has. Raises Errors."""
+    """Clock rates in a file edited by hand must be rates of the platform. Raises Errors."""
     known = {pool.name: [round(hz) for hz in pool.frequencies_hz] for pool in platform.pools}
     faults = []
     for state in mapping.states:
@@ -94,7 +95,8 @@ def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:
 
 
 def _beside(state: Valid, placed: Mapping, earlier: Iterable[Valid]) -> Iterator[Placement]:
-    """Variants that nobody has placed go where those are whose place they take, so that nothing waits for them."""
+    """Variants without a place get the place of those that they replace, so that no task waits for
+    them."""
     known = {p.task: p for p in placed.placements}
     homes = {where: known[task] for e in earlier for task, where in places_of_variants(e) if task in known}
     for task, where in places_of_variants(state):
@@ -106,7 +108,7 @@ def _beside(state: Valid, placed: Mapping, earlier: Iterable[Valid]) -> Iterator
 
 
 def places_of_variants(state: Valid) -> Iterator[tuple[str, str]]:
-    """The tasks of variants, each with the name that it has without the variant's."""
+    """The tasks of variants, each with the name without that of the variant."""
     for app in state.system.apps:
         wholes = {f"{instance}.{variant}": instance for instance, variant in app.variants}
         for task in app.tasks:

@@ -1,1 +1,1 @@
-"""What people look at: analyses, pictures, reports, pages, notebooks."""
+"""Results for people: analyses, pictures, reports, pages, notebooks."""

@@ -1,6 +1,8 @@
-"""What variants of a network have in common: what SBRS would share and when it would switch, and what flowc does.
+"""The common parts of a network's variants: what SBRS would share and when it would switch, and
+what flowc does.
 
-In: a valid text. Out: a comparison for each network with variants. SBRS is of Minakova's thesis (analysis.sbrs).
+In: a valid text. Out: a comparison for each network with variants. SBRS is defined in Minakova's
+thesis (analysis.sbrs).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ..text.check import Valid
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Layers and buffers of all variants together, and how many of each several of them have.
+    """Layers and buffers of all variants together, and how many of each are shared.
 
     `overwritten` are pairs of tensors of one variant that are in one buffer while both are needed.
     """
@@ -34,8 +36,9 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """From one variant to another: the delays X of the layers, and how many steps the first new output takes, if a
-    switch is asked for in the first step. `races` are steps in which layers disturb each other."""
+    """A switch between variants: the delays X of the layers, and the steps until the first new
+    output, if the switch is requested in the first step. `races` are steps in which layers disturb
+    each other."""
 
     source: str
     target: str
@@ -49,7 +52,8 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A network with variants; `layers` and `edges` count those of all variants apart. Bytes are of weights."""
+    """A network with variants; `layers` and `edges` are the sums over the variants. Bytes are of
+    weights."""
 
     network: str
     variants: tuple[str, ...]
@@ -82,7 +86,7 @@ def _comparison(name: str, variants: dict[str, Network]) -> Comparison | None:
     wholes = [whole_of(n) for n in variants.values()]
     try:
         own = [alternative(v, w) for v, w in zip(variants, wholes, strict=True)]
-    except NetworkError:  # there is nothing to compute, say
+    except NetworkError:  # without anything to compute, for example
         return None
     printed, apart = sbrs.as_printed(own), sbrs.safe(own)
     return Comparison(
@@ -103,7 +107,8 @@ def _sharing(own: Sequence[sbrs.Alternative], found: sbrs.Supergraph) -> Sharing
 
 
 def _switch(own: Sequence[sbrs.Alternative], graph: sbrs.Supergraph, a: int, b: int) -> Switch:
-    """Layers of one variant stay apart here: as printed, some of a variant would race with itself."""
+    """Layers of one variant are not merged: with the printed algorithm, some variants would race
+    with themselves."""
     old, new = ([str(graph.layer_of[k][layer]) for layer in own[k].order] for k in (a, b))
     before, after = ([(str(graph.layer_of[k][x]), str(graph.layer_of[k][y])) for x, y in own[k].edges] for k in (a, b))
     waits, kept = sbrs.delays(old, new), sbrs.safe_delays(old, new, before, after)

@@ -1,7 +1,7 @@
-"""What the graphs of a text can do: period, latency, buffers, schedules (analysis.dataflow.analyze).
+"""Properties of a text's graphs: period, latency, buffers, schedules (analysis.dataflow.analyze).
 
-Times are those of `model.times` with the stored profile; nothing is measured here. A network on its own, as an .onnx
-file, is analyzed as an app whose tasks are its layers (`networks`).
+Times are those of `model.times` with the stored profile; nothing is measured here. A network on its
+own, as an .onnx file, is analyzed as an app whose tasks are its layers (`networks`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ..text.check import VERDICT_CODES, Checked, Report, Valid, ValidScenario, c
 from ..text.notebook_result import NotebookResult
 from .alternatives import Comparison, compared
 
-#: Called with an app, what is known of it so far, and its static orders by processor.
+#: Called with an app, its results so far, and its static orders by processor.
 Answered = Callable[[Application, Analysis, dict[str, str]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Analyzed(NotebookResult):
-    """Every app's analysis, and its static orders in loop notation by processor (none without a stored profile).
+    """Every app's analysis, and its static orders in loop notation by processor (none without a
+    stored profile).
 
-    `alternatives` are networks with variants, `states` those of a scenario, with the apps as they are there: their
-    periods, latencies and least buffers.
-
-    `diagnostics` are those that count: firings that follow each other are no error where they may overlap.
+    `alternatives` are networks with variants, `states` those of a scenario, with the apps as they
+    are there: their periods, latencies and least buffers. `diagnostics` are the relevant ones:
+    firings that follow each other are no error if they may overlap.
     """
 
     checked: Checked
@@ -46,7 +46,8 @@ class Analyzed(NotebookResult):
 
     @property
     def refused(self) -> bool:
-        """Is a verdict no, or do the declared times forbid a period or a deadline on every mapping?"""
+        """Is a verdict negative, or do the declared times forbid a period or a deadline on every
+        mapping?"""
         if any(self.apps[a.name].impossible(a) for a in self.checked.system.apps):
             return True
         for name, state in self.checked.states.items():
@@ -69,12 +70,13 @@ def analyze(
     noticed: Callable[[tuple[Diagnostic, ...], Checked], None] | None = None,
     answered: Answered | None = None,
 ) -> Analyzed:
-    """What every app of a text can do, or a network in an .onnx file. Raises Errors.
+    """The properties of every app of a text, or of a network in an .onnx file. Raises Errors.
 
-    Texts whose only errors are rates that do not balance, or deadlocks, are analyzed as far as that goes. `for_period`
-    also looks for the least buffers that keep the period, `pareto` for the whole trade-off; `overlap` lets firings of a
-    task overlap. Each search may take `seconds`. `by_parts` lets the layers of a network work row by row. `noticed`
-    gets the diagnostics before anything takes long, `answered` what is known of an app whenever there is more.
+    Texts whose only errors are rates that do not balance, or deadlocks, are analyzed as far as
+    possible. `for_period` also searches for the least buffers that keep the period, `pareto` for
+    the whole trade-off; with `overlap`, firings of a task may overlap. Each search may take
+    `seconds`. With `by_parts`, the layers of a network work row by row. `noticed` gets the
+    diagnostics before the searches start, `answered` the results of an app whenever there are more.
     """
     from .networks import check_network
     from .show import processor_schedules
@@ -127,7 +129,8 @@ def analyze(
 def _in_state(
     state: Valid, known: list[tuple[Application, Analysis]], profile: Profile | None, overlap: bool, seconds: float
 ) -> Iterator[tuple[str, Analysis]]:
-    """The apps of a state; what is `known` of those that are the same elsewhere is kept, and comes to it."""
+    """The apps of a state; results that are `known` from another state with the same app are
+    reused, and new ones added."""
     times = times_of(state.system, state.platform, profile)
     for app in state.system.apps:
         same = next((found for other, found in known if other == app), None)
@@ -144,7 +147,8 @@ def _with_mean(answer: Analysis, mean: Analysis | None) -> Analysis:
 def _mean_period(
     app: Application, valid: Valid, times: Times, profile: Profile | None, overlap: bool
 ) -> Analysis | None:
-    """Limits where every measured task takes its mean time: worst cases alone may be far from what happens."""
+    """Limits with the mean time of every measured task: worst cases alone may be far from what
+    happens."""
     means = times.app_means(app)
     if profile is None or means.source != "profile":
         return None

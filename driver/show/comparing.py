@@ -1,8 +1,8 @@
-"""A report beside something else: a mapping, another report, or a build.
+"""A report beside a mapping, another report, or a build.
 
-In: rows of this one, and a path. Out: what differs, the largest change first, and what only one of them has. Names are
-those of texts: what is called the same is compared, whatever else is different. A task that is elsewhere in a state is
-compared there as well.
+In: rows of this report, and a path. Out: the differences, the largest change first, and rows of
+only one side. Rows with the same name in the text are compared, whatever else differs. A task that
+has another place in a state is compared there as well.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from ...report.document import (
 )
 from ...report.page import data_of
 
-#: Numbers of one thing by what they say.
+#: Values of one row by their column.
 _Numbers = dict[str, float | str | None]
-#: Things of a section by name; between a task, or an app, and the state that it is about stands `_IN`.
+#: Rows of a section by name; `_IN` stands between a task, or an app, and its state.
 _Side = dict[tuple[str, str], _Numbers]
 _IN = " in "
-#: Differences that are nothing.
+#: Differences up to this size are ignored.
 NOTHING = 0.0005
-#: A report has at most so many bytes.
+#: Most bytes of a report.
 MOST_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a report has to compare."""
+    """The part of a report that is compared."""
 
     tasks: tuple[TaskRow, ...]
     channels: tuple[ChannelRow, ...]
@@ -53,7 +53,7 @@ class Rows:
 
 
 def compared(other: Path, rows: Rows) -> CompareRow:
-    """Compare. Raises Errors for what cannot be read."""
+    """Compare. Raises Errors if the other side cannot be read."""
     here, there = _of_rows(rows), _read(other)
     for one, two in ((here, there), (there, here)):
         _complete(one, two)
@@ -69,7 +69,8 @@ def compared(other: Path, rows: Rows) -> CompareRow:
 
 
 def _complete(side: _Side, other: _Side) -> None:
-    """What has a place of its own in a state on the other side only is at its common one there on this side."""
+    """If only the other side has a place of its own for a task in a state, this side has the common
+    place there."""
     for section, name in [k for k in other if k[0] == "places" and k not in side]:
         task, _, state = name.partition(_IN)
         common = side.get(("tasks", task), {}).get("processors")
@@ -116,7 +117,7 @@ def _path_name(app: str, source: str, task: str) -> str:
 
 
 def _read(other: Path) -> _Side:
-    """What the other one says. Raises Errors."""
+    """The values of the other side. Raises Errors."""
     try:
         if other.is_dir():
             return _of_build(parse_object(read_bytes(other / "deployment.json")))
@@ -128,7 +129,7 @@ def _read(other: Path) -> _Side:
             return _of_report(document)
         return _of_report(parse_object(data_of(content)))
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        why = reason(error) if isinstance(error, OSError | ValueError) else "it is not as flowc writes it"
+        why = reason(error) if isinstance(error, OSError | ValueError) else "it is not in flowc's format"
         message = f"cannot compare with `{other}`: {why}"
         help_text = "name a mapping.json, a report (.html, or --json), or the directory of a build"
         raise Errors([Diagnostic("F622", message, None, help=help_text)]) from error
@@ -194,7 +195,7 @@ def _of_build(document: Mapping[str, Any]) -> _Side:
         for key, numbers in own.items():
             if side.setdefault(key, numbers) != numbers and key[0] == "tasks":
                 moving.add(key[1])
-    for task in moving:  # which of its places is the common one is not said
+    for task in moving:  # the report does not tell which of its places is the common one
         side["tasks", task] = _task((), None, None, None)
         for name, own in states.items():
             if ("tasks", task) in own:
@@ -203,7 +204,7 @@ def _of_build(document: Mapping[str, Any]) -> _Side:
 
 
 def _of_program(document: Mapping[str, Any]) -> _Side:
-    """Of a program without states, or of one of its states."""
+    """The values of a program without states, or of one of its states."""
     places: dict[str, list[str]] = {}
     for worker in document["processors"]:
         for entry in worker["order"]:

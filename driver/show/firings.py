@@ -1,6 +1,7 @@
-"""Firings over time for a report: predicted with mean times, and as a trace has them, from the same frame on.
+"""Firings over time for a report: predicted with mean times, and from a trace, from the same frame
+on.
 
-In: what pictures of a text are made of, or a trace that was read. Out: `ChartRow`s, whose times are whole ns.
+In: the data for pictures of a text, or a trace. Out: `ChartRow`s, whose times are whole ns.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ...report.measured import MOST_FIRINGS, Traced
 from ..text.check import Valid
 from .show import Shown
 
-#: Iterations that are predicted, as far as they fit; from the first one on that finds all lanes at work.
+#: Iterations that are predicted, if they fit; from the first one on that finds all lanes at work.
 ITERATIONS = 12
 
 
@@ -44,7 +45,7 @@ def _row(app: str, chart: Chart, index: Mapping[str, int], iterations: int) -> C
 
 
 def measured_chart(traced: Traced, valid: Valid, index: Mapping[str, int]) -> ChartRow | None:
-    """What a trace has, or as much of it as a page can show; None where there is nothing."""
+    """The rows of a trace, up to the number that a page can show; None if there are none."""
     per = {task: n for counts in valid.repetition.values() for task, n in counts.items()}
     known = [f for f in traced.firings if f[1] in index]
     known.sort(key=lambda f: f[4])
@@ -76,7 +77,7 @@ def measured_chart(traced: Traced, valid: Valid, index: Mapping[str, int]) -> Ch
 
 
 def _steps(fills: list[int], begin: int, end: int) -> tuple[int, ...]:
-    """Times and tokens where these change."""
+    """The numbers of tokens at the times when these change."""
     found: list[int] = []
     for time, tokens in sorted(zip(fills[::2], fills[1::2], strict=True)):
         if begin <= time <= end and (not found or found[-1] != tokens):

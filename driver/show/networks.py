@@ -1,4 +1,5 @@
-"""Networks on their own, as .onnx files: as graphs of layers, the memory they need, and where they can be cut."""
+"""Single networks, as .onnx files: as graphs of layers, the memory they need, and where they can be
+cut."""
 
 from __future__ import annotations
 
@@ -34,9 +35,10 @@ from ..text.check import Checked
 
 
 def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:
-    """An ONNX network as an app of its own: a task per layer, a token per element of its data.
+    """An ONNX network as an app: a task per layer, a token per element of its data.
 
-    `by_parts` lets every layer work through its data row by row (networks.dataflow.by_parts). Raises Errors.
+    With `by_parts`, every layer works through its data row by row (networks.dataflow.by_parts).
+    Raises Errors.
     """
     cnn = _layers(path)
     stem = Path(path).stem
@@ -63,10 +65,11 @@ def _as_diagnostic(fault: NetworkError) -> Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class NetworkMemory:
-    """Elements in the buffers between the layers of a network: each layer at once, by parts, and by Algorithm 4.
+    """Elements in the buffers between the layers of a network: each layer at once, by parts, and by
+    Algorithm 4.
 
-    Where Algorithm 4 does not apply, `algorithm4` is None and `reason` says why. `overlap` are the elements that it
-    keeps in self-loops beside the buffers of the edges.
+    If Algorithm 4 does not apply, `algorithm4` is None and `reason` tells why. `overlap` are the
+    elements that it keeps in self-loops beside the buffers of the edges.
     """
 
     layerwise: int
@@ -78,7 +81,7 @@ class NetworkMemory:
 
 
 def network_memory(path: str | Path) -> NetworkMemory:
-    """Least buffers of a network in three ways of running it. Raises Errors."""
+    """Least buffers of a network in three execution modes. Raises Errors."""
     cnn = _layers(path)
     ours = _least(parts.by_parts(cnn, "Net"))
     printed, overlap, reason = None, 0, ""
@@ -95,7 +98,7 @@ def network_memory(path: str | Path) -> NetworkMemory:
 
 
 def network_bands(path: str | Path) -> Comparison:
-    """What a network needs between its layers, whole and in bands of rows. Raises Errors."""
+    """The memory of a network between its layers, unsplit and in bands of rows. Raises Errors."""
     try:
         net = read_net(Path(path))
         return compare(net, blocked=read_blocked(net))
@@ -104,7 +107,8 @@ def network_bands(path: str | Path) -> Comparison:
 
 
 def network_by_thesis(path: str | Path, seconds: float | None = None) -> Reduction:
-    """The same by the rules of Minakova's thesis; so many seconds of its genetic search, if any. Raises Errors."""
+    """The same by the rules of Minakova's thesis, with that many seconds for its genetic search, if
+    any. Raises Errors."""
     if seconds is not None:
         require("deap", "search", "Algorithm 9 of Minakova's thesis")
     end = None if seconds is None else monotonic() + seconds
@@ -128,7 +132,8 @@ class CutPoint:
 
 
 def network_cuts(path: str | Path) -> tuple[CutPoint, ...]:
-    """Where a network can be cut into stages without parting what becomes one kernel. Raises Errors."""
+    """The places where a network can be cut into stages without splitting a fused kernel. Raises
+    Errors."""
     chain = _chain(path)
     return _cut_points(chain, {x.name: x.macs for x in chain.layers})
 

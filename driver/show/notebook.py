@@ -1,7 +1,7 @@
-"""Results as a notebook shows them: the `_repr_html_` of what the verbs return from Python.
+"""Results as a notebook shows them: the `_repr_html_` of results of the verbs in Python.
 
-In: a result. Out: HTML with tables, and the diagnostics that belong to it. Names come from strangers' files: all text
-is escaped, and nothing is loaded from anywhere.
+In: a result. Out: HTML with tables, and the diagnostics that belong to it. Names come from
+untrusted files: all text is escaped, and nothing is loaded from anywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..text.check import Checked
     from .analyze import Analyzed
 
-#: Rows of a table that are shown: a notebook is no place for ten thousand.
+#: Most rows of a table.
 MOST = 200
 _WORDS = {True: "yes", False: "no", None: "not decided"}
 
@@ -40,7 +40,7 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def diagnostics(found: Sequence[Diagnostic]) -> str:
-    """Diagnostics with their places, and what to do; nothing where there are none."""
+    """Diagnostics with their places and help; empty if there are none."""
     if not found:
         return ""
     rows = []
@@ -63,7 +63,8 @@ def checked(result: Checked) -> str:
 
 
 def analyzed(result: Analyzed) -> str:
-    """Period, latency and buffers of every app, and the trade-off between them where it was asked for."""
+    """Period, latency and buffers of every app, and the trade-off between them if it was
+    requested."""
     rows, fronts = [], ""
     for name, a in result.apps.items():
         exact = not a.times.unknown
@@ -84,12 +85,13 @@ def profiled(result: Profiled) -> str:
         for e in result.entries
     ]
     heading = ["task", "implementation", "on", "samples", "mean us", "max us", "wcet us"]
-    said = f"<p>{escape(result.profile.host)}; equal work differs by {result.noise:.0%} now</p>"
+    said = f"<p>{escape(result.profile.host)}; measured noise: {result.noise:.0%}</p>"
     return said + table(heading, rows) + diagnostics(result.diagnostics)
 
 
 def answer(result: Answer) -> str:
-    """Who runs where, with bounds where there are deadlines, else the configurations that were compared."""
+    """Places, with bounds if there are deadlines, else with the configurations that were
+    compared."""
     mapping = result.mapping
     places = [[p.task, ", ".join(p.processors)] for p in mapping.placements]
     for n in mapping.networks:
@@ -122,14 +124,15 @@ def answer(result: Answer) -> str:
 
 
 def built(result: Built) -> str:
-    """Where the program is, and who runs where in it."""
+    """The program's directory, and the places in it."""
     places = [[p.task, ", ".join(p.processors)] for p in result.mapping.placements]
-    said = f"<p>{escape(str(result.directory))}{'' if result.fresh else ' (as it was)'}</p>"
+    said = f"<p>{escape(str(result.directory))}{'' if result.fresh else ' (unchanged)'}</p>"
     return said + table(["task", "processors"], places) + diagnostics(result.diagnostics)
 
 
 def ran(result: Ran) -> str:
-    """Frames, latencies and times of tasks, where the report is in the result; latencies beside their bounds."""
+    """Frames, latencies and times of tasks, if the result holds the report; latencies beside their
+    bounds."""
     found = f"<p>exit status {result.status}</p>"
     if result.disagreed:
         found += f"<pre>{escape(result.disagreed)}</pre>"
@@ -152,13 +155,13 @@ def ran(result: Ran) -> str:
 
 
 def tested(result: Tested) -> str:
-    """What became of each test."""
+    """The result of each test."""
     rows = [[t.name, t.app or "", t.outcome, f"{t.seconds:.3g}", t.message] for t in result.tests]
     return f"<p>exit status {result.status}</p>" + table(["test", "app", "outcome", "seconds", "message"], rows)
 
 
 def _ns(value: Fraction | None, exact: bool) -> str:
-    """A time of an analysis; a plain number where no times are known and every firing counts 1."""
+    """A time of an analysis; a plain number if no times are known and every firing counts 1."""
     if value is None:
         return "not known"
     return f"{float(value) / 1e3:.6g} us" if exact else f"{float(value):g}"

@@ -1,6 +1,6 @@
-"""The document of a report: rows for everything that is on its page.
+"""The document of a report: rows for everything on its page.
 
-In: what the verbs know of a text, and a run of its program. Out: a `Document`.
+In: results of the verbs for a text, and of a run of its program. Out: a `Document`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ from .firings import measured_chart, predicted_charts
 from .reporting_states import changes_of, in_the_mean, states_of
 from .show import Shown
 
-#: Seconds for each search of an analysis, most of which take a few hundredths: what takes longer is a command's.
+#: Seconds for each search of an analysis. Most take a few hundredths; longer ones are left to the
+#: `analyze` command.
 SECONDS = 2.0
-#: In these units a search counts.
+#: Units in which a search counts.
 UNITS = {"throughput": "ns", "latency": "ns", "energy": "nJ", "utilization": ""}
 
 
 class Collector:
-    """Rows of the document, from what the verbs know."""
+    """Rows of the document, from results of the verbs."""
 
     def __init__(self, shown: Shown, path: Path, platform: str, ran: Ran | None, traced: Traced | None) -> None:
         self._shown, self._path, self._ran, self._traced = shown, path, ran, traced
@@ -59,7 +60,7 @@ class Collector:
         self._dla = {r.network: r for r in shown.reports}
 
     def document(self, compare: str | Path | None) -> Document:
-        """All of it. Raises Errors for what it shall be compared with and cannot be read."""
+        """The whole document. Raises Errors if the file to compare with cannot be read."""
         valid, ran, shown = self._valid, self._ran, self._shown
         tasks = tuple(self._tasks())
         channels = tuple(self._channels())
@@ -107,7 +108,7 @@ class Collector:
         return f"flowc {verb} {self._path.name}{rest}{self._on}"
 
     def _commands(self) -> Iterator[str]:
-        """What made the data."""
+        """The tool and files that made the data."""
         if self._shown.profile is not None and not self._imported:
             yield self._command("profile")
         if self._mapping is not None:
@@ -140,7 +141,7 @@ class Collector:
         if not self._dla:
             missing["dla"] = "" if self._on else self._command("report", " --platform orin")
 
-    # -- apps ----------------------------------------------------------------------------------------------------------
+    # -- apps --------------------------------------------------------------------------------------
     def _analyzed(self) -> Iterator[tuple[str, Analysis]]:
         valid = self._valid
         for app in valid.system.apps:
@@ -179,9 +180,10 @@ class Collector:
         return None if self._ran is None else self._ran.apps.get(name)
 
     def _processors(self) -> Iterator[ProcessorRow]:
-        """Predicted: as the search says, else the mean times of what is placed there over the period.
+        """Predicted: the search's value, else the mean times of the placed tasks over the period.
 
-        Without a period the busiest processor of an app always has something to do. States count by their weights.
+        Without a period the busiest processor of an app is always busy. States count by their
+        weights.
         """
         known = {} if self._mapping is None else dict(self._mapping.utilization) or in_the_mean(self._valid)
         means = firing_means(self._valid, self._shown.times, self._mapping)
@@ -202,7 +204,7 @@ class Collector:
                 seen = None if self._ran is None else self._ran.processors.get(name)
                 yield ProcessorRow(name, pool.kind, None if share is None else round(share, 4), seen)
 
-    # -- tasks ---------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def _tasks(self) -> Iterator[TaskRow]:
         means, sources = (
             firing_means(self._valid, self._shown.times, self._mapping),
@@ -269,7 +271,7 @@ class Collector:
             dla="" if on_dla is None else f"{on_dla.legal} of {on_dla.layers} layers can run on a DLA",
         )
 
-    # -- channels, paths -----------------------------------------------------------------------------------------------
+    # -- channels, paths ---------------------------------------------------------------------------
     def _channels(self) -> Iterator[ChannelRow]:
         for app in self._valid.system.apps:
             found = self._analyses[app.name]
@@ -310,7 +312,7 @@ class Collector:
                 key = source, task
                 yield _path(app, *key, due.get(key), bounds.get(key), group, least.get(key), seen.get(key))
 
-    # -- fronts, searches ----------------------------------------------------------------------------------------------
+    # -- fronts, searches --------------------------------------------------------------------------
     def _memory(self) -> Iterator[MemoryPoint]:
         for app in self._valid.system.apps:
             found = self._analyses[app.name]
@@ -344,7 +346,7 @@ class Collector:
 
 
 def _options(mapping: Mapping) -> Iterator[str]:
-    """What `map` was told when it found a mapping, as far as that is kept."""
+    """The options that `map` had when it found a mapping, as far as they are kept."""
     yield f"--search {mapping.search}"
     if mapping.effort.objective not in ("throughput", "utilization"):
         yield f"--objective {mapping.effort.objective}"
@@ -364,7 +366,7 @@ def _bytes(port: Port) -> int | None:
 
 
 def _code(task: Task, kind: str) -> str:
-    """What runs, in words."""
+    """The code of a task, in words."""
     if task.network is not None:
         return f"onnx {(task.network.cut_from or task.network).file}"
     found = task.implementation_on(kind) or next(iter(task.implementations), None)

@@ -1,7 +1,8 @@
-"""Everything that is known of an application, collected for a report: predicted, proved and measured, side by side.
+"""All results for an application, collected for a report: predicted, proved and measured, side by
+side.
 
-In: a text, and the files of a run. Out: a `report.document.Document`. Nothing is executed here but what `run` is asked
-for, and nothing is measured; what is not known is left out, with the command that would find it out.
+In: a text, and the files of a run. Out: a `report.document.Document`. Only `run` executes anything,
+and nothing is measured; missing results are named with the command that would compute them.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from ..text.check import Report
 from .report_document import Collector
 from .show import Shown, look
 
-#: A report or a trace of a run that somebody named has at most so many bytes.
+#: Most bytes of a report or a trace of a run that the user named.
 MOST_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The document, what was noticed on the way, and how a run ended (0 where there was none)."""
+    """The document, diagnostics, and the exit status of the run (0 if there was none)."""
 
     document: Document
     diagnostics: tuple[Diagnostic, ...]
@@ -37,7 +38,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that has ended: its report and its trace, as far as it wrote them, and its exit status."""
+    """A finished run: its report and its trace, if it wrote them, and its exit status."""
 
     ran: Ran | None
     traced: Traced | None
@@ -56,11 +57,11 @@ def report(
     on_measure: Callable[[str], None] | None = None,
     progress: Report | None = None,
 ) -> Reported:
-    """Collect what is known of a text. Raises Errors.
+    """Collect all results for a text. Raises Errors.
 
-    With `frames` the program is built and run for so many first (the two callbacks are those of `run`); else `run` is a
-    run of it, or `run_file` the report of one and `trace_file` its trace. `compare` is a mapping, another report, or a
-    build.
+    With `frames`, the program is first built and run for that many (the two callbacks are those of
+    `run`); else `run` is a run of it, or `run_file` the report of one and `trace_file` its trace.
+    `compare` is a mapping, another report, or a build.
     """
     if frames is not None:
         run = run_for(path, platform=platform, frames=frames, on_measure=on_measure, progress=progress)
@@ -74,7 +75,7 @@ def report(
     return Reported(document, shown.diagnostics, run.status)
 
 
-# -- what ran ----------------------------------------------------------------------------------------------------------
+# -- what ran --------------------------------------------------------------------------------------
 def run_for(
     path: str | Path,
     *,
@@ -87,7 +88,8 @@ def run_for(
     on_measure: Callable[[str], None] | None = None,
     progress: Report | None = None,
 ) -> Run:
-    """Build and run the program, with a trace if asked for (it makes firings slower). Raises Errors of the build.
+    """Build and run the program, with a trace if requested (which slows firings down). Raises
+    Errors of the build.
 
     The other options are those of `run`.
     """
@@ -116,7 +118,8 @@ def _content(file: Path) -> bytes:
 
 
 def _digest(shown: Shown) -> str:
-    """Of the program that a build would write now. Raises Errors where none can be built."""
+    """The digest of the program that a build would write now. Raises Errors if none can be
+    built."""
     faults = without_code(shown.built.system)
     if faults:
         raise Errors(faults)
@@ -148,9 +151,10 @@ def _unread(file: Path, what: str, error: OSError | ValueError, help_text: str) 
 
 
 def _require_same(file: Path, theirs: str | None, ours: str) -> None:
-    """Numbers of another program would stand beside predictions of this one. Raises Errors."""
+    """Reject numbers of another program: they do not match the predictions of this one. Raises
+    Errors."""
     if theirs != ours:
-        other = f"build {theirs[:12]}" if theirs else "a build that does not say which"
-        message = f"`{file}` is of {other}, and the text as it is now builds {ours[:12]}"
-        help_text = "run it again: code, profile or mapping have changed since, or it is about another text"
+        other = f"build {theirs[:12]}" if theirs else "an unnamed build"
+        message = f"`{file}` is of {other}, but the current text builds {ours[:12]}"
+        help_text = "run it again: code, profile or mapping have changed, or it belongs to another text"
         raise Errors([Diagnostic("F621", message, None, help=help_text)])

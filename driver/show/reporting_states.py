@@ -1,4 +1,4 @@
-"""What a report says of states: what runs in each, what was proved of it, what changes took and may take.
+"""States in a report: the tasks of each, its proofs, measured and proved durations of changes.
 
 In: a text with its stored mapping, and a run. Out: rows of the document.
 """
@@ -37,7 +37,7 @@ def states_of(valid: Valid, ran: Ran | None) -> Iterator[StateRow]:
 
 
 def changes_of(valid: Valid, ran: Ran | None) -> Iterator[ChangeRow]:
-    """A row for each transition; those that differ in their events alone are one."""
+    """A row for each transition; those that differ only in their events share one."""
     scenario, mapping = valid.system.scenario, valid.mapping
     bounds = {} if mapping is None else {(t.source, t.target): t.delay_ns for t in mapping.transitions}
     words: dict[tuple[str, str], list[str]] = {}
@@ -59,7 +59,8 @@ def changes_of(valid: Valid, ran: Ran | None) -> Iterator[ChangeRow]:
 
 
 def in_the_mean(valid: Valid) -> dict[str, float]:
-    """The share of its time that each processor needs over all states, by their weights; {} where nobody has said."""
+    """The share of its time that each processor needs over all states, by their weights; {} if
+    there are no weights."""
     scenario, mapping = valid.system.scenario, valid.mapping
     if scenario is None or mapping is None or len(mapping.states) < len(scenario.states):
         return {}

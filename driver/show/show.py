@@ -1,4 +1,4 @@
-"""Pictures of a text: its graphs, and their execution over time; and what both of them are drawn from."""
+"""Pictures of a text: its graphs, and their execution over time; and the data for both."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from ..text.check import Checked, Valid, ValidScenario, check
 
 @dataclass(frozen=True)
 class Shown:
-    """What pictures of a text are made of.
+    """The data for pictures of a text.
 
-    `built` is the text as builds take it, before the places that all states have in common were pinned. `places` are
-    the processors of tasks, once a profile or a mapping is stored; `limits` the least period of every app and what
-    dictates it. `diagnostics` say what was found out on the way.
+    `built` is the text as builds take it, before the common places of all states were pinned.
+    `places` are the processors of tasks, once a profile or a mapping is stored; `limits` the least
+    period of every app and what determines it. `diagnostics` come from collecting the data.
     """
 
     valid: Valid
@@ -44,7 +44,8 @@ class Shown:
     diagnostics: tuple[Diagnostic, ...]
 
     def limits(self, *, seconds: float = 2.0) -> dict[str, Analysis]:
-        """The least period of every app, and what dictates it (see `analysis.dataflow.analyze.limits`)."""
+        """The least period of every app, and what determines it (see
+        `analysis.dataflow.analyze.limits`)."""
         apps = self.valid.system.apps
         return {a.name: limits(a, self.valid.verdicts[a.name], self.times.app(a), seconds=seconds) for a in apps}
 
@@ -54,11 +55,12 @@ class Shown:
 
     @cached_property
     def planned(self) -> Schedule | None:
-        """Who fires what in which order, each app on its own; None where nothing is placed, or that is too long."""
+        """The order of firings on each processor, for each app alone; None if nothing is placed, or
+        that is too long."""
         return _planned(self.valid, self.times, self.profile)
 
     def at_mean_times(self, app: Application, *, iterations: int) -> Chart:
-        """Self-timed execution of an app, where every measured task takes its mean time. Raises Errors."""
+        """Self-timed execution of an app, with the mean time of every measured task."""
         orders, capacities = (self.planned.orders, self.planned.capacities) if self.planned is not None else ({}, {})
         return _chart(app, self.valid, self.times.app_means(app), orders, capacities, iterations)
 
@@ -91,7 +93,7 @@ def _of_stages(valid: Valid) -> dict[str, tuple[str, ...]]:
 
 
 def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: int) -> list[Chart]:
-    """Self-timed execution of every app on its own, from the start; on the mapping once tasks are placed.
+    """Self-timed execution of each app alone, from the start; on the mapping once tasks are placed.
 
     Raises Errors.
     """
@@ -101,7 +103,8 @@ def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: i
 
 
 def _planned(valid: Valid, times: Times, profile: Profile | None) -> Schedule | None:
-    """Who fires what in which order, each app on its own; None where that is too long, or nothing is placed."""
+    """The order of firings on each processor, for each app alone; None if that is too long, or
+    nothing is placed."""
     placed = {p.task: p.processors for p in places(valid, times, profile)}
     if not placed:
         return None
@@ -122,7 +125,8 @@ def _planned(valid: Valid, times: Times, profile: Profile | None) -> Schedule | 
 def processor_schedules(
     checked: Checked, valid: Valid, times: Times, profile: Profile | None
 ) -> dict[str, dict[str, str]]:
-    """The static order of every processor in loop notation, by app and processor; empty without a stored profile.
+    """The static order of every processor in loop notation, by app and processor; empty without a
+    stored profile.
 
     One round in a steady state: after the processors' pipeline has filled.
     """
@@ -191,7 +195,8 @@ def _releases(app: Application, graph: Graph, iterations: int) -> dict[int, list
 def _sequence(
     steps: tuple[StaticStep, ...], app: str, index: dict[str, int], vector: dict[str, int], iterations: int
 ) -> list[tuple[int, int]]:
-    """The firings of one processor over some iterations: rounds, each stage as many iterations behind."""
+    """The firings of one processor over some iterations: rounds, each stage as many iterations
+    behind."""
     mine = [s for s in steps if s.app == app]
     if not mine:
         return []

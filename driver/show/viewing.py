@@ -1,8 +1,8 @@
-"""The report of an application while it runs: served to the browsers of this machine, with what the program says of
-itself twice a second.
+"""The report of an application while it runs: served to browsers of this machine, updated with the
+program's status twice a second.
 
-In: a text. Out: a server, and the run. The program writes into a pipe and waits for nobody (`runtime.status`), so that
-neither a browser nor this process holds it up.
+In: a text. Out: a server, and the run. The program writes its status into a pipe without ever
+blocking (`runtime.status`), so neither a browser nor this process delays it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from .reporting import Reported, Run, report, run_for
 
 #: Seconds between two pictures of a search.
 BETWEEN = 0.2
-#: Exit statuses of programs that somebody has stopped: nobody wants to see any more.
+#: Exit statuses of programs that the user has stopped: the page need not stay open.
 STOPPED = (130, 143)
 
 
 class Viewer:
-    """A text with its page. `address` is what to open; `run` runs the program, and `close` ends it all."""
+    """A text with its page. `address` is the URL to open; `run` runs the program, and `close` ends
+    everything."""
 
     def __init__(
         self,
@@ -43,9 +44,9 @@ class Viewer:
         on_measure: OnMeasure | None = None,
         progress: Report | None = None,
     ) -> None:
-        """Collect what is known, and serve it; with `edit` whoever looks at it may choose another mapping.
+        """Collect all results, and serve them; with `edit` the page can choose another mapping.
 
-        `on_measure` and `progress` are told what `map` and `run` tell. Raises Errors.
+        `on_measure` and `progress` get the messages of `map` and `run`. Raises Errors.
         """
         self._path, self._platform = path, platform
         self._on_measure, self._progress = on_measure, progress
@@ -57,16 +58,17 @@ class Viewer:
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             message = f"cannot listen at port {port}: {reason}"
-            help_text = "leave --port out, and a free one is taken"
+            help_text = "leave --port out to use a free one"
             raise Errors([Diagnostic("F623", message, None, help=help_text)]) from error
 
     @property
     def address(self) -> str:
-        """What a browser opens."""
+        """The URL for a browser."""
         return self._server.address
 
     def search(self, *, budget: float = 60.0, evaluations: int | None = None) -> Answer:
-        """Look for a mapping, and show how that goes; afterwards the page has what was found. Raises Errors."""
+        """Search for a mapping, and show the progress; afterwards the page has the result. Raises
+        Errors."""
         with self._busy("searching", "searched"):
             mapped = find_mapping(
                 self._path,
@@ -81,10 +83,11 @@ class Viewer:
         return mapped
 
     def run(self, *, frames: int | None = None, full_speed: bool = False, settings: Sequence[str] = ()) -> int:
-        """Build and run the program, and show how it is doing; afterwards the page has what it measured.
+        """Build and run the program, and show its progress; afterwards the page has its
+        measurements.
 
-        The options are those of `run`. Returns the exit status of the program; where somebody has stopped it, the page
-        stays as it is. Raises Errors of the build.
+        The options are those of `run`. Returns the exit status of the program; if the user has
+        stopped it, the page stays as it is. Raises Errors of the build.
         """
         reading, writing = os.pipe()
         listener = threading.Thread(target=self._follow, args=(reading,), daemon=True)
@@ -112,21 +115,23 @@ class Viewer:
 
     @contextmanager
     def _busy(self, doing: str, done: str) -> Iterator[None]:
-        """While nobody may choose anything; who looks at the page is told."""
+        """Disable the choice of mappings meanwhile; the page shows that."""
         self._server.tell("state", doing)
         with self._idle:
             yield
         self._server.tell("state", done)
 
     def wait(self) -> None:
-        """Until somebody has chosen another mapping; for ever where nobody may."""
+        """Wait until the user has chosen another mapping; for ever without `edit`."""
         self._chosen.wait()  # no limit: until Ctrl-C
         self._chosen.clear()
 
     def _use(self, pins: str) -> None:
-        """Store what somebody has chosen. Raises Refusal."""
+        """Store the chosen mapping. Raises Refusal."""
         if not self._idle.acquire(blocking=False):
-            raise Refusal("The program runs, or a search: choose once it has ended (`--frames N` ends a program).")
+            raise Refusal(
+                "The program or a search is running: choose after it has ended (`--frames N` ends a program)."
+            )
         try:
             choose(self._path, pins, platform=self._platform)
             self._choices = (self._choices or 0) + 1
@@ -139,24 +144,25 @@ class Viewer:
         self._chosen.set()
 
     def _collect(self, run: Run | None = None) -> None:
-        """The page of what is known now. Raises Errors."""
+        """The page with the current results. Raises Errors."""
         self.reported: Reported = report(self._path, platform=self._platform, run=run)
         self._page = live_page(self.reported.document, self._choices).encode()
 
     def _follow(self, reading: int) -> None:
-        """Hand on what the program says, until nobody can say anything any more."""
+        """Forward the program's status, until all writers of the pipe have closed it."""
         with open(reading, "rb") as stream:
             for line in stream:
                 with suppress(ValueError):
                     self._server.tell("live", json.loads(line))
 
     def close(self) -> None:
-        """Let all browsers go."""
+        """Disconnect all browsers."""
         self._server.close()
 
 
 class _Shown:
-    """Tells browsers of a search: each time all that is drawn, so that who comes late has it too."""
+    """Sends the progress of a search to browsers: the whole picture each time, so that late ones
+    have it too."""
 
     def __init__(self, server: PageServer) -> None:
         self._server, self._points = server, list[tuple[float, int, float | None, float | None]]()

@@ -1,1 +1,1 @@
-"""Where everything should run: a request to `map`, its problems, and answers with their evidence."""
+"""Search for places: a request to `map`, its problems, and answers with their evidence."""

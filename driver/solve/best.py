@@ -1,7 +1,7 @@
-"""The step that maps a scenario with deadlines: one placement for all states (places of its own where a state is late
-with it), and the best variants of networks where states want these.
+"""The step that maps a scenario with deadlines: one placement for all states (with places of their
+own for states that would be late), and the best variants of networks for states that ask for them.
 
-In: a valid text with states, what is known of its times, and what is asked of a search. Out: what holds in each state.
+In: a valid text with states, its known times, and a request. Out: the result for each state.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from .state_map import Asked, Searched, States
 def map_states_jointly(
     valid: ValidScenario, known: KnownTimes, request: Request, chosen: Chosen | None = None
 ) -> States:
-    """One placement with which the apps of every state meet their deadlines, if there is one. Raises Errors.
+    """One placement with which the apps of every state meet their deadlines, if there is one.
+    Raises Errors.
 
-    The maximum utilization over all states is made small. On this machine the program of each state runs for a moment.
-    Where states want the best variants of networks, these are the most accurate ones with which that is possible.
-    Networks that are `chosen` go in these bands.
+    It minimizes the maximum utilization over all states. On this machine the program of each state
+    runs briefly. States that ask for the best variants of networks get the most accurate ones with
+    which that is possible. Networks that are `chosen` run in these bands.
     """
     asked = Asked(known, request, chosen or {})
     if valid.options:
@@ -40,9 +41,10 @@ def map_states_jointly(
     return found.finished(known.profile, request.seed)
 
 
-# -- the best variants -------------------------------------------------------------------------------------------------
+# -- the best variants -----------------------------------------------------------------------------
 def _with_best_variants(valid: ValidScenario, asked: Asked) -> States:
-    """The states with the most accurate variants that keep their deadlines and limits. Raises Errors."""
+    """The states with the most accurate variants that keep their deadlines and limits. Raises
+    Errors."""
     spent = 0
     spending = asked.request.allowance.begin(lambda: spent)
 
@@ -62,7 +64,7 @@ def _with_best_variants(valid: ValidScenario, asked: Asked) -> States:
 
     counts = {name: len(own) for name, own in valid.options.items()}
     best = most_accurate(counts, _hopeless(valid, asked), judge)
-    assert isinstance(best.found, States)  # nothing is late, or there is no more to try
+    assert isinstance(best.found, States)  # nothing is late, or all options were tried
     return replace(best.found, refused=best.refused)
 
 
@@ -98,12 +100,12 @@ def _why_hopeless(option: Valid | str, asked: Asked) -> str:
 
 
 def _late(searched: Searched) -> dict[str, str]:
-    """The states that miss something in what the search found, each with a reason."""
+    """The states that miss a deadline or limit in the search's answer, each with a reason."""
     found = {}
     for name, problem in searched.problems.items():
         outcome = searched.own.get(name, searched.outcome.states.get(name))
         if outcome is None:
-            continue  # another one before it had no answer
+            continue  # an earlier state had no answer
         if outcome.verdict is None:
             found[name] = "no mapping was found"
         elif not outcome.verdict.feasible:
@@ -112,6 +114,6 @@ def _late(searched: Searched) -> dict[str, str]:
 
 
 def _late_in(states: States) -> dict[str, str]:
-    """The same of programs."""
+    """The same for programs."""
     verdicts = {name: (j.problem, j.verdict) for name, j in states.joints.items()}
     return {n: ", ".join(missed(p, told)) for n, (p, told) in verdicts.items() if told is not None and told.late}

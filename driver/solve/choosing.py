@@ -1,7 +1,7 @@
-"""The step that takes another mapping which a search has seen: the stored mapping becomes that one.
+"""The step that adopts another mapping that a search has seen: it replaces the stored one.
 
-In: a text with a stored mapping, and the pins of one of its configurations. Out: the same file with the places of that,
-and with what is proved of them.
+In: a text with a stored mapping, and the pins of one of its configurations. Out: the same file with
+these places, and their bounds.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .deadlines import judged, wants_joint
 from .known_times import KnownTimes
 from .request import Request, WhatIf, supposed
 
-WHY = "somebody has chosen it among what the search saw"
+WHY = "selected by hand from the search's candidates"
 
 
 def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
-    """Store the configuration of the stored mapping whose `pins` these are in place of the one it has.
+    """Replace the stored mapping by its configuration with these `pins`.
 
-    With deadlines its bounds are worked out again, from the program that a build would write; nothing is run. Raises
-    Errors.
+    With deadlines its bounds are computed again, from the program that a build would write; nothing
+    is run. Raises Errors.
     """
     whole = prepare(path, platform=platform, mapped=False).require()
     before = _stored(whole)
@@ -63,11 +63,11 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
 
 
 def _stored(valid: Valid) -> Mapping:
-    """The stored mapping. Raises Errors where there is none that speaks for the text."""
+    """The stored mapping. Raises Errors if none matches the text."""
     stored, faults = store.read_mapping(valid.system, valid.platform)
     stale = None if stored is None else stored.stale(valid.system, valid.platform)
     if stored is None or stale is not None:
-        help_text = "`flowc map` finds a mapping and keeps what else it saw"
+        help_text = "`flowc map` finds a mapping and keeps the other candidates"
         told = [*faults, *([stale] if stale is not None else [])]
         message = told[0].message if told else "no mapping is stored"
         raise Errors([Diagnostic("F648", message, None, help=help_text)])
@@ -81,14 +81,14 @@ def _what_if(found: Supposed | None) -> WhatIf:
 
 
 def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping:
-    """A mapping with its bounds, where they can be known. Raises Errors."""
+    """A mapping with its bounds, if they can be computed. Raises Errors."""
     profile, _ = store.read_profile(valid)
     known = KnownTimes(profile, times_of(valid.system, valid.platform, profile))
     problem, effort = joint_problem(valid, known.times), found.effort
     try:
         assignment = assignment_of(problem, pins)
         told = verdict(problem, assignment)
-    except (KeyError, Refused):  # it was measured again since, or nothing paces it
+    except (KeyError, Refused):  # it was measured again since, or has no period
         return found
     outcome = Outcome(
         found.search, assignment, told, None, False, None, effort.evaluations, effort.seconds, history=effort.history

@@ -1,11 +1,14 @@
-"""Clock rates for the states of a scenario, and what each state takes by the model of its platform.
+"""Clock rates for the states of a scenario, and the power of each state by the model of its
+platform.
 
-In: a state that is mapped, with the bounds of its program at the highest rates. Out: the same at the rates that keep
-every deadline with the least power, beside what the highest rates and the greedy rule of Kim's thesis would take.
+In: a mapped state, with the bounds of its program at the highest rates. Out: the same at the rates
+that keep every deadline with the least power, beside the power of the highest rates and of the
+greedy rule of Kim's thesis.
 
-The mean power of a state: what the board takes, `idle` of every processor of a pool, and `busy` of each for the share
-of its time in which it works, by mean times; or the energy of a firing where the profile has it, as power times time
-goes with the clock. Where a pool does not say what it takes, nothing is known.
+The mean power of a state is the power of the board, plus `idle` of every processor of a pool, plus
+`busy` of each for the share of its time in which it works, by mean times; or the energy of a firing
+if the profile has it, because power times time scales with the clock. If a pool declares no power,
+the result is unknown.
 """
 
 from __future__ import annotations
@@ -34,17 +37,18 @@ from ...search.frequency.problem import ClockProblem, Domain, Levels
 from ..text.check import ValidScenario
 from .deadlines import Joint, missed
 
-#: Of the budget of a search, what testing combinations gets that witnesses have ruled out.
+#: The share of a search's budget for testing combinations that witnesses have ruled out.
 DOUBTS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """A state at the clock rates that were chosen for it; `bound` says what it takes.
+    """A state at the clock rates chosen for it; `bound` holds its power.
 
-    `tests` of `combinations` were looked at: the `whole` of those that take less, or some (`search.frequency.optimal`).
-    `domains` are the clocks with the rates that could be chosen, and `levels` those that were; `fastest` is the program
-    at the highest rates. `parts` has the power of the board and of each pool, in watts.
+    `tests` of `combinations` were tested: the `whole` of those that take less power, or some
+    (`search.frequency.optimal`). `domains` are the clocks with the rates that may be chosen, and
+    `levels` the chosen ones; `fastest` is the program at the highest rates. `parts` has the power
+    of the board and of each pool, in watts.
     """
 
     joint: Joint
@@ -62,9 +66,9 @@ class Clocked:
 def at_best_clocks(
     valid: ValidScenario, joints: Mapping[str, Joint], times: Mapping[str, Times], budget: Budget
 ) -> dict[str, Clocked]:
-    """The states at their rates, where the platform says what it takes.
+    """The states at their rates, if the platform declares its power.
 
-    A part of the `budget` is for doubts.
+    A part of the `budget` is spent on testing combinations that witnesses ruled out.
     """
     scenario = valid.scenario
     asked = any(p.platform == valid.platform.name for p in valid.system.clocks)
@@ -73,7 +77,9 @@ def at_best_clocks(
     found = {}
     failing: dict[str, tuple[Levels, ...]] = {}
     doubts = budget.part(DOUBTS / max(1, len(joints)))
-    for name in reversed([*joints]):  # the slowest level of a state first: what fails there fails at the faster ones
+    for name in reversed(
+        [*joints]
+    ):  # the slowest level of a state first: deadlines missed there are also missed at the faster ones
         joint, state = joints[name], scenario.state(name)
         if joint.system is not None and joint.verdict is not None:
             but_periods = state.of, [(t.name, t.processor, t.wcet) for g in joint.system.groups for t in g.tasks]
@@ -88,20 +94,20 @@ def beyond_limits(valid: ValidScenario, clocked: Mapping[str, Clocked]) -> dict[
 
 
 def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, ...]:
-    """A warning where somebody asks for little energy, and the platform does not say what it takes."""
+    """A warning if the objective is energy, and the platform does not declare its power."""
     if not scenario.asks_for_power or not platform.silent:
         return ()
     silent = listed(platform.silent)
-    word = "says" if len(platform.silent) == 1 else "say"
-    message = f"{silent} of `{platform.name}` {word} nothing of power: clock rates stay, and nothing is known of energy"
-    help_text = "add `idle` and `busy` to its processors, or map for a platform that has them"
+    word = "declares" if len(platform.silent) == 1 else "declare"
+    message = f"{silent} of `{platform.name}` {word} no power: clock rates stay, and the energy is unknown"
+    help_text = "add `idle` and `busy` to its processors, or map for a platform with them"
     return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
 
 
 def _clocked(
     valid: ValidScenario, state: State, joint: Joint, times: Times, failing: tuple[Levels, ...], doubts: Budget
 ) -> tuple[Clocked, tuple[Levels, ...]]:
-    """The state at its rates, and what fails in it."""
+    """The state at its rates, and its faults."""
     scenario, platform = valid.scenario, valid.platform
     assert joint.system is not None
     known = not platform.silent
@@ -131,7 +137,7 @@ def _clocked(
 
     problem = ClockProblem(domains, platform.power_w, cache(holds), surely_late)
     best, other = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
-    if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not quite monotone
+    if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not strictly monotone
         best = replace(best, levels=other.levels, watts=other.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels
     chosen = at(levels)
@@ -149,7 +155,8 @@ def _clocked(
 
 
 def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
-    """For each clock, what the next slower rate would miss, or what it would take; and how all the others are known."""
+    """For each clock, the deadline missed at the next slower rate, or its power; and how the other
+    combinations were ruled out."""
     for n, (domain, k) in enumerate(zip(clocked.domains, clocked.levels, strict=True)):
         here = f"`{domain.name}` has {_mhz(domain.hz[k])}"
         if len(domain.hz) < 2:
@@ -165,14 +172,14 @@ def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
         yield f"{here}: at {_mhz(domain.hz[k - 1])} " + (late or f"all is in time, and the state takes {_watts(watts)}")
     if clocked.bound.energy_mw is not None:
         yield f"{clocked.tests} of {clocked.combinations} combinations were tested, " + (
-            "and all that take less miss a deadline"
+            "and all with less power miss a deadline"
             if clocked.whole
-            else "and what takes less is nowhere faster than one of those that miss a deadline"
+            else "and those with less power are nowhere faster than one that misses a deadline"
         )
 
 
 def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
-    """Which deadlines are missed at these rates, by how much; empty where none is."""
+    """The deadlines missed at these rates, and by how much; empty if all are kept."""
     joint = clocked.joint
     assert joint.verdict is not None
     system = slower(clocked.fastest, dict(_factors(platform, clocked.domains, levels)))
@@ -202,21 +209,22 @@ def _judged(joint: Joint, system: TimedSystem) -> Joint:
 
 
 def _factors(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> Iterator[tuple[str, Fraction]]:
-    """How many times as long each processor takes."""
+    """The slowdown of each processor."""
     for pool, factor in zip(platform.pools, _slowness(platform, domains, levels), strict=True):
         yield from ((processor, factor) for processor in pool.processors)
 
 
 def _slowness(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> list[Fraction]:
-    """How many times as long work takes on each pool; once where nobody knows its rates."""
+    """The slowdown of each pool; 1 if its rates are unknown."""
     pools = zip(platform.pools, domains, levels, strict=True)
     return [max(p.frequencies_hz) / d.hz[k] if d.hz[k] else Fraction(1) for p, d, k in pools]
 
 
-# -- power -------------------------------------------------------------------------------------------------------------
+# -- power -----------------------------------------------------------------------------------------
 def _domain(pool: Pool, busy: list[_Busy], wanted: Fraction | None, free: bool) -> Domain:
-    """The rates that may be chosen: the one that the text asks for, all where energy counts, else the highest."""
-    rates = pool.frequencies_hz or (Fraction(0),)  # nobody knows it
+    """The rates that may be chosen: the one that the text asks for, all if energy counts, else the
+    highest."""
+    rates = pool.frequencies_hz or (Fraction(0),)  # unknown rates
     highest, watts = max(rates), []
     for k, hz in enumerate(rates):
         longer = highest / hz if hz else Fraction(1)
@@ -231,20 +239,22 @@ def _domain(pool: Pool, busy: list[_Busy], wanted: Fraction | None, free: bool) 
 
 @dataclass(frozen=True, slots=True)
 class _Busy:
-    """A task on a pool at the highest rate: the share of its time in which it keeps a processor busy, or the watts."""
+    """A task on a pool at the highest rate: the share of its time in which it keeps a processor
+    busy, or the watts."""
 
     share: Fraction
     known_w: Fraction | None
 
     def watts(self, busy_w: Fraction, highest_w: Fraction) -> Fraction:
-        """What it takes beside `idle` where a busy processor takes `busy_w`, if it took as long as at the highest."""
+        """The power beside `idle`, if a busy processor takes `busy_w` and the time is that at the
+        highest rate."""
         if self.known_w is None or not highest_w:
             return busy_w * self.share
         return self.known_w * busy_w / highest_w
 
 
 def _busy(joint: Joint, system: TimedSystem, platform: Platform, times: Times) -> Iterator[tuple[str, list[_Busy]]]:
-    """The tasks of each pool. Stages of a network take shares of what the whole takes."""
+    """The tasks of each pool. Stages of a network take shares of the time of the whole."""
     found: dict[str, list[_Busy]] = {pool.name: [] for pool in platform.pools}
     for group in system.groups:
         for task in group.tasks:
@@ -256,7 +266,7 @@ def _busy(joint: Joint, system: TimedSystem, platform: Platform, times: Times) -
 
 
 def _mean(joint: Joint, name: str, kind: str, times: Times) -> tuple[Fraction, Fraction | None]:
-    """Mean time of a firing in ns, and its energy in nJ where the profile has it."""
+    """Mean time of a firing in ns, and its energy in nJ if the profile has it."""
     known = times.of.get(name, {}).get(kind)
     if known is not None:
         return known.mean_ns, _energy(known)
@@ -269,7 +279,7 @@ def _mean(joint: Joint, name: str, kind: str, times: Times) -> tuple[Fraction, F
                 share = Fraction(step.firing) / whole.longest_ns
                 energy = _energy(whole)
                 return whole.mean_ns * share, None if energy is None else energy * share
-    return Fraction(0), None  # what stands on arrows takes no time
+    return Fraction(0), None  # code on arrows takes no time
 
 
 def _energy(time: FiringTime) -> Fraction | None:
@@ -277,14 +287,14 @@ def _energy(time: FiringTime) -> Fraction | None:
     return None if known is None else Fraction(known)
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 def _beyond(state: State, clocked: Clocked) -> Iterator[Diagnostic]:
     """An error for a limit that no clock rates keep with this mapping."""
     taken = sum((watts for _, watts in clocked.parts), Fraction(0))
     late = clocked.joint.verdict is None or clocked.joint.verdict.late
     if state.power_w is None or clocked.bound.energy_mw is None or taken <= state.power_w or late:
         return
-    message = f"`{state.name}` takes {_watts(taken)} at least, by the model: its limit is {_watts(state.power_w)}"
+    message = f"`{state.name}` takes at least {_watts(taken)} by the model, but its limit is {_watts(state.power_w)}"
     parts = ", ".join(f"{name} {_watts(watts)}" for name, watts in clocked.parts if watts)
     help_text = f"that is {parts}; longer periods, or smaller variants of networks take less"
     yield Diagnostic("F810", message, state.span, help=help_text)

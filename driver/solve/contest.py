@@ -1,6 +1,7 @@
-"""Runs of mappings that searches decide by.
+"""Runs of mappings by which searches decide.
 
-In: a valid text and its profile. Out: a function from a mapping to what its program did on its host.
+In: a valid text and its profile. Out: a function from a mapping to the results of its program on
+its host.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from ..measure.measure import run_elsewhere
 from ..plan.program import place, plan
 from ..text.check import Report, Valid
 
-#: Bounds for one run of a program, in seconds, and frames that it should have.
+#: Bounds for one run of a program, in seconds, and the frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
 
 
 class Runs:
-    """Builds mappings somewhere and runs them for a moment: what searches measure with (`SideBySide`). Raises Errors.
+    """Builds mappings in temporary folders and runs them briefly: the measurements of searches
+    (`SideBySide`). Raises Errors.
 
-    Several boards run as many at once, each mapping in turns on all of them.
+    With several boards, each mapping runs in turns on all of them, in parallel.
     """
 
     def __init__(self, valid: Valid, profile: Profile | None, report: Report | None) -> None:
@@ -48,7 +50,7 @@ class Runs:
         return found
 
     def _ready(self, mapping: Mapping) -> Callable[[], Measurement | Errors]:
-        """Planned here; its run may happen in another thread."""
+        """The mapping is planned here; its run may happen in another thread."""
         try:
             valid = self._valid.mapped(mapping)
             times = times_of(valid.system, valid.platform, self._profile)
@@ -63,7 +65,7 @@ class Runs:
         try:
             seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False, report=self._report)
         except Errors as faults:
-            if any(d.code != "F606" for d in faults.diagnostics):  # about the machine, and not about the program
+            if any(d.code != "F606" for d in faults.diagnostics):  # an error of the machine, and not of the program
                 raise
             return faults
         silent = [a.name for a in valid.system.apps if not (seen.period_ns.get(a.name) and a.name in seen.latency_ns)]

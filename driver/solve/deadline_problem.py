@@ -1,7 +1,7 @@
-"""What is to be mapped together: worst cases per kind of processor, candidates of networks, periods.
+"""The joint mapping problem: worst cases per kind of processor, candidates of networks, periods.
 
-In: a valid system whose apps have periods, and its times. Out: a joint problem; or all the reasons why nothing can be
-decided, or no search is needed to see that it does not fit.
+In: a valid system whose apps have periods, and its times. Out: a joint problem; or all reasons why
+it cannot be stated, or why it is infeasible without a search.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from ..text.check import Valid
 
 
 def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProblem:
-    """Times, candidates and periods of everything. Raises Errors that list every task without times.
+    """Times, candidates and periods of everything. Raises Errors that list every task without
+    times.
 
-    The candidates of each network are work of their own for whoever helps.
+    The candidates of each network can be computed by other workers.
     """
     platform = valid.platform
     pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
@@ -53,7 +54,7 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
             known = times.of[task.name]
             firings = valid.repetition[app.name][task.name]
             layered = any(t.entry is not None and t.entry.layers and not t.from_text for t in known.values())
-            if layered and task.name not in pins and not platform.machines:  # which a cut would have to know of
+            if layered and task.name not in pins and not platform.machines:  # which a cut would have to know
                 insides[task.name] = inside = _inside(task)
                 networks.append((task.name, app.name, _kernels(task, known, platform, firings, inside)))
                 continue
@@ -90,7 +91,8 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
 
 
 def machines_for(valid: Valid) -> dict[str, str]:
-    """The machine of each task, pinned or not; what no arrow joins to a pinned one is on the first machine."""
+    """The machine of each task, pinned or not; tasks without a path to a pinned one are on the
+    first machine."""
     platform = valid.platform
     apps = tuple(without_transfers(a) for a in valid.system.apps)
     names = [t.name for a in apps for t in a.tasks]
@@ -100,7 +102,7 @@ def machines_for(valid: Valid) -> dict[str, str]:
 
 
 def settled(valid: Valid) -> Valid:
-    """The same with what crosses between machines, where each task is on the machine it belongs to. Raises Errors.
+    """The same with remote channels, with each task on its machine. Raises Errors.
 
     A search for deadlines chooses among the processors of that machine.
     """
@@ -144,12 +146,12 @@ def _channel(
     insides: Mapping[str, Chain | None],
     buffers: Mapping[str, int],
 ) -> JointChannel:
-    """A channel with its rates, and the layers at its ends where networks may be cut."""
+    """A channel with its rates, and the layers at its ends if networks may be cut."""
     source, destination = app.task(channel.source), app.task(channel.destination)
     out, into = source.port(channel.source_port), destination.port(channel.destination_port)
     iterations = max(buffers.get(name, 0) for name in (channel.source, channel.destination))
     asked_for = tokens_asked_for(app, channel, iterations, vector)
-    if source.transfer is not None:  # its room for one token more is that of a word on its way
+    if source.transfer is not None:  # its room for one more token is that of a word on its way
         asked_for -= max(out.rates)
     return JointChannel(
         channel.source,
@@ -165,7 +167,8 @@ def _channel(
 
 
 def _maker(task: Task, port: str, inside: Chain | None) -> int | None:
-    """The layer of a network that makes what a port gives; None where that is no layer, or nothing is known."""
+    """The layer of a network that computes the output of a port; None if that is no layer, or
+    unknown."""
     if task.network is None or inside is None:
         return None
     tensors = {p.name: t.name for p, t in zip(task.outputs, task.network.outputs, strict=True)}
@@ -174,7 +177,7 @@ def _maker(task: Task, port: str, inside: Chain | None) -> int | None:
 
 
 def _readers(task: Task, port: str, inside: Chain | None) -> tuple[int, ...]:
-    """The layers of a network that read what a port takes."""
+    """The layers of a network that read the input of a port."""
     if task.network is None or inside is None:
         return ()
     tensors = {p.name: t.name for p, t in zip(task.inputs, task.network.inputs, strict=True)}
@@ -183,7 +186,7 @@ def _readers(task: Task, port: str, inside: Chain | None) -> tuple[int, ...]:
 
 def _readers_of(tensor: str, inside: Chain) -> tuple[int, ...]:
     readers = [number for number, layer in enumerate(inside.layers) if tensor in layer.reads]
-    if tensor in inside.outputs and tensor in inside.inputs:  # the last stage gives it out
+    if tensor in inside.outputs and tensor in inside.inputs:  # the last stage outputs it
         readers.append(len(inside.layers) - 1)
     return tuple(readers)
 
@@ -207,7 +210,7 @@ def _batch(task: Task) -> int:
 
 
 def _inside(task: Task) -> Chain | None:
-    """The layers of a network that may be cut; None where they cannot be read."""
+    """The layers of a network that may be cut; None if they cannot be read."""
     if task.network is None or task.network.model:
         return None
     try:
@@ -225,7 +228,8 @@ def _followers(app: Application, vector: Mapping[str, int]) -> Iterator[Follower
 
 
 def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:
-    """Nothing can be said of a task without times on any processor, or on the `wanted` kind that it is pinned to."""
+    """The error that a task has no times on any processor, or on the `wanted` kind that it is
+    pinned to."""
     where = "any processor" if wanted is None else f"the {wanted}"
     message = f"`{task.name}` has no worst-case time on {where} of `{platform.name}`"
     help_text = "declare a `wcet`, pin it with one, or measure it on the board with `flowc profile`"
@@ -255,10 +259,11 @@ def _kernels(
     times: dict[str, list[float]] = {}
     barred = barred_from_dla(task, platform)
     for kind, e in entries.items():
-        # A kind on which layers were not measured: the whole is shared out by multiplications.
+        # A kind on which layers were not measured: the whole is distributed by multiplications.
         layers = {x.layer: x.mean_ns for x in e.layers} or shares
         total = sum(layers.values()) or 1.0
-        # Worst cases of layers are not known one by one: each takes its share of the worst case of the whole.
+        # Worst cases of single layers are unknown: each takes its share of the worst case of the
+        # whole.
         factor = max(1.0, e.wcet_ns / total) * float(MARGIN if e.estimated else 1)
         times[kind] = [inf if kind == "dla" and barred(n) else layers.get(n, inf) * factor for n in names]
     guessed = frozenset(kind for kind, e in entries.items() if e.estimated)
@@ -267,7 +272,8 @@ def _kernels(
 
 
 def require_possible(problem: JointProblem) -> None:
-    """Errors that no search is needed for: nowhere to run, or more work than a kind of processor has time. Raises."""
+    """Raise errors that need no search: a task that can run nowhere, or more work than a kind of
+    processor has time for."""
     faults = []
     for item in problem.items:
         if not problem.places(item):
@@ -276,7 +282,7 @@ def require_possible(problem: JointProblem) -> None:
             faults.append(Diagnostic("F503", message, None, help="add such a processor to the platform"))
     for net in problem.nets:
         if not net.candidates:
-            message = f"no way to run `{net.name}` on `{problem.platform.name}`: some layer runs nowhere"
+            message = f"`{net.name}` cannot run on `{problem.platform.name}`: some layer runs nowhere"
             faults.append(Diagnostic("F503", message, None, help="give times of all layers on one kind at least"))
     if faults:
         raise Errors(faults)
@@ -288,7 +294,7 @@ def require_possible(problem: JointProblem) -> None:
         )
         if share > len(processors):
             message = (
-                f"work that only a {kind} can do needs {float(share):.2f} of them, and there are {len(processors)}"
+                f"work that only a {kind} can do needs {float(share):.2f} of them, but there are {len(processors)}"
             )
             help_text = "make periods longer, or give tasks code for other processors"
             faults.append(Diagnostic("F509", message, None, help=help_text))

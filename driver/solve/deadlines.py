@@ -1,7 +1,8 @@
-"""The step that maps apps with periods together: from a checked text and its profile to places and response times.
+"""The step that maps apps with periods jointly: from a checked text and its profile to places and
+response times.
 
-In: a text whose apps all have periods, and worst-case times per kind of processor. Out: where everything goes, the
-bound on every app's response time, and how far from the optimum that is.
+In: a text whose apps all have periods, and worst-case times per kind of processor. Out: the places,
+the bound on every app's response time, and the gap to the optimum.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ from .deadline_problem import joint_problem, require_possible
 from .known_times import KnownTimes
 from .request import Request
 
-#: Seconds for which a program runs at its own pace: so many frames of the slowest app, within limits.
+#: Seconds for which a program runs at its own pace: so many frames of the slowest app, within
+#: limits.
 PACED, PACED_FRAMES, PACED_MOST = 3.0, 30, 20.0
-#: With a larger share of its time without a core, a run says more of others on the machine than of the program. It is
-#: run so often at most.
+#: If a program had to wait for a core for more than this share of its time, its run measures the
+#: machine's other load more than the program. Most runs for one answer.
 DISTURBED, RUNS = 0.05, 3
 
 
@@ -48,9 +50,10 @@ DISTURBED, RUNS = 0.05, 3
 class Joint:
     """The problem, the answer, and the same as a mapping.
 
-    `program` is the timing of what a build writes, where one can be built here, and `verdict` what holds for it (else
-    what the search found). `seen` is what it showed when it ran here at its own pace. `doubt`: why the bounds are not
-    those of the program. `diagnostics`: what its run showed that the text does not say.
+    `program` is the timing of the program that a build writes, if one can be built here, and
+    `verdict` its result (else that of the search). `seen` is the measurement of its run here at its
+    own pace. `doubt`: why the bounds are not those of the program. `diagnostics`: differences
+    between its run and the text.
     """
 
     problem: JointProblem
@@ -64,12 +67,13 @@ class Joint:
 
     @property
     def disturbed(self) -> bool:
-        """Did others on the machine have the cores while it ran?"""
+        """Did other programs of the machine use the cores while it ran?"""
         return self.seen is not None and self.seen.delayed > DISTURBED
 
     @property
     def system(self) -> TimedSystem | None:
-        """What the bounds are about: the program, or for boards that are not here, what it would be."""
+        """What the bounds refer to: the program, or for boards that are not connected, the program
+        as planned."""
         if self.program is not None or self.outcome.assignment is None:
             return self.program
         return timed(self.problem, self.outcome.assignment)
@@ -83,7 +87,7 @@ def wants_joint(valid: Valid) -> bool:
 def map_jointly(valid: Valid, known: KnownTimes, request: Request) -> Joint:
     """Search for the least maximum utilization with which every app meets its deadline.
 
-    On this machine the program runs for a moment, where the request allows it. Raises Errors.
+    On this machine the program runs briefly, if the request permits it. Raises Errors.
     """
     problem = joint_problem(valid, known.times, request.crew)
     require_possible(problem)
@@ -104,7 +108,8 @@ def map_jointly(valid: Valid, known: KnownTimes, request: Request) -> Joint:
 
 
 def searched(problem: JointProblem, request: Request) -> Outcome:
-    """What the search of a request finds for a problem. Raises Errors, and Refused where nothing has a bound."""
+    """The search's answer to a request for a problem. Raises Errors, and Refused if there are no
+    bounds."""
     found: Outcome = search_named(request.search, "deadlines").run(
         problem,
         seed=request.seed,
@@ -117,7 +122,7 @@ def searched(problem: JointProblem, request: Request) -> Outcome:
 
 
 def judged(valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outcome, request: Request) -> Joint:
-    """An answer with what is true of the program, since searches suppose orders of their own."""
+    """An answer with the results of the program, because searches assume orders of their own."""
     found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, request.seed), outcome.verdict)
     try:
         return _of_program(valid, known, found, request)
@@ -126,7 +131,8 @@ def judged(valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outc
 
 
 def _require_bounds(problem: JointProblem) -> None:
-    """Raises Refused where not even the plainest assignment has bounds, for nobody paces it, say."""
+    """Raises Refused if not even the simplest assignment has bounds, for example without a
+    period."""
     chosen = [net.candidates[0].steps for net in problem.nets]
     steps = tuple(tuple(problem.of_kind[s.kind][0] for s in made) for made in chosen)
     items = tuple(problem.places(item)[0] for item in problem.items)
@@ -134,9 +140,9 @@ def _require_bounds(problem: JointProblem) -> None:
 
 
 def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> Joint:
-    """The answer with the bounds of the program, where one can be built here. Raises Refused.
+    """The answer with the bounds of the program, if one can be built here. Raises Refused.
 
-    Where others on the machine disturbed its run, and an app is late, it runs again: the run that was disturbed least
+    If other programs disturbed its run, and an app is late, it runs again: the least disturbed run
     counts.
     """
     if joint.outcome.verdict is None:
@@ -155,15 +161,17 @@ def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request)
             best = replace(joint, mapping=mapping, verdict=told, program=system, seen=seen, diagnostics=said)
         if seen is None or seen.delayed <= DISTURBED or not told.late:
             break
-        request.say(f"others had the cores for {seen.delayed:.0%} of its time")
+        request.say(f"other programs had the cores for {seen.delayed:.0%} of its time")
     return best
 
 
 def program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> tuple[TimedSystem, Seen | None] | None:
-    """The timing of the program that a build would write with this mapping; None where none can be built here.
+    """The timing of the program that a build would write with this mapping; None if none can be
+    built here.
 
-    On this machine it runs for a moment, because a profile does not know what pace, the runtime and the kernel add:
-    what that showed comes with it. Raises Errors when it fails, and Refused where no bounds are known for it.
+    On this machine it runs briefly, because a profile does not contain the overheads of release,
+    runtime and kernel; the measurement is returned too. Raises Errors if it fails, and Refused if
+    it has no known bounds.
     """
     found = joint.outcome.assignment
     if found is None or missing(valid.system):
@@ -191,8 +199,8 @@ def program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> 
     seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
     request.say(f"running it at its own pace for {seconds:.0f} s")
     seen = run_deployed(mapped, deployed, seconds, report=request.report)
-    # The first firings count as well: they have deadlines too. What the text says of a firing stands: `_exceeding`.
-    # That `repeat` and `last` take no time is only supposed.
+    # The first firings count as well: they have deadlines too. A declared WCET of a firing stands:
+    # `_exceeding`. That `repeat` and `last` take no time is only an assumption.
     for name, kept in seen.samples.items():
         if _vouched(its_times, name) and name not in supposed:
             continue
@@ -208,7 +216,8 @@ def program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> 
 def _in_order(
     seen: Seen, deployment: Deployment, paths: dict[str, tuple[TimedPath, ...]]
 ) -> dict[str, tuple[tuple[int | None, int, int], ...]]:
-    """What a run showed of the paths of each app, in the order of the problem's; nothing of those it does not have."""
+    """The measured latencies of the paths of each app, in the order of the problem's; empty if
+    there are none."""
     found = {}
     for app in deployment.apps:
         shown = {(p.source, p.sink): x for p, x in zip(app.paths, seen.paths.get(app.name, ()), strict=False)}
@@ -217,13 +226,14 @@ def _in_order(
 
 
 def _vouched(times: Times, task: str) -> bool:
-    """Does the text say how long a task takes?"""
+    """Does the text declare the WCET of a task?"""
     found = times.here(task) if task in times.of else None
     return found is not None and found.from_text
 
 
 def _exceeding(valid: Valid, times: Times, seen: Seen) -> tuple[Diagnostic, ...]:
-    """Warnings for tasks that took longer at their own pace than their text says; first firings are left out."""
+    """Warnings for tasks that took longer at their own pace than their declared WCET, without first
+    firings."""
     found = []
     for name, samples in seen.samples.items():
         time = times.here(name) if name in valid.tasks and valid.tasks[name].resampling is None else None
@@ -233,21 +243,21 @@ def _exceeding(valid: Valid, times: Times, seen: Seen) -> tuple[Diagnostic, ...]
     return tuple(found)
 
 
-# -- what can be said of it --------------------------------------------------------------------------------------------
+# -- what can be said of it ------------------------------------------------------------------------
 def reasons(joint: Joint) -> list[str]:
-    """The busiest processor, the tightest group, and what would help where a deadline is missed."""
+    """The busiest processor, the tightest group, and what would help if a deadline is missed."""
     verdict, problem = joint.verdict, joint.problem
     if verdict is None:
-        return ["nothing was found: make periods longer, or give the search more with --budget or --evaluations"]
+        return ["no mapping was found: make periods longer, or search longer with --budget or --evaluations"]
     busiest = max(verdict.utilization, key=lambda p: verdict.utilization[p])
     lines = [f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its time"]
     for pool in verdict.engines:
-        lines.append(f"`{pool}` would hold more engines than it can: cut networks less often")
+        lines.append(f"`{pool}` has too many engines: cut networks less often")
     tight: list[tuple[Fraction, Team, Held]] = []
     unbounded = False
     for team in problem.teams:
         if verdict.worst.groups[team.name] is None:
-            lines.append(f"`{team.name}` has no bound: too much can come before it on some processor")
+            lines.append(f"`{team.name}` has no bound: too many tasks can delay it on some processor")
             unbounded = True
             continue
         tight += [(h.bound / h.due, team, h) for h in held(team, verdict.worst) if h.bound is not None and h.due]
@@ -263,13 +273,14 @@ def reasons(joint: Joint) -> list[str]:
             rival = "" if hopeless else f", or a higher priority than {team.priority}"
             lines.append(f"a deadline of {_ms(what.bound)} would be met{rival}")
     lines += [
-        f"`{name}` rests on estimated times, which count {float(MARGIN - 1):.0%} more" for name in verdict.conditional
+        f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more" for name in verdict.conditional
     ]
     return lines
 
 
 def missed(problem: JointProblem, told: Verdict) -> Iterator[str]:
-    """What has more to do than it has time, what is late by how much, and limits of the board that are not kept."""
+    """What has more to do than it has time, what is late by how much, and limits of the board that
+    are not kept."""
     for name, share in told.utilization.items():
         if share > 1:
             yield f"`{name}` needs {float(share):.0%} of its time"
@@ -292,7 +303,8 @@ def _called(team: Team, what: Held) -> str:
 
 
 def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
-    """What would help where there is no bound: the response times of the same mapping at a lower rate."""
+    """What would help where there is no bound: the response times of the same mapping at a lower
+    rate."""
     assert joint.outcome.assignment is not None
     for factor in (2, 4, 8):
         seldom = slowed(joint.problem, factor)
@@ -303,24 +315,24 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
                 said = " and ".join(f"{name} {_ms(ns)}" for name, ns in late.items())
                 yield f"with {factor} times the periods, {said} would be needed: such deadlines and periods would help"
             else:
-                yield f"with {factor} times the periods, every deadline would be met"
-            yield f"so would a faster `{busiest}`, or less to do on it"
+                yield f"with periods x {factor}, every deadline would be met"
+            yield f"or with a faster `{busiest}`, or less work on it"
             return
     yield f"longer periods would help, or a faster `{busiest}`"
 
 
 def _alone(joint: Joint, team: Team, what: Held) -> Fraction:
-    """The bound of a group, or of one of its paths, if there was no other group."""
+    """The bound of a group, or of one of its paths, if it were alone."""
     assert joint.system is not None
     own = tuple(g for g in joint.system.groups if g.name == team.name)
     workers = tuple(w for w in joint.system.workers if {p.group for p in w.sequence} == {team.name})
     if len(workers) < len([w for w in joint.system.workers if any(p.group == team.name for p in w.sequence)]):
-        workers = ()  # it shares an order with others: the order that it would have
+        workers = ()  # it shares an order with other groups: the order that it would have
     worst = worst_cases(replace(joint.system, groups=own, workers=workers))
     return next(h.bound for h in held(team, worst) if h.path == what.path) or Fraction(0)
 
 
-#: What the terms of a bound say of those who make it longer.
+#: How the tasks behind each term of a bound delay the group.
 _WORDS = {
     "earlier": "runs before it on the same processor",
     "own": "runs before it in the same order",
@@ -333,7 +345,7 @@ _WORDS = {
 
 
 def _taken_apart(joint: Joint, team: Team, what: Held) -> Iterator[str]:
-    """The terms of a bound: its own path, and what others add to it."""
+    """The terms of a bound: the group's own path, and the delays by others."""
     system, group = joint.system, team.name
     assert system is not None
     bound = bounds(system).groups[group]
@@ -356,7 +368,8 @@ def _taken_apart(joint: Joint, team: Team, what: Held) -> Iterator[str]:
 
 
 def simulated(joint: Joint) -> Chart | None:
-    """Some periods of the mapped system with worst-case times, as a chart; None where nothing was found."""
+    """Some periods of the mapped system with worst-case times, as a chart; None if no mapping was
+    found."""
     system = joint.system
     if system is None:
         return None
@@ -371,7 +384,7 @@ def simulated(joint: Joint) -> Chart | None:
             s.iteration,
             float(s.start),
         ):
-            bars[-1] = replace(last, end=float(s.end))  # its next kernel, or its next task
+            bars[-1] = replace(last, end=float(s.end))  # until its next kernel, or the next task
         elif s.end > s.start:
             bars.append(Bar(s.processor, s.group, s.iteration, float(s.start), float(s.end)))
     releases = tuple(float(k * t.period_ns) for t in joint.problem.teams[:1] for k in range(3))

@@ -1,6 +1,7 @@
-"""What is known of the times of a text, for searches: the profile, and what was measured for the occasion.
+"""Known times of a text, for searches: the profile, and new measurements.
 
-In: a valid text and a request. Out: `KnownTimes`, with warnings of what is missing or was not measured here.
+In: a valid text and a request. Out: `KnownTimes`, with warnings about missing times and times of
+other machines.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from .request import Request
 
 @dataclass(frozen=True, slots=True)
 class KnownTimes:
-    """A profile (None: only the text says times), the times of tasks by it, and `diagnostics` about both.
+    """A profile (None: only the text declares times), the times of tasks by it, and `diagnostics`
+    about both.
 
-    `measured`: the tasks have just run, and the user was told.
+    `measured`: the tasks have just run, and the user was informed.
     """
 
     profile: Profile | None
@@ -31,14 +33,15 @@ class KnownTimes:
     measured: bool = False
 
     def of(self, state: Valid) -> KnownTimes:
-        """The same of one state of the text."""
+        """The same for one state of the text."""
         return KnownTimes(self.profile, times_of(state.system, state.platform, self.profile))
 
 
 def known_times(valid: Valid, request: Request, *, bands: bool) -> KnownTimes:
-    """The stored times, or those of the request's profile; what is missing is measured where that is allowed.
+    """The stored times, or those of the request's profile; missing ones are measured if the request
+    permits it.
 
-    With `bands` also what networks cost in bands of rows. Raises Errors.
+    With `bands` also the costs of networks in bands of rows. Raises Errors.
     """
     given = request.what_if.profile is not None
     profile, warnings = _stored(valid, request)
@@ -59,7 +62,7 @@ def known_times(valid: Valid, request: Request, *, bands: bool) -> KnownTimes:
 
 
 def require_some_time(valid: Valid, known: KnownTimes) -> None:
-    """Without a single time every mapping is as good as any other. Raises Errors."""
+    """Raise Errors if no time is known at all: every mapping would be as good as any other."""
     times = known.times
     if not valid.tasks or times.reference_ns or any(times.of[task] for task in valid.tasks):
         return
@@ -70,14 +73,15 @@ def require_some_time(valid: Valid, known: KnownTimes) -> None:
 
 
 def _stored(valid: Valid, request: Request) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
-    """The profile that was given, or the stored one, and what is to be said of it. Raises Errors."""
+    """The profile of the request, or the stored one, and diagnostics about it. Raises Errors."""
     if request.what_if.profile is not None:
         return store.read_given_profile(request.what_if.profile), ()
     return store.read_profile(valid) if request.measure else store.read_estimates(valid)
 
 
 def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]:
-    """A warning for networks that stay off the accelerators of a platform because they were not measured there."""
+    """A warning for networks that are not mapped to a platform's accelerators because they were not
+    measured there."""
     platform = valid.platform
     kinds = dict.fromkeys(pool.kind for pool in platform.pools if pool.kind not in ("cpu", "link"))
     known = {e.subject for e in profile.entries if e.processor in kinds} if profile is not None else set()

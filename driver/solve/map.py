@@ -1,6 +1,7 @@
-"""The step that searches: from a text and its profile to a mapping, with measured runs on this machine.
+"""The step that searches: from a text and its profile to a mapping, with measured runs on this
+machine.
 
-Layers of networks are measured where the profile does not have them yet, and kept in it.
+Layers of networks are measured if the profile does not have them yet, and stored in it.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ from .within_memory import map_jointly_within, map_states_within, require_within
 
 @dataclass(frozen=True, slots=True)
 class Answer(NotebookResult):
-    """What `map` found: the mapping, the text it is for, and what was noticed on the way.
+    """The result of `map`: the mapping, its text, and diagnostics.
 
-    `evidence` is what holds for apps with deadlines, of one program or of each state of a scenario; None where apps
-    have no periods. `fits`: the mapping may be stored, since `check` accepts it. `path` is where it was stored.
+    `evidence` holds the results for apps with deadlines, of one program or of each state of a
+    scenario; None if apps have no periods. `fits`: the mapping may be stored, because `check`
+    accepts it. `path` is where it was stored.
     """
 
     mapping: Mapping
@@ -56,17 +58,18 @@ class Answer(NotebookResult):
 
     @property
     def joint(self) -> Joint | None:
-        """What holds for apps with deadlines without states."""
+        """The results for apps with deadlines without states."""
         return self.evidence if isinstance(self.evidence, Joint) else None
 
     @property
     def states(self) -> States | None:
-        """What holds in each state of a scenario whose apps have deadlines."""
+        """The results for each state of a scenario whose apps have deadlines."""
         return self.evidence if isinstance(self.evidence, States) else None
 
     @property
     def late(self) -> bool:
-        """Does an app miss its deadline in the worst case, or was nothing found that keeps the limits of the board?"""
+        """Does an app miss its deadline in the worst case, or did no mapping keep the limits of the
+        board?"""
         if self.states is not None:
             return self.states.late
         if self.joint is None:
@@ -75,17 +78,18 @@ class Answer(NotebookResult):
 
 
 def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE, **asked: Any) -> Answer:
-    """Search for the best mapping of a text and store it beside it; `asked` are fields of a `Request`. Raises Errors.
+    """Search for the best mapping of a text and store it beside it; `asked` are fields of a
+    `Request`. Raises Errors.
 
-    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host` and on
-    a board behind `host`, configurations are run to decide; for other platforms the times of a profile decide. A
-    mapping that keeps the limits of the board is stored. One for what is only supposed is stored where the request says
-    so.
+    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`).
+    Otherwise, on `host` and on a board behind `host`, configurations are run and compared; for
+    other platforms the times of a profile decide. A mapping that keeps the limits of the board is
+    stored. A mapping for suppositions is stored only if the request has `keep`.
     """
     request = Request(**asked)
     whole = prepare(path, platform=platform, mapped=False, host=host, report=request.report).require()
     limit, warnings = _memory_limit(whole, request)
-    if limit is not None and not _has_deadlines(whole):  # then a rate is a limit on mappings, and not supposed
+    if limit is not None and not _has_deadlines(whole):  # then a rate is a limit on mappings, and not a supposition
         request = replace(request, what_if=replace(request.what_if, fps=None))
     valid = supposed(whole, request.what_if)
     with_deadlines = _has_deadlines(valid)
@@ -95,7 +99,7 @@ def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE,
         valid = settled(valid)
     if limit is not None and not with_deadlines:
         _require_auto(request.search)
-    if limit is not None:  # what networks take is that of a program
+    if limit is not None:  # the limit is for the networks of a program
         for part in valid.parts:
             require_buildable(part)
     search_named(request.search, kind).require()
@@ -121,9 +125,9 @@ def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE,
     return replace(answer, path=stored)
 
 
-# -- four kinds of texts -----------------------------------------------------------------------------------------------
+# -- four kinds of texts ---------------------------------------------------------------------------
 def _map_with_deadlines(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
-    """Apps that all have periods. The best there is is stored, even if something is late."""
+    """Apps that all have periods. The best mapping found is stored, even if an app is late."""
     joint = map_jointly(valid, known, request) if limit is None else map_jointly_within(valid, known, request, limit)
     fits = bool(joint.mapping.groups) and joint.verdict is not None and not joint.verdict.engines
     return Answer(joint.mapping, valid, (*joint.diagnostics, *request.crew.told), joint, fits)
@@ -157,7 +161,7 @@ def _map_states_apart(valid: ValidScenario, known: KnownTimes, request: Request,
 
 
 def _map_without_periods(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
-    """Apps that run as fast as they can."""
+    """Apps without periods, which run as fast as they can."""
     runnable = _runnable(valid, request)
     if request.measure and not runnable:
         require_some_time(valid, known)
@@ -179,7 +183,8 @@ def _fastest(
     *,
     runnable: bool,
 ) -> Mapping:
-    """The best mapping of apps without periods, `planned` tells what its networks take. Raises Errors."""
+    """The best mapping of apps without periods; `planned` computes the memory of its networks.
+    Raises Errors."""
     problem = problem_of(valid, known.times, known.profile)
     first = next(iter(request.objectives("throughput")), "throughput")
     objective = "throughput" if first == "memory" else first
@@ -199,7 +204,7 @@ def _fastest(
     return found
 
 
-# -- what was asked ----------------------------------------------------------------------------------------------------
+# -- what was asked --------------------------------------------------------------------------------
 def _has_deadlines(valid: Valid) -> bool:
     return all(wants_joint(part) for part in valid.parts)
 
@@ -210,7 +215,8 @@ def _runnable(valid: Valid, request: Request) -> bool:
 
 
 def _memory_limit(whole: Valid, request: Request) -> tuple[MemoryLimit | None, tuple[Diagnostic, ...]]:
-    """What networks may take: as asked, and no more than the platform has; None where that is no question."""
+    """The memory that networks may take: the request's, and at most the platform's; None if neither
+    is given."""
     least = request.wants_least_memory
     wanted = request.memory is not None or least
     if not wanted and not (request.search == "auto" and _needs_too_much(whole)):
@@ -221,19 +227,20 @@ def _memory_limit(whole: Valid, request: Request) -> tuple[MemoryLimit | None, t
 
 
 def _smaller(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[Diagnostic, ...]]:
-    """The bytes that networks may take, of those asked for and those that the platform has; what is to be said."""
+    """The smaller of the requested bytes for networks and those of the platform; and
+    diagnostics."""
     has = room_of(platform)
     if has is None or (wanted is not None and wanted <= has):
         return wanted, ()
     if wanted is None:
         return has, ()
-    message = f"`--memory` allows {in_mb(wanted)}, and `{platform.name}` has {in_mb(has)} for networks"
+    message = f"`--memory` allows {in_mb(wanted)}, but `{platform.name}` has {in_mb(has)} for networks"
     help_text = "the smaller limit applies: platform memory less what Python and libraries take"
     return has, (Diagnostic("F524", message, platform.span, help=help_text, severity="warning"),)
 
 
 def _needs_too_much(valid: Valid) -> bool:
-    """Would a quick mapping without bands take more memory than the platform says that it has?"""
+    """Would a quick mapping without bands take more memory than the platform declares?"""
     has = room_of(valid.platform)
     alien = any(pool.kind != "cpu" for pool in valid.platform.pools)
     if has is None or alien or valid.platform.span is None:
@@ -243,13 +250,13 @@ def _needs_too_much(valid: Valid) -> bool:
     try:
         times = times_of(valid.system, valid.platform)
         planned = plan(valid, times, place(valid, times)).deployment.planned
-    except Errors:  # whatever it is, it will be said
+    except Errors:  # the search reports the fault
         return False
     return planned is not None and planned.total > has
 
 
 def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
-    """A warning where workers cannot help."""
+    """A warning if workers have no effect."""
     if crew.size < 2:
         return ()
     message = "`--workers` has no effect: without periods, candidates are run one at a time"
@@ -257,9 +264,9 @@ def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
     return (Diagnostic("F647", message, None, help=help_text, severity="warning"),)
 
 
-# -- what cannot be searched -------------------------------------------------------------------------------------------
+# -- what cannot be searched -----------------------------------------------------------------------
 def _require_auto(search: str) -> None:
-    """Where frames come as fast as they can, one search supports a memory limit. Raises Errors."""
+    """Only one search for apps without periods supports a memory limit. Raises Errors."""
     if search != "auto":
         message = f"search `{search}` does not support a memory limit"
         raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
@@ -274,6 +281,6 @@ def _require(problem: Problem, objective: str) -> None:
     silent = [n for n, d in problem.networks.items() if d.energy is None]
     if objective == "energy" and (silent or not problem.networks):
         what = f"of `{silent[0]}` on every kind of processor" if silent else "of a network"
-        message = f"the profile does not say the energy {what}"
+        message = f"the profile has no energy {what}"
         help_text = "give `energy_nj` for its entries, or choose another --objective"
         raise Errors([Diagnostic("F607", message, None, help=help_text)])

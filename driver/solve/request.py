@@ -1,6 +1,7 @@
-"""What is asked of a mapping: one value that every step of `map` hands on, whatever kind of problem it is.
+"""A request for a mapping: one value that every step of `map` passes on, for all kinds of problems.
 
-In: options of the command line, or of `flowc.map`. Out: a `Request`; and a text under what the request supposes.
+In: options of the command line, or of `flowc.map`. Out: a `Request`; and a text under the request's
+suppositions.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from ..text.check import OnMeasure, Report, Valid, ValidScenario
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What to suppose instead of the text: the rate of every app, fewer CPU cores, another profile.
+    """Suppositions instead of values of the text: the rate of every app, fewer CPU cores, another
+    profile.
 
-    A mapping for other rates or fewer cores says so where it is stored.
+    A stored mapping for other rates or fewer cores names them.
     """
 
     fps: Fraction | None = None
@@ -30,7 +32,7 @@ class WhatIf:
 
     @property
     def supposed(self) -> Supposed | None:
-        """As a mapping says it; None where it speaks for the text as it is."""
+        """The same in a mapping; None if there are no suppositions."""
         if self.fps is None and self.cores is None:
             return None
         return Supposed(None if self.fps is None else str(self.fps), self.cores)
@@ -70,7 +72,7 @@ class Request:
 
     @property
     def allowance(self) -> Budget:
-        """What the search may use."""
+        """The budget of the search."""
         return Budget(self.budget, self.evaluations)
 
     def objectives(self, kind: Kind) -> tuple[str, ...]:
@@ -89,7 +91,7 @@ class Request:
 
     @property
     def runs_program(self) -> bool:
-        """May the program of a mapping run for a moment, to see what a profile does not know?"""
+        """May the program of a mapping run briefly, to measure what a profile does not contain?"""
         return self.measure and self.what_if.profile is None
 
     def within(self, budget: Budget) -> Request:

@@ -1,7 +1,8 @@
-"""The step that maps a scenario: one placement for all states, each judged like a plain system. A state that is late
-with it has places of its own where that helps.
+"""The step that maps a scenario: one placement for all states, each judged like a plain system. A
+state that is late with it gets places of its own if that helps.
 
-In: a valid text with states, and its times. Out: the mapping of all of them together, with what holds in each.
+In: a valid text with states, and its times. Out: the mapping of all of them together, with the
+results of each state.
 """
 
 from __future__ import annotations
@@ -40,18 +41,19 @@ from .deadlines import Joint, judged, missed, searched
 from .known_times import KnownTimes
 from .request import Request
 
-#: Of the budget, what searches for places of its own get for each state that is late with the common ones.
+#: The share of the budget for the search for places of its own, for each state that is late with
+#: the common ones.
 OWN = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """What holds in each state, and the same as one mapping; `outcome` says how good it is over all states.
+    """The results of each state, and the same as one mapping; `outcome` rates it over all states.
 
-    `valid` has the variants of networks that were found to be the best, where a state wants these, and `refused` says
-    why it has no more accurate ones. `clocked` are the states with clock rates, where the platform says something of
-    these, `excessive` those that take more power than they may; `diagnostics` say what changes that are wanted at once
-    cost. `own` are the states with places of their own.
+    `valid` has the best variants of networks that were found, for states that ask for these, and
+    `refused` tells why it has no more accurate ones. `clocked` are the states with clock rates, if
+    the platform declares these, `excessive` those that exceed their power limit; `diagnostics`
+    report the costs of changes at once. `own` are the states with places of their own.
     """
 
     valid: ValidScenario
@@ -66,12 +68,13 @@ class States:
 
     @property
     def late(self) -> bool:
-        """Is some app late in some state, or was nothing found?"""
+        """Is some app late in some state, or was no mapping found?"""
         groups = (g for j in self.joints.values() for g in j.mapping.groups)
         return not self.mapping.placements or not all(g.schedulable for g in groups)
 
     def finished(self, profile: Profile | None, seed: int) -> States:
-        """With all of it as one mapping, and bounds on changes. Raises Errors for what cannot be made at once."""
+        """The same with one mapping, and bounds on changes. Raises Errors for changes at once that
+        are not possible."""
         control_ns = None if profile is None else profile.change_ns
         mapping = _together(self.valid, self, seed, control_ns)
         if not mapping.placements:
@@ -87,8 +90,9 @@ class States:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A text whose states were searched: the problem of each, and what was found; `own` are the answers for states that
-    miss something with the common placement, and nothing with places of their own."""
+    """A text whose states were searched: the problem and the answer of each; `own` are the answers
+    for states that miss something with the common placement, and nothing with places of their own.
+    """
 
     valid: ValidScenario
     budget: Budget
@@ -100,7 +104,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a search for states, whatever variants they have; `chosen` are bands of networks."""
+    """A search for states, independent of their variants; `chosen` are bands of networks."""
 
     known: KnownTimes
     request: Request
@@ -126,7 +130,8 @@ class Asked:
         return replace(found, own={name: o for name, o in own.items() if o is not None})
 
     def _common(self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget) -> StatesOutcome:
-        """One placement for all problems; with the objective `cores` on the fewest CPUs. Raises Refused."""
+        """One placement for all problems; with the objective `cores` on the fewest CPUs. Raises
+        Refused."""
         alternatives = _alternatives(valid)
         spent = 0
 
@@ -149,18 +154,18 @@ class Asked:
         return searched(problem, utilization.within(part))
 
     def _with_own_places(self, searched: Searched, name: str) -> Outcome | None:
-        """Another answer for a state, in which it is not late; None: there is none."""
+        """Another answer for a state, with which it is not late; None if there is none."""
         if name in bound_together(searched.valid.scenario):
             return None
         self.request.say(f"late with the common places: others for `{name}`")
         common, budget = searched.outcome.states[name], searched.budget.part(OWN)
         try:
             return own_places(searched.problems[name], common, self._run, budget)
-        except Refused:  # the common ones are what is known
+        except Refused:  # the common places are the only known ones
             return None
 
     def mapped(self, searched: Searched) -> States:
-        """What is true of the program of each state, at its clock rates. Raises Errors."""
+        """The results of the program of each state, at its clock rates. Raises Errors."""
         valid, joints, own = searched.valid, dict[str, Joint](), dict[str, Own]()
         for name in valid.states:
             if name not in searched.outcome.states:
@@ -183,18 +188,19 @@ class Asked:
         return judged(state, known, problem, outcome, self.request)
 
     def _elsewhere(self, searched: Searched, name: str, joint: Joint) -> Joint | None:
-        """The program of a state with places of its own, where it keeps everything only with these."""
+        """The program of a state with places of its own, if it needs these to keep all deadlines
+        and limits."""
         if joint.verdict is None or joint.verdict.feasible:
             return None
         own = searched.own.get(name)
-        if own is None and name not in _late_in_search(searched):  # only the program is late: nobody has tried
+        if own is None and name not in _late_in_search(searched):  # only the program is late: no others were searched
             own = self._with_own_places(searched, name)
         other = None if own is None else self._judged(searched, name, own)
         return other if other is not None and other.verdict is not None and other.verdict.feasible else None
 
 
 def _is_in_time(found: StatesOutcome) -> bool:
-    """Has every state that was searched a mapping that keeps all deadlines and limits?
+    """Has every searched state a mapping that keeps all deadlines and limits?
 
     A search ends with the first state that has none.
     """
@@ -203,7 +209,8 @@ def _is_in_time(found: StatesOutcome) -> bool:
 
 
 def _lateness(found: StatesOutcome) -> tuple[bool, Fraction]:
-    """The least is the best of several answers: in time, with the least maximum utilization over all states."""
+    """The minimum is the best of several answers: in time, with the least maximum utilization over
+    all states."""
     verdicts = [outcome.verdict for outcome in found.states.values() if outcome.verdict is not None]
     return not _is_in_time(found), max((verdict.maximum for verdict in verdicts), default=Fraction(2))
 
@@ -218,7 +225,7 @@ def _missed(joint: Joint) -> list[str]:
 
 
 def _alternatives(valid: ValidScenario) -> list[list[str]]:
-    """Tasks and networks of different variants that take each other's place."""
+    """Tasks and networks of different variants that replace each other."""
     found: dict[str, dict[str, None]] = {}
     for task, where in (pair for state in valid.states.values() for pair in places_of_variants(state)):
         found.setdefault(where, {})[task] = None
@@ -259,7 +266,7 @@ def _with_common_places(found: States, name: str, seed: int) -> Mapping:
 
 
 def _changes(valid: ValidScenario, joints: dict[str, Joint], control_ns: int | None) -> Iterator[ChangeBound]:
-    """What the frames of both states take at most, and the controller in between."""
+    """The longest time of the frames of both states, plus the controller in between."""
     known = {name: _halves(valid.states[name], joint) for name, joint in joints.items()}
     for source, target in dict.fromkeys((t.source, t.target) for t in valid.scenario.transitions):
         before, after = known[source], known[target]
@@ -273,7 +280,8 @@ def _changes(valid: ValidScenario, joints: dict[str, Joint], control_ns: int | N
 def _with_protocols(
     valid: ValidScenario, profile: Profile | None, joints: dict[str, Joint], mapping: Mapping
 ) -> tuple[tuple[ChangeBound, ...], tuple[Diagnostic, ...]]:
-    """How each change is made, with its bound. Raises Errors for what cannot be made at once."""
+    """The protocol of each change, with its bound. Raises Errors for changes at once that are not
+    possible."""
     scenario, deployments, timings = valid.scenario, {}, {}
     for name, state in valid.states.items():
         if missing(state.system):
@@ -287,7 +295,7 @@ def _with_protocols(
 
 
 def _halves(state: Valid, joint: Joint) -> Halves | None:
-    """What it takes at most to leave a state, and to enter it."""
+    """The longest times to leave a state, and to enter it."""
     live = {a.name for a in state.system.apps if any(t.live for t in a.tasks)}
     try:
         return None if joint.system is None else halves(joint.system, live)
@@ -296,7 +304,8 @@ def _halves(state: Valid, joint: Joint) -> Halves | None:
 
 
 def map_states_apart(valid: ValidScenario, find: Callable[[Valid], Mapping]) -> Mapping:
-    """Where some app has no period: a search for each state, in which what an earlier one has placed is pinned."""
+    """If some app has no period: a search for each state, with the placements of earlier ones
+    pinned."""
     found: list[Mapping] = []
     for state in sorted(valid.states.values(), key=lambda s: -len(s.tasks)):
         found.append(find(state.mapped(union(found)) if found else state))

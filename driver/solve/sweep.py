@@ -1,6 +1,6 @@
-"""The step that maps a text again and again under other suppositions: rates, numbers of cores.
+"""The step that maps a text repeatedly under different suppositions: rates, numbers of cores.
 
-In: a text, and what to suppose each time. Out: what was found for each, one after the other; nothing is stored.
+In: a text, and the suppositions. Out: the answer for each, one after the other; nothing is stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .request import WhatIf
 
 @dataclass(frozen=True, slots=True)
 class Supposed:
-    """What there is under a supposition: a mapping, or why there is none."""
+    """The answer under a supposition: a mapping, or the reason why there is none."""
 
     what_if: WhatIf
     mapped: Answer | None
@@ -26,7 +26,7 @@ class Supposed:
 
     @property
     def verdict(self) -> str:
-        """`schedulable`, `too late`, `impossible`; nothing where no app has a deadline."""
+        """`schedulable`, `too late`, `impossible`; empty if no app has a deadline."""
         if self.mapped is None:
             return "impossible"
         if self.mapped.joint is None and self.mapped.states is None:
@@ -35,7 +35,7 @@ class Supposed:
 
     @property
     def utilization(self) -> float | None:
-        """Of the busiest processor, over all states."""
+        """The utilization of the busiest processor, over all states."""
         if self.mapped is None:
             return None
         mapping = self.mapped.mapping
@@ -53,7 +53,7 @@ class Supposed:
 
     @property
     def frames_per_second(self) -> float | None:
-        """Of the slowest app, where none has a deadline: measured, or predicted."""
+        """The frame rate of the slowest app, if none has a deadline: measured, or predicted."""
         if self.mapped is None or self.verdict:
             return None
         best = next(iter(self.mapped.mapping.contestants), None)
@@ -62,16 +62,17 @@ class Supposed:
 
 
 def suppositions(rates: Iterable[Fraction], cores: Iterable[int], what_if: WhatIf) -> list[WhatIf]:
-    """Every rate with every number of cores; what is not given is as in `what_if`."""
+    """Every rate with every number of cores; other values are those of `what_if`."""
     every_rate: list[Fraction | None] = [*rates] or [what_if.fps]
     every_count: list[int | None] = [*cores] or [what_if.cores]
     return [WhatIf(rate, count, what_if.profile) for rate in every_rate for count in every_count]
 
 
 def sweep(path: Path, what_ifs: Iterable[WhatIf], **options: Any) -> Iterator[Supposed]:
-    """Search under each supposition, with the options of `find_mapping`. Raises Errors where the text itself is faulty.
+    """Search under each supposition, with the options of `find_mapping`. Raises Errors if the text
+    itself is faulty.
 
-    What is impossible under one of them is an answer.
+    An infeasible supposition is an answer.
     """
     for what_if in what_ifs:
         try:

@@ -1,4 +1,4 @@
-"""What a search for throughput gets to know of a text: mean times, and networks with their parts.
+"""The problem of a search for throughput: mean times, and networks with their parts.
 
 In: a valid text, its times and its profile. Out: a `Problem`.
 """
@@ -31,7 +31,7 @@ from ..text.check import Valid
 
 
 def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
-    """What a search gets: mean times per kind of processor, and networks with their parts."""
+    """The problem: mean times per kind of processor, and networks with their parts."""
     apps, platform = tuple(without_resampling(without_transfers(a)) for a in valid.system.apps), valid.platform
     names = {t.name for a in apps for t in a.tasks}
     pins = {name: p for name, p in pinned(valid.system.apps, platform, valid.system.pins)[0].items() if name in names}
@@ -65,7 +65,7 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
 
 
 def _guessed(task: Task, kinds: Collection[str], times: Times, usual: float) -> dict[str, float]:
-    """A time for what has none: it has to go somewhere."""
+    """An assumed time for a task without one, so that it can be placed."""
     code = {i.kind for i in task.implementations}.intersection(kinds)
     return dict.fromkeys(code or {"cpu"}, times.reference_ns.get(task.name, usual))
 

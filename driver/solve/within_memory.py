@@ -1,8 +1,8 @@
-"""Mappings with deadlines whose networks take little memory: the search as it is, for one size of what lies between
-layers after the other.
+"""Mappings with deadlines whose networks take little memory: the unchanged search, for one size of
+the buffers between layers after the other.
 
-In: a text whose apps all have periods, and a limit on memory. Out: the first answer that keeps the limit and meets all
-deadlines. Smaller is slower, so the first size that does both is the answer.
+In: a text whose apps all have periods, and a limit on memory. Out: the first answer that keeps the
+limit and meets all deadlines. Smaller is slower, so the first size that does both is the answer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class Attempt(Generic[A]):
-    """What was found with some bands, and what its networks take."""
+    """An answer with some bands, and the memory of its networks."""
 
     answer: A
     chosen: Chosen
@@ -49,7 +49,8 @@ class Attempt(Generic[A]):
 
 
 def map_jointly_within(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit) -> Joint:
-    """The joint mapping whose networks keep the limit and meet all deadlines. Raises Errors (F521)."""
+    """The joint mapping whose networks keep the limit and meet all deadlines. Raises Errors
+    (F521)."""
     problem = joint_problem(valid, known.times, request.crew)
     require_possible(problem)
     on_cpu = _cpu_ns([known.times])
@@ -66,18 +67,19 @@ def map_jointly_within(valid: Valid, known: KnownTimes, request: Request, limit:
         return Attempt((changed, outcome), chosen, memory, not outcome.verdict.feasible)
 
     best = _first_within(limit, fronts, steps, attempt, " to meet deadlines")
-    if best is None:  # with bands or without, there is no mapping: the whole search says why
+    if best is None:  # no mapping with or without bands: the whole search reports why
         return judged(valid, known, problem, searched(problem, request), request)
     request.say(f"networks take {in_mb(best.memory.total)}")
     changed, outcome = best.answer
-    if changed.bands:  # what is proved is proved for these bands, and others were not searched
+    if changed.bands:  # the proofs hold for these bands, and others were not searched
         outcome = replace(outcome, proved=False, bound=None)
     joint = judged(valid, known, changed, outcome, request)
     return replace(joint, mapping=replace(joint.mapping, memory=best.memory))
 
 
 def map_states_within(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit) -> States:
-    """One placement for all states, with the same bands in all of them, that keeps the limit. Raises Errors (F521)."""
+    """One placement for all states, with the same bands in all of them, that keeps the limit.
+    Raises Errors (F521)."""
     every_state = [*valid.states.values(), *_options(valid)]
     on_cpu = _cpu_ns(known.of(state).times for state in every_state)
     fronts = fronts_of(_free(valid, every_state), on_cpu, known.profile)
@@ -99,9 +101,9 @@ def map_states_within(valid: ValidScenario, known: KnownTimes, request: Request,
         return attempt(chosen)
 
     best = _first_within(limit, fronts, steps, announced, " in all states")
-    if best is None:  # with bands or without, there is no mapping: the search without bands says why
+    if best is None:  # no mapping with or without bands: the search without bands reports why
         return map_states_jointly(valid, known, nothing_runs)
-    again = attempt(best.chosen, part) if request.runs_program else None  # only what is taken is worth a run
+    again = attempt(best.chosen, part) if request.runs_program else None  # only the chosen one is run
     if again is not None and limit.allows(again.memory) and again.late <= best.late:
         best = again
     return replace(best.answer, mapping=replace(best.answer.mapping, memory=best.memory))
@@ -112,7 +114,7 @@ def _first_within(
 ) -> Attempt[A] | None:
     """The first attempt that keeps the limit and is in time, else the first that keeps the limit.
 
-    None where no bands have any mapping. Raises Errors (F521) where no size is small enough.
+    None if no bands have any mapping. Raises Errors (F521) if no size is small enough.
     """
     attempts: list[Attempt[A]] = []
     for size in reversed(steps) if limit.least else steps:
@@ -132,7 +134,7 @@ def _first_within(
 
 
 def _options(valid: ValidScenario) -> list[Valid]:
-    """The states as they are with other variants."""
+    """The states with other variants."""
     return [option for own in valid.options.values() for option in own if isinstance(option, Valid)]
 
 
@@ -144,16 +146,16 @@ def _free(valid: Valid, parts: Iterable[Valid]) -> list[Task]:
 
 
 def _cpu_ns(times: Iterable[Times]) -> dict[str, float]:
-    """How long tasks take on a CPU, as far as that is known."""
+    """The known times of tasks on a CPU."""
     found: dict[str, float] = {}
     for part in times:
         found |= {name: float(of["cpu"].mean_ns) for name, of in part.of.items() if "cpu" in of}
     return found
 
 
-# -- what networks take ------------------------------------------------------------------------------------------------
+# -- what networks take ----------------------------------------------------------------------------
 def taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMemory:
-    """What networks take under a mapping of a text, or of one of its states. Raises Errors."""
+    """The memory of networks under a mapping of a text, or of one of its states. Raises Errors."""
     return _deployed(valid, profile, mapping).planned or PlannedMemory(0, 0, 0)
 
 
@@ -166,7 +168,7 @@ def taken_in_states(valid: ValidScenario, profile: Profile | None, mapping: Mapp
 
 
 def taken_beside(valid: ValidScenario, state: Valid, profile: Profile | None) -> Callable[[Mapping], PlannedMemory]:
-    """What networks take in one state, with the weights of those in others, which stay."""
+    """The memory of networks in one state, with the weights of those in others, which stay."""
     there = {t.network.content_hash for t in state.tasks.values() if t.network is not None}
     networks = [t.network for s in valid.states.values() for t in s.tasks.values() if t.network is not None]
     others = {n.content_hash: n for n in networks if n.content_hash not in there}
@@ -181,7 +183,8 @@ def taken_beside(valid: ValidScenario, state: Valid, profile: Profile | None) ->
 
 
 def require_within(limit: MemoryLimit, mapping: Mapping) -> None:
-    """All states together keep the limit: sessions of one stay in memory in others, too. Raises Errors (F521)."""
+    """Check that all states together keep the limit: sessions of one state stay in memory in
+    others. Raises Errors (F521)."""
     assert mapping.memory is not None
     if not limit.allows(mapping.memory):
         raise Errors([too_much(limit, mapping.memory, {}, " in all states")])

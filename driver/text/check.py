@@ -1,7 +1,7 @@
 """From a path to a valid system: load, stage, check.
 
-In: a text and the name of a platform. Out: `Checked`, with everything that can be found out without running anything,
-or, by `require`, `Valid`: what all later stages take, and never have to ask about again.
+In: a text and the name of a platform. Out: `Checked`, with all results that need no execution, or,
+by `require`, `Valid`: the input of all later stages, which never have to check again.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from ...networks.quantization.quantize import Loss
 
 Report = Callable[[str], None]
-#: Is told, in words, before tasks are run to be measured.
+#: Called with a message before tasks are run to be measured.
 OnMeasure = Callable[[str], None]
-#: Texts that are not in their files yet, by the real paths of these.
+#: Unsaved texts, by the real paths of their files.
 TextsByPath = MappingABC[str, str]
-#: Networks with variants, and the variant of each.
+#: The chosen variant of each network with variants.
 Choices = tuple[tuple[str, str], ...]
-#: Diagnostics after which rates say nothing: arrows or ports are missing.
+#: Diagnostics after which rates are meaningless: arrows or ports are missing.
 NOT_WHOLE = ("F101", "F201", "F202", "F207", "F001")
 #: Diagnostics that are verdicts of an analysis about a whole graph.
 VERDICT_CODES = ("F203", "F204", "F211", "F216")
@@ -52,12 +52,13 @@ VERDICT_CODES = ("F203", "F204", "F211", "F216")
 
 @dataclass(frozen=True, slots=True)
 class Valid:
-    """A system without errors for a platform that is there.
+    """A system without errors for an existing platform.
 
-    `loaded` is the text as it was written, before networks were cut; `mapping` the stored one, if it speaks for this
-    text: its networks are cut and its places are pinned already. `repetition` has the firings of every task in one
-    iteration by app; empty for an app whose rates do not balance, which only analyses accept (`Checked.require`).
-    Programs run on `host`. `others` are the same with other variants of networks, so that each variant is somewhere.
+    `loaded` is the text as it was written, before networks were cut; `mapping` the stored one, if
+    it matches this text: its networks are cut and its places are pinned already. `repetition` has
+    the firings of every task in one iteration by app; empty for an app whose rates do not balance,
+    which only analyses accept (`Checked.require`). Programs run on `host`. `others` are the same
+    with other variants of networks, so that each variant is in one of them.
     """
 
     loaded: Loaded
@@ -71,14 +72,14 @@ class Valid:
 
     @property
     def at_hand(self) -> bool:
-        """Is the platform the machine that programs run on, so that what is measured there speaks for it?"""
+        """Do programs run on the platform itself, so that measurements there apply to it?"""
         return self.host is not HERE or self.platform.name == HERE.name
 
     others: tuple[Valid, ...] = ()
 
     @property
     def parts(self) -> tuple[Valid, ...]:
-        """What runs at once: the states of a scenario, or all apps."""
+        """The sets of apps that run at once: the states of a scenario, or all apps."""
         return (self,)
 
     @property
@@ -97,7 +98,7 @@ class Valid:
         return {name: t for part in (*self.others, self) for name, t in part.tasks.items()}
 
     def mapped(self, mapping: Mapping) -> Self:
-        """The same with a mapping carried out. Raises Errors."""
+        """The same with a mapping applied. Raises Errors."""
         system, faults = carried_out(self.system, self.platform, mapping)
         system, more = with_transfers(system, self.platform)
         if has_errors((*faults, *more)):
@@ -105,7 +106,7 @@ class Valid:
         return replace(self.rewritten(system), mapping=mapping)
 
     def rewritten(self, system: System) -> Self:
-        """The same with other tasks, which keep what holds."""
+        """The same with other tasks, for which the results still hold."""
         before = {a.name: a for a in self.system.apps}
         verdicts = {
             a.name: self.verdicts[a.name] if a is before[a.name] else _again(self.verdicts[a.name], a)
@@ -118,8 +119,8 @@ class Valid:
 class ValidScenario(Valid):
     """A valid system with a scenario: `states` are its states, each a plain system.
 
-    `options` are, of states that want the best variants, each of `State.options`, or the first of its errors. They are
-    there for mappings only.
+    `options` has, for states that ask for the best variants, each of `State.options`, or the first
+    of its errors. Only mappings use them.
     """
 
     states: dict[str, Valid] = field(default_factory=dict)
@@ -127,13 +128,13 @@ class ValidScenario(Valid):
 
     @property
     def scenario(self) -> Scenario:
-        """What its text says of states and changes."""
+        """The declarations of its states and changes."""
         assert self.system.scenario is not None
         return self.system.scenario
 
     @property
     def parts(self) -> tuple[Valid, ...]:
-        """What runs at once: its states."""
+        """The sets of apps that run at once: its states."""
         return tuple(self.states.values())
 
     def taking(self, option: MappingABC[str, int]) -> ValidScenario:
@@ -146,18 +147,20 @@ class ValidScenario(Valid):
 
 
 def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:
-    """Verdicts of an app whose networks were cut: a cut keeps what holds, but there are other tasks."""
+    """Verdicts of an app whose networks were cut: a cut keeps the verdicts, but changes the
+    tasks."""
     return replace(verdicts, repetition=repetition(app).vector)
 
 
 @dataclass(frozen=True, slots=True)
 class Checked(NotebookResult):
-    """A text with everything that could be found out without running anything.
+    """A text with all results that need no execution.
 
-    `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten. `others` are
-    the same with other variants of networks, so that each variant is somewhere, `states` those of a scenario. `options`
-    are what states that want the best variants may be, in the order of `State.options`; one of them is the state. They
-    are there for whoever looks for a mapping.
+    `staged` is None if there is no such platform, or the text is so faulty that it was not
+    rewritten. `others` are the same with other variants of networks, so that each variant is in one
+    of them, `states` those of a scenario. `options` are the candidates of states that ask for the
+    best variants, in the order of `State.options`; one of them is the state. Only a search for a
+    mapping uses them.
     """
 
     loaded: Loaded
@@ -171,7 +174,7 @@ class Checked(NotebookResult):
 
     @property
     def impossible(self) -> bool:
-        """Is some app late on every mapping, in whatever state?"""
+        """Is some app late on every mapping, in any state?"""
         return any(v.impossible for c in (self, *self.states.values()) for v in c.verdicts.values())
 
     @property
@@ -191,16 +194,17 @@ class Checked(NotebookResult):
 
     @property
     def platform(self) -> Platform | None:
-        """The platform that was asked for."""
+        """The requested platform."""
         return self.loaded.platform
 
     @property
     def mapping(self) -> Mapping | None:
-        """The stored mapping, where it was carried out."""
+        """The stored mapping, if it was applied."""
         return None if self.staged is None else self.staged.mapping
 
     def require(self, despite: Collection[str] = ()) -> Valid:
-        """What later stages take. Raises Errors for errors, but those `despite` which somebody goes on."""
+        """The input of later stages. Raises Errors for errors, except those whose codes are in
+        `despite`."""
         broken = any(d.severity == "error" and d.code not in despite for d in self.diagnostics)
         if broken or self.staged is None:
             raise Errors(self.diagnostics)
@@ -235,12 +239,14 @@ def check(
     host: Host = HERE,
     texts: TextsByPath | None = None,
 ) -> Checked:
-    """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the platform.
+    """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the
+    platform.
 
-    `platform` is `host` (of a board that is reached over ssh: `board`), a platform declared in the text, the name of a
-    board that comes with flowc, or a .flow file that declares one. Programs run on `host`. A mapping that
-    is stored beside the text counts like pins (unless not `mapped`), where the text has none. With `opened` only that
-    graph or app counts, and `texts` stand for what is in files (see `load`).
+    `platform` is `host` (of a board that is reached over ssh: `board`), a platform declared in the
+    text, the name of a board that comes with flowc, or a .flow file that declares one. Programs run
+    on `host`. A mapping that is stored beside the text counts like pins (unless not `mapped`), if
+    the text has none. With `opened` only that graph or app counts, and `texts` replace the content
+    of files (see `load`).
     """
     if platform == HERE.name:
         platform = host.name
@@ -258,7 +264,8 @@ def prepare(
     host: Host = HERE,
     report: Report | None = None,
 ) -> Checked:
-    """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
+    """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone.
+    Raises Errors."""
     checked = check(path, platform=platform, mapped=mapped, opened=opened, host=host)
     options = (c for own in checked.options.values() for c in own)
     parts = [
@@ -299,7 +306,7 @@ def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
             continue
         wanted = [o for o in state.options if o.choices == stored.get(state.name)] or [*state.options]
         checked = (part(option.apps) for option in wanted)
-        if not mapped:  # whoever looks for a mapping wants all of them
+        if not mapped:  # a search for a mapping needs all of them
             options[state.name] = tuple(checked)
         states[state.name], taken[state.name] = _best(wanted, options.get(state.name, checked))
     if scenario is not None and taken and found.staged is not None:
@@ -319,7 +326,7 @@ def _best(options: Sequence[Option], checked: Iterable[Checked]) -> tuple[Checke
 
 
 def _stored_choices(staged: Staged) -> dict[str, Choices]:
-    """The variants that a stored mapping has found to be the best, if it speaks for this text."""
+    """The best variants according to a stored mapping, if it matches the text."""
     system, platform = staged.system, staged.platform
     if system.scenario is None or not any(s.options for s in system.scenario.states):
         return {}
@@ -347,7 +354,8 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     for app in system.apps:
         given = {} if times is None else {t.name: known.worst_ns for t in app.tasks if (known := times.here(t.name))}
         verdicts[app.name], found = check_app(app, given)
-        # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.
+        # A graph with missing arrows or ports balances differently: check rates only if it is
+        # complete.
         if whole:
             diagnostics += found
         elif has_errors(found):

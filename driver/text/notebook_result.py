@@ -1,18 +1,19 @@
-"""What every result of a verb has in common: a notebook shows it as tables.
+"""The common part of every result of a verb: a notebook shows it as tables.
 
-The functions that make the tables are of a higher room, which looks at all kinds of results. So they are found by name.
+The functions that make the tables are in a higher layer, which knows all kinds of results. So they
+are found by name.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-#: The module with a function for each type of result, called as the type is, in lower case.
+#: The module with a function for each type of result: the name of the type in lower case.
 _TABLES = "show.notebook"
 
 
 class NotebookResult:
-    """A result of a verb, as Python gets it."""
+    """A result of a verb in Python."""
 
     __slots__ = ()
 

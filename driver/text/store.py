@@ -1,6 +1,8 @@
-"""What is kept beside a text, and nobody else reads or writes: `STEM.PLATFORM.profile.json` and `.mapping.json`.
+"""Files that only flowc reads and writes, beside a text: `STEM.PLATFORM.profile.json` and
+`.mapping.json`.
 
-A file that does not speak for the text as it is (other code, another machine) is named in a warning and not used.
+A file that does not match the current text (other code, another machine) is named in a warning and
+not used.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ def save_mapping(valid: Valid, mapping: Mapping) -> Path:
 
 
 def require_place(valid: Valid) -> None:
-    """A mapping can be stored beside the text: what is found in hours shall not be lost. Raises Errors."""
+    """Check that a mapping can be stored beside the text, before a long search. Raises Errors."""
     path = mapping_path(valid.system, valid.platform)
     try:
         require_writable(path)
@@ -68,12 +70,13 @@ def require_place(valid: Valid) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> Errors:
-    help_text = "`map` keeps what it finds beside the text: copy the text to a folder where you may write"
+    help_text = "`map` stores its mapping beside the text: copy the text to a folder that you may write to"
     return Errors([Diagnostic("F605", f"cannot write `{path}`: {reason(error)}", None, help=help_text)])
 
 
 def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
-    """The stored profile if it speaks for every task of this text (on this machine, for `host`), and what does not."""
+    """The stored profile if it matches every task of this text (on this machine, for `host`), and
+    warnings."""
     profile, unread = _stored(valid)
     if profile is None:
         return None, unread
@@ -92,7 +95,7 @@ def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
 
 
 def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
-    """The stored profile as far as it goes: what does not speak for this text and machine is an estimate."""
+    """The usable part of the stored profile: entries for another text or machine are estimates."""
     profile, unread = _stored(valid)
     if profile is None:
         return None, unread
@@ -103,10 +106,10 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
     if elsewhere:
         said.append(f"`{name}` was measured on another machine ({profile.host}): its times count as estimates")
     if changed:
-        said.append(f"`{name}` is stale: {listed(changed)} changed since, and what it says of them counts as estimates")
+        said.append(f"`{name}` is stale: {listed(changed)} changed since, and their times count as estimates")
     entries = []
     for e in profile.entries:
-        if e.subject in changed:  # its layers may be others now
+        if e.subject in changed:  # its layers may differ now
             e = replace(e, estimated=True, layers=(), overhead_ns=0, arena_bytes=None, bands=None)
         elif elsewhere:
             e = replace(e, estimated=True)
@@ -116,13 +119,13 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
 
 
 def _hashes(valid: Valid) -> dict[str, str]:
-    """What each task is; with states, tasks of all variants of networks."""
+    """The identity of each task; with states, of tasks of all variants of networks."""
     parts = (*valid.others, valid) if valid.system.scenario is not None else (valid,)
     return {name: digest for part in parts for name, digest in task_hashes(part.system).items()}
 
 
 def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
-    """The stored profile whatever it speaks for, or why it cannot be read."""
+    """The stored profile, whatever it matches, or why it cannot be read."""
     path = profile_path(valid.system, valid.platform)
     if not os.path.isfile(path):
         return None, ()
@@ -133,7 +136,7 @@ def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
 
 
 def _elsewhere(valid: Valid, profile: Profile) -> bool:
-    """Was it measured on another machine than it is about?"""
+    """Was it measured on another machine than the one it is for?"""
     if valid.platform.name != valid.host.name:
         return False
     own = valid.host.identity.host_hash
@@ -141,7 +144,7 @@ def _elsewhere(valid: Valid, profile: Profile) -> bool:
 
 
 def _digests(profile: Profile) -> dict[str, set[str]]:
-    """What each task was when it was measured."""
+    """The identity of each task when it was measured."""
     found: dict[str, set[str]] = {}
     for e in profile.entries:
         found.setdefault(e.subject, set()).add(e.content_hash)
@@ -149,13 +152,14 @@ def _digests(profile: Profile) -> dict[str, set[str]]:
 
 
 def _changed(profile: Profile, digests: MappingABC[str, str]) -> list[str]:
-    """Tasks that are something else now than when they were measured."""
+    """Tasks whose identity has changed since they were measured."""
     known = _digests(profile)
     return [task for task, digest in digests.items() if known.get(task, {digest}) != {digest}]
 
 
 def _cut_since(task: str, known: Container[str]) -> bool:
-    """Is it a stage of a network that was measured whole, or a whole one of which stages were?"""
+    """Is it a stage of a network that was measured whole, or a whole network whose stages were
+    measured?"""
     return task.rpartition(".stage")[0] in known or f"{task}.stage1" in known
 
 
@@ -168,10 +172,10 @@ def read_given_profile(path: Path) -> Profile:
 
 
 def save_profile(valid: Valid, profile: Profile) -> tuple[Diagnostic, ...]:
-    """Store a profile beside the text; a warning where that is not possible.
+    """Store a profile beside the text; a warning if that is not possible.
 
-    What is known of other tasks (a network that is cut now, stages that are one network now) stays, if it was measured
-    on the same machine.
+    Known times of other tasks (a network that is cut now, stages that are one network now) stay, if
+    they were measured on the same machine.
     """
     path = profile_path(valid.system, valid.platform)
     with contextlib.suppress(OSError, ValueError):

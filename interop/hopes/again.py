@@ -1,7 +1,8 @@
-"""The project that a text was imported from, as it was: the XML that the baggage keeps, and the code beside the text.
+"""The project that a text was imported from: the XML in the import manifest, and the code beside
+the text.
 
-In: a baggage. Out: the files of the project by their paths, and those that it names and that are not here. Whether the
-text still means what they say is found out by who imports them again (`driver.hopes_again`).
+In: a manifest. Out: the files of the project by their paths, and the missing ones.
+`driver.exchange.hopes_again` imports them again to check whether the text still means the same.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from .importer import Understood
 
 
 def files_of(kept: Baggage, beside: Path) -> dict[str, bytes | Path]:
-    """The files of a project by their paths in its folder; code is that beside the baggage, which is the file `beside`.
+    """The files of a project by their paths in its folder; code is beside the manifest, which is
+    the file `beside`.
 
     Raises Errors (F726) for paths that lead out of the folder.
     """
@@ -30,7 +32,7 @@ def files_of(kept: Baggage, beside: Path) -> dict[str, bytes | Path]:
     for task in kept.tasks:
         for path in () if task.code is None else task.code.files:
             file = Path(os.path.normpath(folder / path))
-            # Whatever somebody has written into the baggage: nothing beside the text is copied.
+            # The manifest may have been edited: only files beside the text are copied.
             if os.path.isfile(file) and file.resolve().is_relative_to(folder.resolve()):
                 _, _, below = path.partition("/")
                 found[_place(kept, beside, below)] = file
@@ -38,17 +40,17 @@ def files_of(kept: Baggage, beside: Path) -> dict[str, bytes | Path]:
 
 
 def start(kept: Baggage) -> str:
-    """What is imported of these files: the algorithm, or the folder around the project."""
+    """The path that is imported: the algorithm, or the folder around the project."""
     return f"{kept.project}{ALGORITHM}" if kept.form == "translator" else "."
 
 
 def as_bytes(text: str) -> bytes:
-    """The bytes of a text that is kept."""
+    """The bytes of a stored text."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def absent(found: Understood) -> tuple[str, ...]:
-    """The files that a project names and that are not there, by their names."""
+    """Names of files of a project that do not exist."""
     return tuple(dict.fromkeys(PurePosixPath(name.replace("\\", "/")).name for name in _absent(found)))
 
 
@@ -71,12 +73,12 @@ def _place(kept: Baggage, beside: Path, path: str) -> str:
     """The place of a file in the folder of the project."""
     tool = kept.form == "tool" and any(name.startswith("CICTask/") for name in kept.xml)
     place = os.path.normpath(f"{kept.project}.files/{path}" if tool else path)
-    os.fsencode(path)  # a name that nothing can be called is as wrong as such a text
+    os.fsencode(path)  # a path that the file system rejects is invalid, too
     if os.path.isabs(path) or place.startswith("..") or "\0" in path:
         raise not_kept(beside, f"has a file {shown(path)}, which is outside of the project")
     return place
 
 
 def not_kept(beside: Path, what: str) -> Errors:
-    """A baggage is not one that an import has written."""
+    """The error that a manifest was not written by an import."""
     return Errors([Diagnostic(WRONG, f"`{beside.name}` {what}", None, help="import the project again")])

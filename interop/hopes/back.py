@@ -1,9 +1,10 @@
-"""A mapping that flowc found, as files of the HOPES project that the application came from.
+"""A mapping of flowc as files of the HOPES project that the application came from.
 
-In: an application with its mapping and times, and the project. Out: `NAME_mapping.xml` and `NAME_profile.xml`, and what
-a policy needs (`orders`); the project stays what it is otherwise. What tasks are called in the text is in the baggage
-beside it; without that, it follows from importing the project again. Of the sets of a mapping, `Default` is written and
-the one that an import takes (that of a state); all others stay as they are.
+In: an application with its mapping and times, and the project. Out: `NAME_mapping.xml` and
+`NAME_profile.xml`, and the files of a policy (`orders`); the rest of the project is unchanged.
+HOPES' names of tasks are in the import manifest; without one, they follow from importing the
+project again. Of the sets of a mapping, `Default` and the one that an import takes (that of a
+state) are written; all others stay as they are.
 """
 
 from __future__ import annotations
@@ -33,16 +34,17 @@ from .orders import running, runs_as
 from .platform import Board
 from .text import Part
 
-#: What cannot be said in HOPES, or not of this project.
+#: Diagnostic: HOPES, or this project, cannot express it.
 CANNOT_SAY = "F724"
 #: The processors of each layer of networks.
 _Layers = dict[Way, dict[str, tuple[str, ...]]]
 
 
 def back(source: Source, folder: Path, policy: str | None) -> Changes:
-    """The files that carry the mapping of an application into its project. Raises Errors with everything at once.
+    """The files that carry the mapping of an application into its project. Raises Errors with
+    everything at once.
 
-    `policy` is one of `model.hopes.POLICIES`, or None: that of the project stays.
+    `policy` is one of `model.hopes.POLICIES`, or None to keep the project's.
     """
     say = Collector()
     path = beside(source.whole)
@@ -56,10 +58,11 @@ def back(source: Source, folder: Path, policy: str | None) -> Changes:
 
 
 def onto(source: Source, found: Understood, kept: Baggage, before: Times, policy: str | None) -> dict[Path, str]:
-    """The files that change in a project which a text with the same tasks, `found`, would be imported from.
+    """The changed files of a project; `found` is the text with the same tasks that an import of it
+    gives.
 
-    They are those that say something else than the text: of its times, that were `before`, of its places, as far as it
-    has any, and of the policy, if there is one. Raises Errors.
+    They differ from the text in its times, which were `before`, its places, if it has any, and the
+    policy, if one is given. Raises Errors.
     """
     if found.board is None:
         return {}
@@ -69,7 +72,8 @@ def onto(source: Source, found: Understood, kept: Baggage, before: Times, policy
 
 
 def _names(path: Path, kept: Baggage | None, found: Understood) -> tuple[dict[str, Part], tuple[Diagnostic, ...]]:
-    """The tasks of the text as parts of the project: by the baggage, which has to be that of the project."""
+    """The tasks of the text as parts of the project: by the manifest, which has to be that of the
+    project."""
     there = found.texts.names
     if kept is None:
         return {text: part for part, text in there.items()}, ()
@@ -81,12 +85,12 @@ def _names(path: Path, kept: Baggage | None, found: Understood) -> tuple[dict[st
     changed = kept.changed(found.project)
     if not changed:
         return names, ()
-    message = f"{listed(changed)} of the project changed after the import: rates and sizes may be others now"
+    message = f"{listed(changed)} of the project changed after the import: rates and sizes may differ"
     return names, (Diagnostic(WRONG, message, None, help="import the project again", severity="warning"),)
 
 
 def _wrong(kept: Baggage, found: Understood) -> str:
-    """Why a baggage is not that of a project; nothing where it is."""
+    """Why a manifest is not that of a project; empty if it is."""
     if kept.project != found.project.name:
         return f"is that of the project {shown(kept.project)}, and this is {shown(found.project.name)}"
     said = [(t.hopes, t.role) for t in kept.tasks]
@@ -107,10 +111,10 @@ class _Back:
     board: Board
     names: Mapping[str, Part]
     policy: str | None
-    #: The times that the project has; None: all that is known is written.
+    #: The times of the project; None: all known times are written.
     before: Times | None = None
     faults: list[Diagnostic] = field(default_factory=list)
-    #: The states that run something, the first of which decides what an import takes.
+    #: The states that run some app; the first determines what an import takes.
     states: tuple[str, ...] = ()
 
     def files(self) -> dict[Path, str]:
@@ -161,20 +165,20 @@ class _Back:
     def _fault(self, message: str, help_text: str = "") -> None:
         self.faults.append(Diagnostic(CANNOT_SAY, message, None, help=help_text))
 
-    # -- what the application says -----------------------------------------------------------------------------------
+    # -- what the application says -----------------------------------------------------------------
     def _compare(self, there: Iterable[str]) -> None:
-        """Both have to have the same tasks."""
+        """Both must have the same tasks."""
         ours, theirs = {t.name for a in self.source.whole.apps for t in a.tasks}, set(there)
         name = self.project.project.name
         for task in sorted(ours - theirs):
             help_text = did_you_mean(task, theirs - ours) or "import the project again"
-            self._fault(f"the project `{name}` has no task that becomes {shown(task)}", help_text)
+            self._fault(f"the project `{name}` has no task for {shown(task)}", help_text)
         if theirs - ours:
             text = Path(self.source.whole.path).name
             self._fault(f"`{text}` has no {listed(sorted(theirs - ours), 4)}", "import the project again")
 
     def _places(self) -> dict[str, tuple[str, ...]]:
-        """The processors of each task by its name: what was mapped, else what is pinned."""
+        """The processors of each task by its name: mapped ones, else pinned ones."""
         mapping, board = self.source.mapping, self.source.platform.name
         found = {p.task: p.stages[0].processors for p in self.source.whole.pins if p.platform == board}
         found |= {p.task: p.processors for p in mapping.placements} if mapping is not None else {}
@@ -191,7 +195,9 @@ class _Back:
         pools = {p.name for p in self.board.pools if p.kind}
         foreign = [p for p in processors if p.partition("[")[0] not in pools]
         if foreign:
-            message = f"{shown(task)} runs on {listed(foreign)}, which the device {shown(self.board.device)} has not"
+            message = (
+                f"{shown(task)} runs on {listed(foreign)}, which the device {shown(self.board.device)} does not have"
+            )
             self._fault(message, f"map it with `--platform {self.board.name}.flow`")
         return not foreign
 
@@ -201,17 +207,17 @@ class _Back:
         for way, network in self.project.networks.items():
             missing += [f"{'_'.join(way)}_{n}" for n in network.everything if n not in layers.get(way, {})]
         if missing and not self.faults:
-            message = f"nothing says where {listed(missing, 4)} run" + ("s" if len(missing) == 1 else "")
+            message = f"no processor is known for {listed(missing, 4)}"
             self._fault(message, f"run `flowc map`, or pin them on {self.board.name}")
 
-    # -- what the project says already -------------------------------------------------------------------------------
+    # -- what the project says already -------------------------------------------------------------
     def _moved_tasks(self, tasks: Mapping[Way, tuple[str, ...]]) -> dict[Way, tuple[str, ...]]:
-        """Those of the tasks that the project has elsewhere."""
+        """Tasks that have another place in the project."""
         there = self.project.places.tasks
         return {way: places for way, places in tasks.items() if there.get(way) != places}
 
     def _moved_layers(self, layers: Mapping[Way, Mapping[str, tuple[str, ...]]]) -> _Layers:
-        """Those of the layers that the project has elsewhere."""
+        """Layers that have another place in the project."""
         there = self.project.places.layers
         return {
             way: {layer: p for layer, p in own.items() if there.get(way, {}).get(layer) != p[0]}
@@ -219,11 +225,11 @@ class _Back:
         }
 
     def _as_timed(self, text: str) -> bool:
-        """Is nothing known of a task but the times that the project has?"""
+        """Are the project's times the only known ones of a task?"""
         known = self.source.times.of.get(text)
         return self.before is not None and (not known or known == self.before.of.get(text))
 
-    # -- the mapping -------------------------------------------------------------------------------------------------
+    # -- the mapping -------------------------------------------------------------------------------
     def _mapping(
         self, tasks: Mapping[Way, tuple[str, ...]], layers: Mapping[Way, Mapping[str, tuple[str, ...]]]
     ) -> str:
@@ -233,7 +239,8 @@ class _Back:
         lines: list[str] = []
         for way, task in self.project.tasks.items():
             if task.graph is None:
-                # Control tasks, and the threads of networks, are where they were, or on the first core.
+                # Control tasks, and the threads of networks, stay in their place, or go to the
+                # first core.
                 lines += self._entry("task", "_".join(way), tasks.get(way, ()), old, first)
         lines += self._others("task")
         for way, places in layers.items():
@@ -249,7 +256,7 @@ class _Back:
         return _document("CIC_Mapping", lines)
 
     def _old_mapping(self) -> dict[str, Element]:
-        """What the project says so far, by name; nothing if it cannot be read."""
+        """The project's present mapping, by name; empty if it cannot be read."""
         found: dict[str, Element] = {}
         for path in self.project.project.beside("mapping")[:1]:
             root = read_xml(path, Collector(), "CIC_Mapping")
@@ -259,7 +266,8 @@ class _Back:
         return found
 
     def _others(self, *tags: str) -> Iterator[str]:
-        """What the mapping says beyond the text: of libraries and groups, and of tasks that were not imported."""
+        """The parts of the mapping beyond the text: libraries and groups, and tasks that were not
+        imported."""
         there = {"_".join(way) for way, task in self.project.tasks.items() if task.graph is None}
         for path in self.project.project.beside("mapping")[:1]:
             root = read_xml(path, Collector(), "CIC_Mapping")
@@ -294,7 +302,7 @@ class _Back:
         yield f"    </{tag}>"
 
     def _taken(self, there: list[str]) -> set[str]:
-        """The set that an import of the project takes, of those that are there."""
+        """The existing set that an import of the project takes."""
         chosen = [s for s in self.states if s in there] or [s for s in there if s != PLACEHOLDER]
         return set(chosen[:1])
 
@@ -310,9 +318,10 @@ class _Back:
         pool = self.board.pool_of(processor)
         return (pool.element, _number(processor)) if pool.kind == "cpu" else None
 
-    # -- times -------------------------------------------------------------------------------------------------------
+    # -- times -------------------------------------------------------------------------------------
     def _profile(self, names: Mapping[str, Part]) -> str | None:
-        """The times of tasks (layers have files of their own), in us and rounded up; None where nothing is known."""
+        """The times of tasks (layers have files of their own), in us and rounded up; None if no
+        time is known."""
         lines: list[str] = []
         written: set[str] = set()
         for text, (way, _) in names.items():
@@ -339,7 +348,7 @@ class _Back:
         return _document("CIC_Profile", lines) if lines else None
 
     def _other_times(self, written: set[str]) -> Iterator[str]:
-        """What the profile says so far of other tasks."""
+        """The profile's present times of other tasks."""
         for path in self.project.project.beside("profile")[:1]:
             root = read_xml(path, Collector(), "CIC_Profile")
             for node in root.all("task") if root is not None else ():

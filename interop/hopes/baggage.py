@@ -1,8 +1,9 @@
-"""What a HOPES project has that the text of an import cannot say: `STEM.hopes.json`, beside the text.
+"""The import manifest: the parts of a HOPES project that a text cannot express, in
+`STEM.hopes.json` beside the text.
 
-In: a project with the names that its parts got. Out: a `Baggage`, as data and as JSON: HOPES' names of tasks, ports and
-pools, the files of the project with their hashes, and as XML what is in no text. Exporters read it, and find what has
-changed since. Which of its parts they need is left to them.
+In: a project with the names that its parts got. Out: a `Baggage`, as data and as JSON: HOPES' names
+of tasks, ports and pools, the files of the project with their hashes, and XML without a counterpart
+in the text. Exporters read it, and detect later changes of the project.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from .vocabulary import PARAMETERS
 from .wrapper import Wrapped
 
 BAGGAGE_VERSION = 1
-#: The baggage is not what an import of this project would write.
+#: Diagnostic: the manifest differs from that of an import of this project.
 WRONG = "F726"
-#: Behind the stem of the text.
+#: The ending after the stem of the text.
 ENDING = ".hopes.json"
 _ROOTS = ("cic_manual", "CIC_Algorithm", "CIC_GPUSetup", "CIC_Schedule", "CIC_Configuration", "CIC_Control", "fsms")
-#: Files that are kept whole.
+#: Files that are kept completely.
 _FILES = frozenset(_ROOTS[2:])
-#: Elements that are kept with all that is in them, from either form.
+#: Elements that are kept with all their content, from either form.
 _ELEMENTS = """
 setting location edge_list slaves mtm faultTolerance extraSetting multicast_port multicast_group multicastPort
 multicastGroup taskGroup libraryPort libraryMasterPort function hardware dataParallel extraHeader extraSource
 extraCIC extraFile headers connections modules environmentVariables memory
 """
-#: Parameters of the tool that are in no text, unless they say nothing.
+#: Parameters of the tool that are in no text, unless they have no effect.
 _PARAMETERS = {
     "CompileFlags": "",
     "LinkFlags": "",
@@ -58,10 +59,11 @@ _ATTRIBUTES = {"cflags": "", "ldflags": "", "description": "", "isHardwareDepend
 
 @dataclass(frozen=True, slots=True)
 class NamedCode:
-    """The project's own code of a task, as paths beside the text: `file` is its `.cic`, `around` the C file around it.
+    """The project's own code of a task, as paths beside the text: `file` is its `.cic`, `around`
+    the C file around it.
 
-    `headers` come in front of it, `sources` are linked with it, `files` are all of them. `parameters` lead from the
-    text to HOPES.
+    `headers` are included before it, `sources` are linked with it, `files` are all of them.
+    `parameters` map names of the text to names of HOPES.
     """
 
     around: str
@@ -77,10 +79,11 @@ class NamedCode:
 
 @dataclass(frozen=True, slots=True)
 class NamedTask:
-    """`task` is its name in the text, `hopes` that in HOPES with those of the composites around it, outermost first.
+    """`task` is its name in the text, `hopes` that in HOPES with those of the composites around it,
+    outermost first.
 
-    `role` is "", or "pre" or "post" for what stands around the layers of a network; `ports` lead from the text to
-    HOPES. `code` is there where a task runs that of the project.
+    `role` is "", or "pre" or "post" for the tasks around the layers of a network; `ports` map names
+    of the text to names of HOPES. `code` is set if a task runs that of the project.
     """
 
     task: str
@@ -91,7 +94,7 @@ class NamedTask:
 
     @property
     def full(self) -> str:
-        """The name that other files of HOPES call it by."""
+        """The name by which other files of HOPES refer to it."""
         return "_".join(self.hopes)
 
 
@@ -107,7 +110,8 @@ class NamedPool:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """XML that is in no text: `place` is its path in `file`, in that of the tool its path in the architecture there."""
+    """XML without a counterpart in the text: `place` is its path in `file`, or in the architecture
+    inside the tool's file."""
 
     file: str
     place: str
@@ -116,9 +120,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Baggage:
-    """`project` is the name of the project, `form` "tool" or "translator"; `files` has SHA-256 by path in the project.
+    """`project` is the name of the project, `form` "tool" or "translator"; `files` has SHA-256 by
+    path in the project.
 
-    `graphs` are those of the files that say what tasks there are, `choice` is what was imported of it. `xml` has the
+    `graphs` are those of the files that define tasks, `choice` is the imported part. `xml` has the
     texts of all its XML, by path in the project: `again` makes the project of them.
     """
 
@@ -133,11 +138,11 @@ class Baggage:
     xml: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """The file: the same baggage gives the same bytes."""
+        """The file: equal manifests give equal bytes."""
         return json.dumps({"version": BAGGAGE_VERSION, **asdict(self)}, indent=1) + "\n"
 
     def changed(self, project: Project) -> list[str]:
-        """The graphs of the project that are not what they were."""
+        """The graphs of the project that have changed."""
         return [file for file in self.graphs if _hash(project.files / file) != self.files.get(file)]
 
 
@@ -145,7 +150,8 @@ def baggage_of(
     project: Project, graph: Graph, tasks: Mapping[Way, Task], board: Board | None, texts: Texts,
     sources: Mapping[Way, Source], code: Wrapped, choice: Choice,
 ) -> Baggage:  # fmt: skip
-    """The baggage of a project; `sources` is the code that its tasks run, `code` what was written around it."""
+    """The manifest of a project; `sources` is the code that its tasks run, `code` the generated
+    code around it."""
     graphs = [Path(g.span.file) for g in (graph, *(t.graph for t in tasks.values() if t.graph is not None))]
     machines = [Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"]
     others = [p for kind in ("mapping", "profile", "architecture", "gpusetup", "schedule", "configuration", "control")
@@ -174,14 +180,14 @@ def baggage_of(
 
 
 def beside(system: System) -> Path:
-    """Where the baggage of a text is: beside it, or beside the one that its apps are from."""
+    """The path of a text's manifest: beside it, or beside the text that has its apps."""
     texts = dict.fromkeys([Path(system.path), *(Path(a.span.file) for a in system.apps)])
     places = [text.with_name(text.name.removesuffix(".flow") + ENDING) for text in texts]
     return next((place for place in places if os.path.exists(place)), places[0])
 
 
 def read_baggage(path: Path) -> Baggage:
-    """The baggage in a file. Raises Errors (F726)."""
+    """The manifest in a file. Raises Errors (F726)."""
     try:
         found = read(Baggage, parse_version(content(path, WRONG), "baggage", BAGGAGE_VERSION))
         names = [t.task for t in found.tasks]
@@ -228,7 +234,7 @@ def _hash(path: Path) -> str | None:
 
 
 def _written(project: Project, read: Iterable[Path]) -> Iterator[Path]:
-    """The texts of a project that are no code: its XML, and what describes its networks."""
+    """The texts of a project that are no code: its XML, and the descriptions of its networks."""
     found = [*read]
     if project.translated:
         found += [*project.files.glob(f"{glob.escape(project.name)}_*.xml"), *(project.files / ORDERS).glob("*.xml")]
@@ -239,14 +245,14 @@ def _written(project: Project, read: Iterable[Path]) -> Iterator[Path]:
 
 
 def _text(path: Path) -> str | None:
-    """A text, whatever its encoding: `again.as_bytes` makes the same bytes of it."""
+    """A text in any encoding: `again.as_bytes` gives the same bytes."""
     try:
         return read_bytes(path).decode("utf-8", "surrogateescape")
     except OSError:
         return None
 
 
-# -- what is in no text ------------------------------------------------------------------------------------------------
+# -- what is in no text ----------------------------------------------------------------------------
 def _kept(project: Project, files: Iterable[Path]) -> Iterator[Kept]:
     quiet = Collector()
     for path in files:
@@ -288,7 +294,7 @@ def _is_control(node: Element) -> bool:
 
 
 def _says(node: Element) -> bool:
-    """Is it a parameter of the tool that means something?"""
+    """Is it a parameter of the tool with an effect?"""
     name, value = node.attributes.get("name", ""), node.attributes.get("value", "")
     if node.tag != "parameter" or "type" in node.attributes:  # those of tasks are in the text
         return False

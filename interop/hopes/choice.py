@@ -1,7 +1,8 @@
-"""What of a HOPES project is imported, where not all of it: a mode of each task that has some, a state, a device.
+"""The imported part of a HOPES project, if not all of it: a mode of each task with modes, a state,
+a device.
 
-In: graphs as they were read, with what the user chose. Out: graphs with that part only. What runs in a state is said by
-the machine of a control task, what is on a device by the mapping: both are read elsewhere.
+In: the graphs of a project, and the user's choice. Out: graphs with that part only. The machine of
+a control task defines the tasks of a state, the mapping those of a device: both are read elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..names import listed, shown
 from .design import Channel, Direction, Graph, Port, Task, Way, every
 from .files import Collector
 
-#: Nothing of the project is called so.
+#: Diagnostic: the project has no part of that name.
 UNKNOWN = "F727"
 
 
@@ -31,7 +32,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """From one state to another, after a time where that is all that it waits for."""
+    """From one state to another, after a time if that is its only condition."""
 
     name: str
     source: str
@@ -51,7 +52,7 @@ class Machine:
 
 
 def check_modes(graph: Graph, choice: Choice, say: Collector) -> None:
-    """Are there the tasks and modes that were chosen?"""
+    """Report chosen tasks and modes that do not exist."""
     there = {"_".join(way): task.modes for way, task in every(graph).items() if task.modes}
     for task, mode in choice.modes.items():
         if task not in there:
@@ -63,7 +64,7 @@ def check_modes(graph: Graph, choice: Choice, say: Collector) -> None:
 
 
 def in_state(graph: Graph, machines: tuple[Machine, ...], state: str, say: Collector) -> Graph:
-    """What runs in a state: what it names, and what no state names."""
+    """The tasks of a state: those that it names, and those that no state names."""
     there = [name for machine in machines for name in machine.states]
     if state not in there:
         help_text = did_you_mean(state, there) or (f"there is {one_of(dict.fromkeys(there))}" if there else "")
@@ -81,7 +82,8 @@ def in_state(graph: Graph, machines: tuple[Machine, ...], state: str, say: Colle
 
 
 def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collector) -> Graph:
-    """What runs on a device, with sources and sinks where links to others were; `devices` are those of tasks."""
+    """The tasks of a device, with sources and sinks for links to other devices; `devices` are those
+    of tasks."""
     there = [*dict.fromkeys(devices.values())]
     if device not in there:
         help_text = did_you_mean(device, there) or (f"there is {one_of(there)}" if there else "")
@@ -152,7 +154,8 @@ def _ends(channel: Channel) -> Iterator[tuple[tuple[str, str], Direction]]:
 def _link(
     channel: Channel, before: Mapping[str, Task], tasks: Mapping[str, Task], way: Direction, say: Collector
 ) -> tuple[Task, Channel]:
-    """A source (`out`) or a sink that stands for the other end of a channel, and the channel to it."""
+    """A source (`out`) or a sink that stands for the other end of a channel, and the channel to
+    it."""
     other, own = channel.source, channel.destination
     if way == "in":
         other, own = own, other
@@ -172,7 +175,7 @@ def _link(
 
 
 def told(choice: Choice) -> str:
-    """What was chosen, in words; nothing where that is everything."""
+    """The choice, in words; empty if everything is imported."""
     parts = [f"{task} in mode {mode}" for task, mode in choice.modes.items()]
     parts += [f"state {choice.state}"] if choice.state is not None else []
     parts += [f"device {choice.device}"] if choice.device is not None else []

@@ -192,7 +192,7 @@ static inline uem_result UFPort_GetAvailableIndex(int port, int *index)
 {
     return (*index = AC_CHECK(port)) < 0 ? ERR_UEM_NO_DATA : ERR_UEM_NOERROR;
 }
-/* The bytes of a firing: how large a channel is, nobody in here knows. */
+/* The bytes of a firing: the size of a channel is unknown here. */
 static inline int UFPort_GetChannelSize(int port)
 {
     return cic_at(port) ? (int)cic_ports[port].bytes : -1;

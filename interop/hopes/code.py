@@ -1,8 +1,10 @@
-"""Which code of a HOPES project runs in flowc as it is: C in `.cic` files, and what keeps the rest from it.
+"""The code of a HOPES project that runs in flowc unchanged: C in `.cic` files, and the reasons that
+exclude other code.
 
-In: a project and its tasks. Out: a `Source` for every task whose code is C that needs nothing but standard headers,
-files of the project (sources that are linked with it, too), and what `cic.h` offers. All others are told with what
-stopped them (F722). Files are read and looked at, not compiled; what is written around them is left to `wrapper`.
+In: a project and its tasks. Out: a `Source` for every task whose code is C that needs only standard
+headers, files of the project (including sources that are linked with it), and the functions of
+`cic.h`. All others are reported with the reason (F722). Files are read, not compiled; `wrapper`
+writes the code around them.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ cstdint cstdio cstdlib cstring ctime cuchar cwchar cwctype
 _COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*([^\r\n]*)", re.MULTILINE)
 _PLAIN_INCLUDE = re.compile(r"""(["<])([^">]+)[">]\s*""")
-#: What HOPES offers to code begins like this; a request to its kernel has a name of its own.
+#: Prefix of HOPES' functions; a request to its kernel has a name of its own.
 _OFFERED = re.compile(
     r"\b(?:U[FKC][A-Z]\w*_\w+|(?:MQ|AC)_\w+|BUF_(?:SEND|RECEIVE)|PORT_INITIALIZE|SYS_REQ(?:_\w+|\s*\(\s*\w+)?)\b",
     re.ASCII,
@@ -51,10 +53,10 @@ _CUDA = re.compile(r"\b(?:__global__|__device__|KERNEL_CALL)\b|<<<")
 _CALL = re.compile(r"\bLIBCALL\s*\(\s*(\w+)", re.ASCII)
 _CPP = re.compile(r"\b(?:class|template|namespace|using|new|delete|try|catch|std|bool|true|false|\w+_cast)\b|::")
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE | re.ASCII)
-#: A part of code that a name switches on or off; names of compilers and systems begin with `_`, but for two.
+#: A conditional part of code; names of compilers and systems begin with `_`, with two exceptions.
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
 _OF_SYSTEM = frozenset({"linux", "unix"})
-#: What a build compiles C++ with, behind its `cc`.
+#: Options for C++ in a build, after its `cc`.
 _COMPILERS = ("g++", "c++")
 _COMPILED = (".c", ".cc", ".cpp", ".cu")
 _CPP_ENDINGS = (".cc", ".cpp", ".cxx")
@@ -64,7 +66,8 @@ _SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A library that is called through a port; `files` are its header, where it has one, and its code."""
+    """A library that is called through a port; `files` are its header, if it has one, and its
+    code."""
 
     port: str
     library: Library
@@ -73,11 +76,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Code of a task. Files are paths below the project; `files` has all that `file` needs, and `file` itself.
+    """Code of a task. Files are paths below the project; `files` has all that `file` needs, and
+    `file` itself.
 
-    `lacks` has those of TASK_INIT and TASK_WRAPUP that it does not define, `words` what stands in quotes in it.
-    `headers` come in front of it, `further` are sources that are linked with it. `cpp`: it is C++. `held` has the
-    initial tokens at inputs that it does not read, as it knows them itself.
+    `lacks` has those of TASK_INIT and TASK_WRAPUP that it does not define, `words` its string
+    literals. `headers` are included before it, `further` are sources that are linked with it.
+    `cpp`: it is C++. `held` has the initial tokens at inputs that its own code provides.
     """
 
     file: str
@@ -92,7 +96,7 @@ class Source:
 
 
 class _Unusable(Exception):
-    """Why code is not imported; `help` says what to do where that is not to fill in a stub."""
+    """Why code is not imported; `help` tells what to do, unless that is to fill in a stub."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class _Read:
 
 
 def sources_of(project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector) -> dict[Way, Source]:
-    """The code that can be used, by task; why other code cannot is told to `say`."""
+    """The usable code, by task; reasons against other code are reported to `say`."""
     return _Sources(project, graph, tasks, say).found()
 
 
@@ -117,7 +121,7 @@ def header() -> str:
 
 @cache
 def _known() -> frozenset[str]:
-    """What cic.h offers under the names of HOPES."""
+    """The functions of cic.h under the names of HOPES."""
     return frozenset(_OFFERED.findall(header()))
 
 
@@ -127,9 +131,9 @@ class _Sources:
         self._read: dict[Path, _Read] = {}
         self._names: dict[Path, frozenset[str]] = {}
         self._flags = {name for task in tasks.values() for name in re.findall(r"-D\s*(\w+)", task.flags)}
-        #: Files that others are linked with.
+        #: Files that tasks are linked with.
         self._sources = {name for task in tasks.values() for name in task.sources}
-        #: By name and place of a library: how many ports lead to it.
+        #: By name and place of a library: the number of ports that lead to it.
         self._users = Counter(
             (name, g.libraries[name].span)
             for _, g in self._levels()
@@ -166,14 +170,14 @@ class _Sources:
         yield (), self._graph
         yield from ((way, t.graph) for way, t in self._tasks.items() if t.graph is not None)
 
-    # -- tasks -------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def _source(self, way: Way, task: Task) -> Source:
         near = Path(task.span.file).parent
         file = self._project.below(task.code, near)
         if file is None:
             raise _Unusable("its file is not in the project")
         libraries = re.findall(r"(?:^|\s)-l\s*(\S+)", task.linked)
-        if libraries and re.search(r"(?:^|\s)-L\s*\.", task.linked):  # others may be there for tasks beside it
+        if libraries and re.search(r"(?:^|\s)-L\s*\.", task.linked):  # there may be others for other tasks
             raise _Unusable(f"it is linked with {shown(libraries[0])}, a library of the project")
         headers = {name: self._project.below(name, near) or self._project.anywhere(name) for name in task.headers}
         missing = [name for name, header in headers.items() if header is None]
@@ -184,7 +188,7 @@ class _Sources:
             closed |= self._closure(path, task.language)
         further = self._further(task, near, closed)
         code = " ".join(self._read[path].code for path in closed)
-        # Without a compiler for C++, what is C as well will do.
+        # Without a compiler for C++, code that is also valid C is used.
         cpp = task.language not in ("", "C") and any(map(shutil.which, _COMPILERS))
         if not cpp and task.language not in ("", "C") and _CPP.search(code):
             raise _Unusable(f"it is {task.language}, and there is no g++ here")
@@ -210,9 +214,10 @@ class _Sources:
         )  # fmt: skip
 
     def _further(self, task: Task, near: Path, closed: dict[Path, None]) -> tuple[Path, ...]:
-        """The sources that are linked with a task: those that it names, and those behind headers that are read.
+        """The sources that are linked with a task: those that it names, and those of headers that
+        are read.
 
-        What they include is added to `closed`.
+        Their includes are added to `closed`.
         """
         found: dict[Path, None] = {}
         while True:
@@ -241,7 +246,7 @@ class _Sources:
         return path
 
     def _link(self, way: Way, port: str) -> Link:
-        """The library behind a port, looked for outwards."""
+        """The library behind a port, searched outwards."""
         level, name, outer = way[:-1], way[-1], port
         while True:
             graph = self._tasks[level].graph if level else self._graph
@@ -271,7 +276,7 @@ class _Sources:
                 raise _Unusable(f"library {shown(library.name)} has no function `{word}`")
         return Link(port, library, tuple(self._named(path) for path in files if path is not None))
 
-    # -- files -------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
     def _closure(self, file: Path, language: str) -> dict[Path, None]:
         """The file and those that it includes, if all of them can be used."""
         found: dict[Path, None] = {}
@@ -291,21 +296,22 @@ class _Sources:
                 data = read_bytes(path)
             except OSError as error:
                 raise _Unusable(f"{shown(path.name)} cannot be read: {error.strerror}") from error
-            # Comments may be in any encoding: what has a meaning is ASCII.
+            # Comments may be in any encoding: only ASCII matters.
             text = _COMMENT_OR_TEXT.sub(_without_comment, data.decode("latin-1"))
             text = "".join(_compiled(text, self._defined(path.parent)))
             self._read[path] = _Read(data, text, _COMMENT_OR_TEXT.sub('""', text))
         return self._read[path]
 
     def _defined(self, folder: Path) -> frozenset[str]:
-        """The names that files beside each other define, and flags of the project's compiler."""
+        """The names that files beside each other define, and those of flags of the project's
+        compiler."""
         if folder not in self._names:
             texts = []
             for path in sorted(p for p in folder.iterdir() if p.suffix in _SOURCES and os.path.isfile(p)):
                 try:
                     texts.append(read_bytes(path).decode("latin-1"))
                 except OSError:
-                    continue  # where it is needed, that is told
+                    continue  # reported where it is needed
             self._names[folder] = frozenset({name for text in texts for name in _DEFINE.findall(text)} | self._flags)
         return self._names[folder]
 
@@ -342,7 +348,7 @@ class _Sources:
         return place if os.path.isfile(place) else None
 
     def _named(self, path: Path) -> str:
-        """The path below the project, as C and other files can name it."""
+        """The path below the project, in a form that C and other files can use."""
         name = os.path.relpath(path, self._project.files)
         if _SIMPLE_PATH.fullmatch(name) is None:
             raise _Unusable(f"{shown(name)} cannot be named in C")
@@ -350,7 +356,8 @@ class _Sources:
 
 
 def _compiled(text: str, defined: frozenset[str]) -> Iterator[str]:
-    """The lines of code; empty ones stand for those that only a name switches on which nobody defines."""
+    """The lines of code, without those that only an undefined name would enable: these are
+    empty."""
     said: list[bool] = []
     for line in text.splitlines(keepends=True):
         found = _CONDITION.match(line) if "#" in line else None

@@ -1,9 +1,10 @@
-"""How often every task of a HOPES project fires in an iteration, as HOPES itself counts.
+"""The firings of every task of a HOPES project in an iteration, as HOPES itself counts them.
 
-In: the graphs of a project. Out: `Counts`. Rates alone count (not bytes). A loop with a graph is one node outside, and
-its graph is a graph of its own, which runs as often as the loop says; a loop without one fires once for each of its
-turns. As UEMTranslator of cap-lab/CodeGeneration does it (`Application.addEdge`, `setIterationCount`), but in
-rationals, and over all channels: those with initial tokens, which it leaves out, have to balance as well.
+In: the graphs of a project. Out: `Counts`. Only rates count (not bytes). A loop with a graph is one
+node outside, and its graph is a graph of its own, which runs as often as the loop's count; a loop
+without one fires once for each of its turns. The same as UEMTranslator of cap-lab/CodeGeneration
+(`Application.addEdge`, `setIterationCount`), but in rationals, and over all channels: those with
+initial tokens, which it leaves out, have to balance as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Place = tuple[Way, Direction, str]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """`turn` is how often a task fires in one turn of the innermost loop around it, `total` in an iteration."""
+    """`turn` is how often a task fires in one turn of the innermost loop around it, `total` in an
+    iteration."""
 
     turn: Mapping[Way, int]
     total: Mapping[Way, int]
@@ -41,7 +43,8 @@ class _Edge:
 
 
 def counts_of(graph: Graph, say: Collector) -> Counts:
-    """The firings of all tasks but control tasks. Rates that do not balance are told to `say`."""
+    """The firings of all tasks except control tasks. Rates that do not balance are reported to
+    `say`."""
     return _Counting(graph, say, every(graph)).counts()
 
 
@@ -80,7 +83,7 @@ class _Counting:
             times *= loop.count * turn[around]
         return times
 
-    # -- edges -------------------------------------------------------------------------------------------------------
+    # -- edges -------------------------------------------------------------------------------------
     def _levels(self, level: Way, graph: Graph) -> None:
         for channel in graph.channels:
             edge = self._edge(level, channel)
@@ -108,7 +111,7 @@ class _Counting:
         return _Edge(source, destination, produced, consumed, channel.span)
 
     def _node(self, way: Way, direction: Direction, port: str) -> Way:
-        """The task that fires for a channel: what is inside plain composites, or a loop."""
+        """The task that fires for a channel: a task inside plain composites, or a loop."""
         while (task := self.tasks[way]).graph is not None and task.loop is None:
             inner, port = task.inside[direction, port]
             way = (*way, inner)
@@ -124,9 +127,9 @@ class _Counting:
             self.say.fault(message, span, "each turn has to move as many")
         return share
 
-    # -- balance -----------------------------------------------------------------------------------------------------
+    # -- balance -----------------------------------------------------------------------------------
     def _balanced(self, members: list[Way], edges: list[_Edge]) -> Iterator[tuple[Way, int]]:
-        """The least whole numbers for what is connected."""
+        """The least whole numbers for connected tasks."""
         beside: dict[Way, list[tuple[Way, Fraction]]] = defaultdict(list)
         for edge in edges:
             ratio = edge.produced / edge.consumed

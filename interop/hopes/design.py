@@ -1,6 +1,8 @@
-"""What a HOPES project says of an application: tasks, ports, channels and the graphs of composites, as frozen data.
+"""The content of a HOPES project as frozen data: tasks, ports, channels and the graphs of
+composites.
 
-`tasks` makes it of files, `choice` takes a part of it, and the modules that write texts read it.
+`tasks` reads it from files, `choice` selects a part of it, and the modules that write texts read
+it.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ Way = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A firing moves `rate` tokens; `size` is what the port says of their bytes, which others may know better.
+    """A firing transfers `rate` tokens; `size` is the port's statement of their bytes, which may be
+    wrong.
 
-    `keeps_newest`: a reader gets the newest token, however many there were (`overwritable`). `type` is that of a token
-    in words of flowc, where the port has one of that size.
+    `keeps_newest`: a reader gets the newest token, however many there were (`overwritable`). `type`
+    is that of a token in flowc, if the port has one of that size.
     """
 
     name: str
@@ -36,7 +39,8 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Turns of a task or of its graph. DATA: each has tokens of its own; CONVERGENT: all read the same ones."""
+    """Turns of a task or of its graph. DATA: each has tokens of its own; CONVERGENT: all read the
+    same ones."""
 
     kind: Literal["DATA", "CONVERGENT"]
     count: int
@@ -44,7 +48,8 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A number that the code of a task asks for (`GET_PARAM_INT`, `GET_PARAM_FLOAT`), with its value at the start."""
+    """A number that a task's code reads (`GET_PARAM_INT`, `GET_PARAM_FLOAT`), with its value at the
+    start."""
 
     name: str
     value: int | Fraction
@@ -52,15 +57,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`network` names further files of a task by their attributes, `graph` is what a composite holds.
+    """`network` names further files of a task by their attributes, `graph` is the graph of a
+    composite.
 
-    `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
-    get to its turns (`portMapType`). `headers` are included in front of the code, `sources` have to be compiled with
-    it, `files` lie beside it, `flags` are those of the compiler, `linked` of the linker; `libraries` leads from a
-    library port of a composite to (task, port) in it.
-    `mode` is that of its `modes` which counts, `changes` are transitions between them (name, from, to), `link` is the
-    far end of a channel that a source or a sink stands for. `kinds` are those of processors that it may run on, () all.
-    Times are None where they are placeholders.
+    `inside` maps a port of a composite to (task, port) in it, and `maps` gives, for the ports of a
+    loop, how tokens get to its turns (`portMapType`). `headers` are included before the code,
+    `sources` have to be compiled with it, `files` are beside it, `flags` are those of the compiler,
+    `linked` of the linker; `libraries` maps a library port of a composite to (task, port) in it.
+    `mode` is the effective one of its `modes`, `changes` are transitions between them (name, from,
+    to), `link` is the far end of a channel that a source or a sink replaces. `kinds` are those of
+    processors that it may run on, () all. Times are None if they are placeholders.
     """
 
     name: str
@@ -95,9 +101,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Ends are (task, port); `initial` samples of `size` bytes lie on it at the start.
+    """Ends are (task, port); the channel starts with `initial` samples of `size` bytes.
 
-    So many bytes fit as `room` says; 0: nobody says it.
+    `room` is its capacity in bytes, 0 if unknown.
     """
 
     source: tuple[str, str]
@@ -110,9 +116,10 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One level; `tasks` by name, in the order of the file. HOPES knows no iteration of a process network.
+    """One level; `tasks` by name, in the order of the file. HOPES knows no iteration of a process
+    network.
 
-    `calls` has the name of the library behind a library port of a task.
+    `calls` has the name of the library of a task's library port.
     """
 
     name: str

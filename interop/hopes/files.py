@@ -1,9 +1,9 @@
-"""Which files a HOPES project has, how they are read, and where everything goes that is said about them.
+"""The files of a HOPES project, how they are read, and a collector for diagnostics about them.
 
-In: the folder or the file that a user names. Out: a `Project` with paths that exist, the XML trees behind them, and a
-`Collector` for faults and warnings, so that one run tells all of them. Paths inside a project belong to the machine of
-its authors: files are looked for by their names, and nothing outside the project is opened. What the XML means is left
-to the other modules.
+In: the folder or the file that a user names. Out: a `Project` with paths that exist, the XML trees
+of its files, and a `Collector` for faults and warnings, so that one run reports all of them. Paths
+inside a project belong to the machine of its authors: files are found by their names, and nothing
+outside the project is opened. Other modules interpret the XML.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from .. import collector
 from ..names import listed, shown
 from ..xml_tree import Element, parse
 
-#: This is no HOPES project; a HOPES project is faulty; HOPES says something that flowc does not.
+#: Diagnostics: not a HOPES project; a faulty HOPES project; a feature of HOPES that flowc does not
+#: have.
 NOT_HOPES, FAULTY, LESS = "F720", "F721", "F722"
-#: Composites inside each other.
+#: Most levels of composites.
 MOST_LEVELS = 16
-#: What stands behind the name of a project in the form of the translator.
+#: The ending after the name of a project in the form of the translator.
 ALGORITHM = "_algorithm.xml"
 _NS = {
     "h": Fraction(3_600_000_000_000), "m": Fraction(60_000_000_000), "s": Fraction(1_000_000_000),
@@ -36,7 +37,7 @@ _NS = {
     "fs": Fraction(1, 1_000_000),
 }  # fmt: skip
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
-#: So much of a file has its root element in it.
+#: Characters of a file that contain its root element.
 _HEAD = 4096
 
 
@@ -48,7 +49,7 @@ class Collector(collector.Collector):
     less: str = LESS
 
     def time_ns(self, text: str, unit: str, of: str, span: Span) -> Fraction | None:
-        """A time in ns; None after a fault, or after a warning where it is not said in time."""
+        """A time in ns; None after a fault, or after a warning if it is not given in time."""
         value = self.whole(text, of, span)
         if value is None:
             return None
@@ -62,15 +63,17 @@ class Collector(collector.Collector):
 
 
 def start_of(path: Path) -> Span:
-    """The place to name where a whole file is meant."""
+    """The place of a whole file."""
     return Span(str(path), 1, 1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """`graph` is the task.xml of the top level, `files` the folder around it, `gui` the file of the tool.
+    """`graph` is the task.xml of the top level, `files` the folder around it, `gui` the file of the
+    tool.
 
-    `translated`: it has the form of HOPES' translator. All graphs are in one file, and the folder may have others' too.
+    `translated`: it has the form of HOPES' translator, with all graphs in one file, and other
+    projects may be in the folder.
     """
 
     name: str
@@ -80,7 +83,8 @@ class Project:
     translated: bool = False
 
     def named(self, said: str, near: Path) -> Path | None:
-        """The file that a path of the authors means: at that place below the project, else of that name in `near`."""
+        """The file for a path of the authors: at that place below the project, else with that name
+        in `near`."""
         parts = _parts(said)
         return self._first([self.files.joinpath(*parts), near / parts[-1]]) if parts else None
 
@@ -102,7 +106,7 @@ class Project:
         return next((p for p in candidates if os.path.isfile(p) and p.resolve().is_relative_to(root)), None)
 
     def beside(self, kind: str) -> list[Path]:
-        """The files `*_KIND.xml` of the project, the one that is called like it first."""
+        """The files `*_KIND.xml` of the project, the one with its name first."""
         if self.translated:
             found = [self.files / f"{self.name}_{kind}.xml"]
         else:
@@ -112,13 +116,14 @@ class Project:
 
 
 def _parts(said: str) -> tuple[str, ...]:
-    """A path without its beginning; nothing where there is none, or it leads upwards."""
+    """A path without its root; empty if there is none, or it leads upwards."""
     parts = tuple(p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/")
     return () if ".." in parts else parts
 
 
 def is_of_translator(path: Path) -> bool:
-    """Is this one of the files that HOPES' translator reads (`NAME_algorithm.xml` and what belongs to it)?"""
+    """Is this one of the files that HOPES' translator reads (`NAME_algorithm.xml` and others of
+    that name)?"""
     if path.suffix != ".xml" or not os.path.isfile(path):
         return False
     try:
@@ -129,7 +134,8 @@ def is_of_translator(path: Path) -> bool:
 
 
 def locate(folder: Path) -> Project:
-    """The project in a folder: that of a project, its `NAME.files`, a `CICTask`, or that of a `NAME_algorithm.xml`.
+    """The project in a folder: that of a project, its `NAME.files`, a `CICTask`, or that of a
+    `NAME_algorithm.xml`.
 
     The algorithm may be named itself as well. Raises Errors (F720).
     """
@@ -162,7 +168,7 @@ def locate(folder: Path) -> Project:
         message = f"`{folder}` holds no HOPES project: there is no CICTask/task.xml"
         raise Errors([Diagnostic(NOT_HOPES, message, None, help=help_text)])
     around = cic.parent
-    # A CICTask on its own: `CICTask/..` may be anything, and is no part of it.
+    # A CICTask on its own: `CICTask/..` may be anything, and is not part of it.
     files = around if around.suffix == ".files" or cic.name == "CICTask" else cic
     gui = around.with_suffix("") if around.suffix == ".files" else None
     name = around.stem if around.suffix == ".files" else around.resolve().name
@@ -170,7 +176,8 @@ def locate(folder: Path) -> Project:
 
 
 def _of_algorithm(path: Path) -> Project:
-    """The project of an algorithm in the form of HOPES' translator. Raises Errors for a file that belongs to one."""
+    """The project of an algorithm in the form of HOPES' translator. Raises Errors for a file that
+    belongs to one."""
     if not path.name.endswith(ALGORITHM):
         name = path.stem.rpartition("_")[0] or "NAME"
         help_text = f"name its algorithm, `{name}{ALGORITHM}`, and the others are found beside it"
@@ -215,7 +222,8 @@ def _bytes(path: Path, say: Collector) -> bytes | None:
 
 
 def embedded(path: Path, say: Collector) -> Element | None:
-    """The architecture that the file of the tool holds as text inside `schematic`; None where there is none."""
+    """The architecture that the file of the tool holds as text inside `schematic`; None if there is
+    none."""
     data = _bytes(path, say)
     if data is None or _tree(str(path), data, say, ("project",)) is None:
         return None
@@ -227,7 +235,8 @@ def embedded(path: Path, say: Collector) -> Element | None:
 
 
 def _schematics(data: bytes) -> Iterator[tuple[int, str]]:
-    """The texts of all `schematic` elements with their first lines. The XML was parsed before: it has no entities."""
+    """The texts of all `schematic` elements with their first lines. The XML was parsed before: it
+    has no entities."""
     parser = expat.ParserCreate()
     parser.buffer_text = False
     found: list[tuple[int, list[str]]] = []
@@ -240,7 +249,7 @@ def _schematics(data: bytes) -> Iterator[tuple[int, str]]:
         inside[0] = False
 
     def opened() -> None:
-        # What stands between the tag and `<![CDATA[` is no part of the text that counts.
+        # Text between the tag and `<![CDATA[` does not count.
         if inside[0]:
             found.append((parser.CurrentLineNumber, []))
 

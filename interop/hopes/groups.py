@@ -1,9 +1,10 @@
-"""What a HOPES graph means as dataflow: which tasks are one app, its period, and the tokens of every port.
+"""A HOPES graph as dataflow: which tasks are one app, its period, and the tokens of every port.
 
-In: the graphs of a project. Out: a `Flow`: the groups of connected tasks with period, deadline and priority; for every
-port that is used, the size of its tokens and its rate; what is said on arrows into loops and out of them; and the
-tokens that lie on a channel at the start. Firings are those that HOPES counts (counts.py), and rates follow them.
-Control tasks are no dataflow: they leave their period behind, and nothing else. How it is written is left to `text`.
+In: the graphs of a project. Out: a `Flow`: the groups of connected tasks with period, deadline and
+priority; for every used port, the size of its tokens and its rate; the operators on arrows into
+loops and out of them; and the initial tokens of channels. Firings are those that HOPES counts
+(counts.py), and rates follow them. Control tasks are no dataflow: only their period is used. `text`
+writes the result.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from .files import Collector
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A firing moves `rate` tokens of `bytes` bytes; `type` is what all who know them say, "" where they do not."""
+    """A firing transfers `rate` tokens of `bytes` bytes; `type` is set if all statements about it
+    agree, else ""."""
 
     bytes: int
     rate: int
@@ -34,7 +36,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """What happens on the way into a loop (`repeat`) or out of it (`last`), with `tokens` of each of its turns."""
+    """The operator on the way into a loop (`repeat`) or out of it (`last`), with `tokens` of each
+    of its turns."""
 
     word: Literal["repeat", "last"]
     count: int
@@ -43,7 +46,7 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What is connected; `tasks` are names of the top level."""
+    """Connected tasks; `tasks` are names of the top level."""
 
     tasks: tuple[str, ...]
     period_ns: Fraction | None
@@ -53,12 +56,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """`tasks` are all of them, composites too. `tokens` has the ports that are used, of composites as those inside.
+    """`tasks` are all of them, composites too. `tokens` has the used ports, those of composites as
+    those inside.
 
-    `turns` has the ports that are borders of loops where all turns read the same tokens, or the last ones go on, `back`
-    those of tasks at both ends of arrows from one turn to the next one.
-    `channels` are those between tasks that are no control tasks, by the level they stand on, with their initial tokens,
-    `newest` those between two apps of which the reader sees the newest token, `buffers` the ports at both their ends.
+    `turns` has the ports at borders of loops if all turns read the same tokens, or the last ones
+    leave, `back` those of tasks at both ends of arrows from one turn to the next one. `channels`
+    are those between tasks that are no control tasks, by their level, with their initial tokens,
+    `newest` those between two apps of which the reader gets the newest token, `buffers` the ports
+    at both their ends.
     """
 
     tasks: dict[Way, Task]
@@ -77,10 +82,10 @@ class Flow:
 
 @dataclass(slots=True)
 class _Link:
-    """A channel between the two tasks that really fire.
+    """A channel between the two tasks that fire.
 
-    `up` and `down` are all ports that it passes, from outside to inside; `made` and `read` the tokens of an iteration
-    of what both ends are in, by what the ports say.
+    `up` and `down` are all ports that it passes, from outside to inside; `made` and `read` the
+    tokens in an iteration of the innermost common graph, by the ports.
     """
 
     level: Way
@@ -92,9 +97,10 @@ class _Link:
 
 
 def flow_of(graph: Graph, say: Collector, held: Mapping[Place, int] | None = None) -> Flow:
-    """The dataflow of a graph without faults; what goes wrong here is told to `say`.
+    """The dataflow of a graph without faults; new faults are reported to `say`.
 
-    `held` are initial tokens that the code of a reader has, by its port: those of the channel in front of it.
+    `held` are initial tokens that the code of a reader has, by its port: those of the channel to
+    it.
     """
     counts = counts_of(graph, say)
     if say.faults:
@@ -113,11 +119,12 @@ class _Flattening:
     counts: Counts
     held: Mapping[Place, int]
     links: list[_Link] = field(default_factory=list)
-    #: By the task that it releases: a control task, and its firings for one of that task.
+    #: By the released task: a control task, and its firings for one of that task.
     released: dict[Way, list[tuple[Task, Fraction]]] = field(default_factory=lambda: defaultdict(list))
     tokens: dict[Place, Token] = field(default_factory=dict)
     turns: dict[Place, Turns] = field(default_factory=dict)
-    #: Channels that keep the newest token, with the levels they stand on and all ports that they pass.
+    #: Channels that keep the newest token, with the levels they stand on and all ports that they
+    #: pass.
     keeping: list[tuple[Way, Channel, list[Place], list[Place]]] = field(default_factory=list)
 
     def flow(self) -> Flow:
@@ -140,7 +147,7 @@ class _Flattening:
         found = {level: tuple(of_level) for level, of_level in channels.items()}
         return Flow(self.tasks, groups, self.tokens, self.turns, frozenset(back), found, newest, buffers)
 
-    # -- channels ----------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _levels(self, level: Way, graph: Graph) -> None:
         for channel in graph.channels:
             self._link(level, channel)
@@ -176,7 +183,8 @@ class _Flattening:
         return self.tasks[way].ports[direction, name]
 
     def _passing(self, chain: list[Place], word: Literal["repeat", "last"]) -> int:
-        """The tokens of an iteration that pass the outermost of these ports; notes which loops have some for all."""
+        """The tokens of an iteration that pass the outermost of these ports; records loops whose
+        turns share tokens."""
         way, direction, port = chain[-1]
         task, tokens = self.tasks[way], self._rate(chain[-1]) * self.counts.turn[way]
         if task.loop is not None and direction == "in" and shares_tokens(task, port):
@@ -189,7 +197,7 @@ class _Flattening:
                 continue
             said, whole = self._port(place).rate, tokens * loop.count
             shared = loop.kind == "CONVERGENT" or self.tasks[way].maps.get((direction, port)) == "broadcasting"
-            # Some projects say one thing and have the rates of the other: HOPES goes by the rates.
+            # In some projects the statements and the rates contradict: HOPES uses the rates.
             if said in (tokens, whole) and tokens != whole:
                 shared = said == tokens
             if shared:
@@ -198,7 +206,7 @@ class _Flattening:
         return tokens
 
     def _rate(self, place: Place) -> int:
-        """Tokens of one firing, as the port says."""
+        """Tokens of one firing, by the port."""
         way, direction, port = place
         task = self.tasks[way]
         rate = task.ports[direction, port].rate
@@ -206,9 +214,10 @@ class _Flattening:
             return rate
         return rate // task.loop.count
 
-    # -- tokens ------------------------------------------------------------------------------------------------------
+    # -- tokens ------------------------------------------------------------------------------------
     def _tokens(self) -> None:
-        """Size and rate for each output and all that read it. Where both ends disagree, the firings stay."""
+        """Size and rate for each output and all its readers. If both ends disagree, the firings
+        stay."""
         by_source: dict[Place, list[_Link]] = defaultdict(list)
         fed: dict[Place, Span] = {}
         for link in self.links:
@@ -239,7 +248,7 @@ class _Flattening:
 
     def _give(self, chain: list[Place], each: Token) -> None:
         """The tokens of a channel; `each` has how many of them a token of the project is."""
-        for place in chain:  # composites show what is inside
+        for place in chain:  # composites have the tokens of the tasks inside
             self.tokens[place] = replace(each, rate=self._rate(chain[-1]) * each.rate)
 
     def _disagree(self, link: _Link) -> None:
@@ -249,7 +258,7 @@ class _Flattening:
         self.say.warn(message, link.channel.span, "the firings are those of HOPES; rates are made to fit them")
 
     def _size(self, links: list[_Link]) -> int:
-        """Bytes of a token: the largest that somebody says, unless it is that of a whole firing."""
+        """Bytes of a token: the largest statement, unless it is that of a whole firing."""
         giver, takers = self._port(links[0].up[-1]), [self._port(link.down[-1]) for link in links]
         ports = [giver, *takers]
         whole = {p.size for p in takers if p.rate > 1 and p.size == p.rate * giver.size}
@@ -262,16 +271,17 @@ class _Flattening:
         size = max(said - whole or said)
         if len({port.size for port in ports} | {size}) > 1:
             way, _, port = links[0].up[-1]
-            what = f"ports and channel say tokens of {', '.join(map(str, sorted(said)))} bytes: {size} are taken"
+            what = f"ports and channel have tokens of {', '.join(map(str, sorted(said)))} bytes: {size} are taken"
             self.say.warn(f"{shown(f'{way[-1]}.{port}')}: {what}", links[0].channel.span)
         return size
 
     def _rooms(self) -> None:
-        """Channels that are too small for any order, where it is clear what they hold.
+        """Warnings about channels that are too small for any order, if their content is known.
 
-        A channel between tasks that move p and c tokens, with d initial ones, needs p + c - g + d mod g tokens of room,
-        where g is the greatest common divisor of p and c (Bhattacharyya, Murthy and Lee, Software Synthesis from
-        Dataflow Graphs, 1996). Turns of loops have memory of their own in HOPES.
+        A channel between tasks that move p and c tokens, with d initial ones, needs p + c - g + d
+        mod g tokens of room, where g is the greatest common divisor of p and c (Bhattacharyya,
+        Murthy and Lee, Software Synthesis from Dataflow Graphs, 1996). Turns of loops have memory
+        of their own in HOPES.
         """
         for link in self.links:
             channel, ends = link.channel, (link.up[-1], link.down[-1])
@@ -287,17 +297,18 @@ class _Flattening:
             least, room = made + read - common + channel.initial % common, channel.room // channel.size
             if room < least:
                 name = f"{channel.source[0]}.{channel.source[1]}"
-                what = f"its channel has room for {room} tokens, and with fewer than {least} somebody waits for ever"
-                self.say.warn_together(name, what, channel.span, "flowc makes channels as large as they have to be")
+                what = f"its channel has room for {room} tokens, and fewer than {least} deadlock"
+                self.say.warn_together(name, what, channel.span, "flowc computes the sizes of channels itself")
 
     def _newest(self, parts: list[tuple[str, ...]]) -> Iterator[Channel]:
-        """The channels between two apps that keep the newest token; others of that kind are told."""
+        """The channels between two apps that keep the newest token; others of that kind are
+        reported."""
         of = {name: n for n, names in enumerate(parts) for name in names}
         fed: set[Place] = set()
         for level, channel, up, down in self.keeping:
             first, last = up[-1], down[-1]
             if level or of[first[0][0]] == of[last[0][0]] or last in {*fed, *self.tokens}:
-                help_text = "what `latest` joins are two apps, and a reader has one writer"
+                help_text = "`latest` joins two apps, and a reader has one writer"
                 what = "a channel that keeps the newest value is left out"
                 self.say.warn_together(f"{channel.source[0]}.{channel.source[1]}", what, channel.span, help_text)
                 continue
@@ -318,7 +329,8 @@ class _Flattening:
         return self._chain(((source,), "out", out))[-1], self._chain(((destination,), "in", into))[-1]
 
     def _closing(self) -> set[int]:
-        """Arrows that close a cycle without initial tokens: those that lead back in the order of the file."""
+        """Arrows that close a cycle without initial tokens: those that lead back in the order of
+        the file."""
         between: dict[tuple[Way, Way], list[_Link]] = defaultdict(list)
         for link in self.links:
             if not link.channel.initial:
@@ -334,7 +346,7 @@ class _Flattening:
 
     def _back(self, between: Mapping[tuple[Way, Way], list[_Link]]) -> set[int]:
         """The arrows that lead back in cycles; `between` has those from one task to another."""
-        import networkx as nx  # takes long, and most projects have no such cycle
+        import networkx as nx  # importing it is slow, and most projects have no such cycle
 
         found: set[int] = set()
         order = {way: n for n, way in enumerate(self.tasks)}
@@ -347,14 +359,14 @@ class _Flattening:
             back = max(cycle, key=lambda edge: order[edge[0]] - order[edge[1]])
             for link in between[back]:
                 name = f"{link.up[-1][0][-1]}.{link.up[-1][2]}"
-                what = "it closes a cycle without initial tokens: zeros for one turn are put there"
-                help_text = "in HOPES the reader does without it at first; look whether zeros will do"
+                what = "it closes a cycle without initial tokens: it gets zeros for one turn"
+                help_text = "in HOPES the reader starts without it; check whether zeros are correct"
                 self.say.warn_together(name, what, link.channel.span, help_text)
                 found.add(id(link))
             graph.remove_edge(*back)
 
     def _turn(self, link: _Link) -> int:
-        """The tokens that pass a channel in one turn of what it is in."""
+        """The tokens that pass a channel in one turn of its graph."""
         return link.made * self.tokens[link.up[-1]].rate // self._rate(link.up[-1])
 
     def _initial(self, link: _Link) -> int:
@@ -375,9 +387,9 @@ class _Flattening:
                         what = "nothing is connected to this port: it is left out"
                         self.say.warn_together(f"{task.name}.{name}", what, task.ports[direction, name].span)
 
-    # -- apps --------------------------------------------------------------------------------------------------------
+    # -- apps --------------------------------------------------------------------------------------
     def _components(self) -> list[tuple[str, ...]]:
-        """What is connected on the top level without control tasks, in the order of the file."""
+        """Connected tasks on the top level without control tasks, in the order of the file."""
         firing = {way[0] for way, t in self.tasks.items() if t.kind in ("task", "network")}
         names = [n for n in self.graph.tasks if n in firing]
         group = {n: n for n in names}
@@ -407,12 +419,14 @@ class _Flattening:
         return Group(names, period, deadline if period and deadline and deadline < period else None, max(priorities))
 
     def _until(self, way: Way, task: Task, period: Fraction, firings: dict[Way, int]) -> Fraction:
-        """When the last firing of an iteration has to be over: deadlines of HOPES are those of a firing."""
+        """When the last firing of an iteration has to end: deadlines of HOPES are those of a
+        firing."""
         assert task.deadline_ns is not None
         return period * (firings[way] - 1) / firings[way] + task.deadline_ns
 
     def _period(self, members: dict[Way, Task], firings: dict[Way, int]) -> Fraction | None:
-        """Of one iteration: that of tasks driven by time, else of control tasks that release others, else of any."""
+        """The period of one iteration: that of time-driven tasks, else of control tasks that
+        release others, else of any."""
         said = [(w, t, t.period_ns * firings[w]) for w, t in members.items() if t.period_ns is not None]
         driven = [(t, period) for _, t, period in said if t.time_driven]
         control = [
@@ -422,7 +436,7 @@ class _Flattening:
             if task.time_driven and task.period_ns is not None
         ]
         hints = [(t, period) for _, t, period in said if not t.time_driven]
-        # What is inside a composite that is driven by time follows it.
+        # Tasks inside a time-driven composite follow it.
         ways = {way for way, t in members.items() if t.time_driven and t.period_ns is not None}
         inner = [(t, p) for w, t, p in said if t.time_driven and any(w[:n] in ways for n in range(1, len(w)))]
         chosen = [found for found in driven if found not in inner] or control or hints
@@ -435,7 +449,7 @@ class _Flattening:
                 f"the periods of {shown(chosen[0][0].name)} and {shown(task.name)} do not fit: "
                 f"an iteration takes {_ms(chosen[0][1])} by the one and {_ms(period)} by the other"
             )
-            self.say.fault(message, task.span, "what is connected has one period; mind the rates")
+            self.say.fault(message, task.span, "connected tasks have one period; check the rates")
         period = max(p for _, p in chosen)
         others = list(dict.fromkeys((t.name, p, t.span) for t, p in (*hints, *inner, *chosen) if p != period))
         if others:

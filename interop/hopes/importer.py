@@ -1,10 +1,11 @@
-"""Projects of HOPES (cap-lab's tool for model-based design) to `.flow` texts with a platform, a mapping and times.
+"""Projects of HOPES (cap-lab's tool for model-based design) to `.flow` texts with a platform, a
+mapping and times.
 
-In: the folder of a project, or a `CICTask`. Out: an `Imported`: the application (tasks with the project's own code as
-far as that is C, apps with period and priority, rates as HOPES counts), the platform, the mapping of the authors, stubs
-for code that is missing, and times, which become a `Profile` as soon as the content hashes of the tasks are known. All
-faults of a project are told at once.
-The modules beside this one read and write the parts; writing files and hashing tasks is left to the caller.
+In: the folder of a project, or a `CICTask`. Out: an `Imported`: the application (tasks with the
+project's own code if that is C, apps with period and priority, rates as HOPES counts), the
+platform, the mapping of the authors, stubs for missing code, and times, which become a `Profile`
+once the content hashes of the tasks are known. All faults of a project are reported at once. The
+modules beside this one read and write the parts; the caller writes files and hashes tasks.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ __all__ = ["Imported", "read"]
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`text` is the application; `files` are the other texts by their names (board, mapping of the authors, states of a
-    control task, modes of a task), to stand beside it.
+    """`text` is the application; `files` are the other texts by their names (board, mapping of the
+    authors, states of a control task, modes of a task), to be written beside it.
 
-    `code` has the C files of its tasks, in a folder, and `modes` those of further modes. `stubs` is the name and the
-    text of a file that is the user's as soon as it exists; the text is empty where all tasks have code. `platform` is
-    the name of the board, and "" where the project has none; `mapping` is what its authors decided. `baggage` is what
-    no text says.
+    `code` has the C files of its tasks, in a folder, and `modes` those of further modes. `stubs` is
+    the name and the text of a file that is the user's once it exists; the text is empty if all
+    tasks have code. `platform` is the name of the board, and "" if the project has none; `mapping`
+    is that of its authors. `baggage` is the import manifest.
     """
 
     text: str
@@ -66,26 +67,30 @@ class Imported:
 
     @property
     def platform_file(self) -> str:
-        """The one of `files` that declares the platform; "" where there is none."""
+        """The one of `files` that declares the platform; "" if there is none."""
         return f"{self.platform}.flow" if self.platform else ""
 
     def given(self, path: str, data: bytes) -> Given:
-        """Further times from a JSON file, for `profile`: by task and kind, in microseconds. Raises Errors."""
+        """Further times from a JSON file, for `profile`: by task and kind, in microseconds. Raises
+        Errors."""
         return read_times(path, data, self.times)
 
     def profile(self, hashes: Mapping[str, str], given: Given | None = None) -> Profile:
-        """The times as a profile of the platform; `hashes` are the content hashes of the tasks of the text.
+        """The times as a profile of the platform; `hashes` are the content hashes of the tasks of
+        the text.
 
-        `given` are further times: they come before those of HOPES, and a network has no layers on those kinds.
+        `given` are further times: they replace those of HOPES, and a network has no layers on those
+        kinds.
         """
         return profile_of(self.platform, self.host, self.times, hashes, given or {})
 
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """A project with everything that it says, its texts, and its C tasks; `board` is None where there is none.
+    """A project with all its content, its texts, and its C tasks; `board` is None if there is none.
 
-    `states` is the text with its scenario, "" where it has none; `modes` are those of a task beside each other.
+    `states` is the text with its scenario, "" if it has none; `modes` are those of a task beside
+    each other.
     """
 
     project: Project
@@ -103,14 +108,14 @@ class Understood:
     modes: Modes
 
     def baggage(self) -> Baggage:
-        """What the texts do not say."""
+        """The import manifest."""
         return baggage_of(
             self.project, self.graph, self.tasks, self.board, self.texts, self.sources, self.code, self.choice
         )
 
 
 def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | None = None) -> Understood:
-    """Read the project in a folder, or what is chosen of it. Raises Errors with everything that is wrong."""
+    """Read the project in a folder, or the chosen part of it. Raises Errors with all faults."""
     choice = choice or Choice()
     project = locate(folder)
     graph = graph_of(project, say, choice.modes)
@@ -132,7 +137,7 @@ def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | 
         if board is not None:
             networks = _timed(networks, board, say)
             own = _own_times(project, tasks, board, say)
-            # Code in C keeps its state in static variables, whatever HOPES says of it.
+            # Code in C keeps its state in static variables, whatever HOPES states.
             kept = {way: replace(task, stateful=task.stateful or way in sources) for way, task in tasks.items()}
             if known:
                 places = _places(project, states_of(machines, choice), kept, networks, board, say)
@@ -173,9 +178,10 @@ def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | 
 
 
 def read(folder: Path, stem: str | None = None, choice: Choice | None = None) -> Imported:
-    """Import the project in a folder, or what is chosen of it; `stem` is that of the file that the text will be in.
+    """Import the project in a folder, or the chosen part of it; `stem` is that of the file for the
+    text.
 
-    Raises Errors with everything that is wrong.
+    Raises Errors with all faults.
     """
     say = Collector()
     found = understand(folder, stem, say, choice)
@@ -236,7 +242,7 @@ def imported(request: Request) -> registry.Imported:
 
 
 def _choice(request: Request) -> Choice:
-    """What of the project is wanted. Raises Errors."""
+    """The chosen part of the project. Raises Errors."""
     modes = dict[str, str]()
     for text in request.modes or ():
         task, sign, mode = text.partition("=")
@@ -258,7 +264,7 @@ def _devices(board: Board | None, places: Places) -> dict[Way, str]:
 
 
 def _networks(project: Project, tasks: Mapping[Way, Task], say: Collector) -> Iterator[tuple[Way, HopesNetwork]]:
-    """The networks of all external tasks; files that several of them name are read once."""
+    """The networks of all external tasks; shared files are read once."""
     known: dict[tuple[tuple[str, str], ...], HopesNetwork | None] = {}
     for way, task in tasks.items():
         if task.kind == "network":
@@ -271,7 +277,7 @@ def _networks(project: Project, tasks: Mapping[Way, Task], say: Collector) -> It
 
 
 def _timed(networks: Mapping[Way, HopesNetwork], board: Board, say: Collector) -> dict[Way, HopesNetwork]:
-    """The networks, without times that are those of processors which the board does not have."""
+    """The networks, without times for processors that the board does not have."""
     known: dict[int, HopesNetwork] = {}
     for network in networks.values():  # several tasks share one
         if id(network) not in known:
@@ -283,7 +289,7 @@ def _timed(networks: Mapping[Way, HopesNetwork], board: Board, say: Collector) -
 
 
 def _own_times(project: Project, tasks: Mapping[Way, Task], board: Board, say: Collector) -> dict[str, Costs]:
-    """What a profile of the project says of its own tasks, by their full names; nothing if it is faulty."""
+    """The project's profile of its own tasks, by their full names; empty if it is faulty."""
     part, found = Collector(), dict[str, Costs]()
     for path in project.beside("profile")[:1]:
         found = task_times(path, ["_".join(way) for way in tasks], part)
@@ -320,7 +326,8 @@ def _mapping(board: Board, texts: Texts, places: Places, networks: Mapping[Way, 
 
 
 def _written(stem: str, board: Board, mapping: Placements, places: Places) -> dict[str, str]:
-    """The mapping in words, and as data for a comparison: it is no mapping that a search has stored."""
+    """The mapping in words, and as data for a comparison: it is not a stored mapping of a
+    search."""
     use = (f"{stem}.flow", f"{board.name}.flow")
     text = mapping_text(board, mapping.placements, mapping.networks, use, Path(places.file).name)
     return {f"{stem}.{board.name}.flow": text, f"{stem}.{board.name}.authors.json": mapping.to_json({})}

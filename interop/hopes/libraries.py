@@ -1,7 +1,7 @@
 """Libraries of a HOPES graph: functions (`.cicl`) that tasks call through library ports.
 
-In: the root of a graph, or a task in it. Out: the libraries of that level, and which port leads to which. Whether their
-code can be used is left to `code`.
+In: the root of a graph, or a task in it. Out: the libraries of that level, and which port leads to
+which. `code` decides whether their code can be used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Library:
 
 
 def libraries_of(root: Element) -> tuple[dict[str, Library], dict[tuple[str, str], str]]:
-    """The libraries of a level by name, and the one behind each library port of a task: (task, port) to its name."""
+    """The libraries of a level by name, and the one behind each library port of a task: (task,
+    port) to its name."""
     masters = {
         n.attributes.get("masterLibrary", n.attributes.get("src_library"))
         for group in root.all("libraryLibraryConnection_list")
@@ -51,7 +52,7 @@ def libraries_of(root: Element) -> tuple[dict[str, Library], dict[tuple[str, str
 
 
 def library_ports(node: Element) -> dict[str, tuple[str, str]]:
-    """Of a composite: its library ports, and the task and port inside that each stands for."""
+    """For a composite: its library ports, and the task and port inside that each leads to."""
     found = {}
     for m in (m for group in node.all("portMap_list") for m in group.all("portMap")):
         said = m.attributes

@@ -1,8 +1,9 @@
-"""The mapping that the authors of a HOPES project made: which task, and which layer of a network, runs where.
+"""The mapping by the authors of a HOPES project: the places of tasks, and of layers of networks.
 
-In: `NAME_mapping.xml` of the project, the mapping files of its networks, and the states of its control tasks. Out: the
-processors of each task and each layer in the names of the platform. The set of a state that runs something counts;
-`Default` is a placeholder where there are others. Pins and plans are left to `pins`.
+In: `NAME_mapping.xml` of the project, the mapping files of its networks, and the states of its
+control tasks. Out: the processors of each task and each layer in the names of the platform. The set
+of a state that runs something counts; `Default` is a placeholder if there are others. `pins` makes
+pins and plans of them.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from .files import Collector, Project, read_xml
 from .networks import HopesNetwork, meant
 from .platform import Board
 
-#: The set of a mapping that counts where no state has one of its own.
+#: The set of a mapping that counts if no state has one of its own.
 PLACEHOLDER = "Default"
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Processors by task, and by layer for networks; `file` is where they were said, "" for nowhere."""
+    """Processors by task, and by layer for networks; `file` is their source, "" if there is
+    none."""
 
     file: str
     tasks: Mapping[Way, tuple[str, ...]]
@@ -40,7 +42,7 @@ class Places:
 
 
 def machines_of(project: Project, graph: Graph, choice: Choice, say: Collector) -> tuple[Machine, ...]:
-    """The machines of control tasks; what they switch is not imported."""
+    """The machines of control tasks; their switching is not imported."""
     found = []
     for control in (t for t in graph.tasks.values() if t.kind == "control"):
         path = project.named(control.network.get("fsmFile") or f"{control.name}.xml", project.graph.parent)
@@ -87,7 +89,7 @@ def places_of(
     project: Project, tasks: Mapping[Way, Task], networks: Mapping[Way, HopesNetwork], board: Board,
     states: tuple[str, ...], say: Collector,
 ) -> Places:  # fmt: skip
-    """Where the authors run everything; tasks that they do not speak of are left out."""
+    """The authors' places of everything; unmapped tasks are left out."""
     found = _Places(tasks, networks, board, states, say)
     files = project.beside("mapping")
     for path in files[:1]:
@@ -104,7 +106,7 @@ def places_of(
     if files:
         missing = [way for way, task in tasks.items() if task.kind == "task" and way not in found.tasks]
         if missing:
-            message = f"{listed(('_'.join(w) for w in missing), 4)}: the mapping says nothing of this"
+            message = f"{listed(('_'.join(w) for w in missing), 4)}: the mapping does not contain this"
             say.warn(message, Span(str(files[0]), 1, 1, 1, 1), "the search places it")
     name = str(files[0]) if files else str(next(n.mapping for n in networks.values() if n.mapping))
     return Places(name, found.tasks, found.layers)
@@ -121,7 +123,7 @@ class _Places:
     layers: dict[Way, dict[str, str]] = field(default_factory=dict)
     _seen: dict[Way, Span] = field(default_factory=dict)
 
-    # -- the project's own -------------------------------------------------------------------------------------------
+    # -- the project's own -------------------------------------------------------------------------
     def project(self, root: Element) -> None:
         names = {"_".join(way): way for way in self.known}
         for node in root.all("task"):
@@ -149,14 +151,14 @@ class _Places:
         name = self.say.attribute(node, "name")
         if name is None:
             return None
-        # What is inside a composite without a graph is not known, and that was said.
+        # A composite without a graph has unknown tasks, which was reported.
         unknown = ["_".join(way) for way, task in self.known.items() if task.kind == "graph" and task.graph is None]
         own = meant(name, names)
         if own is None and not any(name.startswith(f"{prefix}_") for prefix in unknown):
             self.say.fault(f"there is no task {shown(name)}", node.span, did_you_mean(name, names))
         return None if own is None else names[own]
 
-    # -- networks ----------------------------------------------------------------------------------------------------
+    # -- networks ----------------------------------------------------------------------------------
     def network(self, way: Way, network: HopesNetwork, path: Path) -> None:
         """The mapping file of a network; that of the project comes first."""
         root = read_xml(path, self.say, "CIC_Mapping")
@@ -167,7 +169,9 @@ class _Places:
             self.layers[way] = own
         elif own != self.layers[way]:
             layer = next(n for n in network.everything if own.get(n) != self.layers[way].get(n))
-            message = f"layer {shown(layer)} of {shown('_'.join(way))} has another place in the mapping of the project"
+            message = (
+                f"layer {shown(layer)} of {shown('_'.join(way))} has a different place in the mapping of the project"
+            )
             self.say.warn(message, root.span, "that of the project is taken")
 
     def _layers(
@@ -190,18 +194,18 @@ class _Places:
                 self._able(network, name, place, node.span)
                 yield name, place
         if missing and last is not None:
-            self.say.fault(f"the mapping of {shown('_'.join(way))} says nothing of {listed(missing)}", last)
+            self.say.fault(f"the mapping of {shown('_'.join(way))} does not contain {listed(missing)}", last)
 
     def _able(self, network: HopesNetwork, layer: str, place: str, span: Span) -> None:
         pool = self.board.pool_of(place)
         costs = network.times.get(layer)
         if costs is not None and pool.kind not in {self.board.kind_of(t) for t in costs}:
-            what = f"a layer stands on {shown(pool.name)}, where {shown(network.name)} cannot run it by its profile"
+            what = f"a layer is mapped to {shown(pool.name)}, where {shown(network.name)} cannot run it by its profile"
             self.say.warn_together(layer, what, span)
 
-    # -- processors --------------------------------------------------------------------------------------------------
+    # -- processors --------------------------------------------------------------------------------
     def _processors(self, node: Element, single: bool) -> tuple[str, ...]:
-        """The processors of the set that counts; one, where firings cannot be shared."""
+        """The processors of the set that counts; one, if firings cannot be shared."""
         holders = [(d.attributes.get("name", ""), d) for d in node.all("device")] or [("", node)]
         sets = [(d, s.attributes.get("name", ""), s) for d, holder in holders for s in holder.all("mappingSet")]
         # Older versions of HOPES have no sets.

@@ -1,8 +1,10 @@
-"""The modes of a task (MTM) beside each other: an app for each, and a scenario that changes between them.
+"""The modes of a task (MTM) beside each other: an app for each, and a scenario that changes between
+them.
 
-In: a project as it was read, and the text of its first modes. Out: a text that uses that one, with the app of the task
-anew for every further mode (`App_MODE`), as rates, tasks and code are in it. Each has a state of its own. A transition
-becomes an event that is called like it: flowc does not know the conditions of HOPES.
+In: a project, and the text of its first modes. Out: a text that uses that one, with another app of
+the task for every further mode (`App_MODE`), with the mode's rates, tasks and code. Each has a
+state of its own. A transition becomes an event of the same name, because flowc does not know the
+conditions of HOPES.
 """
 
 from __future__ import annotations
@@ -25,9 +27,8 @@ from .wrapper import wrapped
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """`text` is empty where no task has several modes; `code` has the C files of further modes, `stubs` those to fill
-    in.
-    """
+    """`text` is empty if no task has several modes; `code` has the C files of further modes,
+    `stubs` those to fill in."""
 
     text: str = ""
     code: Mapping[str, str | bytes] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class Modes:
 
 @dataclass(frozen=True, slots=True)
 class _Mode:
-    """A further mode: what is declared for it, and its apps."""
+    """A further mode: its declarations and apps."""
 
     lines: tuple[str, ...]
     apps: tuple[str, ...]
@@ -90,7 +91,8 @@ def _mode(
     project: Project, stem: str, way: Way, mode: str, group: Group, networks: Mapping[Way, HopesNetwork], app: str,
     suffix: str, taken: frozenset[str], say: Collector,
 ) -> _Mode | None:  # fmt: skip
-    """The app of a group in a mode; None, with a warning, where that is faulty. Its files begin with `stem`."""
+    """The app of a group in a mode; None, with a warning, if that is faulty. Its files begin with
+    `stem`."""
     part = Collector()
     graph = graph_of(project, part, {"_".join(way): mode})
     assert graph is not None  # it was read before
@@ -119,7 +121,7 @@ def _scenario(
     names = dict(zip(states, identifiers(states, "mode", reserved), strict=True))
     (name,) = identifiers([f"{capitalised(task.name, 'modes')}Modes"], "modes", reserved)
     changes = [(n, a, b) for n, a, b in task.changes if a in names and b in names and a != b]
-    if not changes:  # then its code changes modes: anybody may
+    if not changes:  # then its code changes modes: any transition is possible
         changes = [(f"to_{b}", a, b) for b in names for a in names if a != b]
     wanted = list(dict.fromkeys(n for n, _, _ in changes))
     events = dict(zip(wanted, identifiers(wanted, "event", {*reserved, *names.values()}), strict=True))
@@ -135,5 +137,5 @@ def _scenario(
         yield f"    {names[source]} -> {names[target]} on {events[event]}"
     yield "}"
     if events:
-        what = "what changes its modes is not imported: each transition is an event that somebody raises"
+        what = "its changes of modes are not imported: each transition is an event to be raised"
         say.warn_together(task.name, what, task.span)

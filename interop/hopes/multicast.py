@@ -1,7 +1,8 @@
-"""Multicast groups of a HOPES graph as channels that keep the newest message: from each writer to each reader.
+"""Multicast groups of a HOPES graph as channels that keep the newest message: from each writer to
+each reader.
 
-In: the root of a graph, and the tasks in it. Out: their ports, and channels. Which of them the text can say is left to
-`groups`.
+In: the root of a graph, and the tasks in it. Out: their ports, and channels. `groups` decides which
+of them the text can express.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def ends_of(node: Element) -> Iterator[tuple[Direction, str, str, Span]]:
 def pairs_of(
     ends: Mapping[tuple[str, Direction, str], tuple[str, Span]],
 ) -> Iterator[tuple[tuple[str, str], tuple[str, str], Span]]:
-    """Writer, reader and place for each pair of (task, port) in a group; `ends` are groups by task and port."""
+    """Writer, reader and place for each pair of (task, port) in a group; `ends` are groups by task
+    and port."""
     writers = [(task, port, group, span) for (task, way, port), (group, span) in ends.items() if way == "out"]
     readers = [(task, port, group) for (task, way, port), (group, _) in ends.items() if way == "in"]
     for (source, out, group, span), (destination, into, other) in product(writers, readers):

@@ -1,8 +1,9 @@
-"""External tasks of HOPES: the layers of a network, and what each takes on every type of processor.
+"""External tasks of HOPES: the layers of a network, and their times on every type of processor.
 
-In: the files that an external task names, a `.prototxt` with the layers and a CIC profile with their times; and the
-profile of a project's own tasks. Out: a `HopesNetwork` with its layers in order, and times in ns by type of processor;
-a type that cannot run a layer is left out. Which kind of processor a type is, is left to `platform`.
+In: the files that an external task names, a `.prototxt` with the layers and a CIC profile with
+their times; and the profile of a project's own tasks. Out: a `HopesNetwork` with its layers in
+order, and times in ns by type of processor; types that cannot run a layer are left out. `platform`
+maps types to kinds of processors.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """ns of one firing: what HOPES calls the value, and the bound `Maximum` where it is said."""
+    """ns of one firing: HOPES' value, and the bound `Maximum` if there is one."""
 
     value: Fraction
     worst: Fraction
@@ -51,9 +52,11 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class HopesNetwork:
-    """`name` is that of the network's file; `pre` and `post` are the layers around `layers`, None where there is none.
+    """`name` is that of the network's file; `pre` and `post` are the layers around `layers`, None
+    if there is none.
 
-    `times` has an entry for each of them that was profiled; `mapping` is the file with the authors' own mapping.
+    `times` has an entry for each profiled layer; `mapping` is the file with the authors' own
+    mapping.
     """
 
     name: str
@@ -79,7 +82,7 @@ def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | N
         said = task.network.get(key, "")
         files[key] = project.named(said, near) if said else None
         if said and files[key] is None:
-            # The application does without times and places.
+            # The application can be imported without times and places.
             part = Collector() if key in ("profileFile", "mappingFile") else say
             message = f"the {key} of {shown(task.name)} is missing: there is no {shown(said)}"
             part.fault(message, task.span, f"put it into `{near}`")
@@ -212,7 +215,7 @@ def _fields(tokens: list[tuple[str, str, Span]]) -> list[Field]:
 
 # -- times -------------------------------------------------------------------------------------------------------------
 def _profile(path: Path, layers: list[str], say: Collector) -> Iterable[tuple[str, Costs]]:
-    """The times of layers that there are; others, and layers without any, are faults."""
+    """The times of existing layers; times of others, and layers without any, are faults."""
     root = read_xml(path, say, "CIC_Profile")
     if root is None:
         return
@@ -242,7 +245,7 @@ def task_times(path: Path, known: Iterable[str], say: Collector) -> dict[str, Co
 
 
 def meant(name: str, known: Collection[str]) -> str | None:
-    """The task that a profile or a mapping names; HOPES calls what is inside a loop that is one task `X_Instance`."""
+    """The task that a profile or a mapping names; HOPES calls the task inside a loop `X_Instance`."""
     return next((n for n in (name, name.removesuffix("_Instance")) if n in known), None)
 
 

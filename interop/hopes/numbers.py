@@ -1,9 +1,9 @@
-"""Numbers that a text has otherwise than its project of HOPES: parameters of tasks, periods and deadlines of
-apps, in its XML.
+"""Numbers that differ between a text and its project of HOPES: parameters of tasks, periods and
+deadlines of apps, in its XML.
 
-In: a project, the apps that an import of it makes, and those that they have become. Out: the files that say these
-numbers, with the values replaced where they stand: all else in the file stays as it is. Nothing here knows whether that
-is all that changed; who imports the files again does.
+In: a project, the apps that an import of it gives, and the present ones. Out: the files with these
+numbers, with the values replaced in place: the rest of the file is unchanged. The caller imports
+the files again to check for other changes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Edit:
 def renumbered(
     found: Understood, kept: Baggage, was: Iterable[Application], now: Iterable[Application]
 ) -> dict[Path, bytes]:
-    """The files that say other numbers now, by their paths."""
+    """The changed files, by their paths."""
     edits: dict[Path, list[_Edit]] = defaultdict(list)
     before = {app.name: app for app in was}
     project = _Nodes(found)
@@ -53,9 +53,11 @@ def renumbered(
 
 
 def _periods(found: Understood, kept: Baggage, nodes: _Nodes, was: Application, now: Application) -> Iterator[_Edit]:
-    """What releases an app has the period of its firings: all of them change by one factor, and so do deadlines.
+    """A release has the period of its firings: all of them change by one factor, and so do
+    deadlines.
 
-    An app without a deadline has tasks whose deadlines are no shorter than its period: they change with that.
+    An app without a deadline has tasks whose deadlines are no shorter than its period: they change
+    with that.
     """
     period = _factor(was.period_ns, now.period_ns)
     deadline = _factor(was.deadline_ns, now.deadline_ns) if was.deadline_ns or now.deadline_ns else period
@@ -68,7 +70,7 @@ def _periods(found: Understood, kept: Baggage, nodes: _Nodes, was: Application, 
 
 
 def _factor(was: Fraction | None, now: Fraction | None) -> Fraction:
-    """By what a time changed; 1 where there is none to be changed."""
+    """The factor of a changed time; 1 if there is no time."""
     return now / was if was and now else Fraction(1)
 
 
@@ -112,7 +114,8 @@ class _Nodes:
                     yield _Edit(node, "value", value)
 
     def time(self, way: Way, key: str, ns: Fraction, factor: Fraction) -> Iterator[_Edit]:
-        """The period or the deadline of a task (`key`), changed by a factor, if HOPES has whole units for it."""
+        """The period or the deadline of a task (`key`), multiplied by a factor, if HOPES has whole
+        units for it."""
         unit, length = next(((u, n) for u, n in _UNITS if not ns * factor % n), ("", 1))
         value = str(ns * factor / length)
         if factor == 1 or not unit:
@@ -133,7 +136,7 @@ class _Nodes:
 
 
 def _edited(path: Path, edits: Iterable[_Edit]) -> bytes:
-    """A file with attributes replaced where they stand."""
+    """A file with attributes replaced in place."""
     text = read_bytes(path).decode("utf-8", "surrogateescape")
     starts = [0, *(m.end() for m in re.finditer("\r\n|\r|\n", text))]
     places: list[tuple[int, int, str]] = []

@@ -1,10 +1,11 @@
-"""Who decides in a project of HOPES when a task runs: its configuration and static orders, beside a mapping (`back`).
+"""The execution policy of a HOPES project: its configuration and static orders, beside a mapping
+(`back`).
 
-In: a project in the form of the translator, the tasks of the text as HOPES knows them, with their processors. Out:
-`NAME_configuration.xml` with the policy and, for `self-timed`, a file of orders. A program of HOPES waits where a
-channel is full, and sizes of channels stay: so the orders are those of one sequence that all channels have room for.
-Programs follow their parts of it without waiting for each other for ever, since more room and more processors let
-nothing happen later.
+In: a project in the form of the translator, the tasks of the text under their names in HOPES, with
+their processors. Out: `NAME_configuration.xml` with the policy and, for `self-timed`, a file of
+orders. A program of HOPES waits if a channel is full, and sizes of channels stay: so the orders are
+those of one sequence for which all channels have room. Programs can follow their parts of it
+without deadlock, because more room and more processors never delay a firing.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from .files import Collector, read_xml
 from .importer import Understood
 from .text import Part
 
-#: There are no static orders for this project.
+#: Diagnostic: there are no static orders for this project.
 NO_ORDERS = "F735"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The runs of a processor, which is number `number` of the element `pool`: full names of tasks, and how often."""
+    """The runs of a processor, which is number `number` of the element `pool`: full names of tasks,
+    and how often."""
 
     pool: str
     number: int
@@ -43,7 +45,8 @@ def running(
     policy: str, found: Understood, apps: tuple[Application, ...], names: Mapping[str, Part],
     places: Mapping[str, tuple[str, int] | None], faults: list[Diagnostic],
 ) -> dict[Path, str]:  # fmt: skip
-    """The files that say it. `places` are element and number of each task of the text, None where that is no CPU."""
+    """The files of the policy. `places` are element and number of each task of the text, None for
+    other processors than CPUs."""
     project = found.project
     if not project.translated:
         message = f"`{project.name}` is in the form of HOPES' tool, which has no file for a policy or for orders"
@@ -67,7 +70,7 @@ def running(
             message = (
                 f"there are several files of orders for `{project.name}` in `{ORDERS}`, and HOPES runs all of them"
             )
-            faults.append(_no(message, "remove all but one, or all"))
+            faults.append(_no(message, "keep at most one of them"))
         return files
     (app,) = apps
     try:
@@ -83,16 +86,16 @@ def running(
 
 
 class _Blocked(Exception):
-    """No sequence fits into the channels; the message says where."""
+    """No sequence fits into the channels; the message names the channel."""
 
 
 def _no(message: str, help_text: str) -> Diagnostic:
     return Diagnostic(NO_ORDERS, message, None, help=help_text)
 
 
-# -- what cannot be ----------------------------------------------------------------------------------------------------
+# -- what cannot be --------------------------------------------------------------------------------
 def _beyond(found: Understood, apps: tuple[Application, ...]) -> Iterator[str]:
-    """What a project has that its orders cannot say."""
+    """Features of a project for which HOPES has no orders."""
     tasks = found.tasks.values()
     if found.graph.process_network:
         yield "this is a process network"
@@ -114,7 +117,8 @@ def _elsewhere(places: Mapping[str, tuple[str, int] | None]) -> Iterator[str]:
 
 
 def _file(found: Understood, root: Element) -> Path | None:
-    """The file of orders: the one that is there for the whole graph, else a new one; None where there are several."""
+    """The file of orders: the existing one for the whole graph, else a new one; None if there are
+    several."""
     folder = found.project.files / ORDERS
     tasks = sum(1 for group in root.all("tasks") for _ in group.all("task"))
     there = sorted(folder.glob(f"SDF_{tasks},*schedule.xml"))
@@ -125,9 +129,9 @@ def _file(found: Understood, root: Element) -> Path | None:
     return there[0] if there else folder / f"SDF_{tasks},Default,{cpus},0,schedule.xml"
 
 
-# -- the policy --------------------------------------------------------------------------------------------------------
+# -- the policy ------------------------------------------------------------------------------------
 def runs_as(found: Understood, policy: str) -> bool:
-    """Does a project have the policy, with its orders where it needs some?"""
+    """Does a project have the policy, with orders if it needs them?"""
     path = found.project.files / f"{found.project.name}_configuration.xml"
     root = read_xml(path, Collector(), "CIC_Configuration") if path.is_file() else None
     said = [
@@ -138,7 +142,8 @@ def runs_as(found: Understood, policy: str) -> bool:
 
 
 def _configuration(found: Understood, policy: str) -> str:
-    """That of the project with the policy changed, or a new one without an end of the run."""
+    """The project's configuration with the policy changed, or a new one without an end of the
+    run."""
     path = found.project.files / f"{found.project.name}_configuration.xml"
     old = read_xml(path, Collector(), "CIC_Configuration") if path.is_file() else None
     made = {"policy": POLICIES[policy]}
@@ -153,9 +158,10 @@ def _configuration(found: Understood, policy: str) -> str:
     return "\n".join(['<?xml version="1.0" encoding="UTF-8" standalone="yes"?>', *as_text(old)]) + "\n"
 
 
-# -- orders ------------------------------------------------------------------------------------------------------------
+# -- orders ----------------------------------------------------------------------------------------
 def _room(app: Application, root: Element, found: Understood, names: Mapping[str, Part]) -> dict[str, int]:
-    """The tokens that each channel of the text has room for, as the project says; those of no channel have no limit."""
+    """The capacity of each channel of the text in tokens, by the project; arrows without channel
+    have no limit."""
     said: dict[tuple[str, str], int] = {}
     for channel in (c for group in root.all("channels") for c in group.all("channel")):
         size, each = (channel.attributes.get(key, "") for key in ("size", "sampleSize"))
@@ -197,14 +203,15 @@ def _orders(
     return [Order(pool, number, tuple(order)) for (pool, number), order in sorted(runs.items())]
 
 
-#: What ports of arrows that lead room back to a writer begin with; no port of a text has a space.
+#: Prefix of ports for arrows that lead capacity back to a writer; no port of a text has a space.
 _ROOM = "room "
 
 
 def _bounded(app: Application, room: Mapping[str, int]) -> Application:
-    """The app with an arrow back for each channel that has a size: its tokens are the room that is left.
+    """The app with an arrow back for each channel that has a size: its tokens are the free room.
 
-    The app by itself does not block, so where this one does, some of these arrows are among the reasons.
+    The app by itself does not block, so if this one does, some of these arrows are among the
+    reasons.
     """
     tasks = {t.name: t for t in app.tasks}
     channels = list(app.channels)

@@ -1,7 +1,8 @@
-"""The mapping that the authors of a HOPES project made, as placements and plans, and as a text with pins.
+"""The mapping by the authors of a HOPES project, as placements and plans, and as a text with pins.
 
-In: where they run each task and each layer, and the names that tasks got. Out: what `model.mapping` says of it, and a
-text that uses the application and the platform. Layers in a row on one processor are a stage.
+In: their places of each task and each layer, and the names that tasks got. Out: the data of
+`model.mapping`, and a text that uses the application and the platform. Successive layers on one
+processor are a stage.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .text import Part
 def pins_of(
     names: Mapping[Part, str], places: Places, networks: Mapping[Way, HopesNetwork], board: Board
 ) -> tuple[tuple[Placement, ...], tuple[NetworkPlan, ...]]:
-    """Placements of tasks, and plans of networks: stages are layers in a row on one processor."""
+    """Placements of tasks, and plans of networks: stages are successive layers on one processor."""
     placements = [Placement(names[way, ""], processors) for way, processors in places.tasks.items()]
     plans = []
     for way, layers in places.layers.items():
@@ -43,7 +44,8 @@ def pins_of(
 def mapping_text(
     board: Board, placements: Iterable[Placement], plans: Iterable[NetworkPlan], files: Iterable[str], where: str
 ) -> str:
-    """The authors' mapping as pins. Stages of an abstract task are comments: no check knows its layers."""
+    """The authors' mapping as pins. Stages of an abstract task are comments: no check can verify
+    its layers."""
     lines = [f"// The mapping that the authors of the project made, from {shown(where)}."]
     lines += [*(f'use "{f}"' for f in files), "", f"mapping on {board.name} {{"]
     lines += [f"    {p.task} -> {', '.join(p.processors)}" for p in placements]

@@ -1,8 +1,8 @@
 """The architecture of a HOPES project as a platform: pools, kinds, frequencies, schedulers.
 
-In: the file of the tool, which holds the architecture as a text, or an `architecture.xml`. Out: a `Board` that finds
-processors under the names that other files give them (`i7` where the architecture says `i7_0`), and its text. What
-runs where is left to `mapping`.
+In: the file of the tool, which holds the architecture as a text, or an `architecture.xml`. Out: a
+`Board` that finds processors under the names in other files (`i7` for the architecture's `i7_0`),
+and its text. `mapping` reads the places of tasks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from ..names import identifiers, reserved_words, shown
 from ..xml_tree import Element
 from .files import Collector, Project, embedded, read_xml, start_of
 
-#: A GPU or a DLA is a "virtual" processor of HOPES; its kind shows in a name only.
+#: A GPU or a DLA is a "virtual" processor of HOPES; only its name shows the kind.
 _KINDS = (("gpu", ("cuda", "gpu")), ("dla", ("dla",)), ("cpu", ("cpu", "i7", "arm", "carmel", "denver", "cortex")))
 _NUMBERED = re.compile(r"(.+?)_\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class HopesPool:
-    """`name` is that of the text, `element` and `type` those of HOPES. `kind` is "" where flowc knows none."""
+    """`name` is that of the text, `element` and `type` those of HOPES. `kind` is "" if flowc has
+    none."""
 
     name: str
     kind: str
@@ -58,7 +59,8 @@ class Board:
         return next(iter([*exact, *(p for p in own if _bare(p.element) == _bare(name))]), None)
 
     def kind_of(self, type_name: str) -> str | None:
-        """The kind of a type of processor; "" for one that flowc does not know, None where there is no such type."""
+        """The kind of a type of processor; "" for one that flowc does not support, None if there is
+        no such type."""
         exact = [p for p in self.pools if p.type == type_name]
         found = next(iter([*exact, *(p for p in self.pools if _bare(p.type) == _bare(type_name))]), None)
         return None if found is None else found.kind
@@ -94,10 +96,11 @@ def _bare(name: str) -> str:
 
 
 def board_of(project: Project, others: Iterable[Path], say: Collector, device: str | None = None) -> Board | None:
-    """The board of a project; `others` are the architectures that external tasks name. None where there is none.
+    """The board of a project; `others` are the architectures that external tasks name. None if
+    there is none.
 
-    The file of the tool comes first: it has the frequencies, and is what the authors see. All have to agree on pools.
-    `device` is the only one that counts, where there is one.
+    The file of the tool comes first: it has the frequencies, and the authors edit it. All have to
+    agree on pools. With `device`, only that one counts.
     """
     beside = [project.graph.parent / "architecture.xml"] if not project.translated else []
     files = dict.fromkeys([*filter(os.path.isfile, beside), *project.beside("architecture"), *others])
@@ -126,7 +129,7 @@ def board_of(project: Project, others: Iterable[Path], say: Collector, device: s
 
 
 def _board(root: Element, file: str, say: Collector, quiet: bool = False, alone: str | None = None) -> Board:
-    """A board; `quiet` leaves warnings to the file that counts."""
+    """A board; with `quiet`, only the main file gives warnings."""
     types = {t.attributes.get("name", ""): t for group in root.all("elementTypes") for t in group.all("elementType")}
     devices = [d for group in root.all("devices") for d in group.all("device")]
     _different((d.attributes.get("name", "") for d in devices), devices, "devices", say)
@@ -158,7 +161,7 @@ def _board(root: Element, file: str, say: Collector, quiet: bool = False, alone:
 
 
 def _different(names: Iterable[str], nodes: Iterable[Element], what: str, say: Collector) -> None:
-    """Two of one name cannot be told apart by who names them."""
+    """An error for two elements of one name, which references cannot distinguish."""
     seen: set[str] = set()
     for name, node in zip(names, nodes, strict=True):
         if name and name in seen:
@@ -187,7 +190,7 @@ def _kind(kind: Element, element: str) -> str:
 
 
 def _beyond(devices: list[Element], pools: list[HopesPool], say: Collector, alone: str | None) -> None:
-    """What flowc has no word for."""
+    """Warnings about elements that flowc does not support."""
     for pool in (p for p in pools if not p.kind):
         help_text = f"flowc knows {one_of(k for k, _ in _KINDS)}"
         say.warn(f"{shown(pool.element)} is left out: its kind is not known", pool.span, help_text)
@@ -203,5 +206,5 @@ def _beyond(devices: list[Element], pools: list[HopesPool], say: Collector, alon
             if part.attributes.get("encryption", "NO") not in ("NO", ""):
                 say.warn(f"encryption ({part.attributes['encryption']}) of a link is not imported", part.span)
     if len(devices) > 1 and alone is None:
-        message = "several devices become one platform: what their connection costs is not known"
+        message = "several devices become one platform: the costs of their connection are unknown"
         say.warn(message, devices[1].span, "give transfers in the profile")

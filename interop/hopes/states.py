@@ -1,8 +1,8 @@
 """The states of a control task as a scenario: a text that uses that of the application, beside it.
 
-In: the machines of control tasks, and the apps. Out: the text; nothing where no state says which applications run in
-it. What is in no list runs in each state. A transition after a time stays one, and any other one becomes an event that
-is called like it: flowc does not know the conditions of HOPES.
+In: the machines of control tasks, and the apps. Out: the text; empty if no state lists its
+applications. Apps in no list run in each state. A transition after a time is kept, and any other
+one becomes an event of the same name, because flowc does not know the conditions of HOPES.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .text import in_units
 def scenario_text(
     machines: Sequence[Machine], groups: Sequence[Group], apps: Sequence[str], use: str, project: str, say: Collector
 ) -> str:
-    """The scenario of the one machine whose states name applications. `apps` are the names of the groups."""
+    """The scenario of the one machine whose states name applications. `apps` are the names of the
+    groups."""
     told = [m for m in machines if any(m.states.values())]
     if not told:
         return ""
@@ -66,13 +67,13 @@ def _runs(
             if any(task in tasks for task in group.tasks) or not anywhere & {*group.tasks}:
                 found.append(app)
                 if len(here) < len(group.tasks):
-                    what = f"in state {shown(state)} a part of it runs in HOPES, and all of it here"
-                    say.warn_together(app, what, machine.span, "what is connected runs together")
+                    what = f"in state {shown(state)} HOPES runs a part of it, flowc all of it"
+                    say.warn_together(app, what, machine.span, "connected tasks run together")
         yield state, found
 
 
 def _initial(machine: Machine, there: Sequence[str]) -> str:
-    """The state at the start, or the first one that follows it where something runs."""
+    """The state at the start, or the first one after it in which something runs."""
     seen: list[str] = []
     waiting = [machine.initial]
     while waiting:
@@ -85,7 +86,7 @@ def _initial(machine: Machine, there: Sequence[str]) -> str:
 
 
 def _transitions(machine: Machine, names: dict[str, str], say: Collector) -> tuple[list[str], list[str]]:
-    """The events, and the lines of transitions between states that are there."""
+    """The events, and the lines of transitions between existing states."""
     known = [t for t in machine.transitions if t.source in names and t.target in names and t.source != t.target]
     timed: set[str] = set()
     lines: list[str] = []
@@ -101,6 +102,6 @@ def _transitions(machine: Machine, names: dict[str, str], say: Collector) -> tup
     events = identifiers((t.name for t in asked), "event", {*reserved_words(), *names.values()})
     lines += [f"{names[t.source]} -> {names[t.target]} on {e}" for t, e in zip(asked, events, strict=True)]
     if asked:
-        what = "transitions have conditions that are not imported: each is an event that somebody raises"
+        what = "transitions have conditions that are not imported: each is an event to be raised"
         say.warn_together(machine.control, what, machine.span)
     return events, lines

@@ -1,8 +1,9 @@
-"""The graphs of a HOPES project (`task.xml`, one for each level) to tasks, ports and channels, with every fault.
+"""The graphs of a HOPES project (`task.xml`, one for each level) to tasks, ports and channels, with
+every fault.
 
-In: a project; the form of the translator is turned into that of the tool (`translated`). Out: a `Graph` as the files
-say it, with the graphs of its composites inside, and warnings about what they say beyond that. Which rates follow from
-sizes, what is an app and what everything is called is left to `groups` and `text`.
+In: a project; the form of the translator is turned into that of the tool (`translated`). Out: a
+`Graph` with the content of the files, with the graphs of its composites inside, and warnings about
+the rest. `groups` computes rates and apps, `text` the names.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from .multicast import ends_of, pairs_of, sizes_of
 from .translated import levels_of
 from .vocabulary import PARAMETERS, tell_unknown
 
-#: The tool writes 1 us where nobody gave a time.
+#: The tool writes 1 us if the author gave no time.
 PLACEHOLDER_NS = Fraction(1000)
 
 
 def graph_of(project: Project, say: Collector, modes: Mapping[str, str] | None = None) -> Graph | None:
     """The top level with everything below it; None after a fault that leaves nothing to read.
 
-    `modes` are those of tasks by their full names; the first one counts where none is given.
+    `modes` are those of tasks by their full names; the default is the first one.
     """
     around = _Around(modes or {})
     if not project.translated:
@@ -47,7 +48,8 @@ def graph_of(project: Project, say: Collector, modes: Mapping[str, str] | None =
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What is around a level: the files that are open, the composites by their full name, and the mode of theirs."""
+    """The surroundings of a level: the open files, the composites by their full name, and the mode
+    of theirs."""
 
     modes: Mapping[str, str]
     files: tuple[Path, ...] = ()
@@ -61,19 +63,19 @@ def _level(project: Project, path: Path, say: Collector, around: _Around) -> Gra
 
 
 class _Level:
-    """Reads one file; collects faults and goes on."""
+    """Reads one file; collects faults and continues."""
 
     def __init__(self, project: Project, path: Path, say: Collector, around: _Around) -> None:
         self._project, self._path, self._say, self._around = project, path, say, around
         self._tasks: dict[str, Task] = {}
-        #: Tasks with a fault of their own, so that channels to them are not reported too.
+        #: Tasks with a fault, so that channels to them are not reported too.
         self._broken: set[str] = set()
-        #: The bytes of a message of each multicast group, and who sends to it and reads from it.
+        #: The bytes of a message of each multicast group, and its writers and readers.
         self._sizes: dict[str, int] = {}
         self._ends: dict[tuple[str, Direction, str], tuple[str, Span]] = {}
 
     def read(self, root: Element) -> Graph:
-        if not self._project.translated:  # there the whole file was looked at
+        if not self._project.translated:  # there the whole file was checked
             tell_unknown(root, self._say)
         self._sizes = sizes_of(root, self._say)
         for group in root.all("task_list"):
@@ -96,7 +98,8 @@ class _Level:
         return Graph(name, self._tasks, found, root.span, network, libraries, calls)
 
     def _open(self, channels: list[Channel]) -> tuple[Channel, ...]:
-        """The channels that move something in the modes that count; tasks that do nothing in them are left out."""
+        """The channels that transfer tokens in the effective modes; tasks without any are left
+        out."""
         found = []
         for channel in channels:
             (source, out), (destination, into) = channel.source, channel.destination
@@ -115,7 +118,7 @@ class _Level:
                 self._tasks[name] = replace(task, ports=ports)
         return tuple(found)
 
-    # -- tasks -------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def _task(self, node: Element) -> None:
         name = self._say.attribute(node, "name")
         if name is None:
@@ -201,7 +204,7 @@ class _Level:
         return Loop("CONVERGENT", count)
 
     def _parameters(self, node: Element, task: str) -> Iterator[Parameter]:
-        """Those that have numbers; others are told."""
+        """The numeric parameters; others are reported."""
         groups = (params for control in node.all("control") for params in control.all("control_params"))
         for p in (p for group in groups for p in group.all("parameter")):
             name, kind, text = (p.attributes.get(key, "") for key in ("name", "type", "value"))
@@ -239,7 +242,7 @@ class _Level:
                 rate = self._rate(port, of, task, mode)
                 self._unusual(port, of, task)
                 newest = port.attributes.get("type") == "overwritable"
-                # A fault is enough; the port stays, so that channels find it.
+                # One fault is enough; the port stays, so that channels find it.
                 kind = _type(port.attributes.get("sampleType", ""), size)
                 found[way, name] = Port(name, way, 1 if rate is None else rate, size or 1, port.span, newest, kind)
         for way, name, group, span in ends_of(node):
@@ -268,14 +271,14 @@ class _Level:
 
     def _unusual(self, port: Element, of: str, task: str) -> None:
         if port.attributes.get("sample_rate", "Fixed") != "Fixed":
-            what = "its ports have rates that vary: those that stand here are taken"
+            what = "its ports have variable rates: the given ones are taken"
             self._say.warn_together(task, what, port.span)
         kind = port.attributes.get("type", "fifo")
         if kind not in ("fifo", "overwritable"):
             self._say.fault(f"{of} is of type {shown(kind)}", port.span, "there is fifo and overwritable")
 
     def _beyond(self, node: Element, task: Task, values: dict[str, str]) -> None:
-        """What a task says that flowc has no word for."""
+        """Report the properties of a task that flowc does not support."""
         say, name, span = self._say, task.name, task.span
         if task.kind == "network" and task.language:
             say.warn_together(name, f"{task.language} code is not imported", span, "fill in the stubs")
@@ -297,7 +300,7 @@ class _Level:
         if any(f.attributes.get("enable") == "Yes" for f in node.all("faultTolerance")):
             say.warn_together(name, "fault tolerance is not imported", span)
 
-    # -- composites --------------------------------------------------------------------------------------------------
+    # -- composites --------------------------------------------------------------------------------
     def _inside(self, name: str, said: dict[str, tuple[str, Span]], node: Element, around: _Around) -> Graph | None:
         if self._project.translated:
             level = _Level(self._project, self._path, self._say, around)
@@ -328,11 +331,11 @@ class _Level:
             outer, way_text, task, port = (text or "" for text in said)
             way = _direction(way_text)
             if way is None:
-                if way_text != "LibraryPort":  # those of libraries are no dataflow
+                if way_text != "LibraryPort":  # those of libraries are not dataflow
                     help_text = "there is In, Out and LibraryPort"
                     self._say.fault(f"a port map has the direction {shown(way_text)}", m.span, help_text)
             elif (way, outer) in ports and not ports[way, outer].rate:
-                wrong.add((way, outer))  # what it leads to may be left out in this mode
+                wrong.add((way, outer))  # its inner end may be left out in this mode
             elif (way, outer) not in ports:
                 self._missing_port(name, outer, way, {p for d, p in ports if d == way}, m.span)
             elif self._end(graph.tasks, task, port, way, m.span):
@@ -345,7 +348,7 @@ class _Level:
                 self._say.fault(f"port {shown(f'{name}.{outer}')} leads nowhere", ports[way, outer].span, help_text)
         return list(found.items())
 
-    # -- channels ----------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> Channel | None:
         said = [self._say.attribute(node, key) for key in ("src_task", "src_port", "dst_task", "dst_port")]
         size = self._say.whole(node.attributes.get("init_size", "0"), "the initial data of this channel", node.span)
@@ -364,7 +367,7 @@ class _Level:
         return Channel((source, out), (destination, into), size or 0, unit or 1, node.span, room)
 
     def _end(self, tasks: dict[str, Task], task: str, port: str, way: Direction, span: Span) -> bool:
-        """Is there such a port? If not, that is a fault."""
+        """Does such a port exist? If not, that is a fault."""
         if task not in tasks:
             if task not in self._broken:
                 self._say.fault(f"there is no task {shown(task)}", span, did_you_mean(task, tasks))
@@ -404,7 +407,7 @@ def _number(text: str, kind: str) -> int | Fraction | None:
 
 
 def _modes(node: Element) -> tuple[str, ...]:
-    """The modes of a task, the one at the start first."""
+    """The modes of a task, the initial one first."""
     found = [
         m.attributes.get("name", "") for mtm in node.all("mtm") for g in mtm.all("mode_list") for m in g.all("mode")
     ]

@@ -1,9 +1,10 @@
 """An imported HOPES project as texts: the application, and stubs for its code.
 
-In: the dataflow of a project with its networks, and the code that can be used. Out: `Texts`, laid out as `flowc fmt`
-does. Copies of a composite (`ImgProcessing_1`, `ImgProcessing_2`) become one `graph`, and tasks that move the same data
-one `task`, unless they have code: that has a state of its own in each. A network is an abstract task between `Pre` and
-`Post`, since HOPES knows the times of its layers, but not the layers. The mapping of the authors is left to `pins`.
+In: the dataflow of a project with its networks, and the usable code. Out: `Texts`, in the layout of
+`flowc fmt`. Copies of a composite (`ImgProcessing_1`, `ImgProcessing_2`) become one `graph`, and
+tasks that transfer the same data one `task`, unless they have code, whose state is separate in
+each. A network is an abstract task between `Pre` and `Post`, because HOPES knows the times of its
+layers, but not the layers. `pins` writes the mapping of the authors.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from .wrapper import Called, Given, Wrapped, given
 Role = Literal["", "pre", "post"]
 #: A task of the text: a task of HOPES, or one of the parts of an external one.
 Part = tuple[Way, Role]
-#: A port as it is written: name, type of tokens ("" where nobody knows it) and rate.
+#: A port in the text: name, type of tokens ("" if unknown) and rate.
 Written = tuple[Direction, str, str, int]
-#: A task stays on one line up to here.
+#: Widest task on one line.
 WIDEST = 110
 _NUMBERED = re.compile(r"(.*?)_?(\d+)")
 #: `in` and `out` are words of the language.
@@ -38,7 +39,8 @@ _UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What makes two tasks or two composites the same; `content` is everything else than the name."""
+    """The key by which two tasks or two composites are the same; `content` is everything except the
+    name."""
 
     kind: Literal["task", "network", "graph"]
     wanted: str
@@ -47,9 +49,11 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """`names` has the full name of each task of the text by its part, `ports` what its ports are called in HOPES.
+    """`names` has the full name of each task of the text by its part, `ports` HOPES' names of its
+    ports.
 
-    `stubs` is empty where all tasks have code; `apps` are the names of the groups, `declared` those of everything.
+    `stubs` is empty if all tasks have code; `apps` are the names of the groups, `declared` those of
+    everything.
     """
 
     application: str
@@ -73,8 +77,8 @@ def texts_of(
 ) -> Texts:
     """The application, and stubs for a file that is called `stubs`.
 
-    `app` is what an app is called instead of the project, and all that is declared ends with `suffix` and is called
-    like nothing of `taken`.
+    `app` replaces the name of the project as an app's name, and all declared names end with
+    `suffix` and differ from those in `taken`.
     """
     return _Texts(name, flow, networks, code, app, suffix, taken).texts(about, stubs)
 
@@ -115,14 +119,15 @@ class _Texts:
         return Texts(application, self._stubs(), tuple(self.apps), declared, full, ports)
 
     def _theirs(self, part: Part) -> Iterator[tuple[str, str]]:
-        """The ports of a task with their names in HOPES; those of a network are at its first and its last part."""
+        """The ports of a task with their names in HOPES; those of a network are at its first and
+        its last part."""
         way, _ = part
         parts = self._parts(way)
         for direction, port in self._used(way):
             if part == (parts[0] if direction == "in" else parts[-1]):
                 yield self.ports[(way, ""), direction, port], port
 
-    # -- names -------------------------------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
     def _parts(self, way: Way) -> list[Part]:
         network = self.networks.get(way)
         if network is None:
@@ -141,7 +146,7 @@ class _Texts:
         return [(d, p) for d, p in self.flow.tasks[way].ports if (way, d, p) in self.flow.tokens]
 
     def _name_ports(self) -> None:
-        """Different from each other in a task, and no words that one could not write in an arrow."""
+        """Unique in a task, and no keywords that an arrow could not contain."""
         for way in self.flow.tasks:
             used = self._used(way)
             made = identifiers((_PORTS.get(p, p) for _, p in used), "port", {*refused_words(), *keyword.kwlist})
@@ -149,7 +154,7 @@ class _Texts:
                 self.ports[(way, ""), direction, port] = name
 
     def _instances(self, ways: list[Way], suffix: str = "") -> Iterator[tuple[Part, str]]:
-        """The instances of one level, without what the names of all of them begin or end with."""
+        """The instances of one level, without common prefixes or suffixes of their names."""
         numbered = [found.group() if (found := re.match(r".*?\d_", w[-1])) else "" for w in ways]
         start = len(numbered[0]) if len(ways) > 1 and len(set(numbered)) == 1 else 0
         parts = [part for way in ways for part in self._parts(way)]
@@ -186,7 +191,7 @@ class _Texts:
         for part, instance in self._instances(inside):
             self.instances[part] = instance
             if part[0] not in self.networks and self.flow.tasks[part[0]].graph is None:
-                # Copies of a task carry the number of their composite.
+                # Copies of a task have the number of their composite.
                 old = self.declarations[part]
                 self.declarations[part] = Declaration(old.kind, instance, old.content)
         parts = tuple((self.instances[p], self.declarations[p]) for w in inside for p in self._parts(w))
@@ -194,7 +199,8 @@ class _Texts:
         self.declarations[way, ""] = Declaration("graph", _bare(way[-1]), content)
 
     def _declare_network(self, way: Way, task: Task) -> None:
-        """`pre` has the inputs of the external task and `post` its outputs; what passes between them has no size."""
+        """`pre` has the inputs of the external task and `post` its outputs; the size of data
+        between them is unknown."""
         network = self.networks[way]
         given, taken = self._written(way, "in"), self._written(way, "out")
         data: Written = ("out", "data", "", 1)
@@ -210,7 +216,7 @@ class _Texts:
         self.declarations[way, ""] = Declaration("network", network.name, ((*given, *taken), network.layers))
 
     def _name_declarations(self) -> None:
-        """Apps first, so that they are called like the project."""
+        """Apps first, so that they get the name of the project."""
         groups = self.flow.groups
         first = self.app or capitalised(self.project, "app")
         wanted = [first + (_suffix(g.tasks).lstrip("_") or capitalised(g.tasks[0], "app")) for g in groups]
@@ -231,7 +237,7 @@ class _Texts:
         self.apps = made[: len(groups)]
         self.names.update(zip(kept, made[len(groups) :], strict=True))
 
-    # -- the application ---------------------------------------------------------------------------------------------
+    # -- the application ---------------------------------------------------------------------------
     def _by_declaration(self, *kinds: str) -> list[tuple[Declaration, list[Part]]]:
         found: dict[Declaration, list[Part]] = {}
         for way in self.flow.tasks:
@@ -261,7 +267,7 @@ class _Texts:
         if networks:
             lines += [
                 "",
-                "// Networks: HOPES knows how long each layer takes (see the profile), and not what it computes.",
+                "// Networks: HOPES knows the time of each layer (see the profile), but not what it computes.",
                 '// With an ONNX file, write `network NAME from "FILE.onnx"` instead.',
             ]
         for declaration, parts in networks:
@@ -273,11 +279,11 @@ class _Texts:
         return [*lines, ""]
 
     def _origin(self, parts: list[Part]) -> str:
-        """Where the code of a task is."""
+        """The source of a task's code."""
         tasks = [self.flow.tasks[way] for way, _ in parts]
         first = tasks[0]
         rest = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-        role = {"pre": "What comes before the layers of ", "post": "What follows the layers of ", "": ""}[parts[0][1]]
+        role = {"pre": "Runs before the layers of ", "post": "Runs after the layers of ", "": ""}[parts[0][1]]
         if first.link:
             return f"Stands for {shown(first.link)} of another device."
         called = self.code.called.get(parts[0][0])
@@ -316,7 +322,7 @@ class _Texts:
         return [*lines, *self._body([(n,) for n in group.tasks], arrows, [*self._newest(group)]), "}", ""]
 
     def _newest(self, group: Group) -> Iterator[str]:
-        """What the tasks of an app see of others."""
+        """The inputs of an app's tasks from other apps."""
         for channel in self.flow.newest:
             (source, out), (destination, into) = channel.source, channel.destination
             if destination in group.tasks:
@@ -330,9 +336,10 @@ class _Texts:
         instances = (f"    {self.instances[p]}: {self.names[self.declarations[p]]}" for p in parts)
         return [*instances, *([""] if lines else []), *(f"    {line}" for line in lines)]
 
-    # -- arrows ------------------------------------------------------------------------------------------------------
+    # -- arrows ------------------------------------------------------------------------------------
     def _arrows(self, level: Way, only: str = "") -> Iterator[str]:
-        """The channels of a level, of those from the task `only` if it is given; boundaries and parts of networks."""
+        """The channels of a level, with `only` those from that task; boundaries and parts of
+        networks."""
         if level:
             yield from self._boundary(level, "in")
         for way in (w for w in self.flow.tasks if w[:-1] == level and only in ("", w[-1])):
@@ -362,20 +369,21 @@ class _Texts:
                 yield f"{outside} -> {turns}{end}" if way == "in" else f"{end} -> {turns}{outside}"
 
     def _turns(self, place: Place) -> str:
-        """What is said on an arrow that passes the border of a loop."""
+        """The operator on an arrow that passes the border of a loop."""
         turns = self.flow.turns.get(place)
         if turns is None or turns.count == 1:
             return ""
         return f"{turns.word} {turns.count}{f' of {turns.tokens}' if turns.tokens > 1 else ''} -> "
 
     def _end(self, way: Way, role: Role, direction: Direction, port: str) -> str:
-        """An end of an arrow; its port is named where there are several. An external task begins and ends elsewhere."""
+        """An end of an arrow; its port is named if there are several. An external task begins and
+        ends elsewhere."""
         part: Part = (way, role if (way, role) in self._parts(way) else "")
         instance = self.instances[part]
         own = [p for d, p in self._used(way) if d == direction]
         return f"{instance}.{self.ports[(way, ''), direction, port]}" if port and len(own) > 1 else instance
 
-    # -- stubs -------------------------------------------------------------------------------------------------------
+    # -- stubs -------------------------------------------------------------------------------------
     def _stubs(self) -> str:
         stubs = [found for found in self._by_declaration("task") if _code(found[0]) is None]
         lines = [
@@ -404,7 +412,7 @@ class _Texts:
         return "\n".join(lines) + "\n" if stubs else ""
 
 
-# -- words -------------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------
 def _block(kind: str, name: str, items: list[str]) -> str:
     line = f"{kind} {name} {{ {'   '.join(items)} }}" if items else f"{kind} {name} {{ }}"
     return line if len(line) <= WIDEST else "\n    ".join([f"{kind} {name} {{", *items]) + "\n}"
@@ -431,7 +439,7 @@ def _parameters(declaration: Declaration) -> str:
 
 
 def _chains(arrows: Iterable[str]) -> list[str]:
-    """Arrows in a row on one line: where a single one ends, and a single one goes on."""
+    """Arrows that continue each other on one line."""
     found = list(arrows)
     starts = Counter(a.partition(" -> ")[0] for a in found)
     ends = Counter(a.rpartition(" -> ")[2] for a in found)
@@ -439,7 +447,7 @@ def _chains(arrows: Iterable[str]) -> list[str]:
         first = next(c for c in found if c.rpartition(" -> ")[2] == joint)
         then = next(c for c in found if c.partition(" -> ")[0] == joint)
         joined = f"{first} -> {then.partition(' -> ')[2]}"
-        if first != then and len(joined) <= WIDEST:  # they are the same where a cycle closes
+        if first != then and len(joined) <= WIDEST:  # they are equal where a cycle closes
             found[found.index(first)] = joined
             found.remove(then)
     return found
@@ -457,7 +465,7 @@ def _suffix(names: tuple[str, ...]) -> str:
 
 
 def in_units(ns: Fraction) -> str:
-    """A time as a text says it."""
+    """A time in the form of a text."""
     unit, factor = next((u, f) for u, f in _UNITS if (ns / f).denominator == 1 or u == "ns")
     value = ns / factor
     return f"{value.numerator} {unit}" if value.denominator == 1 else f"{value.numerator} / {value.denominator} {unit}"

@@ -1,8 +1,9 @@
 """The times of a HOPES project as entries of a profile, and further times that the user gives.
 
-In: what profiles say by type of processor, and the names that tasks got. Out: a `TaskTimes` for each task that has any,
-by kind of processor; the sum of a network's layers is the time of what can run there. Entries need the content hashes
-of the tasks, which only the caller has. A column that is another one times a constant is marked as estimated.
+In: the profiles' times by type of processor, and the names that tasks got. Out: a `TaskTimes` for
+each task, by kind of processor; the sum of a network's layers is the time of those that can run
+there. Entries need the content hashes of the tasks, which only the caller has. A column that equals
+another one times a constant is marked as estimated.
 """
 
 from __future__ import annotations
@@ -30,19 +31,22 @@ from .text import Part
 
 #: Further times in ns: by the name of a task, and by kind of processor.
 Given = Mapping[str, Mapping[str, int]]
-#: Of fewer layers than these nothing can be said about how two columns go together.
+#: With fewer layers than these, a constant ratio of two columns proves nothing.
 _FEWEST = 8
-#: So many of them have one ratio where a column was computed from the other.
+#: The share of layers with one ratio from which on a column counts as computed from the other.
 _SCALED = 0.75
-#: Who asks for one time of a task takes the last entry: a DLA often runs a part of a network only.
+#: Order of kinds; requests for one time of a task take the last entry: a DLA often runs a part of a
+#: network only.
 _ORDER = ("dla", "gpu", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTimes:
-    """Of one task of the text; `names` are those that a file with further times may use, the fullest first.
+    """The times of one task of the text; `names` are those that a file with further times may use,
+    the fullest first.
 
-    `costs` are by kind of processor, `layers` of a network as well, in its order. `file` is where they were said.
+    `costs` are by kind of processor, `layers` of a network as well, in its order. `file` is their
+    source.
     """
 
     task: str
@@ -75,7 +79,7 @@ def profile_of(
 
 
 def check_types(costs: Iterable[Costs], board: Board, say: Collector) -> None:
-    """Types of processors that the board does not have are faults, each told once."""
+    """Types of processors that the board does not have are faults, each reported once."""
     seen: set[str] = set()
     for type_name, cost in (pair for found in costs for pair in found.items()):
         if type_name not in seen and board.kind_of(type_name) is None and cost.span is not None:
@@ -89,9 +93,10 @@ def times_of(
     tasks: Mapping[Way, Task], own: Mapping[str, Costs], networks: Mapping[Way, HopesNetwork], board: Board,
     names: Mapping[Part, str], say: Collector,
 ) -> tuple[TaskTimes, ...]:  # fmt: skip
-    """The times of all tasks, in the order of their names in the text; `own` are those of the project's profile.
+    """The times of all tasks, in the order of their names in the text; `own` are those of the
+    project's profile.
 
-    Tasks without any times are there as well: the user may give them.
+    Tasks without any times are included: the user may give them.
     """
     found = []
     for way, task in ((w, t) for w, t in tasks.items() if t.kind in ("task", "network")):
@@ -158,7 +163,8 @@ def _network(name: str, others: tuple[str, ...], network: HopesNetwork, board: B
 
 
 def _ratio(gpu: Mapping[str, Cost], dla: Mapping[str, Cost]) -> float | None:
-    """The one ratio of both columns, if most layers have it as far as whole microseconds show."""
+    """The one ratio of both columns, if most layers have it at a resolution of whole
+    microseconds."""
     pairs = [(float(gpu[n].value), float(dla[n].value)) for n in dla if n in gpu and gpu[n].value]
     if len(pairs) < _FEWEST:
         return None
@@ -167,12 +173,12 @@ def _ratio(gpu: Mapping[str, Cost], dla: Mapping[str, Cost]) -> float | None:
     return ratio if alike >= _SCALED * len(pairs) else None
 
 
-# -- further times -----------------------------------------------------------------------------------------------------
+# -- further times ---------------------------------------------------------------------------------
 def read_times(path: str, data: bytes, times: tuple[TaskTimes, ...]) -> dict[str, dict[str, int]]:
     """Times in a JSON file, `{"TASK": {"cpu": MICROSECONDS, "gpu": ...}}`, in ns.
 
-    A kind that is missing cannot run the task. Names are those of `TaskTimes`; a text called `comment` may stand among
-    them. Raises Errors.
+    A kind that is missing cannot run the task. Names are those of `TaskTimes`; a text called
+    `comment` may stand among them. Raises Errors.
     """
 
     def fault(message: str, at: str = "", help_text: str = "") -> Diagnostic:

@@ -1,8 +1,10 @@
-"""The translator's form of a HOPES project (`NAME_algorithm.xml`) as the graphs that the tool's own form has.
+"""The translator's form of a HOPES project (`NAME_algorithm.xml`) as the graphs of the tool's own
+form.
 
-In: the root of a CIC_Algorithm: one list with the tasks of all levels under their full names, and channels between the
-tasks that fire. Out: the tree of a task.xml with that of every composite inside its task, which `tasks` reads as it
-reads files; each element keeps its place in the text. What all of it means, and what is lost, is decided there.
+In: the root of a CIC_Algorithm: one list with the tasks of all levels under their full names, and
+channels between the tasks that fire. Out: the tree of a task.xml with that of every composite
+inside its task, which `tasks` reads like files; each element keeps its place in the text. `tasks`
+interprets it.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class _Algorithm:
         self._root, self._name, self._say = root, name, say
         #: The first one of each name.
         self._tasks = {n.attributes.get("name", ""): n for n in reversed([*_inside(root, "tasks", "task")])}
-        #: By the full name of a composite, "" for the top: the tasks in it, in the order of the file.
+        #: By the full name of a composite, "" for the top: its tasks, in the order of the file.
         self._members: dict[str, list[Element]] = defaultdict(list)
         #: The composites around a task, from outside to inside.
         self._around: dict[str, tuple[str, ...]] = {}
@@ -72,7 +74,7 @@ class _Algorithm:
             self._place(task)
         self._modes()
         self._maps: dict[str, list[Element]] = defaultdict(list)
-        #: The ports of composites that stand for a port inside.
+        #: The ports of composites that lead to a port inside.
         self._outer: dict[_Port, list[str]] = defaultdict(list)
         for node in _inside(root, "portMaps", "portMap"):
             self._map(node)
@@ -104,7 +106,7 @@ class _Algorithm:
             ]
         return _made("cic_manual", node, {"name": name or self._name}, (_made(tag, node, {}, c) for tag, c in groups))
 
-    # -- where tasks stand -------------------------------------------------------------------------------------------
+    # -- where tasks stand -------------------------------------------------------------------------
     def _parent_of(self, node: Element) -> None:
         name = self._say.attribute(node, "name")
         if name is None:
@@ -129,10 +131,10 @@ class _Algorithm:
             self._parents[name] = parent
 
     def _place(self, name: str) -> None:
-        """Tasks inside one whose place is a fault are left out with it."""
+        """Tasks inside one with a fault in its place are left out, too."""
         around: list[str] = []
         outside = self._parents[name]
-        while outside and outside in self._parents:  # names grow shorter: this ends
+        while outside and outside in self._parents:  # names get shorter, so this ends
             around.insert(0, outside)
             outside = self._parents[outside]
         if len(around) > MOST_LEVELS:
@@ -147,7 +149,7 @@ class _Algorithm:
         around = self._around.get(name)
         return name.removeprefix(f"{around[-1]}_") if around else name
 
-    # -- tasks -------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def _task(self, node: Element) -> Element:
         name = node.attributes["name"]
         ports: dict[str, list[Element]] = {"input": [], "output": []}
@@ -178,7 +180,7 @@ class _Algorithm:
             groups.append(self.level(name))
         for parallel in node.all("dataParallel"):
             if parallel.attributes.get("type", "none") != "none":
-                self._say.warn_together(name, "a task that is parallel in its data fires as it is", parallel.span)
+                self._say.warn_together(name, "a data-parallel task fires sequentially", parallel.span)
         kind = node.attributes.get("taskType", "")
         return _made("task", node, {"name": self._local(name), "type": kind}, groups)
 
@@ -243,7 +245,7 @@ class _Algorithm:
         made["sampleType"] = node.attributes.get("sampleType", "")
         ports[direction].append(_made("port", node, made, rates))
 
-    # -- composites --------------------------------------------------------------------------------------------------
+    # -- composites --------------------------------------------------------------------------------
     def _map(self, node: Element) -> None:
         said = [self._say.attribute(node, key) for key in ("task", "port", "direction")]
         task, port, direction = (text or "" for text in said)
@@ -273,7 +275,7 @@ class _Algorithm:
         made["insideTaskPort"] = said.get("childTaskPort", "")
         return _made("portMap", node, made)
 
-    # -- channels ----------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> None:
         names = {"initialDataSize": "init_size", "sampleSize": "sampleSize", "size": "size"}
         said = _values(node.attributes, names)
@@ -302,10 +304,10 @@ class _Algorithm:
         if task not in self._tasks:
             self._say.fault(f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks))
             return None
-        return (task, port) if task in self._around else None  # where it stands is a fault of its own
+        return (task, port) if task in self._around else None  # the fault of its place is reported elsewhere
 
     def _up(self, end: tuple[str, str], direction: str, level: int, node: Element) -> tuple[str, str] | None:
-        """The task on a level that holds an end of a channel, and the port of it that stands for the end."""
+        """The task on a level that holds an end of a channel, and its port for that end."""
         task, port = end
         while len(self._around[task]) > level:
             ports = self._outer[task, port, direction]
@@ -314,13 +316,14 @@ class _Algorithm:
                 message = f"a channel leads to {shown(f'{task}.{port}')}, but no port of {shown(outside)} does"
                 self._say.fault(message, node.span, "add a `portMap`")
                 return None
-            # One port inside may stand behind several: each has a channel of its own.
+            # One port inside may be that of several: each has a channel of its own.
             task, port = outside, ports.pop(0) if len(ports) > 1 else ports[0]
         return self._local(task), port
 
-    # -- libraries ---------------------------------------------------------------------------------------------------
+    # -- libraries ---------------------------------------------------------------------------------
     def _link_libraries(self) -> None:
-        """Each library stands where its first user does, and all other levels with users know it as well."""
+        """Each library is placed where its first user is, and is visible on all other levels with
+        users."""
         known = {n.attributes.get("name", ""): n for n in _inside(self._root, "libraries", "library")}
         seen: set[tuple[str, str]] = set()
         for node in _inside(self._root, "libraryConnections", "taskLibraryConnection"):

@@ -1,8 +1,9 @@
-"""Every attribute that files of HOPES have, so that nothing is lost without a word.
+"""All known attributes of HOPES' files, so that none is lost silently.
 
-In: the root of a file. An attribute is read by one of the modules beside this one, told by one of them where flowc has
-no word for it, or of no meaning here (`_DRAWN`: where the tool draws something, numbers it, describes it, or
-simulates). What is in none of these lists is new to flowc, and is told here.
+In: the root of a file. An attribute is read by one of the modules beside this one, reported by one
+of them if flowc does not support it, or without effect here (`_DRAWN`: drawing, numbering,
+descriptions, simulation in the tool). Attributes in none of these lists are unknown, and reported
+here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal
 from ..xml_tree import Element
 from .files import Collector
 
-#: By element: attributes that are read, or told.
+#: By element: attributes that are read, or reported.
 _READ: dict[str, str] = {
     # task.xml
     "cic_manual": "name",
@@ -48,7 +49,8 @@ _READ: dict[str, str] = {
     "migration": "src dst",
     "function": "name",
 }
-#: The same of what has no meaning for the application, or goes with something else that is told.
+#: The same for attributes without effect on the application, or that belong to others that are
+#: reported.
 _DRAWN: dict[str, str] = {
     "setting": "cycle unit FuncTarget ThreadSetting",
     "parameter": "desc",
@@ -76,7 +78,7 @@ _DRAWN: dict[str, str] = {
     "comm": "timeunit firstPowerCoef secondPowerCoef constant",
     "migration": "timeunit sizeunit size settingcost cost",
 }
-#: The same of the translator's form.
+#: The same for the translator's form.
 _TRANSLATED_READ: dict[str, str] = {
     "CIC_Algorithm": "property xmlns xsi",
     "task": "name hasInternalStates runCondition file cflags ldflags hasSubGraph hasMTM taskType ParentTask "
@@ -136,7 +138,7 @@ PARAMETERS = frozenset(_TOOLS.split())
 
 
 def tell_unknown(root: Element, say: Collector, form: Literal["tool", "translator"] = "tool") -> None:
-    """Name attributes that flowc does not know."""
+    """Report attributes that flowc does not know."""
     read, drawn = _FORMS[form]
     known: dict[str, set[str]] = {}
     for node in (root, *root.below()):

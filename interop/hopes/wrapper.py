@@ -1,9 +1,9 @@
 """C tasks of flowc around the code of HOPES tasks.
 
-In: the code that can be used, and the dataflow. Out: for each task what the text says of it (`Called`), and all files
-that stand in a folder beside the text: `cic.h`, the project's own files as they are, at their places in the project,
-and one C file for each task. One for each, since such code keeps its state in static variables: two instances of one
-library would share them.
+In: the usable code, and the dataflow. Out: the text's data for each task (`Called`), and all files
+of a folder beside the text: `cic.h`, the project's own files unchanged, at their places in the
+project, and one C file for each task, because such code keeps its state in static variables: two
+instances of one library would share them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMPLETED = {"TASK_INIT": "TASK_INIT { (void)TASK_ID; }", "TASK_WRAPUP": "TASK_
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A parameter of the task: its name in the text, the value, and whose it is in HOPES under which name."""
+    """A parameter of the task: its name in the text, the value, and its task and name in HOPES."""
 
     name: str
     value: int | Fraction
@@ -45,7 +45,8 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What the text calls: `code` is `FILE:FUNCTION`. `file` is the task's own file, below the project."""
+    """The text's reference: `code` is `FILE:FUNCTION`. `file` is the task's own file, below the
+    project."""
 
     code: str
     file: str
@@ -79,7 +80,8 @@ def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) 
 
 
 def given(way: Way, own: Iterable[Parameter], around: Iterable[tuple[Way, Parameter]] = ()) -> tuple[Given, ...]:
-    """Parameters of a task, and of composites around it, under names that Python, C and the text can use."""
+    """Parameters of a task, and of composites around it, under names that are valid in Python, C
+    and the text."""
     found = [*((way, p) for p in own), *around]
     reserved = {*refused_words(), *_C_WORDS.split(), *keyword.kwlist}
     names = identifiers((p.name for _, p in found), "parameter", reserved)
@@ -87,12 +89,12 @@ def given(way: Way, own: Iterable[Parameter], around: Iterable[tuple[Way, Parame
 
 
 def _parameters(way: Way, source: Source, flow: Flow) -> tuple[Given, ...]:
-    """Those of the task, and those of composites around it that its code speaks of."""
+    """Parameters of the task, and those of composites around it that its code uses."""
     above = [(way[:n], p) for n in range(len(way) - 1, 0, -1) for p in flow.tasks[way[:n]].parameters]
     return given(way, flow.tasks[way].parameters, ((w, p) for w, p in above if p.name in source.words))
 
 
-# -- a file ------------------------------------------------------------------------------------------------------------
+# -- a file ----------------------------------------------------------------------------------------
 def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) -> Iterator[str]:
     full, function = "_".join(way), called.code.rpartition(":")[2]
     loops = [flow.tasks[w].loop for w in (way, *loops_around(way, flow.tasks))]
@@ -153,7 +155,7 @@ def _once(links: tuple[Link, ...]) -> list[Link]:
 
 
 def _library(link: Link, first: bool) -> Iterator[str]:
-    """The functions of a library, each under a name of its own, and the word that calls them."""
+    """The functions of a library, each under a unique name, and the macro that calls them."""
     prefix = _prefix(link)
     if first:
         yield f"/* Library {_comment(link.library.name)}. */"
@@ -209,7 +211,8 @@ def _ports(way: Way, flow: Flow, source: Source) -> Iterator[tuple[str, Port]]:
 
 
 def _in_turns(place: Place, flow: Flow) -> bool:
-    """Is the port at the border of a loop whose turns read the same tokens, or of which the last turn counts?"""
+    """Is the port at the border of a loop whose turns read the same tokens, or of which the last
+    turn counts?"""
     while True:
         if place in flow.turns and flow.turns[place].count > 1:
             return True
@@ -227,7 +230,7 @@ def _list(name: str, items: list[str]) -> Iterator[str]:
 
 
 def _text(name: str) -> str:
-    """A stranger's name as a text of C."""
+    """An untrusted name as a string literal of C."""
     plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in name.encode())
     return f'"{"".join(plain)}"'
 

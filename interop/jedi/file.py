@@ -1,9 +1,10 @@
-"""Configurations of JEDI as numbers, and numbers as configurations; the files themselves are left to `libconfig`.
+"""Configurations of JEDI as numbers, and numbers as configurations; `libconfig` reads and writes
+the files.
 
-In: the bytes of a file. Out: its instances, with everything that is wrong with them or means little here. And back:
-instances to the text of a file that JEDI reads. JEDI wants every number as a text in quotes, lists as texts with commas
-and without spaces, and it counts: `device_num` and `instance_num` say how many entries are read. What layers are called
-is left to `networks`, texts of flowc to `importer` and `writer`.
+In: the bytes of a file. Out: its instances, with all faults and warnings. And back: instances to
+the text of a file that JEDI reads. JEDI requires every number as a text in quotes, lists as texts
+with commas and without spaces, and counts: `device_num` and `instance_num` give how many entries
+are read. `networks` finds the names of layers; `importer` and `writer` handle texts of flowc.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ BOTH = 2
 DATA_TYPES = {"FP32": "fp32", "FP16": "fp16", "INT8": "int8"}
 #: The last cut point of an ONNX network in JEDI's own samples: beyond any layer.
 BEYOND = 100000
-#: Streams of a stage for which the file names none.
+#: Streams of a stage if the file names none.
 STREAMS = 2
-#: `model_type` as JEDI registers it and as its description calls it: does it read ONNX files?
+#: JEDI's names of `model_type`, in code and in its description: does it read ONNX files?
 MODELS = {"TkdnnModel": False, "OnnxModel": True, "tkDNNApplication": False, "ONNXApplication": True}
 DARKNET_PATH, ONNX_PATHS = "cfg_path", ("onnx_file_path", "onnx_path")
 _COUNTS = ("batch", "pre_thread_num", "post_thread_num", "buffer_num")
 _LISTS = ("cut_points", "streams", "devices", "dla_cores")
-#: What an instance says in numbers; everything else is carried along as it is written.
+#: Numeric settings of an instance; all others are carried along unchanged.
 OWN = frozenset({"device_num", *_COUNTS, *_LISTS, "data_type"})
 _NUMBER = re.compile(r"[+-]?\d{1,9}")
 
 
 class NotJedi(Errors):
-    """A file that has nothing of a configuration of JEDI: it may be of another tool."""
+    """A file without anything of a configuration of JEDI: it may be of another tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,12 @@ class JediStage:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One network with what surrounds it.
+    """One network with its surroundings.
 
-    `precision` is empty where the file does not say one for all stages. `network` is the path of its file as the
-    configuration says it, empty without one; `onnx`: JEDI reads an ONNX file and counts TensorRT's layers. `others` are
-    all other settings, by name as libconfig writes their values. `span` is the place in a file, `network_span` that of
-    the path.
+    `precision` is empty if the file does not have one for all stages. `network` is the path of its
+    file in the configuration, empty without one; `onnx`: JEDI reads an ONNX file and counts
+    TensorRT's layers. `others` are all other settings, by name with their values in libconfig's
+    form. `span` is the place in a file, `network_span` that of the path.
     """
 
     name: str
@@ -80,13 +81,13 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The instances that JEDI would run, and what is said about the others."""
+    """The instances that JEDI would run, and diagnostics about the others."""
 
     instances: tuple[Instance, ...]
     warnings: tuple[Diagnostic, ...]
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 def text_of(instances: Sequence[tuple[Instance, Sequence[str]]], remarks: Iterable[str]) -> str:
     """The file; `remarks` are comments at its top, and with each instance come some of its own."""
     lines = [*(f"# {line}" for line in remarks), "configs = {", f"    instance_num = {quoted(str(len(instances)))};"]
@@ -99,7 +100,8 @@ def text_of(instances: Sequence[tuple[Instance, Sequence[str]]], remarks: Iterab
 
 
 def settings_of(instance: Instance) -> list[tuple[str, str]]:
-    """All settings of an instance, by name as libconfig writes their values: those that are carried along first."""
+    """All settings of an instance, by name with their values in libconfig's form: those that are
+    carried along first."""
     stages = instance.stages
     lists = {
         "cut_points": (s.last for s in stages),
@@ -117,9 +119,10 @@ def settings_of(instance: Instance) -> list[tuple[str, str]]:
     return [*instance.others, *((name, quoted(text)) for name, text in texts.items())]
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 def read(path: str, data: bytes) -> Configuration:
-    """The instances of a file. Raises Errors (F705, F706) with everything that is wrong; NotJedi where nothing fits."""
+    """The instances of a file. Raises Errors (F705, F706) with all faults; NotJedi if nothing
+    matches."""
     parsed = parse(path, data, "F705")
     configs = parsed.root.get("configs") if parsed.root is not None else None
     inside = configs.value if configs is not None else None
@@ -159,11 +162,11 @@ class _Reader:
     warnings: list[Diagnostic] = field(default_factory=list)
 
     def fault(self, message: str, span: Span, help: str = "") -> None:
-        """Something that JEDI could not run, or that means nothing."""
+        """An error: JEDI could not run it, or it has no meaning."""
         self.faults.append(Diagnostic("F706", message, span, help=help))
 
     def warn(self, message: str, span: Span, help: str) -> None:
-        """Something that flowc does not say, or not quite."""
+        """A warning: flowc does not support it, or differs."""
         self.warnings.append(Diagnostic("F707", message, span, help=help, severity="warning"))
 
     def unread(self, settings: Iterable[Setting]) -> None:
@@ -280,9 +283,9 @@ class _Fields:
             network.value.span if network is not None else self.group.span,
         )
 
-    # -- single settings -----------------------------------------------------------------------------------------------
+    # -- single settings ---------------------------------------------------------------------------
     def _text(self, name: str) -> str:
-        """A text that may be missing, without spaces around it; JEDI reads the first word of it."""
+        """An optional text, without spaces around it; JEDI reads its first word."""
         setting = self.group.get(name)
         if setting is None or isinstance(setting.value, Broken):
             return ""
@@ -299,7 +302,7 @@ class _Fields:
         return self.reader.number(setting)
 
     def _entries(self, name: str) -> list[_Entry] | None:
-        """The entries of a list; None where it is missing or faulty."""
+        """The entries of a list; None if it is missing or faulty."""
         setting = self.group.get(name)
         if setting is None or isinstance(setting.value, Broken):
             return None
@@ -327,7 +330,7 @@ class _Fields:
         return onnx, onnx_path if onnx else darknet_path
 
     def _precision(self, count: int) -> tuple[str, bool]:
-        """The precision, and whether `data_type` says more than that."""
+        """The precision, and whether `data_type` contains more than that."""
         setting = self.group.get("data_type")
         entries = self._entries("data_type")
         if setting is None:
@@ -342,7 +345,7 @@ class _Fields:
         if not entries:
             self.reader.fault("`data_type` is empty", setting.span, f"JEDI knows {one_of(DATA_TYPES)}")
             return "", False
-        # Stages without an entry of their own have the type of the first.
+        # Stages without an entry have the type of the first.
         types = {e.text for e in entries[: max(count, 1)]}
         if len(types) > 1:
             message = f"the stages of instance {self.number} differ in their data type: {listed(sorted(types))}"
@@ -362,7 +365,7 @@ class _Fields:
             help_text = f"is `{meant[1]}` meant to be `{meant[0]}`?"
         self.reader.fault(message, self.group.span, help_text)
 
-    # -- stages --------------------------------------------------------------------------------------------------------
+    # -- stages ------------------------------------------------------------------------------------
     def _stages(self) -> list[JediStage]:
         """Empty after a fault."""
         before = len(self.reader.faults)
@@ -423,7 +426,7 @@ class _Fields:
         return None if core is None else min(core, BOTH)
 
     def _streams(self, k: int, core: int | None, entries: Sequence[_Entry]) -> int | None:
-        """Of all copies together; an odd number over two DLAs cannot be said here."""
+        """The streams of all copies together; an odd number over two DLAs cannot be expressed."""
         if k >= len(entries):
             return STREAMS
         streams = self.reader.whole(entries[k].text, "a number of streams", entries[k].span, 1)

@@ -1,9 +1,11 @@
-"""Configurations of JEDI (cap-lab's framework for Jetson boards) to `.flow` texts; the way back is `writer`.
+"""Configurations of JEDI (cap-lab's framework for Jetson boards) to `.flow` texts; `writer` is the
+inverse.
 
-In: the bytes of a file, and where the text will stand, since networks are looked for there. Out: a text in which each
-instance is an app with a network, and a mapping that says with pins what JEDI says with numbers; and warnings about
-what cannot be said or is not known. JEDI's C++ code becomes abstract tasks, settings without a meaning here become
-`jedi:` lines in front of the app, from which `writer` takes them. Reading the numbers is left to `file`.
+In: the bytes of a file, and the place of the text, because networks are searched there. Out: a text
+in which each instance is an app with a network, and a mapping with pins for JEDI's numbers; and
+warnings about what cannot be expressed or is unknown. JEDI's C++ code becomes abstract tasks,
+settings without a meaning here become `jedi:` lines before the app, from which `writer` takes them.
+`file` reads the numbers.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ from .networks import Known, look
 from .writer import KEPT, write
 
 __all__ = ["Imported", "NotJedi", "read", "write"]
-#: A task stays on one line up to here.
+#: Widest task on one line.
 WIDEST = 110
-#: JEDI's board, as far as its files depend on it: which processors there are, and how fast they can be.
+#: JEDI's board, as far as its files depend on it: its processors, and their frequencies.
 BOARD = """\
 /// NVIDIA Jetson AGX Xavier.
 platform xavier {
@@ -51,7 +53,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What the parts of an instance are called in the text."""
+    """Names of an instance's parts in the text."""
 
     app: str
     source: str
@@ -63,7 +65,8 @@ class _Names:
 
 @dataclass(frozen=True, slots=True)
 class _Port:
-    """A port of the network: its name, the tensor, and its type with the colon in front, as far as it is known."""
+    """A port of the network: its name, the tensor, and its type with a colon before it, if
+    known."""
 
     name: str
     tensor: str
@@ -71,9 +74,10 @@ class _Port:
 
 
 def read(path: str, data: bytes, target: Path) -> Imported:
-    """Import a configuration. `path` is where it stands and what messages show, `target` where the text will be.
+    """Import a configuration. `path` is its place and is shown in messages, `target` is the place
+    of the text.
 
-    Raises Errors with everything that is wrong; NotJedi where the file has nothing of a configuration.
+    Raises Errors with all faults; NotJedi if the file has nothing of a configuration.
     """
     configuration = jedi_file.read(path, data)
     names = _names(configuration.instances, Path(path).stem)
@@ -94,7 +98,7 @@ def read(path: str, data: bytes, target: Path) -> Imported:
 
 
 def _names(instances: Sequence[Instance], stem: str) -> list[_Names]:
-    """All different; apps first, so that these are called like JEDI's networks."""
+    """Unique names; apps first, so that these have the names of JEDI's networks."""
     apps = identifiers([capitalised(i.name or stem, "app") for i in instances], "app")
     parts = [f"{app}{part}" for app in apps for part in ("Source", "Pre", "Post", "Sink", "Net")]
     others = identifiers([*apps, *parts], "app")[len(apps) :]
@@ -112,7 +116,7 @@ class _App:
     names: _Names
     known: Known
 
-    # -- what is said ------------------------------------------------------------------------------------------------
+    # -- what is said ------------------------------------------------------------------------------
     def faults(self) -> list[Diagnostic]:
         """Cut points that the network does not have."""
         layers = self.known.layers
@@ -131,7 +135,7 @@ class _App:
         ]
 
     def warnings(self) -> list[Diagnostic]:
-        """What is missing, or means less than in JEDI."""
+        """Warnings about missing values, and values that mean less than in JEDI."""
         instance, known, stages = self.instance, self.known, self.instance.stages
         found = []
 
@@ -152,7 +156,7 @@ class _App:
             warn(f"{what} {'are' if len(cuts) > 1 else 'is'} not known: nothing is pinned", help_text, stages[0].span)
         last, end = stages[-1].last, len(known.layers or ()) - 1
         if last < end:
-            help_text = f"in flowc the last stage goes to the end of the network, layer {end}"
+            help_text = f"in flowc the last stage extends to the end of the network, layer {end}"
             warn(f"JEDI stops after layer {last} of `{known.file}`", help_text, stages[-1].span)
         if self._batch_left_out and known.first_dimensions != {instance.batch}:
             help_text = f"`{known.file}` takes one input at a time; `batch` needs an open first dimension"
@@ -164,15 +168,16 @@ class _App:
 
     @property
     def _calibration(self) -> str:
-        """Where inputs for calibration are looked for: beside the text, as files of numpy."""
+        """The place of inputs for calibration: beside the text, as files of numpy."""
         return f"calibration/{self.names.app}/*.{'npy' if len(self.known.inputs or ()) <= 1 else 'npz'}"
 
     @property
     def _batch_left_out(self) -> bool:
-        """Does the text not say the batch? Only networks with an open first dimension can be grouped."""
+        """Does the text lack the batch? Only networks with an open first dimension can be
+        grouped."""
         return self.instance.batch > 1 and not self.known.open_batch
 
-    # -- the text ----------------------------------------------------------------------------------------------------
+    # -- the text ----------------------------------------------------------------------------------
     def text(self) -> str:
         """Tasks, network and app."""
         n, inputs, outputs = self.names, *self._ports()
@@ -213,7 +218,7 @@ class _App:
         return kept
 
     def _ports(self) -> tuple[list[_Port], list[_Port]]:
-        """The ports of the network, named so that arrows can name them; none where they are not known."""
+        """The ports of the network, with names that arrows can use; none if they are unknown."""
         inputs, outputs = self.known.inputs or (), self.known.outputs or ()
         names = identifiers([b.name for b in (*inputs, *outputs)], "port")
         made = [_Port(n, b.name, self._type(b)) for n, b in zip(names, (*inputs, *outputs), strict=True)]
@@ -239,7 +244,7 @@ class _App:
         return _block(head, items) if items else head
 
     def pin(self) -> list[str]:
-        """The lines of the mapping; comments where the names of layers are not known."""
+        """The lines of the mapping; comments if the names of layers are unknown."""
         layers, stages = self.known.layers, self.instance.stages
         nameless = layers is None and len(stages) > 1
         names = [f"layer {s.last}" if layers is None else layers[min(s.last, len(layers) - 1)] for s in stages[:-1]]
@@ -301,7 +306,7 @@ def imported(request: Request) -> registry.Imported:
     """The file of a request as a text. Raises Errors."""
     try:
         found = read(str(request.path), content(request.path, "F705"), request.target)
-    except NotJedi as fault:  # tools that are no relatives name their files .cfg, too
+    except NotJedi as fault:  # other tools name their files .cfg, too
         message = f"`{request.path}` is no Darknet network: it does not begin with [net]"
         network = Diagnostic("F402", message, None, help="a .cfg of Darknet describes the layers of a network")
         raise Errors([network, *fault.diagnostics]) from fault
@@ -310,6 +315,6 @@ def imported(request: Request) -> registry.Imported:
 
 def exported(source: Source, wanted: str | None) -> Exported:
     """The apps of a system, or one of them, with its mapping. Raises Errors."""
-    # Networks are cut in what was staged; JEDI is told where the whole is cut.
+    # Networks are cut in the staged system; JEDI gets the cut of the whole.
     found = write(source.whole, source.platform, source.mapping, wanted)
     return Exported(found.name, found.text, found.warnings)

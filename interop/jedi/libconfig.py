@@ -1,8 +1,9 @@
-"""Files of libconfig (`name = value;`, groups in braces, lists in parentheses), safely: bytes to settings and back.
+"""Files of libconfig (`name = value;`, groups in braces, lists in parentheses), safely: bytes to
+settings and back.
 
-In: the bytes of a file. Out: its settings, each with its place, and everything that is wrong with the file: a setting
-that cannot be read becomes `Broken` and hides no other. No other file is opened (`@include` is refused), nesting and
-size are limited. What settings mean is left to the formats.
+In: the bytes of a file. Out: its settings, each with its place, and all faults of the file: an
+unreadable setting becomes `Broken` and hides no other. No other file is opened (`@include` is
+rejected), nesting and size are limited. The formats interpret the settings.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from ...model.diagnostic import Diagnostic, Note
 from ...model.span import Span
 from ..names import shown
 
-#: Brackets inside each other; configurations need about four.
+#: Most nested brackets; configurations need about four.
 DEEPEST = 32
 #: Bytes of a file; configurations have a few thousand.
 LARGEST = 1 << 18
-#: Syntax faults of one file that are told.
+#: Most syntax faults of one file that are reported.
 MOST = 10
 
-# BROKEN is what no other terminal matches. The parser takes it for a value, so that a faulty setting can be replaced by
-# `name = BROKEN` and everything behind it be read.
+# BROKEN matches when no other terminal does. The parser accepts it as a value, so that a faulty
+# setting can be replaced by `name = BROKEN` and the rest of the file can be read.
 _GRAMMAR = r"""
 start: setting*
 setting: NAME EQUALS value [SEMICOLON | COMMA]
@@ -63,7 +64,7 @@ _CLOSED_BY = {"[": "]", "(": ")", "{": "}"}
 _WHOLE = re.compile(r"[-+]?\d+")
 _ESCAPE = re.compile(rb"\\([xX][0-9A-Fa-f]{2}|.)", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"f": b"\f", b"\\": b"\\", b'"': b'"'}
-#: What may follow, in the order a reader would think of it.
+#: Terminals that may follow, in a reader's order.
 _WORDS = {
     "EQUALS": "`=`",
     "NAME": "a setting such as `name = value`",
@@ -81,7 +82,8 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A text, number or truth value. `plain`: a text without escapes and on one line, so that its parts have places."""
+    """A text, number or truth value. `plain`: a text without escapes and on one line, so that its
+    parts have places."""
 
     value: bool | int | float | str
     span: Span
@@ -118,7 +120,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A value that could not be read: its fault is told."""
+    """A value that could not be read: its fault is reported."""
 
     span: Span
 
@@ -137,14 +139,14 @@ Value = Scalar | Items | Group | Broken
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """`root` is None where even the brackets do not fit together, so that nothing is known of what follows."""
+    """`root` is None if brackets do not match, so that the rest is unknown."""
 
     root: Group | None
     faults: tuple[Diagnostic, ...]
 
 
 def parse(path: str, data: bytes, code: str) -> Parsed:
-    """Read a file. `path` is what places show; faults have `code`."""
+    """Read a file. `path` is shown in places; faults have `code`."""
     start = Span(path, 1, 1, 1, 1)
     if len(data) > LARGEST:
         message = f"this file has {len(data)} bytes, and a configuration at most {LARGEST}"
@@ -159,7 +161,7 @@ def parse(path: str, data: bytes, code: str) -> Parsed:
 
 
 def intact(value: Value) -> bool:
-    """Could a value be read, with all that is in it?"""
+    """Could a value be read, with all its parts?"""
     match value:
         case Items():
             return all(map(intact, value.items))
@@ -203,7 +205,7 @@ def _character(c: str) -> str:
     return named.get(c) or (c if c >= " " and c != "\x7f" else f"\\x{ord(c):02x}")
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 @lru_cache(maxsize=1)
 def _lark() -> Lark:
     return Lark(_GRAMMAR, parser="lalr", lexer="basic", maybe_placeholders=False)
@@ -235,7 +237,7 @@ class _Reader:
                 if token.type in _OPENING and len(places) > DEEPEST:
                     self._fault(f"more than {DEEPEST} brackets inside each other", token)
                     return self._given_up()
-                # An empty one stands for a value that is told already.
+                # An empty one replaces a value whose fault is reported already.
                 if (token.type == "BROKEN" and token) or not _fed(parser, token):
                     whole = self._refuse(i, places, parser)
                     break
@@ -272,7 +274,7 @@ class _Reader:
         self.faults.append(Diagnostic(self.code, message, span, notes=tuple(notes), help=help))
 
     def _refuse(self, at: int, places: Sequence[_Place], parser: Any) -> bool:
-        """Note what is wrong at a token, and put something else in its place; False where that is not possible."""
+        """Report a fault at a token, and replace it; False if that is not possible."""
         if at == len(self.tokens):
             last = self.tokens[-1]
             self._fault(f"the file ends after {shown(last)}", last, f"expected {_expected(parser)}")
@@ -295,7 +297,7 @@ class _Reader:
         return not closes_another and self._replace(at, places)
 
     def _refuse_character(self, at: int, token: Token, follows: Token | None, places: Sequence[_Place]) -> bool:
-        """As `_refuse`, at what means nothing in these files."""
+        """The same as `_refuse`, for tokens without meaning in these files."""
         if token == "@include":
             self._fault("`@include` is not followed", token, "put the text of that file here")
             named = follows is not None and follows.type == "STRING"
@@ -311,7 +313,8 @@ class _Reader:
         return self._replace(at, places)
 
     def _replace(self, at: int, places: Sequence[_Place]) -> bool:
-        """Make the setting that a token belongs to a faulty one; False where it belongs to none, or that is done."""
+        """Replace the setting of a token by a faulty one; False if it belongs to none, or that is
+        done."""
         start = places[-1].setting
         if start is None or (start + 3 == at and not self.tokens[start + 2]):
             return False
@@ -346,7 +349,7 @@ def _follow(i: int, token: Token, places: list[_Place]) -> None:
 
 
 def _fed(parser: Any, token: Token) -> tuple[Any, ...]:
-    """What the parser gives for a token, nothing where it does not fit; lark does not type this."""
+    """The result of the parser for a token, None if it does not fit; lark does not type this."""
     try:
         return (parser.feed_token(token),)
     except UnexpectedToken:
@@ -404,7 +407,7 @@ class _Builder(Transformer[Token, Any]):
                 return Scalar("".join(map(_unquoted, tokens)), span.to(self._reader.span(tokens[-1])), plain)
 
     def _number(self, text: str, span: Span) -> Value:
-        """Whole numbers have 64 bits at most, and others an end."""
+        """Whole numbers have at most 64 bits, and others are finite."""
         bare = text.rstrip("L")
         if len(bare) > 40:
             self._reader.refuse("this number is too long", span)
@@ -438,7 +441,8 @@ class _Builder(Transformer[Token, Any]):
 
 
 def _unquoted(token: Token) -> str:
-    """The text of a token; `\\x` names a byte, and a backslash in front of anything else stands for itself."""
+    """The text of a token; `\\x` names a byte, and a backslash before any other character is
+    kept."""
 
     def plain(found: re.Match[bytes]) -> bytes:
         what = found[1]

@@ -1,9 +1,11 @@
-"""What is known here of the network of a JEDI instance: its file, what it takes and gives, and its layers by number.
+"""Facts about the network of a JEDI instance: its file, inputs and outputs, and its layers by
+number.
 
-In: an instance, and the folders of its configuration and of the text that is to be written. Out: facts, as many as the
-files give that are there, and why others are missing. JEDI's paths belong to the board, so that files are looked for by
-their names as well. For tkDNN, layers are those that `flowc import` writes into an ONNX file, or those of the Darknet
-`.cfg` itself, which needs no weights for that; layers of TensorRT are known to TensorRT only.
+In: an instance, and the folders of its configuration and of the text to be written. Out: facts from
+the existing files, and the reasons why others are missing. JEDI's paths belong to the board, so
+files are also found by their names. For tkDNN, layers are those that `flowc import` writes into an
+ONNX file, or those of the Darknet `.cfg` itself, which needs no weights for that; only TensorRT
+knows its layers.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from .file import Instance
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """`file` is the ONNX file as the text names it; `there` tells whether it is.
+    """`file` is the ONNX file as named in the text; `there`: it exists.
 
-    `inputs` and `outputs` are None where they are not known, `layers` (tensors by tkDNN's numbers) as well. `missing`
-    is a reason and what to do, both empty where nothing is missing.
+    `inputs` and `outputs` are None if unknown, `layers` (tensors by tkDNN's numbers) as well.
+    `missing` is a reason and what to do, both empty if nothing is missing.
     """
 
     file: str
@@ -49,9 +51,10 @@ class Known:
 
 
 def look(instance: Instance, name: str, configuration: Path, text: Path) -> Known:
-    """What is known of the network of an instance; `name` is its network where the configuration names no file.
+    """Facts about the network of an instance; `name` is its network if the configuration names no
+    file.
 
-    `configuration` and `text` are the files, the latter of which need not be there.
+    `configuration` and `text` are the files, the latter of which need not exist.
     """
     said = instance.network.replace("\\", "/")
     named = PurePosixPath(said).name
@@ -59,7 +62,8 @@ def look(instance: Instance, name: str, configuration: Path, text: Path) -> Know
     file = named if instance.onnx and named else f"{stem}.onnx"
     folders = (text.parent, configuration.parent)
     own = [configuration.parent / said] if named else []
-    # A stranger's path may lead anywhere: what is read whole has at least the name of a network.
+    # An untrusted path may lead anywhere: a file that is read completely has at least the name of a
+    # network.
     onnx = _first([*(p for p in own if p.suffix == ".onnx"), *(folder / file for folder in folders)])
     if onnx is not None:
         return _of_onnx(instance, onnx, text)
@@ -74,7 +78,8 @@ def look(instance: Instance, name: str, configuration: Path, text: Path) -> Know
 
 
 def tkdnn_layers(onnx: Path) -> tuple[str, ...] | None:
-    """The tensors by tkDNN's layer numbers that `flowc import` has written into an ONNX file; None if it has none."""
+    """The tensors by tkDNN's layer numbers that `flowc import` has written into an ONNX file; None
+    if it has none."""
     import onnx as library
     from google.protobuf.message import DecodeError
 
@@ -87,12 +92,12 @@ def tkdnn_layers(onnx: Path) -> tuple[str, ...] | None:
 
 
 def _first(paths: Iterable[Path]) -> Path | None:
-    """The first that is a file; a stranger's path may be none that a file system takes."""
+    """The first that is a file; an untrusted path may be invalid."""
     return next((p for p in paths if os.path.isfile(p)), None)
 
 
 def _of_onnx(instance: Instance, onnx: Path, text: Path) -> Known:
-    """An ONNX file that is there."""
+    """An ONNX file that exists."""
     file = os.path.relpath(onnx, text.parent).replace(os.sep, "/")
     layers = None if instance.onnx else tkdnn_layers(onnx)
     missing = ("", "")
@@ -107,12 +112,12 @@ def _of_onnx(instance: Instance, onnx: Path, text: Path) -> Known:
 
 
 def _of_darknet(cfg: Path, file: str) -> Known | None:
-    """A Darknet network of which the ONNX file is still to be written; None if it is none, or faulty."""
+    """A Darknet network whose ONNX file does not exist yet; None if it is none, or faulty."""
     try:
         if not darknet.is_darknet(cfg):
             return None
         net = darknet.network_of(read_sections(cfg))
-    except NetworkError:  # its faults are told when it is imported itself
+    except NetworkError:  # its faults are reported when it is imported itself
         return None
     borders = ({INPUT: net.input}, net.outputs)
     inputs, outputs = (tuple(Border(t, "float32", (1, *shape)) for t, shape in end.items()) for end in borders)

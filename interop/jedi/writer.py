@@ -1,9 +1,10 @@
-"""An application and where its network runs as a configuration of JEDI; the way back is `importer`.
+"""An application and the places of its network as a configuration of JEDI; `importer` is the
+inverse.
 
-In: a system before its networks are cut, the platform, and the mapping that is stored beside the text. Out: the text of
-a file that JEDI reads, one instance for each app; what JEDI cannot say is a fault. Lines `jedi: NAME = VALUE` in the
-documentation of an app go into its instance: settings that flowc does not have. JEDI's code around the network is C++,
-and is left to the user.
+In: a system before its networks are cut, the platform, and the mapping stored beside the text. Out:
+the text of a file that JEDI reads, one instance for each app; features that JEDI does not support
+are faults. Lines `jedi: NAME = VALUE` in the documentation of an app go into its instance: settings
+that flowc does not have. JEDI's code around the network is C++, and is left to the user.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from .file import BEYOND, BOTH, DARKNET_PATH, DLA, GPU, MODELS, ONNX_PATHS, OWN,
 from .libconfig import Scalar, parse, quoted, written
 from .networks import tkdnn_layers
 
-#: What a line of an app's documentation begins with that is for JEDI.
+#: Prefix of a line for JEDI in an app's documentation.
 KEPT = "jedi:"
-#: Settings of JEDI that are read in spite of what flowc says: for what it cannot say.
+#: Settings of JEDI that may override flowc's values: for values that flowc cannot express.
 _YIELDING = frozenset({"batch", "data_type", "cut_points"})
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """`name` is what the file may be called after."""
+    """`name` is a name for the file."""
 
     name: str
     text: str
@@ -42,7 +43,8 @@ class Written:
 
 
 def write(system: System, platform: Platform, mapping: Mapping | None, wanted: str | None) -> Written:
-    """The file for all apps of a system, or for the one that is `wanted`. Raises Errors (F215, F708)."""
+    """The file for all apps of a system, or for the one that is `wanted`. Raises Errors (F215,
+    F708)."""
     apps = [a for a in system.apps if wanted is None or a.name == wanted]
     if not apps:
         message = f"there is no app `{wanted}`" if wanted is not None else "there is no app to export"
@@ -61,7 +63,7 @@ def write(system: System, platform: Platform, mapping: Mapping | None, wanted: s
 
 
 def _pins(system: System, platform: Platform, mapping: Mapping | None) -> dict[str, Pin]:
-    """Where each network runs: what the text says, and what a search has found where it says nothing."""
+    """The place of each network: its pin, else the stored mapping."""
     pins = {p.task: p for p in system.pins if p.platform == platform.name}
     spans = {t.name: t.span for a in system.apps for t in a.tasks}
     for plan in mapping.networks if mapping is not None else ():
@@ -148,7 +150,7 @@ class _App:
             (*others.items(), *((("data_type", data_type),) if not precision else ())),
         )
 
-    # -- what JEDI cannot say ------------------------------------------------------------------------------------------
+    # -- what JEDI cannot say ----------------------------------------------------------------------
     def _check_pin(self, pin: Pin) -> None:
         if pin.adapt:
             self._fault("JEDI's cut points stay as they are: it cannot `adapt` them", pin.span, "leave `adapt` out")
@@ -195,12 +197,12 @@ class _App:
                 help_text = "stages of JEDI hand over to the next one only: cut elsewhere"
                 self._fault(message, pin.stages[k].span, help_text)
 
-    # -- stages --------------------------------------------------------------------------------------------------------
+    # -- stages ------------------------------------------------------------------------------------
     def _kind(self, processor: str) -> str:
         return self.platform.pool_of(processor).kind
 
     def _stage(self, stage: PinStage, last: int) -> JediStage:
-        """The stage; what it is after a fault does not matter."""
+        """The stage; after a fault its content does not matter."""
         kinds = {self._kind(p) for p in stage.processors}
         dlas = [p for pool in self.platform.pools if pool.kind == "dla" for p in pool.processors]
         if "cpu" in kinds:
@@ -254,7 +256,7 @@ class _App:
                 found.append(0)
         return found
 
-    # -- settings that only JEDI has -----------------------------------------------------------------------------------
+    # -- settings that only JEDI has ---------------------------------------------------------------
     def _kept(self) -> dict[str, str]:
         """The `jedi:` lines of the app, by name as libconfig writes their values."""
         found: dict[str, str] = {}
@@ -267,7 +269,7 @@ class _App:
                 continue
             setting = parsed.root.settings[0]
             if setting.name in OWN - _YIELDING:
-                self._warn(f"{shown(line.strip())} is left out", "the mapping says this")
+                self._warn(f"{shown(line.strip())} is left out", "the mapping determines this")
             else:
                 found[setting.name] = written(setting.value)
         return found
@@ -297,14 +299,14 @@ class _App:
 
 
 def _bare(value: str) -> str:
-    """The text of a value as libconfig writes it; empty for what is no text."""
+    """The text of a value in libconfig's form; empty if it is no text."""
     parsed = parse("", f"x = {value}".encode(), "F705").root if value else None
     found = parsed.settings[0].value if parsed is not None and parsed.settings else None
     return found.value.strip() if isinstance(found, Scalar) and isinstance(found.value, str) else ""
 
 
 def _whole(text: str) -> int:
-    """A number that a `jedi:` line says, -1 for anything else."""
+    """A number in a `jedi:` line, -1 for anything else."""
     text = text.strip()
     return int(text) if text.isdecimal() and len(text) < 10 else -1
 

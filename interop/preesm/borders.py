@@ -1,18 +1,20 @@
-"""How tokens are repeated, and how only the last ones are kept: by words on an arrow, where these say the same.
+"""Repetition of tokens, and keeping only the last ones, as operators on an arrow, if these are
+equivalent.
 
-PiSDF counts for itself how often a sub-graph fires what is inside. If that takes more tokens from an input interface
-than one firing from outside brings, those tokens come again from the first one on; of what is made for an output
-interface only the last tokens leave. A broadcast whose outputs are longer than its input repeats in the same way. Where
-the lengths are no multiples of each other the language has no word: then a task copies (`level`).
+PiSDF counts for itself how often a sub-graph fires its tasks. If that takes more tokens from an
+input interface than one firing from outside brings, those tokens come again from the first one on;
+from an output interface only the last tokens leave. A broadcast whose outputs are longer than its
+input repeats in the same way. If the lengths are no multiples of each other the language has no
+operator: then a task copies (`level`).
 """
 
 from __future__ import annotations
 
 
 def repeated(taken: int, made: int) -> str | None:
-    """A hop of an arrow that makes tokens out of a block, from the first one on, again and again.
+    """A hop of an arrow that makes tokens out of a block, from the first one on, repeatedly.
 
-    "" where they are as many, None where no word fits.
+    "" if the numbers are equal, None if no operator fits.
     """
     return _hop("repeat", taken, made)
 

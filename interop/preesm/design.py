@@ -1,6 +1,7 @@
-"""What the text will say of a PREESM graph: declarations, instances and arrows, with all values known.
+"""The text of a PREESM graph as data: declarations, instances and arrows, with all values known.
 
-Frozen data between `elaborate`, which makes them, and the modules that write texts, C code, pins and times.
+Frozen data between `elaborate`, which makes them, and the modules that write texts, C code, pins
+and times.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Formal = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """`rate` is the text, `tokens` its value, `c_rate` its text in C. `original` is PREESM's name."""
+    """`rate` is the text, `tokens` its value, `c_rate` its text in C. `original` is PREESM's
+    name."""
 
     name: str
     original: str
@@ -36,7 +38,8 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task of the text: an actor's code with its ports, or a way to copy data. `wanted` is a name for it."""
+    """A task of the text: an actor's code with its ports, or a way to copy data. `wanted` is a name
+    for it."""
 
     kind: Kind
     wanted: str
@@ -71,9 +74,11 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A task of the app: its place in PREESM and in the text, and its firings in one iteration of PREESM.
+    """A task of the app: its place in PREESM and in the text, and its firings in one iteration of
+    PREESM.
 
-    `values` are those of the parameters of its actor, which is None where the import added the task.
+    `values` are those of the parameters of its actor, which is None where the import added the
+    task.
     """
 
     way: Way
@@ -86,7 +91,8 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """`constants` are names, texts, and what PREESM writes. `period` is that of an iteration of the text, in ns."""
+    """`constants` are names, texts, and what PREESM writes. `period` is that of an iteration of the
+    text, in ns."""
 
     top: Graph
     constants: tuple[tuple[str, str, str], ...]

@@ -1,8 +1,9 @@
 """A graph with its sub-graphs and values becomes a design: declarations, instances and arrows.
 
-In: the top `PiGraph`, those inside on demand, and values that a scenario gives. Out: a `Design`, or faults. A broadcast
-that only hands on is several arrows, other special actors are tasks that copy. What one level is made of is worked out
-in `level`; this module goes through the hierarchy, and looks at the whole app once it is there.
+In: the top `PiGraph`, those inside on demand, and values that a scenario gives. Out: a `Design`, or
+faults. A broadcast that only forwards is several arrows, other special actors are tasks that copy.
+`level` computes the content of one level; this module traverses the hierarchy, and checks the whole
+app at the end.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class _Elaboration:
     leaves: list[Leaf] = field(default_factory=list)
     #: Connected ends: a union-find forest of tasks and of ports of sub-graphs.
     roots: dict[Way, Way] = field(default_factory=dict)
-    #: Firings of what moves blocks on arrows.
+    #: Firings of operators on arrows that move blocks.
     virtual: list[tuple[Way, int]] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     levels: int = 0
@@ -72,7 +73,7 @@ class _Elaboration:
         return next((self.token(f.type, f.span) for f in found), None)
 
     def token(self, said: str, span: Span) -> Token | None:
-        """The token of a fifo; None after a fault, which each type has once."""
+        """The token of a fifo; None after a fault, reported once per type."""
         token = token_of(said, self.sizes)
         if token is None and said not in self.unknown:
             self.unknown.add(said)
@@ -80,12 +81,12 @@ class _Elaboration:
             self.say.refuse(f"the type {shown(said)} of this fifo is not known", span, help_text)
         return token
 
-    # -- levels --------------------------------------------------------------------------------------------------------
+    # -- levels ------------------------------------------------------------------------------------
     def graph(
         self, pi: PiGraph, way: Way, path: Way, scope: Mapping[str, Value], formals: tuple[tuple[str, str, str], ...],
         outer: Mapping[str, Token], firings: int, open_files: tuple[Path, ...],
     ) -> Graph | None:  # fmt: skip
-        """One graph with all inside, which fires so often; None after a fault."""
+        """One graph with its content, and its firings; None after a fault."""
         self.levels += 1
         if self.levels + len(self.leaves) > _MOST:
             if self.levels + len(self.leaves) == _MOST + 1:
@@ -175,7 +176,7 @@ class _Elaboration:
             self.say.fault(message, interface.span)
         return rate is not None and rate[0] == outside
 
-    # -- the whole app -------------------------------------------------------------------------------------------------
+    # -- the whole app -----------------------------------------------------------------------------
     def root(self, end: Way) -> Way:
         while (parent := self.roots.setdefault(end, end)) != end:
             self.roots[end] = self.roots[parent]
@@ -183,12 +184,14 @@ class _Elaboration:
         return end
 
     def connect(self, level: Level, way: Way) -> None:
-        """Ends of the fifos of a level; a port of a sub-graph is one end for the levels on both sides."""
+        """Ends of the fifos of a level; a port of a sub-graph is one end for the levels on both
+        sides."""
         for one, other in level.connected:
             self.roots[self.root((*way, *one))] = self.root((*way, *other))
 
     def scale(self, top: PiGraph) -> int:
-        """PREESM's iteration in iterations of the text: flowc fires each connected part as seldom as it can."""
+        """PREESM's iteration in iterations of the text: flowc fires each connected part with the
+        least numbers."""
         parts: dict[Way, list[Leaf]] = defaultdict(list)
         for leaf in self.leaves:
             parts[self.root(leaf.way)].append(leaf)
@@ -207,7 +210,7 @@ class _Elaboration:
         return min(scales, default=1)
 
     def period(self, top: PiGraph, scale: int) -> Fraction | None:
-        """What the periods of graph and actors say of an iteration of the text."""
+        """The period of an iteration of the text, from the periods of graph and actors."""
         found: dict[Fraction, tuple[str, Span]] = {}
         said = [(top.period, top.span, 1, "the graph")]
         said += [

@@ -1,11 +1,15 @@
-"""Expressions of PiSDF graphs: parsed, evaluated exactly, and written in the language where it can say them.
+"""Expressions of PiSDF graphs: parsed, evaluated exactly, and written in the language if it can
+express them.
 
-In: the text of an `expr`, and the values of names. Out: a `Fraction`. PREESM computes with doubles; here `1/3*3` is 1.
-Only roots, logarithms and fractional powers are rounded, to 60 digits, and count as whole numbers when they are that
-close to one. What expressions belong to, and which names they may use, is left to `elaborate`.
+In: the text of an `expr`, and the values of names. Out: a `Fraction`. PREESM computes with doubles;
+here `1/3*3` is 1. Only roots, logarithms and fractional powers are rounded, to 60 digits, and count
+as whole numbers if they are that close to one. `elaborate` decides which names an expression may
+use.
 
-Operators, their order and functions are those of JEP (https://github.com/nathanfunk/jep-java-gpl), which PREESM uses,
-with the functions that PREESM adds. A condition is true if it is above 0, as there.
+Operators, their order and functions are those of JEP (https:
+
+github.com/nathanfunk/jep-java-gpl), which PREESM uses, with the functions that PREESM adds. A
+condition is true if it is above 0, as there.
 """
 
 from __future__ import annotations
@@ -19,10 +23,10 @@ from fractions import Fraction
 
 from ..names import shown
 
-#: Digits of a number, parts of an expression, bits of a value: what is beyond was not written by a person.
+#: Most digits of a number, parts of an expression, bits of a value.
 _DIGITS, _PARTS, _BITS = 40, 400, 2048
 _EXACT = Context(prec=60)
-#: Denominators from here on come from rounding.
+#: Denominators from here on are results of rounding.
 _ROUNDED = 10**25
 _TOKEN = re.compile(
     r"\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)|([A-Za-z_]\w*)|(<=|>=|==|!=|&&|\|\||[-+*/^%(),<>!]))"
@@ -66,7 +70,7 @@ class Call:
 Expr = Number | Name | Sign | Binary | Call
 
 
-# -- parsing -----------------------------------------------------------------------------------------------------------
+# -- parsing ---------------------------------------------------------------------------------------
 def parse(text: str) -> Expr:
     """Raises Wrong."""
     tokens: list[tuple[str, str]] = []
@@ -164,14 +168,14 @@ def names(expr: Expr) -> dict[str, None]:
     return {}
 
 
-# -- values ------------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 def evaluate(expr: Expr, values: Mapping[str, Fraction]) -> Fraction:
-    """The value; whole where it is one but for rounding. Raises Wrong."""
+    """The value; whole if it differs from that only by rounding. Raises Wrong."""
     return settled(_value(expr, values))
 
 
 def settled(value: Fraction) -> Fraction:
-    """The nearest whole number, if only rounding is between."""
+    """The nearest whole number, if the difference is only rounding."""
     near = round(value)
     return Fraction(near) if value.denominator > _ROUNDED and abs(value - near) * _ROUNDED < 1 else value
 
@@ -303,11 +307,13 @@ _FUNCTIONS: Mapping[str, tuple[int, Callable[..., Fraction | int]]] = {
 }
 
 
-# -- the language ------------------------------------------------------------------------------------------------------
+# -- the language ----------------------------------------------------------------------------------
 def written(expr: Expr, names: Mapping[str, str], number: Callable[[Fraction], str] | None = None) -> str | None:
-    """The expression in the language, with other texts for its names; None where it has no words for it.
+    """The expression in the language, with other texts for its names; None if the language cannot
+    express it.
 
-    `number` writes numbers another way. The text stands for the same value, whatever values its names have.
+    `number` writes numbers in another form. The text has the same value for all values of its
+    names.
     """
     found = _written(expr, names, number or as_number)
     return None if found is None else found[0]
@@ -319,7 +325,7 @@ def as_number(value: Fraction) -> str:
 
 
 def _written(expr: Expr, names: Mapping[str, str], number: Callable[[Fraction], str]) -> tuple[str, int] | None:
-    """The text and how tightly it binds: 2 an atom, 1 a product, 0 a sum."""
+    """The text and its precedence: 2 an atom, 1 a product, 0 a sum."""
     match expr:
         case Number(value):
             text = number(value)

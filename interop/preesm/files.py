@@ -1,8 +1,8 @@
-"""Where the files of a PREESM project are, and how they are read.
+"""The files of a PREESM project, and how they are read.
 
-In: a path that the user named, and paths as PREESM writes them: `/PROJECT/Algo/top.pi` or `Algo/sub.pi`, from the
-folder of the project. Out: paths that exist below that folder, XML trees, and a `Collector`. Nothing outside of the
-project is opened. What the XML means is left to the other modules.
+In: a path that the user named, and paths in PREESM's form: `/PROJECT/Algo/top.pi` or `Algo/sub.pi`,
+from the folder of the project. Out: paths that exist below that folder, XML trees, and a
+`Collector`. Nothing outside of the project is opened. Other modules interpret the XML.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from .. import collector
 from ..names import shown
 from ..xml_tree import Element, parse
 
-#: No file of PREESM; a faulty one; one that the language has no words for; one that says more than is imported.
+#: Diagnostics: no file of PREESM; a faulty one; one that the language cannot express; one that is
+#: only partly imported.
 NOT_PREESM, FAULTY, BEYOND, LESS = "F730", "F731", "F732", "F733"
-#: Files of a project that are looked at, and how far a project may be above its files.
+#: Most files of a project that are searched, and most levels from a file up to its project.
 _MOST, _HIGHEST = 20_000, 6
 
 
@@ -33,7 +34,7 @@ class Collector(collector.Collector):
     less: str = LESS
 
     def refuse(self, message: str, span: Span, help_text: str = "") -> None:
-        """Something that PREESM can do and the language cannot say."""
+        """An error: PREESM supports it and the language does not."""
         self.faults.append(Diagnostic(BEYOND, message, span, help=help_text))
 
 
@@ -44,7 +45,8 @@ class Project:
     root: Path
 
     def find(self, said: str) -> Path | None:
-        """The file that PREESM means; the first part may be the name of the project. None where there is none."""
+        """The file that PREESM means; the first part may be the name of the project. None where
+        there is none."""
         parts = tuple(p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/")
         if ".." in parts:
             return None
@@ -52,7 +54,8 @@ class Project:
         return next((f for c in candidates if c and self.holds(f := self.root.joinpath(*c))), None)
 
     def holds(self, file: Path) -> bool:
-        """Is this a file of the project? A link may lead out of it to a C file of its own name only."""
+        """Is this a file of the project? A link may lead out of it to a C file of the same name
+        only."""
         if not os.path.isfile(file):
             return False
         real = Path(os.path.realpath(file))
@@ -72,7 +75,8 @@ class Project:
 
 
 def project_of(file: Path, said: str = "") -> Project:
-    """The project around a file: the folder with `.project`, or one in which the path `said` exists."""
+    """The project around a file: the folder with `.project`, or one in which the path `said`
+    exists."""
     above = Path(os.path.abspath(file)).parents[:_HIGHEST]
     marked = next((p for p in above if os.path.isfile(p / ".project")), None)
     if marked is not None:
@@ -82,7 +86,7 @@ def project_of(file: Path, said: str = "") -> Project:
 
 
 def start_of(path: Path) -> Span:
-    """The place to name where a whole file is meant."""
+    """The place of a whole file."""
     return Span(str(path), 1, 1, 1, 1)
 
 
@@ -103,7 +107,7 @@ def read_xml(path: Path, say: Collector, root: str, code: str = FAULTY) -> Eleme
 
 
 def read_text(path: Path) -> str | None:
-    """A source as text, as far as it is one; None where it cannot be read."""
+    """A source as text; None if it cannot be read."""
     try:
         return read_bytes(path).decode(errors="replace")
     except OSError:

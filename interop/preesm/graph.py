@@ -1,7 +1,7 @@
-"""A `.pi` file as it is written: actors, interfaces, parameters, and the edges between them.
+"""The content of a `.pi` file: actors, interfaces, parameters, and the edges between them.
 
-In: the XML tree. Out: a `PiGraph` in which every edge has two ends that exist, or faults. Expressions stay texts. What
-they are worth, and what is inside of hierarchical actors, is left to `elaborate`.
+In: the XML tree. Out: a `PiGraph` in which every edge has two ends that exist, or faults.
+Expressions stay texts. `elaborate` evaluates them and adds hierarchical actors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ End = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PiPort:
-    """`rate` is an expression; `read_only` is PREESM's promise that the actor does not write what it reads."""
+    """`rate` is an expression; `read_only` is PREESM's promise that the actor does not write what
+    it reads."""
 
     name: str
     direction: Direction
@@ -35,7 +36,7 @@ class PiPort:
 
 @dataclass(frozen=True, slots=True)
 class PiParameter:
-    """`interface`: the graph around gives the value, and `expression` is only what counts without one."""
+    """`interface`: the graph around gives the value, and `expression` only counts without one."""
 
     name: str
     expression: str
@@ -111,7 +112,7 @@ class PiFifo:
 
 @dataclass(frozen=True, slots=True)
 class PiDependency:
-    """`port` is the config input of `target`, "" where the name of the parameter counts."""
+    """`port` is the config input of `target`, "" if the name of the parameter counts."""
 
     source: str
     target: str
@@ -120,7 +121,8 @@ class PiDependency:
 
 @dataclass(frozen=True, slots=True)
 class PiGraph:
-    """`interfaces` are ports of the graph: their `direction` is that of the data, seen from around it."""
+    """`interfaces` are ports of the graph: their `direction` is that of the data, seen from around
+    it."""
 
     file: Path
     name: str
@@ -182,7 +184,7 @@ class _Reader:
             graph.span,
         )  # fmt: skip
 
-    # -- nodes ---------------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
     def node(self, node: Element, name: str) -> None:
         kind = node.attributes.get("kind", "")
         ports = tuple(self.ports(node))
@@ -262,14 +264,14 @@ class _Reader:
             message = f"delay {shown(delay.name)} of level `{delay.level}` begins anew in every iteration"
             self.say.refuse(message, delay.span, "a delay of flowc keeps its tokens: make its level `permanent`")
 
-    # -- edges ---------------------------------------------------------------------------------------------------------
+    # -- edges -------------------------------------------------------------------------------------
     def fifo(self, edge: Element) -> Iterator[PiFifo]:
         ends = [self.say.attribute(edge, a) for a in ("source", "sourceport", "target", "targetport")]
         source, out, target, into = ends
         if source is None or out is None or target is None or into is None:
             return
         if source in self.delays or target in self.delays:
-            return  # of a setter or getter, which the delay is refused for
+            return  # of a setter or getter, for which the delay is rejected
         known = self.end(source, out, "out", edge.span)
         if self.end(target, into, "in", edge.span) and known:
             delay = self.tokens(edge)
@@ -329,7 +331,7 @@ class _Reader:
         if source in self.actors:
             if not edge.attributes.get("sourceport"):
                 self.say.fault(f"{shown(source)} is no parameter", edge.span)
-            return  # its config output is refused where it stands
+            return  # its config output is rejected there
         if source not in self.parameters:
             self.say.fault(f"there is no parameter {shown(source)}", edge.span)
         elif target in self.actors and port not in self.actors[target].config:

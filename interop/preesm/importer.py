@@ -1,9 +1,10 @@
 """PREESM's graphs and scenarios to `.flow` texts with C code, a platform, pins and times.
 
-In: a `.scenario`, which names its graph and its architecture, or a graph `.pi` alone. Out: an `Imported`: the text of
-the application, C code that calls that of the actors with the C files it needs, and, from a scenario, the platform, a
-mapping where actors have to run somewhere, and their times as a profile. All faults are told at once. The modules
-beside this one read and write the parts; writing files and hashing tasks is left to the caller.
+In: a `.scenario`, which names its graph and its architecture, or a graph `.pi` alone. Out: an
+`Imported`: the text of the application, C code that calls that of the actors with the C files it
+needs, and, from a scenario, the platform, a mapping if actors have to run somewhere, and their
+times as a profile. All faults are reported at once. The modules beside this one read and write the
+parts; the caller writes files and hashes tasks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One level of the hierarchy: what its nodes become, how often they fire, and the arrows between them.
+"""One level of the hierarchy: the tasks of its nodes, their firings, and the arrows between them.
 
-In: a `PiGraph` whose parameters have values, and the types of its interfaces as seen from around. Out: a `Level`, or
-faults. Sub-graphs are left to `elaborate`, which hands their declarations to `Level.graph`.
+In: a `PiGraph` whose parameters have values, and the outer types of its interfaces. Out: a `Level`,
+or faults. `elaborate` handles sub-graphs and passes their declarations to `Level.graph`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .rates import Edge, Unbalanced, level_firings
 from .types import Token, plain, token_of
 from .values import Value, Values
 
-#: What C, and the code that is generated around C, have plans for.
+#: Reserved names of C, and of the generated code around it.
 _C_WORDS = """
 I IN OUT NULL errno i386 linux unix asm auto bool break case char complex const continue default do double else enum
 extern false float for goto if inline int long p register restrict return short signed sizeof state static struct
@@ -34,7 +34,8 @@ _KINDS: Mapping[str, Kind] = {"broadcast": "broadcast", "fork": "fork", "join": 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A task of a level. `node` is PREESM's name, `name` the one in the text; `actor` is None at an interface."""
+    """A task of a level. `node` is PREESM's name, `name` the one in the text; `actor` is None at an
+    interface."""
 
     node: str
     name: str
@@ -45,9 +46,10 @@ class Part:
     parallel: bool
 
     def declaration(self, total: int) -> Task:
-        """The task, which fires so often in one iteration of PREESM.
+        """The task, with its firings in one iteration of PREESM.
 
-        PREESM may run the firings of one iteration at the same time, so actors with several keep nothing in between.
+        PREESM may run the firings of one iteration in parallel, so actors with several keep no
+        state.
         """
         return replace(self.task, stateless=self.task.kind != "actor" or (self.parallel and total > 1))
 
@@ -81,7 +83,8 @@ def level_of(
 
 @dataclass(slots=True)
 class Level:
-    """`tokens` and `rates` are by node and port, `firings` those of nodes in one firing of the graph."""
+    """`tokens` and `rates` are by node and port, `firings` those of nodes in one firing of the
+    graph."""
 
     pi: PiGraph
     scope: Mapping[str, Value]
@@ -96,13 +99,13 @@ class Level:
     names: dict[str, str] = field(default_factory=dict)
     boundary: dict[str, str] = field(default_factory=dict)
     tasks: list[Part] = field(default_factory=list)
-    #: What a fifo into a node brings, and the instance that stands at an interface.
+    #: The data of a fifo into a node, and the instance at an interface.
     into: dict[End, int] = field(default_factory=dict)
     at_border: dict[str, Part] = field(default_factory=dict)
     hops: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
-    # -- numbers -------------------------------------------------------------------------------------------------------
+    # -- numbers -----------------------------------------------------------------------------------
     def read(self, token: Callable[[str, Span], Token | None]) -> None:
         """Values, rates, tokens and delays."""
         given = {(d.target, d.port): d.source for d in self.pi.dependencies}
@@ -156,9 +159,9 @@ class Level:
                 return self.end(f.target)
             if interface == f.target[0]:
                 return self.end(f.source)
-        raise AssertionError(interface)  # `graph` has looked at this
+        raise AssertionError(interface)  # `graph` has checked this
 
-    # -- tasks ---------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def make(self) -> None:
         """Names and tasks of nodes, and what stands at interfaces."""
         self.boundary = boundary_names(self.pi.interfaces)
@@ -186,12 +189,13 @@ class Level:
         return actor.kind in SPECIAL and all(self.hands_on(actor, p) for p in actor.ports if p.direction == "out")
 
     def hands_on(self, actor: PiActor, port: PiPort) -> bool:
-        """Can an arrow say what this output of a special actor carries, and do its tokens come from elsewhere?"""
+        """Can an arrow express this output of a special actor, and do its tokens come from
+        elsewhere?"""
         seen: set[str] = set()
         here: PiActor | None = actor
         while here is not None and self.hop(here, port) is not None:
             if here.name in seen:
-                return False  # nothing but special actors in a circle
+                return False  # only special actors in a cycle
             seen.add(here.name)
             node, name = self.pi.fifos[self.into[here.name, _only_input(here)]].source
             here = self.pi.actors.get(node)
@@ -199,7 +203,8 @@ class Level:
         return bool(seen)
 
     def hop(self, actor: PiActor, port: PiPort) -> str | None:
-        """What an arrow through a special actor says; "" where the same tokens come out, None where it has no word."""
+        """The operator for an arrow through a special actor; "" if the same tokens leave, None if
+        there is none."""
         inputs = [p for p in actor.ports if p.direction == "in"]
         alone = actor.kind in ("broadcast", "roundbuffer") or (actor.kind in SPECIAL and len(actor.ports) == 2)
         if not alone or len(inputs) != 1:
@@ -212,9 +217,10 @@ class Level:
         return borders.kept(taken, made) if shorter else borders.repeated(taken, made)
 
     def at_interfaces(self) -> Iterator[tuple[str, tuple[str, Task]]]:
-        """Tasks at interfaces, where tokens inside are others than those outside: a name for it, and the task.
+        """Tasks at interfaces with different tokens inside and outside: a name for it, and the
+        task.
 
-        What an arrow can say is put into `hops`.
+        Operators on arrows are added to `hops`.
         """
         for name, interface in self.pi.interfaces.items():
             outside, end = self.rates[name, ""], self.opposite(name)
@@ -241,7 +247,7 @@ class Level:
             yield name, (word, task)
 
     def special(self, actor: PiActor) -> Task:
-        """A task that copies; what only hands on is an arrow."""
+        """A task that copies; an actor that only forwards is an arrow."""
         kept = [p for p in actor.ports if p.direction == "in" or not self.hands_on(actor, p)]
         names = identifiers((p.name for p in kept), "port", _reserved())
         ports = tuple(
@@ -303,7 +309,7 @@ class Level:
         """Arguments of a C function are ports of its actor, and have room for their tokens."""
         for a in function.arguments:
             if a.config and a.direction == "out":
-                continue  # it would be a config output, which is refused at the port
+                continue  # it would be a config output, which is rejected at the port
             if a.config and a.name not in self.values[actor.name]:
                 what = "is no config input" if a.name not in actor.config else "has no value"
                 message = f"argument {shown(a.name)} of {shown(function.name)} {what} of {shown(actor.name)}"
@@ -324,7 +330,7 @@ class Level:
                     f"{actor.name}.{a.name}", message, function.span, "bytes are handed over as they are"
                 )
 
-    # -- the text ------------------------------------------------------------------------------------------------------
+    # -- the text ----------------------------------------------------------------------------------
     @property
     def connected(self) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Ends that share data, as ways below this level."""
@@ -351,7 +357,7 @@ class Level:
         return Graph(stem, self.pi.file.name, formals, ports, tuple(instances), tuple(self.arrows()))
 
     def arrows(self) -> Iterator[str]:
-        """One line for each fifo that is left, and those between interfaces and what stands there."""
+        """One line for each remaining fifo, and those between interfaces and their instances."""
         for name, part in self.at_border.items():
             if self.pi.interfaces[name].direction == "in":
                 yield f"{self.boundary[name]} -> {part.name}"
@@ -365,7 +371,7 @@ class Level:
                 yield f"{part.name} -> {self.boundary[name]}"
 
     def chain(self, index: int) -> list[int]:
-        """The fifos that an arrow stands for, from its origin on: through all that an arrow can say."""
+        """The fifos of an arrow, from its origin on: through all operators."""
         found = [index]
         while True:
             source, port = self.pi.fifos[found[0]].source
@@ -379,7 +385,7 @@ class Level:
         return self.text(self.pi.fifos[self.chain(index)[0]].source, "out")
 
     def way(self, index: int) -> Iterator[str]:
-        """What happens to the tokens of a fifo on their way; delays that follow each other are one."""
+        """The operators on a fifo; consecutive delays are merged."""
         chain = self.chain(index)
         words = [("", self.hops.get(self.pi.fifos[chain[0]].source[0], ""))]
         for i in chain:
@@ -398,7 +404,7 @@ class Level:
 
     @property
     def virtual(self) -> Iterator[tuple[str, int]]:
-        """Nodes that become words on arrows, which move whole blocks, with their firings."""
+        """Nodes that become operators on arrows, which move whole blocks, with their firings."""
         for name, hop in self.hops.items():
             if hop:
                 yield name, 1
@@ -425,7 +431,7 @@ class Level:
 
 
 def _reserved() -> frozenset[str]:
-    """What no port or parameter is called."""
+    """Names that no port or parameter gets."""
     return reserved_words() | frozenset(_C_WORDS.split())
 
 

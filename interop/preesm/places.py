@@ -1,8 +1,8 @@
-"""What a scenario knows of its actors on its architecture: where they have to run, and how long they take.
+"""A scenario's places and times of its actors on its architecture.
 
-In: a design with the names of its tasks, a scenario and a board. Out: a text with pins, and entries of a profile.
-PREESM gives times without a unit, which are read as ns. An actor that may run on one operator is pinned there; a choice
-of some is what flowc has no word for.
+In: a design with the names of its tasks, a scenario and a board. Out: a text with pins, and entries
+of a profile. PREESM gives times without a unit, which are read as ns. An actor with only one
+permitted operator is pinned there; flowc cannot express a choice of several.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_NS = 10**17
 
 
 def pins_of(design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector) -> dict[str, str]:
-    """The processor of each task that has one only."""
+    """The processor of each task with only one."""
     processors = board.processors()
     found = {}
     if len(processors) < 2:
@@ -65,7 +65,7 @@ class Times:
 
 
 def times_of(design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector) -> Times | None:
-    """The times of actors; None where the scenario has none."""
+    """The times of actors; None if the scenario has none."""
     kinds = {p.type: p.kind for p in board.pools}
     costs: dict[tuple[str, str], int] = {}
     types: dict[tuple[str, str], set[str]] = {}
@@ -103,7 +103,7 @@ def _time(timing: Timing, leaf: Leaf, say: Collector) -> int | None:
 
 
 def losses(design: Design, title: str, scenario: Scenario, board: Board, say: Collector) -> None:
-    """What a scenario says of actors and operators that are not there, and of copies."""
+    """Warnings about actors and operators of the scenario that do not exist, and about copies."""
     known = {"/".join((title, *leaf.way[:n])) for leaf in design.leaves for n in range(len(leaf.way) + 1)}
     types = {p.type for p in board.pools}
     for timing in scenario.timings:
@@ -112,4 +112,4 @@ def losses(design: Design, title: str, scenario: Scenario, board: Board, say: Co
         elif timing.operator not in types:
             say.warn_together(timing.operator, "has times and is no type of operator here", timing.span)
     if scenario.copies is not None and any(leaf.task.kind != "actor" for leaf in design.leaves):
-        say.warn("what copies cost is not imported", scenario.copies, "measure with `flowc profile`")
+        say.warn("costs of copies are not imported", scenario.copies, "measure with `flowc profile`")

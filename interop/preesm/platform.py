@@ -1,7 +1,7 @@
 """A `.slam` file as a platform: operators of one type are a pool, in the order of their numbers.
 
-In: the XML tree. Out: a `Board` that knows which processor of the text an operator is, and its text. What runs where
-is left to `places`.
+In: the XML tree. Out: a `Board` that maps operators to processors of the text, and its text.
+`places` reads the places of actors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..names import identifiers, listed, reserved_words, shown
 from ..xml_tree import Element
 from .files import NOT_PREESM, Collector, read_xml
 
-#: Kinds of components that run actors, as slam files of several ages call them.
+#: Kinds of components that run actors, in slam files of different versions.
 _KINDS = {"operator": "cpu", "cpu": "cpu", "gpu": "gpu"}
 
 
@@ -57,7 +57,7 @@ class Board:
 
 
 def read_board(path: Path, say: Collector, taken: tuple[str, ...] = ()) -> Board | None:
-    """None after a fault. The board is not called as something in `taken`."""
+    """None after a fault. The board's name differs from those in `taken`."""
     root = read_xml(path, say, "design", NOT_PREESM)
     if root is None:
         return None
@@ -85,7 +85,7 @@ def read_board(path: Path, say: Collector, taken: tuple[str, ...] = ()) -> Board
     if len(say.faults) > before:
         return None
     for kind, where in others.items():
-        what = "what communication costs is" if "ComNode" in kind else f"components of kind {shown(kind)} are"
+        what = "costs of communication are" if "ComNode" in kind else f"components of kind {shown(kind)} are"
         say.warn(f"{what} not imported", where.span, "give transfers in the profile" if "ComNode" in kind else "")
     return _board(path, root, descriptions, operators, say, taken)
 
@@ -112,5 +112,5 @@ def _board(
 
 
 def _number(said: Element | None) -> int:
-    """What operators of a type are sorted by."""
+    """The sort key of operators of a type."""
     return int(said.text) if said is not None and re.fullmatch("[0-9]{1,9}", said.text) else 0

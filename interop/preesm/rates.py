@@ -1,8 +1,10 @@
-"""How often the actors of one graph fire, as PREESM counts it: each level for itself, then fitted to its interfaces.
+"""The firings of the actors of one graph, as PREESM counts them: each level for itself, then fitted
+to its interfaces.
 
-In: fifos with their rates. Out: firings in one firing of the graph, or a fifo that cannot balance. The rule for
-interfaces is the one of PREESM's `PiBRV` (plugins/org.preesm.model.pisdf, brv): a part fires as often as it must, so
-that no input interface keeps tokens and no output interface lacks any.
+In: fifos with their rates. Out: firings in one firing of the graph, or a fifo that cannot balance.
+The rule for interfaces is the one of PREESM's `PiBRV` (plugins/org.preesm.model.pisdf, brv): a part
+fires as often as necessary, so that no input interface keeps tokens and no output interface lacks
+any.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A `.scenario` file as it is written: which graph on which architecture, values, sizes of types, times, and places.
+"""The content of a `.scenario` file: the graph and the architecture, values, sizes of types, times,
+and places.
 
-In: the XML tree. Out: a `Scenario`. Actors are named as PREESM does, `top/sub_graph/actor`; whether they exist is left
-to `places`.
+In: the XML tree. Out: a `Scenario`. Actors are named as in PREESM, `top/sub_graph/actor`; `places`
+checks whether they exist.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..names import shown
 from ..xml_tree import Element
 from .files import NOT_PREESM, Collector, read_xml
 
-#: What a scenario may hold besides, and what its loss means.
+#: Other content of a scenario, with the warnings about its loss.
 _IGNORED = {
     "papifyConfigs": "counters of PAPI are not imported",
     "energyConfigs": "energies are not imported",
@@ -24,7 +25,8 @@ _IGNORED = {
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a firing of `actor` takes on a type of operator; `time` is an expression without a unit."""
+    """The time of a firing of `actor` on a type of operator; `time` is an expression without a
+    unit."""
 
     actor: str
     operator: str
@@ -42,9 +44,10 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`sizes` are bytes of types. `values` are by graph and parameter. `allowed` has the operators of each actor.
+    """`sizes` are bytes of types. `values` are by graph and parameter. `allowed` has the operators
+    of each actor.
 
-    `copies` is where the scenario says what copying costs.
+    `copies` is the place of the scenario's costs of copies.
     """
 
     file: Path
@@ -123,12 +126,12 @@ def _allowed(root: Element) -> dict[str, tuple[str, ...]]:
 
 
 def _losses(root: Element, say: Collector) -> None:
-    """What flowc has no word for is named once, if it says anything."""
+    """Unsupported content is reported once, if it has an effect."""
     for tag, loss in _IGNORED.items():
         for node in root.all(tag):
             goal = [o for o in node.all("performanceObjective") if o.attributes.get("objectiveEPS", "0.0") != "0.0"]
             if goal:
-                say.warn("the objective of this scenario is not imported", goal[0].span, "say `period` in the app")
+                say.warn("the objective of this scenario is not imported", goal[0].span, "write a `period` in the app")
             inside = [e for e in node.children if e.tag != "performanceObjective"]
             if inside:
                 say.warn(loss, inside[0].span)

@@ -1,10 +1,11 @@
-"""Which C files of a project the actors need, and where they lie beside the text.
+"""The C files of a project that actors need, and their places beside the text.
 
-In: the headers that actors name, and the functions that they call. Out: files by their new paths, and the functions
-that are defined in them. PREESM leaves it to the project's makefile which sources there are and where headers are
-looked for; here a header brings the source that is called like it, and what is included is looked for beside the file,
-beside the headers of actors, then anywhere in the project. Contents stay as they are, but for `#include <x.h>` of a
-header that stands among those of actors: where they are looked for is not said beside the text. Nothing is compiled.
+In: the headers that actors name, and the functions that they call. Out: files by their new paths,
+and the functions that they define. In PREESM, the project's makefile defines the sources and the
+search path of headers; here a header implies the source of the same name, and includes are searched
+beside the file, beside the headers of actors, then anywhere in the project. Contents are unchanged,
+except `#include <x.h>` of a header that is among those of actors, because there is no search path
+beside the text. Nothing is compiled.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ from pathlib import Path
 
 from .files import Collector, Project, read_text, start_of
 
-#: The room of the project's files: one below the generated file, so that `../include/x.h` stays inside.
+#: The folder of the project's files: one below the generated file, so that `../include/x.h` stays
+#: inside.
 ROOM = "src"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _ANGLED = re.compile(r"^([ \t]*#[ \t]*include[ \t]*)<([^>\n]+)>", re.MULTILINE)
-#: What C brings itself, also between quotes.
+#: C's own headers, also between quotes.
 _STANDARD = """
 assert complex ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool stddef
 stdint stdio stdlib string tgmath threads time uchar wchar wctype
 """
 _PLAIN = re.compile(r"[\w.+ -]+(/[\w.+ -]+)*", re.ASCII)
 _DEFINED = re.compile(r"\b([A-Za-z_]\w*)\s*\([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*\)\s*\{")
-#: At the start of a line: what belongs to one file alone.
+#: At the start of a line: definitions that belong to one file alone.
 _STATIC = re.compile(r"^static\b[^;{}()=]*?\b([A-Za-z_]\w*)[ \t]*(?:\[[^\]\n]*\][ \t]*)*[=;(]", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _MOST = 400
@@ -56,7 +58,8 @@ typedef unsigned long ulong;
 
 @dataclass(slots=True)
 class Sources:
-    """`placed` are files by their paths beside the text, a text where there is none; `sources` those to compile."""
+    """`placed` are files by their paths beside the text, a text if there is no file; `sources`
+    those to compile."""
 
     project: Project
     say: Collector
@@ -68,7 +71,8 @@ class Sources:
     _folders: dict[Path, None] = field(default_factory=dict)
 
     def collect(self, headers: Iterable[Path], functions: Iterable[str]) -> None:
-        """Place what the headers need, then sources that define the functions which are still missing."""
+        """Place the files that headers need, then sources that define the functions still
+        missing."""
         for file in self.project.files:
             if _PLAIN.fullmatch(file.name):
                 self._named.setdefault(file.name, []).append(file)
@@ -90,7 +94,8 @@ class Sources:
                 yield path, self._quoted(text)
 
     def compiled(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Sources, with those of their static names that one before has as well: in one unit they would meet."""
+        """Sources, with those of their static names that an earlier one has as well: in one unit
+        they would conflict."""
         known: set[str] = set()
         for path in self.sources:
             file = self.placed[path]
@@ -132,7 +137,7 @@ class Sources:
         return path
 
     def _quoted(self, text: str) -> str:
-        """With quotes around the headers that stand where those of actors do."""
+        """The text with quotes around the names of headers that are among those of actors."""
 
         def quoted(found: re.Match[str]) -> str:
             own = any(self.project.holds(folder / found[2]) for folder in self._folders)
@@ -156,7 +161,8 @@ class Sources:
         return _nearest(fitting, file) if fitting else None
 
     def _part(self, file: Path) -> str:
-        """The folder below the project: `Code` and `CodeC6678` are programs for different machines."""
+        """The folder below the project: `Code` and `CodeC6678` are programs for different
+        machines."""
         return os.path.relpath(file, self.project.root).split(os.sep)[0]
 
     def _defining(self, function: str) -> Iterator[Path]:
@@ -169,7 +175,7 @@ class Sources:
 
 
 def _nearest(files: Iterable[Path], to: Path) -> Path:
-    """The file with the longest way in common; a folder `src` before others."""
+    """The file with the longest common path; a folder `src` before others."""
 
     def distance(file: Path) -> tuple[int, bool, str]:
         common = len(Path(os.path.commonpath([file, to])).parts)

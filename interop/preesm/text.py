@@ -1,6 +1,7 @@
-"""A design as a text of the language, laid out as `flowc fmt` does.
+"""A design as a text of the language, in the layout of `flowc fmt`.
 
-In: a `Design`, and which tasks have code. Out: the text, and the names that declarations got, for the C code and pins.
+In: a `Design`, and which tasks have code. Out: the text, and the names that declarations got, for
+the C code and pins.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ..names import capitalised, identifiers, shown
 from .code import Code
 from .design import Design, Graph, Task
 
-#: A declaration stays on one line up to here.
+#: Widest declaration on one line.
 WIDEST = 110
 
 
@@ -37,7 +38,7 @@ def declarations(design: Design) -> tuple[tuple[Task, ...], tuple[Graph, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What things are called in the text."""
+    """Names in the text."""
 
     app: str
     tasks: Mapping[Task, str]
@@ -45,7 +46,7 @@ class Names:
 
 
 def names_of(design: Design, title: str) -> Names:
-    """Constants keep their names; the app is called like the graph."""
+    """Constants keep their names; the app has that of the graph."""
     tasks, graphs = declarations(design)
     constants = [name for name, _, _ in design.constants]
     wanted = [capitalised(title, "app"), *(t.wanted for t in tasks), *(capitalised(g.wanted, "graph") for g in graphs)]
@@ -104,10 +105,10 @@ def quoted(text: str) -> str:
 def _origin(task: Task) -> str:
     what = {
         "actor": "Without code in PREESM.",
-        "broadcast": "Fills its outputs with what it gets, from the first token on, again and again.",
-        "fork": "Deals what it gets to its outputs, one after the other.",
-        "join": "Puts its inputs one behind the other.",
-        "roundbuffer": "Hands on the last tokens.",
+        "broadcast": "Fills its outputs with copies of its input, from the first token on.",
+        "fork": "Splits its input among its outputs, in order.",
+        "join": "Concatenates its inputs.",
+        "roundbuffer": "Forwards the last tokens.",
     }
     return f"/// {what[task.kind]}"
 

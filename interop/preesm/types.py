@@ -1,7 +1,7 @@
 """Types of fifos and of arguments of C functions as types of the language.
 
-In: the C type that a `.pi` file writes, and the sizes that a scenario gives. Out: a `Token`. A struct is so many bytes:
-its C code knows what they mean.
+In: the C type in a `.pi` file, and the sizes that a scenario gives. Out: a `Token`. A struct is an
+array of bytes, which its C code interprets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: As PREESM's own machines have them: `char` is signed, `long` has 8 bytes.
+#: Sizes on PREESM's own machines: `char` is signed, `long` has 8 bytes.
 _ELEMENTS = {
     "char": "int8", "signed char": "int8", "uchar": "uint8", "unsigned char": "uint8", "byte": "uint8",
     "short": "int16", "ushort": "uint16", "unsigned short": "uint16",
@@ -32,7 +32,7 @@ class Token:
 
 
 def token_of(said: str, sizes: Mapping[str, int]) -> Token | None:
-    """None where neither the language nor the scenario knows the type."""
+    """None if neither the language nor the scenario defines the type."""
     element = _ELEMENTS.get(plain(said))
     if element is not None:
         bits = re.search("[0-9]+", element)

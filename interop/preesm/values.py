@@ -1,7 +1,7 @@
-"""What expressions of a graph are worth, and how the text says them.
+"""Values of expressions of a graph, and their form in the text.
 
-In: expressions with their places, and the values that a graph is given. Out: numbers with texts, or faults with the
-place of the expression.
+In: expressions with their places, and the values that a graph is given. Out: numbers with texts, or
+faults with the place of the expression.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .files import Collector
 from .graph import PiGraph, PiParameter
 from .scenario import Given
 
-#: A text is no longer than this; the number stands instead.
+#: Longest text of an expression; longer ones are replaced by the number.
 _WIDEST = 60
 #: Tokens of a firing, and numbers that C code gets.
 _LARGEST, _LARGEST_INT = 1 << 40, 1 << 63
@@ -26,7 +26,7 @@ _LARGEST, _LARGEST_INT = 1 << 40, 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number, and how the text says it where the graph stands."""
+    """A number, and its text at the graph's place."""
 
     number: Fraction
     text: str
@@ -34,13 +34,13 @@ class Value:
 
 @dataclass(slots=True)
 class Values:
-    """Evaluates, and reports what has no value."""
+    """Evaluates expressions, and reports faults."""
 
     given: Mapping[tuple[str, str], Given]
     say: Collector
-    #: What the scenario gave and was asked for.
+    #: Values of the scenario that were used.
     used: set[tuple[str, str]] = field(default_factory=set)
-    #: Constants: name, text, and what PREESM wrote.
+    #: Constants: name, text, and PREESM's expression.
     defined: list[tuple[str, str, str]] = field(default_factory=list)
 
     def of(self, text: str, known: Mapping[str, Value], what: str, span: Span) -> Value | None:
@@ -117,7 +117,7 @@ class _Scope:
         return self.found[name]
 
     def own(self, parameter: PiParameter) -> Value | None:
-        """From its expression, or from the scenario."""
+        """The value from its expression, or from the scenario."""
         key = (self.graph.name, parameter.name)
         text, span = parameter.expression, parameter.span
         if key in self.values.given:

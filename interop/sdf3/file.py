@@ -1,8 +1,8 @@
-"""Where the graph is in an SDF3 file, and how faults of a file are told.
+"""The place of the graph in an SDF3 file, and the collector for faults of a file.
 
-In: the XML tree. Out: the two elements that hold the graph and its properties, or one fault that says why there is no
-graph that could be imported; and a collector that the reader of the graph reports to. What stands inside these elements
-is left to `graph`.
+In: the XML tree. Out: the two elements that hold the graph and its properties, or one fault if
+there is no importable graph; and a collector for the reader of the graph. `graph` reads these
+elements.
 """
 
 from __future__ import annotations
@@ -61,21 +61,21 @@ class Collector:
     warnings: list[Diagnostic] = field(default_factory=list)
 
     def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
-        """Something that makes the import impossible."""
+        """An error: the import is impossible."""
         self.faults.append(Diagnostic("F702", message, span, notes=tuple(notes), help=help_text))
 
     def warn(self, message: str, help_text: str) -> None:
-        """Something that the import leaves out."""
+        """A warning: the import leaves something out."""
         self.warnings.append(Diagnostic("F703", message, self.span, help=help_text, severity="warning"))
 
     def attribute(self, node: Element, name: str) -> str | None:
-        """An attribute that has to be there; None after a fault."""
+        """A required attribute; None after a fault."""
         if name not in node.attributes:
             self.fault(f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`')
         return node.attributes.get(name)
 
     def numbers(self, node: Element, attribute: str, of: str, *, whole: bool) -> Runs | None:
-        """The numbers of an attribute that has to be there; None after a fault."""
+        """The numbers of a required attribute; None after a fault."""
         text = self.attribute(node, attribute)
         if text is None:
             return None

@@ -1,7 +1,8 @@
-"""The elements of an SDF3 file to a graph of actors, ports and channels, with every fault of the file.
+"""The elements of an SDF3 file to a graph of actors, ports and channels, with every fault of the
+file.
 
-In: the XML tree. Out: an `Sdf3Graph` as the file says it, names untouched, and warnings about what it says beyond
-that. Which names a text gets, and what SDF3's meaning is in flowc, is left to `importer`.
+In: the XML tree. Out: an `Sdf3Graph` with the content of the file, names unchanged, and warnings
+about the rest. `importer` chooses names and translates SDF3's semantics.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Sdf3Port:
 
 @dataclass(frozen=True, slots=True)
 class Sdf3Actor:
-    """`times` are those of the chosen processor, () when it has none; `phases` is the length of the longest list."""
+    """`times` are those of the chosen processor, () when it has none; `phases` is the length of the
+    longest list."""
 
     name: str
     ports: tuple[Sdf3Port, ...]
@@ -51,7 +53,8 @@ class Sdf3Channel:
 
 @dataclass(frozen=True, slots=True)
 class Sdf3Graph:
-    """`kind` is `sdf` or `csdf`; `chosen` are the processor types whose times count, `others` those that do not."""
+    """`kind` is `sdf` or `csdf`; `chosen` are the processor types whose times count, `others` those
+    that do not."""
 
     name: str
     kind: str
@@ -63,14 +66,15 @@ class Sdf3Graph:
 
 
 def graph_of(root: Element, processor: str | None) -> tuple[Sdf3Graph, tuple[Diagnostic, ...]]:
-    """The only graph of a file, and warnings. Raises Errors with everything that is wrong with it."""
+    """The only graph of a file, and warnings. Raises Errors with all its faults."""
     application, graph = find(root)
     return _Reader(application, graph, processor).read()
 
 
 @dataclass(slots=True)
 class _Actor:
-    """An actor while it is read. `places` finds a port by name and direction, `lengths` where each length was seen."""
+    """An actor while it is read. `places` finds a port by name and direction, `lengths` has the
+    place of each length."""
 
     name: str
     position: int
@@ -84,7 +88,7 @@ class _Actor:
 
 
 class _Reader:
-    """Collects faults while it reads, and goes on."""
+    """Collects faults while it reads, and continues."""
 
     def __init__(self, application: Element, graph: Element, processor: str | None) -> None:
         self._application = application
@@ -92,7 +96,7 @@ class _Reader:
         self._wanted = processor
         self._say = Collector(graph.span)
         self._actors: dict[str, _Actor] = {}
-        #: Ports with a fault of their own, so that channels to them are not reported too.
+        #: Ports with a fault, so that channels to them are not reported too.
         self._broken: set[tuple[str, str]] = set()
 
     def read(self) -> tuple[Sdf3Graph, tuple[Diagnostic, ...]]:
@@ -120,7 +124,7 @@ class _Reader:
         )  # fmt: skip
         return graph, tuple(self._say.warnings)
 
-    # -- actors ----------------------------------------------------------------------------------------------------
+    # -- actors ------------------------------------------------------------------------------------
     def _actor(self, node: Element) -> None:
         name = self._say.attribute(node, "name")
         if name is None:
@@ -171,7 +175,7 @@ class _Reader:
             help_text = "all lists of an actor need one length; a single number holds in every phase"
             self._say.fault(message, at, help_text, [Note(f"{first} phases", place)])
 
-    # -- execution times -------------------------------------------------------------------------------------------
+    # -- execution times ---------------------------------------------------------------------------
     def _properties(self, node: Element) -> None:
         name = self._say.attribute(node, "actor")
         if name is None:
@@ -232,7 +236,7 @@ class _Reader:
             message = f"several processors are the default of {listed(torn)}; the first one counts"
             self._say.warn(message, f"choose one of {listed(types)}")
 
-    # -- channels --------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> Sdf3Channel | None:
         source = self._end(node, "src", "out")
         destination = self._end(node, "dst", "in")
@@ -273,7 +277,7 @@ class _Reader:
             self._say.fault(f"there is no {way}put {full}", node.span, help_text)
         return None
 
-    # -- what is not imported --------------------------------------------------------------------------------------
+    # -- what is not imported ----------------------------------------------------------------------
     def _left_out(self, channels: list[Sdf3Channel]) -> None:
         used = {end for c in channels for end in (c.source, c.destination)}
         unused = [

@@ -1,8 +1,9 @@
-"""SDF3 files (the XML of TU Eindhoven's SDF3) to `.flow` texts; the way back is `writer`.
+"""SDF3 files (the XML of TU Eindhoven's SDF3) to `.flow` texts; `writer` is the inverse.
 
-In: the bytes of a file. Out: a text of abstract tasks and one app with exactly its numbers, laid out as `flowc fmt`
-does, and warnings about what SDF3 says and flowc does not. Tasks, ports and arrows stand in a canonical order, so that
-a graph that was written and read again is the same text. Reading the XML is left to `xml_tree` and `graph`.
+In: the bytes of a file. Out: a text of abstract tasks and one app with exactly its numbers, in the
+layout of `flowc fmt`, and warnings about content that flowc does not support. Tasks, ports and
+arrows have a canonical order, so that a graph that was written and read again gives the same text.
+`xml_tree` and `graph` read the XML.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .graph import Sdf3Channel, Sdf3Graph, graph_of
 from .writer import write
 
 __all__ = ["Imported", "read", "write"]
-#: A task stays on one line up to here.
+#: Widest task on one line.
 WIDEST = 110
 
 End = tuple[int, int]
@@ -39,7 +40,8 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end of a channel as a port of its task. SDF3's ports that several channels share become several ports."""
+    """One end of a channel as a port of its task. SDF3's ports that several channels share become
+    several ports."""
 
     port: str
     original: str
@@ -49,7 +51,7 @@ class _End:
 def read(path: str, text: bytes, processor: str | None = None) -> Imported:
     """Import a graph. Times are those of `processor`, by default of the one that the file marks.
 
-    `path` is what messages and the text's documentation show. Raises Errors with everything that is wrong.
+    `path` is for messages and the text's documentation. Raises Errors with all faults.
     """
     graph, warnings = graph_of(parse(path, text, "F701"), processor)
     without = _serial(graph)
@@ -75,7 +77,7 @@ def read(path: str, text: bytes, processor: str | None = None) -> Imported:
     return Imported("\n".join(lines) + "\n", warnings)
 
 
-# -- actors that overlap with themselves -------------------------------------------------------------------------------
+# -- actors that overlap with themselves -----------------------------------------------------------
 def _self_edges(graph: Sdf3Graph) -> dict[int, list[int]]:
     """By actor: its channels that let it fire once at a time."""
     found: dict[int, list[int]] = defaultdict(list)
@@ -89,9 +91,9 @@ def _self_edges(graph: Sdf3Graph) -> dict[int, list[int]]:
 
 
 def _serial(graph: Sdf3Graph) -> set[int]:
-    """One self-edge of each actor, if all have one: together they say what flowc means anyway.
+    """One self-edge of each actor, if all have one: together they mean flowc's default.
 
-    The edge that an export adds goes first, so that one which was there before stays there.
+    The edge that an export adds is removed first, so that an original one stays.
     """
     edges = _self_edges(graph)
     if len(edges) < len(graph.actors):
@@ -102,7 +104,7 @@ def _serial(graph: Sdf3Graph) -> set[int]:
         actor = graph.actors[position]
         added = (i for i in candidates if graph.channels[i].name == f"self_{actor.name}")
         edge = next(added, candidates[0])
-        # The number of phases has to stand somewhere: an actor without anything else keeps its edge.
+        # The number of phases has to be kept: an actor without other ports keeps its edge.
         if actor.phases == 1 or actor.times or degree[position] > 1:
             chosen.add(edge)
     return chosen
@@ -120,7 +122,7 @@ def _overlap(graph: Sdf3Graph) -> Iterable[Diagnostic]:
         yield Diagnostic("F703", message, graph.span, help=help_text, severity="warning")
 
 
-# -- the text ----------------------------------------------------------------------------------------------------------
+# -- the text --------------------------------------------------------------------------------------
 def _ends(graph: Sdf3Graph, channels: Sequence[Sdf3Channel]) -> tuple[list[list[_End]], list[list[_End]]]:
     """The inputs and the outputs of every task."""
     using: dict[tuple[str, End], list[Sdf3Channel]] = defaultdict(list)
@@ -171,7 +173,7 @@ def _task(
 def _arrows(
     instances: Sequence[str], inputs: Sequence[Sequence[_End]], outputs: Sequence[Sequence[_End]]
 ) -> Iterable[str]:
-    """One line for each channel; a port is named where there are several to choose from."""
+    """One line for each channel; a port is named if there are several."""
 
     def written(position: int, ends: Sequence[_End], end: _End) -> str:
         return f"{instances[position]}.{end.port}" if len(ends) > 1 else instances[position]
@@ -192,7 +194,7 @@ def imported(request: Request) -> registry.Imported:
 
 
 def exported(source: Source, wanted: str | None) -> Exported:
-    """An app, by default the only one, with the times that `analyze` counts with. Raises Errors."""
+    """An app, by default the only one, with the times that `analyze` uses. Raises Errors."""
     apps = {a.name: a for a in source.staged.apps}
     if wanted is None and len(apps) == 1:
         wanted = next(iter(apps))

@@ -1,7 +1,7 @@
-"""Numbers per phase, as graph files write them: `"3"`, `"1,3"`, `"2*1,3"`.
+"""Numbers per phase, in the form of graph files: `"3"`, `"1,3"`, `"2*1,3"`.
 
-In: such a text. Out: runs of equal numbers, so that `"1000000*1"` costs nothing here; or, in words, what is wrong with
-it. How long a list may be is for the language to say: it has to hold what is imported.
+In: such a text. Out: runs of equal numbers, so that `"1000000*1"` needs no memory here; or, in
+words, the fault. The language limits the length, because it has to hold the import.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ENTRY = re.compile(
 
 
 class Unreadable(Exception):
-    """Says what is wrong, to stand after the name of the list."""
+    """The fault, to follow the name of the list."""
 
 
 def parse(text: str, *, whole: bool) -> Runs:

@@ -1,9 +1,9 @@
-"""An application to an SDF3 file (the XML of TU Eindhoven's SDF3); the way back is `importer`.
+"""An application to an SDF3 file (the XML of TU Eindhoven's SDF3); `importer` is the inverse.
 
-In: an application and the time of a firing of each task. Out: the text of a file that SDF3 itself reads: every port has
-one channel, all lists of an actor have one length, times are integers, and self-edges say that a task fires once at a
-time. Types of tokens become their sizes; task code, values of initial tokens, periods and priorities have no place
-there. Where the times come from is left to others.
+In: an application and the time of a firing of each task. Out: the text of a file that SDF3 itself
+reads: every port has one channel, all lists of an actor have one length, times are integers, and
+self-edges let a task fire once at a time. Types of tokens become their sizes; SDF3 has no task
+code, values of initial tokens, periods and priorities.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
 
 @dataclass(slots=True)
 class _Actor:
-    """A task while it is written: its lines of ports, and which port each end of a channel has.
+    """A task while it is written: its lines of ports, and the port for each end of a channel.
 
-    `joined` are the ports of the task that some channel joins; `own` are those of the self-edge.
+    `joined` are the ports of the task with a channel; `own` are those of the self-edge.
     """
 
     task: Task
@@ -44,12 +44,13 @@ class _Actor:
 def write(app: Application, times: Mapping[str, tuple[Fraction, ...]], overlap: bool = False) -> str:
     """The SDF3 file of one application.
 
-    `times` are nanoseconds by full name of the task, one entry or one per phase; a task that it lacks gets none. With
-    `overlap` the self-edges are left out: SDF3 then lets firings of one task overlap. Raises Errors (F704).
+    `times` are nanoseconds by full name of the task, one entry or one per phase; a task that it
+    lacks gets none. With `overlap` the self-edges are left out: SDF3 then lets firings of one task
+    overlap. Raises Errors (F704).
     """
     windows = [c for c in app.channels if c.frees]
     if windows:
-        help_text = "SDF3 frees what a firing takes; an export for it has to leave sliding windows out"
+        help_text = "SDF3 frees the tokens that a firing takes; leave sliding windows out for an export"
         raise Errors(
             Diagnostic("F704", f"`{c.name}` frees other tokens than it takes", c.span, help=help_text) for c in windows
         )
@@ -92,7 +93,7 @@ def _remarks(app: Application, scale: int) -> list[str]:
     return lines
 
 
-# -- actors ------------------------------------------------------------------------------------------------------------
+# -- actors ----------------------------------------------------------------------------------------
 def _actor(
     app: Application, task: Task, channels: Mapping[tuple[str, str], Sequence[Channel]], listed: int, overlap: bool
 ) -> _Actor:
@@ -119,7 +120,7 @@ def _port(name: str, way: str, rates: Sequence[int]) -> str:
 def _element(actor: _Actor) -> list[str]:
     start = f"      {_tag('actor', {'name': actor.name, 'type': actor.task.definition})}"
     left_out = [p.name for p in actor.task.outputs if p.name not in actor.joined]
-    said = [f"Left out, since nobody reads it: {name}" for name in left_out]
+    said = [f"Left out, since it has no reader: {name}" for name in left_out]
     said += [
         f"Sees {p.kept} tokens again, which no buffer size here counts: {p.name}" for p in actor.task.inputs if p.window
     ]
@@ -149,7 +150,7 @@ def _name(number: int) -> str:
     return f"ch{number}"
 
 
-# -- properties --------------------------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------
 def _times(actor: _Actor, times: Mapping[str, tuple[Fraction, ...]], scale: int) -> list[str]:
     known = times.get(actor.task.name, ())
     if not known:
@@ -176,9 +177,9 @@ def _sizes(app: Application) -> list[str]:
     return lines
 
 
-# -- XML ---------------------------------------------------------------------------------------------------------------
+# -- XML -------------------------------------------------------------------------------------------
 def _over(numbers: Sequence[int], phases: int) -> list[int]:
-    """SDF3 asks for one length of all lists of an actor."""
+    """SDF3 requires one length of all lists of an actor."""
     return list(numbers) * (phases // len(numbers))
 
 
@@ -198,5 +199,5 @@ def _comment(indent: str, lines: Sequence[str]) -> list[str]:
 
 
 def _characters(text: str) -> str:
-    """What XML cannot hold becomes a question mark."""
+    """Replace characters that XML cannot hold by question marks."""
     return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)

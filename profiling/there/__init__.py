@@ -1,1 +1,2 @@
-"""What runs on the machine that is measured: Python 3.8, numpy, ONNX Runtime and `runtime/`, nothing else of flowc."""
+"""Code that runs on the measured machine: Python 3.8, numpy, ONNX Runtime and `runtime/`, nothing
+else of flowc."""

@@ -1,4 +1,5 @@
-"""Runs a network whole and in several plans of bands, in turns, and tells what each takes: as a program, in JSON."""
+"""Runs a network unsplit and in several plans of bands, in turns, and prints the time of each, as
+JSON."""
 
 from __future__ import annotations
 
@@ -17,15 +18,16 @@ from ...runtime.memory import rehearsed
 from ...runtime.tokens import Port
 from .kernels import random_value
 
-#: What a directory holds: the whole model, the ends of all (lists of name, type and shape, by side), and folders 0, 1,
-#: ... with plans.
+#: The content of a directory: the unsplit model, the ends of all (lists of name, type and shape, by
+#: side), and folders 0, 1, ... with plans.
 MODEL, ENDS, PLAN = "whole.onnx", "ends.json", "plan.json"
-#: Turns at least, whatever they take.
+#: Least number of turns, however long they take.
 FEWEST = 5
 
 
 def times(directory: str, seconds: float) -> List[List[int]]:
-    """CPU time in ns of each inference of the network, and of each plan, in turns; one thread, random data."""
+    """CPU time in ns of each inference of the network, and of each plan, in turns; one thread,
+    random data."""
     with open(os.path.join(directory, ENDS), encoding="utf-8") as file:
         ends: Dict[str, List[List[object]]] = json.load(file)
     inputs, outputs = (

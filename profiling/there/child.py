@@ -1,4 +1,5 @@
-"""Runs a build and writes how long firings and frames took: a process of its own, as it runs other people's code."""
+"""Runs a build and writes the times of firings and frames: a separate process, because it runs the
+user's code."""
 
 from __future__ import annotations
 
@@ -17,45 +18,47 @@ from typing import Any
 
 from .interpreter import Holding
 
-#: Seconds that the first frame may take.
+#: Seconds for the first frame.
 LONGEST_FRAME = 30.0
-#: Seconds that a start, a firing or a close may take.
+#: Seconds for a start, a firing or a close.
 WATCHDOG = 60.0
-#: This share of the time passes before frames are counted: caches fill, pipelines too.
+#: The share of the time before frames are counted: caches fill, pipelines too.
 WARM_UP = 0.25
-#: Seconds in which it is watched who holds the interpreter.
+#: Seconds for watching which task holds the interpreter.
 HOLDING = 0.5
-#: Nanoseconds of a firing in which a source may wait without being one that waits for its data.
+#: Nanoseconds of a firing in which a source may wait without counting as waiting for data.
 WAITING = 1_000_000
-#: Nanoseconds in which it may wait in all: few firings that others have held up say nothing of it.
+#: Nanoseconds in which it may wait in total: few firings that other tasks have delayed prove
+#: nothing.
 WAITING_IN_ALL = 50_000_000
 
 
 class _Times:
-    """Stands in for the tracer: keeps durations by task."""
+    """Replaces the tracer: keeps durations by task."""
 
     def __init__(self) -> None:
         self.samples: dict[str, list[int]] = {}
         self.holding: Holding | None = None
 
     def firing(self, processor: str, task: Any, firing: int, group: int, start: int, end: int) -> None:
-        if self.holding is not None:  # contended for on purpose: no sample
+        if self.holding is not None:  # deliberate contention: no sample
             self.holding.fired(task.name)
             return
         self.samples.setdefault(task.name, []).append((end - start) // group)
 
     def release(self, *told: Any) -> None:
-        """When a source was due is known from its period."""
+        """Not needed: the period gives the release of a source."""
 
     def frame(self, *told: Any) -> None:
-        """Frames are counted elsewhere."""
+        """Not needed: frames are counted elsewhere."""
 
     def late(self, *told: Any) -> None:
-        """And so are deadlines."""
+        """Not needed: deadlines are counted elsewhere."""
 
 
 class _Paced(_Times):
-    """Keeps what firings take from when they could have begun: what the runtime and the kernel add is in it."""
+    """Keeps the times of firings from when they were ready, including the overheads of runtime and
+    kernel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,8 +70,8 @@ class _Paced(_Times):
     def summed_up(self, program: Any) -> None:
         """Fill `samples`.
 
-        A firing could begin when its worker was done with the one before, and the firing that made its last token had
-        ended; that of a source, when it was released.
+        A firing was ready when its worker had finished the one before, and the firing that made its
+        last token had ended; that of a source, when it was released.
         """
         tasks = {t.name: t for app in program.apps for t in app.tasks}
         ends = {(name, firing + k): end for end, _, name, firing, group, _ in self.events for k in range(group)}
@@ -94,13 +97,14 @@ class _Paced(_Times):
                 ready = max(ready, program.begin + int(firing * task.app.period / task.per_iteration))
             for maker, totals, taken, delay in needed.get(name, ()):
                 wanted = taken[firing + group - 1] - delay
-                if wanted > 0:  # else initial tokens were enough
+                if wanted > 0:  # otherwise initial tokens were enough
                     ready = max(ready, ends.get((maker, bisect_left(totals, wanted)), 0))
             self.samples.setdefault(name, []).append((end - min(start, ready or start)) // group)
 
 
 class _Load:
-    """How long the threads of this process computed, and how long they could have but had no core."""
+    """The CPU time of this process's threads, and the time in which they were ready but had no
+    core."""
 
     def __init__(self) -> None:
         self.seen = self._read()
@@ -115,7 +119,7 @@ class _Load:
         return found
 
     def delayed(self) -> float:
-        """The share of the time since then in which threads that could have computed had no core."""
+        """The share of the time since then in which ready threads had no core."""
         computed = waited = 0
         for thread, (c, w) in self._read().items():
             c0, w0 = self.seen.get(thread, (0, 0))
@@ -124,12 +128,12 @@ class _Load:
 
 
 def _waits(task: Any) -> bool:
-    """Does a source spend most of its time in waiting, and not just a moment?"""
+    """Does a source wait for most of its time, and for more than a moment?"""
     return bool(task.waited > max(task.busy / 2, task.firings * WAITING, WAITING_IN_ALL))
 
 
 class _Frames:
-    """When the last frame of each app was finished, and how many there were by then."""
+    """The end of the last frame of each app, and the number of frames until then."""
 
     def __init__(self, apps: Any) -> None:
         self._apps = apps
@@ -145,11 +149,13 @@ class _Frames:
 
 
 def main(directory: str, seconds: str, output: str, mode: str) -> int:
-    """Run for about `seconds`; the output gets the samples and the periods, or the failure in words.
+    """Run for about `seconds`; the output gets the samples and the periods, or the failure in
+    words.
 
-    `mode`: at full speed, and what tasks return is checked ("strict"), or it is not (""), or at its own pace ("paced").
+    `mode`: at full speed with checked results ("strict"), without checks (""), or at its own pace
+    ("paced").
     """
-    sys.stdout = sys.stderr  # what tasks print is not ours
+    sys.stdout = sys.stderr  # tasks may print; that is not this program's output
     spec = importlib.util.spec_from_file_location("measured_program", os.path.join(directory, "main.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -160,14 +166,14 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     importlib.import_module("runtime.keeper").keep(program, WATCHDOG)
     paced = mode == "paced"
     times = _Paced() if paced else _Times()
-    if mode:  # else nobody asks for single firings, and a tracer would only slow the program down
+    if mode:  # otherwise single firings are not needed, and a tracer would only slow the program down
         program.tracer = times
     marks: list[_Frames] = []
     before = _Load()
     delayed: list[float] = []
 
     def stop_when_seen() -> None:
-        """After the time is over, but not before every app has finished a frame, as long as that is bearable."""
+        """Wait for the time, and until every app has finished a frame, within a limit."""
         wanted = float(seconds)
         time.sleep(wanted * WARM_UP)
         marks.append(_Frames(program.apps))
@@ -181,7 +187,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
             time.sleep(0.05)
         marks.append(_Frames(program.apps))
         delayed.append(before.delayed())
-        if mode == "strict":  # one thread fires everything: it can be seen who holds the interpreter
+        if mode == "strict":  # one thread fires everything: its hold on the interpreter can be measured
             times.holding = Holding()
             times.holding.watch(HOLDING)
         program.interrupts += 1
@@ -195,7 +201,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     else:
         first, last = (*marks, _Frames(program.apps), _Frames(program.apps))[:2]
         periods = first.period_ns(last)
-        for app in program.apps:  # a stream that ended early, or few frames: all there is
+        for app in program.apps:  # a stream that ended early, or few frames: use everything
             if app.name not in periods and app.frames > 0 and app.first_start is not None:
                 periods[app.name] = (app.last_end - app.first_start) / app.frames
         busy: dict[str, float] = {}

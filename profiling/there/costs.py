@@ -1,8 +1,9 @@
-"""What the runtime adds to a firing here, what a hand-over to another core costs, and how much equal work differs.
+"""The runtime's overhead for a firing here, the cost of a hand-over to another core, and the noise
+of equal work.
 
-Measured with the runtime itself: the same three tasks on one worker, with the middle one on a worker of its own, and
-with its firings in turn on both. So whatever a hand-over takes is in it: waking a thread up, waiting for the
-interpreter, channels. As a program it prints them as JSON.
+Measured with the runtime itself: the same three tasks on one worker, with the middle one on a
+worker of its own, and with its firings in turn on both. So it includes all parts of a hand-over:
+waking a thread, waiting for the interpreter, channels. As a program it prints them as JSON.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from ...runtime.tokens import Port
 SIZES = (1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22)
 #: Hand-overs of each size; the median of them counts.
 ROUNDS = 60
-#: What the middle task computes: so many bytes take about a tenth of a millisecond, without the interpreter.
+#: The work of the middle task: so many bytes take about a tenth of a millisecond, without the
+#: interpreter.
 WORK = 300_000
-#: Frames of one run, of one in which nothing is computed, and runs of each program, in turns. The shortest run counts:
-#: others on the machine make it longer.
+#: Frames of one run, of one without work, and runs of each program, in turns. The shortest run
+#: counts: other programs of the machine make it longer.
 FRAMES, IDLE, TURNS = 80, 3000, 12
 #: Tokens that fit into a channel between workers, as in programs.
 CAPACITY = 4
@@ -39,9 +41,10 @@ CHANGES, STAY = 100, 4
 
 
 def runtime_costs() -> Dict[str, float]:
-    """Takes about a second. Costs that the noise of the machine makes negative are zero.
+    """Takes about a second. Costs that become negative by noise are zero.
 
-    `firing_ns` is added to each firing; `hop_ns` and `ns_per_byte` are what a token from another worker costs.
+    `firing_ns` is added to each firing; `hop_ns` and `ns_per_byte` are the cost of a token from
+    another worker.
     """
     work = bytes(WORK)
     runs = [
@@ -54,13 +57,14 @@ def runtime_costs() -> Dict[str, float]:
         for _ in range(TURNS)
     ]
     idle, alone, apart, turns = (min(column) for column in zip(*runs))
-    firing = idle / 3  # of three tasks that do nothing
-    # In turn, each worker has half of the work and of its token, the first one the token that comes back as well.
+    firing = idle / 3  # for three tasks without work
+    # In turn, each worker has half of the work and of its token, the first one also the token that
+    # comes back.
     hop = max(apart - alone - firing, (turns - alone / 2 - 2.5 * firing) / 1.5, 0.0)
     return {"firing_ns": firing, "hop_ns": hop, "ns_per_byte": _slope(hop)}
 
 
-# -- firings and hand-overs --------------------------------------------------------------------------------------------
+# -- firings and hand-overs ------------------------------------------------------------------------
 class _Call(Code):
     """A function as the code of a task."""
 
@@ -68,7 +72,7 @@ class _Call(Code):
         self._function = function
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-        """There is nothing to load."""
+        """Nothing has to be loaded."""
 
     def fire(self, inputs: Sequence[Any], firing: int) -> Any:
         return self._function(*inputs)
@@ -113,10 +117,11 @@ def _frame_ns(work: bytes, workers: Callable[[Program, Any, Any, Any], None], fr
 
 
 def change_cost() -> Dict[str, float]:
-    """`change_ns`: what the controller takes at most for a change of state; takes a fraction of a second.
+    """`change_ns`: the controller's longest time for a change of state; takes a fraction of a
+    second.
 
-    The largest that was seen, or the mean and six deviations. Two states of an app over two workers, which raises an
-    event every few frames.
+    The largest sample, or the mean plus six deviations. Two states of an app over two workers,
+    which raises an event every few frames.
     """
     program = Program("costs", "")
     fired = iter(range(CHANGES * STAY))
@@ -150,12 +155,13 @@ def _alone_ns(work: bytes) -> float:
     return (time.perf_counter_ns() - begin) / FRAMES
 
 
-# -- bytes -------------------------------------------------------------------------------------------------------------
+# -- bytes -----------------------------------------------------------------------------------------
 def _slope(hop: float) -> float:
-    """What each byte of a token costs that another core has written, fitted by least squares, never below zero.
+    """The cost of each byte of a token that another core has written, fitted by least squares,
+    never below zero.
 
-    Tokens are handed over by reference: who reads them pays. Relative errors count: otherwise the largest size alone
-    would decide.
+    Tokens are handed over by reference: their reader pays. Relative errors count: otherwise the
+    largest size alone would decide.
     """
     sizes = np.array(SIZES, dtype=float)
     extra = np.array([max(0.0, _read_ns(size, False) - _read_ns(size, True)) for size in SIZES])
@@ -182,8 +188,8 @@ def _read_ns(size: int, here: bool) -> float:
 
 
 def noise() -> Dict[str, Any]:
-    """How much equal work differs on this machine now (from the 10th to the 90th percentile, relative), and how hot it
-    is then."""
+    """The noise of equal work on this machine now (from the 10th to the 90th percentile, relative),
+    and its temperature then."""
     a = np.ones((96, 96), np.float32)
     times = []
     for _ in range(400):

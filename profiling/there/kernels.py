@@ -1,4 +1,4 @@
-"""Runs a network under the profiler of ONNX Runtime, and tells its kernels: as a program, in JSON."""
+"""Runs a network under the profiler of ONNX Runtime, and prints its kernels, as JSON."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ import numpy as np
 WARM_UP = 3
 #: The profiler of ONNX Runtime keeps a million events; longer runs would lose the last ones.
 MOST_EVENTS = 500_000
-#: What a directory holds: the model, and its inputs, each a name, a type and a shape.
+#: The content of a directory: the model, and its inputs, each a name, a type and a shape.
 MODEL, INPUTS = "model.onnx", "inputs.json"
 
 Kernels = Tuple[List[Tuple[str, float]], int, float]
 
 
 def kernels(directory: str, nodes: int, seconds: float) -> Kernels:
-    """(kernel, ns) in order of execution, the number of runs, and their time in all, with random data, one thread."""
+    """(kernel, ns) in order of execution, the number of runs, and their total time, with random
+    data, one thread."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()

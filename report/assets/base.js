@@ -1,10 +1,10 @@
-// What everything here uses: the document, elements, numbers as people read them, tables.
+// Shared by all scripts: the document, elements, readable numbers, tables.
 const D = JSON.parse(document.getElementById("data").textContent);
 const NS = "http://www.w3.org/2000/svg";
 const FILLS = ["#9cc9ee", "#a9d8a0", "#f6c27d", "#cdb7ec", "#8fd6cf", "#f3b0c3", "#e9dd7e", "#c9b8a6", "#b8c4f0", "#c9e39b"];
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
-/** Text as it is, but for characters that would hide or turn around what follows: those are shown. */
+/** Text unchanged, except characters that would hide or reverse the following text: those are shown. */
 function clean(text) {
   return String(text).replace(HIDDEN, (c) => `\u27e8${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`);
 }
@@ -25,7 +25,7 @@ function fill(made, attributes, children) {
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) => fill(document.createElementNS(NS, tag), attributes, children);
 const name = (text) => h("bdi", { title: text }, text);
-/** What people and messages say, with `code` in it. */
+/** Text of users and messages, with `code` in it. */
 const prose = (text) => h("bdi", {}, String(text).split(/`([^`]+)`/).map((part, k) => (k % 2 ? h("code", {}, part) : part)));
 const colors = new Map();
 /** A color of the style; they change with the scheme. */
@@ -37,7 +37,7 @@ const short = (full) => full.slice(full.indexOf(".") + 1);
 const several = D.apps.length > 1;
 const channelName = (c) => `${shown(c.source)}.${c.source_port} \u2192 ${short(c.target)}.${c.target_port}`;
 const CHANNELS = new Map(D.channels.map((c) => [c.name, c]));
-/** Where a task is, and in which states elsewhere. */
+/** The place of a task, and the states with another one. */
 const placesOf = (task) => [task.processors.join(", "), ...D.states.filter((s) => s.own_places[task.name]).map((s) => `${s.own_places[task.name]} in ${s.name}`)].join("; ");
 const shown = (full) => (several ? full : short(full));
 const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
@@ -65,13 +65,13 @@ function timeColumn(values) {
   return { word, text: (ns) => (ns / size).toFixed(digits) };
 }
 
-/** A cell with a number: `data-v` is what the document says, the text what people read. */
+/** A cell with a number: `data-v` is the value in the document, the text is readable. */
 function number(value, text, attributes) {
   const known = value !== null && value !== undefined;
   return h("td", { "data-v": known ? value : null, ...attributes }, known ? text(value) : "\u2013");
 }
 
-//: Rows of a table that are there at first: more are a matter of a click.
+//: Rows of a table that are shown at first: a click shows more.
 const MOST_ROWS = 200;
 
 /**
@@ -109,7 +109,7 @@ function table(id, caption, columns, rows, options = {}) {
   return h("div", { class: columns.length > 5 ? "scroll" : "scroll compact", tabindex: "0", role: "region", "aria-label": caption }, made, end);
 }
 
-/** What stands where nothing is known: which command finds it out. */
+/** Shown for unknown values: the command that computes them. */
 function nothing(said, command) {
   return h("p", { class: "none" }, said, command ? [" ", h("code", {}, command)] : null);
 }

@@ -57,7 +57,7 @@ function timeAxis(most) {
 /** Latencies of a path, with its quantiles, bound and deadline. */
 function histogram(path) {
   const ends = [path.edges_ns[path.edges_ns.length - 1], path.bound_ns, path.deadline_ns].filter((v) => v);
-  // A bound far away would leave nothing of the rest: it is told at the edge then.
+  // A bound far away would leave nothing of the rest: it is shown at the edge then.
   const longest = ends[0];
   const near = ends.filter((v) => v <= 4 * longest);
   const span = [Math.max(1, Math.min(path.edges_ns[0], ...near)), Math.max(...near)];
@@ -94,7 +94,7 @@ function histogram(path) {
   return svg;
 }
 
-/** Points to choose from. `points` have x, y and a label; `chosen` is told which one. */
+/** Points to choose from. `points` have x, y and a label; `chosen` gets the chosen one. */
 function scatter({ points, x, y, xText, yText, xName, yName, label, diagonal, steps, chosen }) {
   const frame = axes({ x, y, xText, yText, xName, yName, label, height: 270 });
   const { svg, X, Y } = frame;
@@ -116,7 +116,7 @@ function scatter({ points, x, y, xText, yText, xName, yName, label, diagonal, st
   return svg;
 }
 
-/** Lines that stay where they are until they change: what a search has found so far, or tokens on a channel. */
+/** Lines that stay where they are until they change: the best value of a search so far, or tokens on a channel. */
 function stepLines({ lines, x, y, xText, yText, xName, yName, label, width, height = 200 }) {
   const { svg, X, Y } = axes({ x, y, xText, yText, xName, yName, label, width, height });
   for (const line of lines) {

@@ -247,7 +247,7 @@ class Gantt {
     return lines.join("\n");
   }
 
-  /** Which firing its data came from last, and when that ended. */
+  /** The firing that its last data came from, and its end. */
   ready(lane, bar) {
     const panel = lane.panel;
     if (!panel.ends) {

@@ -60,7 +60,7 @@ class Graph {
       box.below = cut(clean(box.below), 30);
       box.width = box.spot ? measure(box.label, 11) + 16 : Math.max(92, measure(box.label, 13) + 26, measure(box.below, 11) + 26);
     }
-    // Arrows between boxes; where all that an arrow crosses is folded away, it needs no room there.
+    // Arrows between boxes; an arrow needs no room where everything it crosses is folded.
     const column = new Map([...boxes.values()].map((b) => [b.id, b.column]));
     const wires = new Map();
     for (const c of this.channels) {
@@ -171,7 +171,7 @@ class Graph {
     this.fit();
   }
 
-  /** What there is to see: boxes with their frames, and the lanes of arrows that lead back. */
+  /** The visible content: boxes with their frames, and the lanes of arrows that lead back. */
   extent(boxes, wires, vertical) {
     const lanes = wires.filter((w) => w.lane !== undefined).map((w) => w.lane + 12);
     const through = wires.flatMap((w) => w.through);
@@ -188,7 +188,7 @@ class Graph {
       const inside = [...boxes.values()].filter((b) => b.tasks.every((t) => this.above(t.group).includes(group)));
       if (inside.length < 2) continue;
       const depth = (g) => g.split(".").length;
-      // What is inside of it has frames of its own.
+      // Its content has frames of its own.
       const nested = this.groups.filter((g) => g.startsWith(`${group}.`) && !this.folded.has(g));
       const deep = Math.max(0, ...nested.map((g) => depth(g) - depth(group)));
       const left = Math.min(...inside.map((b) => b.x)) - 10 - 6 * deep;
@@ -357,7 +357,7 @@ class Graph {
   }
 }
 
-/** All that is known of a task. */
+/** All results for a task. */
 function taskDetails(task, app) {
   const rows = [
     ["is", task.definition && name(task.definition)],

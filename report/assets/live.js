@@ -1,4 +1,4 @@
-// While the program runs: what it says of itself twice a second, as its server hands it on.
+// While the program runs: its status twice a second, forwarded by its server.
 const KEPT = 240; // two minutes
 const live = section("live", "Now", null);
 const state = h("p", { class: "lead", role: "status" }, "Waiting for the program to start.");
@@ -50,7 +50,7 @@ function show(now) {
   ].filter(Boolean));
 }
 
-/** How a search goes: what it says, and the best value and the bound so far. */
+/** The progress of a search: its messages, and the best value and the bound so far. */
 function looking(now) {
   state.textContent = `Looking for a mapping for ${now.seconds.toFixed(0)} s: ${count(now.evaluations, "configuration")} so far.`;
   // Values are shares of a processor (with deadlines), or ns.
@@ -77,7 +77,7 @@ function inPerfetto() {
 }
 for (const saved of document.querySelectorAll("#trace button")) saved.after(" ", button("Open in Perfetto", inPerfetto));
 
-/** Makes a mapping the stored one, where the server was told to grant that. */
+/** Makes a mapping the stored one, if the server permits that. */
 async function use(text, from) {
   from.disabled = true;
   from.textContent = "Working out what is proved of it\u2026";

@@ -1,7 +1,7 @@
-// The other sections: what is known in words, tables and charts.
+// The other sections: results in words, tables and charts.
 const FAR = 0.1; // more than this between predicted and measured is worth a look
 
-/** Of what is proved of an app in states, what comes nearest to its deadline. */
+/** Of the bounds of an app in states, the one nearest to its deadline. */
 function tightest(app) {
   const own = D.states.flatMap((s) => s.bounds.map((b) => ({ state: s.name, ...b }))).filter((b) => b.app === app);
   const used = (b) => (b.bound_ns === null ? Infinity : b.bound_ns / (b.deadline_ns || Infinity));
@@ -42,7 +42,7 @@ function headSection() {
     ["flowc", `${D.flowc}${D.build ? `, build ${D.build.slice(0, 12)}` : ""}`],
   ].filter(([, v]) => v);
   made.append(h("dl", { class: "facts" }, facts.map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)])));
-  if (D.missing.times) made.append(nothing("Nobody has measured this application here: times, places and predictions are not known.", D.missing.times));
+  if (D.missing.times) made.append(nothing("This application was not measured here: times, places and predictions are not known.", D.missing.times));
   if (D.diagnostics.length) {
     made.append(h("ul", { class: "notes" }, D.diagnostics.map(([severity, code, message]) => h("li", { class: severity }, h("b", {}, code), " ", prose(message)))));
   }
@@ -216,14 +216,14 @@ function frontsSection() {
   return made;
 }
 
-/** What to write into a text, to be copied; a page whose server may change the stored mapping can use it right away. */
+/** Text to copy into a .flow text; a page whose server may change the stored mapping can apply it directly. */
 function pins(text) {
   if (!text) return [];
   const use = window.flowc.use && text !== D.search.used && !D.states.length;
   return [h("pre", {}, text), button("Copy", (event) => copy(text, event.target)), use ? " " : "", use ? button("Use this mapping", (event) => window.flowc.use(text, event.target)) : ""];
 }
 
-/** What a search for deadlines saw: load of the busiest processor against how tight the tightest deadline is. */
+/** The candidates of a search for deadlines: load of the busiest processor against how tight the tightest deadline is. */
 function searchFront() {
   const points = D.search.front;
   const detail = h("div", { class: "detail", role: "status" }, "Choose a point.");
@@ -285,7 +285,7 @@ function contestants() {
   return figure;
 }
 
-/** What is proved of the apps of each state. */
+/** The bounds of the apps of each state. */
 function stateBounds() {
   const rows = D.states.flatMap((r) => r.bounds.map((b) => ({ state: r.name, ...b })));
   if (!rows.length) return [];

@@ -74,7 +74,7 @@ def test_the_table(write: Write) -> None:
     shown = analyze(write(CD_TO_DAT), "--buffers", "--pareto").stdout
     for line in (
         r"least period    960 ns, 1\.04167e\+06 iterations per second",
-        r"f dictates it: its firings follow each other",
+        r"f determines it: its firings follow each other",
         r"latency         1 us from the release of an iteration to the end of f",
         r"least buffers   32 tokens: with them the period is 1\.088 us",
         r"for the period  34 tokens: with them the period is 960 ns",
@@ -106,7 +106,7 @@ def test_times_from_the_profile(tmp_path: Path) -> None:
 def test_a_period_that_the_critical_cycle_forbids(write: Write) -> None:
     late = analyze(write(CONTROL.replace("PERIOD", "6")))
     assert late.exit_code == 1
-    assert "dictated by the cycle ctl -> act -> ctl" in late.stdout
+    assert "determined by the cycle ctl -> act -> ctl" in late.stdout
     assert "7 ms, 142.857 iterations per second; asked for: 6 ms, which no mapping can keep" in late.stdout
     assert "none: the period is below the least" in late.stdout
     kept = analyze(write(CONTROL.replace("PERIOD", "10")), "--json")
@@ -297,7 +297,7 @@ app Rep { period 6 ms  in0: In  work: Work  out0: Out  in0 -> work -> out0 }
 def test_a_task_that_processors_may_share_forbids_nothing(write: Write) -> None:
     result = analyze(write(REPLICABLE.replace("6 ms", "6 ms   deadline 12 ms")))
     assert result.exit_code == 0
-    assert "asked for: 6 ms, which needs several firings of a task at a time" in result.stdout
+    assert "asked for: 6 ms, which needs parallel firings of a task" in result.stdout
     assert analyze(write(REPLICABLE.replace("stateless", ""))).exit_code == 1
 
 
@@ -399,7 +399,7 @@ def test_answers_come_one_by_one(write: Write) -> None:
 
     found = flowc.analyze(text, for_period=True, pareto=True, answered=tell).apps["Convert"]
     assert [len(answers) for answers, _ in seen] == [1, 2, 3, 5]
-    assert seen[0][0] == ("period",) and seen[0][1][-1].strip() == "f dictates it: its firings follow each other"
+    assert seen[0][0] == ("period",) and seen[0][1][-1].strip() == "f determines it: its firings follow each other"
     whole = table(shown, found, {}, buffers=True)
     for _, lines in seen:
         assert whole[: len(lines)] == lines
@@ -414,9 +414,9 @@ def test_a_limit_of_time_says_what_it_cut(write: Write) -> None:
     assert found.cut == {"period": "time", "latency": "time", "least_buffers": "time"}
     assert not (found.period or found.latency or found.least_buffers) and found.period_lower == 5_000_000
     words = "\n".join(table(shown, found, {}, buffers=True))
-    assert "least period    at least 5 ms; the search ended after -1 s, --seconds gives more; asked for: 9 ms" in words
-    assert "latency         not known; the search ended after -1 s, --seconds gives more" in words
-    assert "least buffers   not known; the search ended after -1 s, --seconds gives more" in words
+    assert "least period    at least 5 ms; the search ended after -1 s; --seconds extends it; asked for: 9 ms" in words
+    assert "latency         not known; the search ended after -1 s; --seconds extends it" in words
+    assert "least buffers   not known; the search ended after -1 s; --seconds extends it" in words
     assert json.loads(analyze(text, "--json").stdout)["apps"]["Control"]["cut"] == {}
 
 
@@ -427,8 +427,8 @@ def test_a_graph_that_is_too_large_is_given_with_its_bounds(write: Write) -> Non
         f"app Big {{ a: A  b: B  a -> b -> delay {p + q - 1} -> a }}\n"
     )
     shown = analyze(text, "--seconds", "1")
-    assert re.search(r"least period    between \S+ s and \S+ s; the graph is too large to look further", shown.stdout)
-    assert "latency         not known; the graph is too large to look further" in shown.stdout
+    assert re.search(r"least period    between \S+ s and \S+ s; the graph is too large to search further", shown.stdout)
+    assert "latency         not known; the graph is too large to search further" in shown.stdout
     cut = json.loads(analyze(text, "--seconds", "1", "--json").stdout)["apps"]["Big"]["cut"]
     assert (cut["period"], cut["latency"]) == ("size", "size")
 

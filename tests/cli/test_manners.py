@@ -196,7 +196,7 @@ latency of  bound ms  longest ms  deadline ms
 ----------  --------  ----------  -----------
 A               5.00        2.00            -
 A.a -> b        3.00        3.50         4.00
-above its bound: A.a -> b; the times that it counts with were too short
+above its bound: A.a -> b; the times that the bound assumes were too short
 """
     )
 
@@ -225,7 +225,7 @@ def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.M
     assert stdout.endswith("A.make takes 4000 times its profile: 4000 us instead of 1 us\n")
     status, stdout, stderr = said("run", "app.flow", "--frames", "1", "--platform", "two", "-o", "other")
     assert status == 0 and "profile" not in stdout
-    assert "flowc: this machine plays `two`" in stderr
+    assert "flowc: this machine stands in for `two`" in stderr
     assert "profile" not in said("run", "app.flow", "--quiet")[1]
     assert os.path.isdir("other")
 

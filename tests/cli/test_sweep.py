@@ -42,18 +42,18 @@ def test_a_row_for_each_supposition(write: Write, tmp_path: Path) -> None:
         (1000, 1, "impossible"), (1000, 2, "impossible"),
     ]  # fmt: skip
     assert found[0]["max_utilization"] == pytest.approx(0.14) and found[0]["tightest"] == pytest.approx(0.14)
-    assert found[2]["why"] == ["work that only a cpu can do needs 1.40 of them, and there are 1"]
+    assert found[2]["why"] == ["work that only a cpu can do needs 1.40 of them, but there are 1"]
     status, out, _ = call(*options, *sweep)
     first, _, *rows = out.splitlines()
     assert first.split() == ["fps", "cores", "busiest", "processor", "of", "the", "tightest", "deadline"]
     assert rows[0].split() == ["10", "1", "schedulable", "14.00%", "14.00%"]
-    assert rows[-1] == "work that only a cpu can do needs 14.00 of them, and there are 2"
+    assert rows[-1] == "work that only a cpu can do needs 14.00 of them, but there are 2"
 
 
 @pytest.mark.parametrize("sweep", ["fps", "fps=", "fps=0", "rate=3", "cores=1.5", "cores=two", "fps=1/0"])
 def test_no_sweep(write: Write, sweep: str) -> None:
     status, _, err = call(write(TEXT), "--sweep", sweep)
-    assert status == 2 and "is no sweep" in err.replace("\n", " ")
+    assert status == 2 and "is not a sweep" in err.replace("\n", " ")
 
 
 def test_counted_searches_find_the_same_again(write: Write) -> None:

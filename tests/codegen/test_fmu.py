@@ -437,7 +437,7 @@ def test_the_graph_of_an_example(tmp_path: Path) -> None:
     )
     unit = build_fmu(folder / "robot.flow", "Look", tmp_path / "robot")
     assert [d.message for d in unit.diagnostics] == [
-        "`on error skip` of `verify` means nothing in a unit: the step fails"
+        "`on error skip` of `verify` has no effect in a unit: the step fails"
     ]
     flow = folder / "seen.flow"
     flow.write_text(

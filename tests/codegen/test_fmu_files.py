@@ -89,7 +89,7 @@ def test_everything_that_stands_in_the_way_is_told_at_once(write: Write) -> None
         ("F618", "`h` is float16, and FMI has no such type"),
         ("F618", "`c` is complex64, and FMI has no such type"),
         ("F618", "`cam` is live: it would wait for data from outside of the simulation"),
-        ("F618", "`mic` fires at a pace of its own, and a unit has the time of its simulation"),
+        ("F618", "`mic` fires at its own pace, but a unit follows the time of its simulation"),
         ("F618", "`from_From_cam` joins two apps"),
         ("F618", "two C files have a function `f`, and a unit is one library"),
         ("F618", "parameter `t` of `Text` has a character that XML cannot hold"),

@@ -446,9 +446,9 @@ def test_c_files_have_to_fit_into_one_folder(write: Write) -> None:
     (flow.parent / "more" / "count.c").write_text('#include "../up.h"\n' + COUNT_C)
     (flow.parent / "up.h").touch()
     assert sorted(refused(flow)) == [
-        "`count.c` includes `../up.h`, and HOPES copies one folder only",
+        "`count.c` includes `../up.h`, but HOPES copies only one folder",
         f"`count.c` lies in one folder with `{flow.parent / 'count.c'}` of that name",
-        "two C files have a function `show`, and HOPES makes one program",
+        "two C files have a function `show`, but HOPES makes one program",
     ]
 
 
@@ -482,7 +482,7 @@ def test_a_channel_may_be_too_large(write: Write) -> None:
     code = "int big(void *s, double *o, const big_params *p) { return 0; }\n"
     code += "int end(void *s, const double *i, const end_params *p) { return 0; }\n"
     (message,) = refused(numbers(write, text, big_c=code))
-    assert "bytes, and HOPES counts up to 2147483647" in message
+    assert "bytes, but HOPES supports at most 2147483647" in message
 
 
 def test_what_is_left_out_is_named(write: Write) -> None:
@@ -497,7 +497,7 @@ def test_what_is_left_out_is_named(write: Write) -> None:
     found = " ".join(d.message for d in made.diagnostics)
     assert "`B.live` is no `live` source" in found
     assert "a deadline from `A.count` to `A.show`" in found
-    assert "the states of `Day` have no place in HOPES" in found
+    assert "the states of `Day` cannot be expressed in HOPES" in found
 
 
 def test_stubs_of_tasks_without_code(write: Write) -> None:

@@ -231,9 +231,9 @@ def test_code_beside_the_text_counts(tmp_path: Path) -> None:
     [
         ("../../out.xml", "<x/>", "has a file `../../out.xml`, which is outside of the project"),
         ("/out.xml", "<x/>", "outside of the project"),
-        ("CICTask", "<x/>", "has files that cannot be: "),
-        ("", "<x/>", "has files that cannot be: "),
-        (f"{'x' * 300}.xml", "<x/>", "has files that cannot be: "),
+        ("CICTask", "<x/>", "has invalid files: "),
+        ("", "<x/>", "has invalid files: "),
+        (f"{'x' * 300}.xml", "<x/>", "has invalid files: "),
         ("x.xml", "\ud800", "has characters that are none"),
         ("\ud800.xml", "<x/>", "has characters that are none"),
         ("CICTask/task.xml", "<cic_manual", "holds no project: "),

@@ -150,7 +150,7 @@ def test_code_that_keeps_the_newest_token_has_no_queue(tmp_path: Path) -> None:
     with pytest.raises(flowc.Errors) as raised:
         exported(flow, platform="host")
     told = [d.message.partition("which ")[2] for d in raised.value.diagnostics if d.code == "F736"]
-    assert told == ["knows nothing of its port `image` as a queue"]
+    assert told == ["does not support its port `image` as a queue"]
 
 
 # -- HOPES itself ------------------------------------------------------------------------------------------------------

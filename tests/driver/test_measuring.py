@@ -65,7 +65,7 @@ def test_an_app_of_which_nothing_is_known_is_built(write: Write, tmp_path: Path)
     flow = write(TEXT, **CODE)
     built = flowc.build(flow, tmp_path / "out", measure=False)
     assert warned(built.diagnostics) == [
-        ("F614", "no times of `A.c`, `A.h` and `A.s` are known: all tasks count alike"),
+        ("F614", "no times of `A.c`, `A.h` and `A.s` are known: all tasks are assumed to take the same time"),
     ]
     assert (built.profile, set(built.times.values())) == (None, {"unknown"})
     assert not profile_of(flow).exists()
@@ -117,7 +117,7 @@ def test_a_task_without_times_counts_like_the_others(write: Write, tmp_path: Pat
     stored.write_text(replace(profile, entries=tuple(e for e in profile.entries if e.subject != "A.s")).to_json())
     built = flowc.build(flow, tmp_path / "out", platform="two", measure=False)
     assert warned(built.diagnostics) == [
-        ("F614", "no times of `A.s` are known: they count like the mean of the others"),
+        ("F614", "no times of `A.s` are known: they are assumed to take the mean of the others"),
     ]
     assert built.times["A.s"] == "unknown"
     (period,) = (ns for _, ns in built.mapping.predicted_period_ns)
@@ -172,7 +172,7 @@ def test_measuring_is_announced_beside_the_document(
     flow = write(TEXT, **CODE)
     first, second = (CliRunner().invoke(app, ["build", str(flow), "--json"]) for _ in range(2))
     assert json.loads(first.stdout)["times"]["A.c"] == "measured"
-    said = "flowc: measuring app for 1.5 s: its tasks run, sinks included (--no-measure does without)\n"
+    said = "flowc: measuring app for 1.5 s: its tasks run, sinks included (--no-measure skips this)\n"
     assert (first.stderr, second.stderr) == (said, "")
 
 

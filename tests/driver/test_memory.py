@@ -328,8 +328,8 @@ def test_engines_are_held_against_the_memory_of_their_gpu(devices: Path) -> None
     assert not memory.beyond_platform(deployed, platform)
     deployed, platform = on_board(devices, "memory 900 kB")
     (fault,) = memory.beyond_platform(deployed, platform)
-    assert fault.code == "F513" and "on `ampere` of `board`, which has 0.9 MB" in fault.message
-    assert "0.7864 MB lie between layers" in fault.help
+    assert fault.code == "F513" and "on `ampere` of `board`, but it has 0.9 MB" in fault.message
+    assert "0.7864 MB are buffers between layers" in fault.help
     deployed, platform = on_board(devices)
     board = replace(platform, pools=(replace(platform.pools[0], memory_bytes=50_900_000), *platform.pools[1:]))
     (fault,) = memory.beyond_platform(deployed, board)

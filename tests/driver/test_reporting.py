@@ -168,7 +168,7 @@ def test_files_of_other_programs_are_refused_by_name(ran: Ran, tmp_path: Path) -
         assert "ffffffffffff" in said and build_of[:12] in said and file.name in said
     nameless = tmp_path / "nameless.json"
     nameless.write_text(json.dumps({**json.loads(run_file.read_text()), "build": None}))
-    assert "does not say which" in refused("F621", flow, run_file=nameless)
+    assert "an unnamed build" in refused("F621", flow, run_file=nameless)
 
 
 @pytest.mark.parametrize(

@@ -245,10 +245,10 @@ def test_renaming_refuses_what_would_mean_something_else(path: str) -> None:
     session, seen = opened(path)
     for word, name, why in [
         ("make:", "twice", "two instances"),
-        ("make:", "2x", "no name"),
+        ("make:", "2x", "not a name"),
         ("Make(seed: int", "Show", "declared twice"),
         ("N = 4", "gain", "something else"),
-        ("seed: int", "sed", "by this name"),
+        ("seed: int", "sed", "uses the name"),
         ("// Nothing", "x", "no name here"),
         ("make:", "latest", "no instance can be called"),
     ]:

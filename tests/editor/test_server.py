@@ -171,7 +171,7 @@ def test_addresses_that_no_text_has_are_refused(uri: str, tmp_path: Path) -> Non
         editor.client.text_document_did_open(lsp.DidOpenTextDocumentParams(lsp.TextDocumentItem(uri, "flow", 1, TEXT)))
         editor.change(uri, TEXT)
         editor.close(uri)
-        with pytest.raises(Exception, match="is no address of a text"):
+        with pytest.raises(Exception, match="is not the URI of a text"):
             await editor.client.text_document_hover_async(lsp.HoverParams(document, lsp.Position(0, 0)))
         fine = editor.open(tmp_path / "a.flow", TEXT)
         await editor.until(lambda: fine in editor.shown)

@@ -75,7 +75,7 @@ def program() -> Program:
     p.channel(edges, "edges", show, "edges", capacity=3)
 
     # ----------------------------------------------------------------------------------------------------
-    # Processors: each fires its tasks in this order, again and again
+    # Processors: each fires its tasks in this order, repeatedly
     p.processor("carmel[0]", [
         Fire(camera),
     ], fixed_priority=(0, 1))

@@ -39,13 +39,13 @@ STAGES: List[Stage] = [
 
 
 def has_pairs(network: trt.INetworkDefinition) -> bool:
-    """Does the model say what is computed in 8 bits, and how it is scaled? Without, the builder would look for scales."""
+    """Does the model have Q/DQ layers with scales? Otherwise the builder would search for scales."""
     kinds = [network.get_layer(i).type for i in range(network.num_layers)]
     return trt.LayerType.QUANTIZE in kinds or trt.LayerType.DEQUANTIZE in kinds
 
 
 class Progress(trt.IProgressMonitor):
-    """Says on standard error what the builder is doing."""
+    """Prints the progress of the builder on standard error."""
 
     def __init__(self, stage: Stage) -> None:
         trt.IProgressMonitor.__init__(self)
@@ -90,7 +90,7 @@ class Builder:
             tensor.shape = stage.shapes[tensor.name]
         config = self.builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, self.workspace)
-        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans know what their layers were made of
+        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans contain the nodes of their layers
         if stage.precision in ("fp16", "int8"):
             config.set_flag(trt.BuilderFlag.FP16)
         if has_pairs(network):
@@ -120,7 +120,7 @@ class Builder:
 
 
 def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
-    """Tensors that follow from a constant alone, which the builder folds, and what the model calls the constant."""
+    """Tensors that follow from a constant alone, which the builder folds, and the name of the constant in the model."""
     found: Dict[str, str] = {}
     for layer in (network.get_layer(i) for i in range(network.num_layers)):
         inputs = [layer.get_input(i) for i in range(layer.num_inputs)]
@@ -131,7 +131,7 @@ def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
 
 
 def read(path: str) -> bytes:
-    """A file, or nothing where there is none."""
+    """The content of a file, or nothing if it does not exist."""
     if not os.path.exists(path):
         return b""
     with open(path, "rb") as file:
@@ -139,7 +139,7 @@ def read(path: str) -> bytes:
 
 
 def write(path: str, content: trt.IHostMemory) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file completely or not at all."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "wb") as file:
         file.write(memoryview(content))  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ class Engine:
             raise TaskError("%s: run python3 build_engines.py" % why_missing(path))
         self._runtime = trt.Runtime(LOGGER)
         if device == "dla":
-            self._runtime.DLA_core = core  # what is deserialized afterwards runs there
+            self._runtime.DLA_core = core  # later deserialized plans run there
         with open(path, "rb") as plan:
             engine = self._runtime.deserialize_cuda_engine(plan.read())
         if engine is None:
@@ -52,7 +52,7 @@ class Engine:
 
     @property
     def arena_bytes(self) -> int:
-        """Memory that an execution needs for what lies between its layers."""
+        """Memory that an execution needs for buffers between its layers."""
         return self._engine.device_memory_size_v2
 
     @property
@@ -64,7 +64,7 @@ class Engine:
 
     @property
     def made_of(self) -> Dict[str, List[str]]:
-        """Of each layer of the engine, the nodes of the model that it was made of, where TensorRT says so."""
+        """Of each layer of the engine, the nodes of the model that it was made of, if TensorRT reports them."""
         text = self._engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON)
         try:
             layers = json.loads(text, strict=False)["Layers"]  # 8.6 writes control characters as they are
@@ -95,7 +95,7 @@ class Engine:
 
 
 def why_missing(path: str) -> str:
-    """What is there instead of a plan."""
+    """The files that exist instead of a plan."""
     folder, wanted = os.path.split(path)
     stem, _, made_by = wanted.partition(".trt-")
     model, _ = stem.rsplit(".", 1)

@@ -39,7 +39,7 @@ STAGES: List[Stage] = [
 
 
 class Progress(trt.IProgressMonitor):
-    """Says on standard error what the builder is doing."""
+    """Prints the progress of the builder on standard error."""
 
     def __init__(self, stage: Stage) -> None:
         trt.IProgressMonitor.__init__(self)
@@ -84,7 +84,7 @@ class Builder:
             tensor.shape = stage.shapes[tensor.name]
         config = self.builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, self.workspace)
-        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans know what their layers were made of
+        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans contain the nodes of their layers
         # The types of the model's tensors decide: flowc has converted it already.
         if stage.device == "dla":
             config.default_device_type = trt.DeviceType.DLA
@@ -111,7 +111,7 @@ class Builder:
 
 
 def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
-    """Tensors that follow from a constant alone, which the builder folds, and what the model calls the constant."""
+    """Tensors that follow from a constant alone, which the builder folds, and the name of the constant in the model."""
     found: Dict[str, str] = {}
     for layer in (network.get_layer(i) for i in range(network.num_layers)):
         inputs = [layer.get_input(i) for i in range(layer.num_inputs)]
@@ -122,7 +122,7 @@ def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
 
 
 def read(path: str) -> bytes:
-    """A file, or nothing where there is none."""
+    """The content of a file, or nothing if it does not exist."""
     if not os.path.exists(path):
         return b""
     with open(path, "rb") as file:
@@ -130,7 +130,7 @@ def read(path: str) -> bytes:
 
 
 def write(path: str, content: trt.IHostMemory) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file completely or not at all."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "wb") as file:
         file.write(memoryview(content))  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ STAGES: List[Stage] = [
 
 
 def has_pairs(network: trt.INetworkDefinition) -> bool:
-    """Does the model say what is computed in 8 bits, and how it is scaled? Without, the builder would look for scales."""
+    """Does the model have Q/DQ layers with scales? Otherwise the builder would search for scales."""
     kinds = [network.get_layer(i).type for i in range(network.num_layers)]
     return trt.LayerType.QUANTIZE in kinds or trt.LayerType.DEQUANTIZE in kinds
 
@@ -67,7 +67,7 @@ class Builder:
             tensor.shape = stage.shapes[tensor.name]
         config = self.builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, self.workspace)
-        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans know what their layers were made of
+        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans contain the nodes of their layers
         if stage.precision in ("fp16", "int8"):
             config.set_flag(trt.BuilderFlag.FP16)
         if has_pairs(network):
@@ -76,7 +76,7 @@ class Builder:
             config.default_device_type = trt.DeviceType.DLA
             config.DLA_core = 0  # the plan runs on any core; the program says on which
             self.check_dla(stage, network, config)
-        # This TensorRT does not say how far it is.
+        # This TensorRT does not report its progress.
         cache = config.create_timing_cache(read(self.cache_path))
         config.set_timing_cache(cache, ignore_mismatch=True)
         plan = self.builder.build_serialized_network(network, config)
@@ -97,7 +97,7 @@ class Builder:
 
 
 def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
-    """Tensors that follow from a constant alone, which the builder folds, and what the model calls the constant."""
+    """Tensors that follow from a constant alone, which the builder folds, and the name of the constant in the model."""
     found: Dict[str, str] = {}
     for layer in (network.get_layer(i) for i in range(network.num_layers)):
         inputs = [layer.get_input(i) for i in range(layer.num_inputs)]
@@ -108,7 +108,7 @@ def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
 
 
 def read(path: str) -> bytes:
-    """A file, or nothing where there is none."""
+    """The content of a file, or nothing if it does not exist."""
     if not os.path.exists(path):
         return b""
     with open(path, "rb") as file:
@@ -116,7 +116,7 @@ def read(path: str) -> bytes:
 
 
 def write(path: str, content: trt.IHostMemory) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file completely or not at all."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "wb") as file:
         file.write(memoryview(content))  # type: ignore[arg-type]

@@ -42,13 +42,13 @@ STAGES: List[Stage] = [
 
 
 def has_pairs(network: trt.INetworkDefinition) -> bool:
-    """Does the model say what is computed in 8 bits, and how it is scaled? Without, the builder would look for scales."""
+    """Does the model have Q/DQ layers with scales? Otherwise the builder would search for scales."""
     kinds = [network.get_layer(i).type for i in range(network.num_layers)]
     return trt.LayerType.QUANTIZE in kinds or trt.LayerType.DEQUANTIZE in kinds
 
 
 def set_ranges(stage: Stage, network: trt.INetworkDefinition) -> None:
-    """8 bits for a DLA, which knows no Q/DQ layers: tensors get ranges; what has none is computed in 16 bits."""
+    """8 bits for a DLA, which has no Q/DQ layers: tensors get ranges; those without are computed in 16 bits."""
     with open(os.path.join(HOME, os.path.splitext(stage.implicit)[0] + ".json")) as file:
         known = json.load(file)
     borders = [network.get_input(i) for i in range(network.num_inputs)]
@@ -89,7 +89,7 @@ class Builder:
             set_ranges(stage, network)
         config = self.builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, self.workspace)
-        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans know what their layers were made of
+        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans contain the nodes of their layers
         if stage.precision in ("fp16", "int8"):
             config.set_flag(trt.BuilderFlag.FP16)
         if stage.implicit or has_pairs(network):
@@ -98,7 +98,7 @@ class Builder:
             config.default_device_type = trt.DeviceType.DLA
             config.DLA_core = 0  # the plan runs on any core; the program says on which
             self.check_dla(stage, network, config)
-        # This TensorRT does not say how far it is.
+        # This TensorRT does not report its progress.
         cache = config.create_timing_cache(read(self.cache_path))
         config.set_timing_cache(cache, ignore_mismatch=True)
         plan = self.builder.build_serialized_network(network, config)
@@ -119,7 +119,7 @@ class Builder:
 
 
 def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
-    """Tensors that follow from a constant alone, which the builder folds, and what the model calls the constant."""
+    """Tensors that follow from a constant alone, which the builder folds, and the name of the constant in the model."""
     found: Dict[str, str] = {}
     for layer in (network.get_layer(i) for i in range(network.num_layers)):
         inputs = [layer.get_input(i) for i in range(layer.num_inputs)]
@@ -130,7 +130,7 @@ def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
 
 
 def read(path: str) -> bytes:
-    """A file, or nothing where there is none."""
+    """The content of a file, or nothing if it does not exist."""
     if not os.path.exists(path):
         return b""
     with open(path, "rb") as file:
@@ -138,7 +138,7 @@ def read(path: str) -> bytes:
 
 
 def write(path: str, content: trt.IHostMemory) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file completely or not at all."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "wb") as file:
         file.write(memoryview(content))  # type: ignore[arg-type]

@@ -86,7 +86,7 @@ def program() -> Program:
     p.channel(find_post, "things", report, "things", capacity=1)
 
     # ----------------------------------------------------------------------------------------------------
-    # Processors: each fires its tasks in this order, again and again
+    # Processors: each fires its tasks in this order, repeatedly
     p.processor("carmel[0]", [
         Fire(find_post, stage=5),
         Fire(report, stage=5),

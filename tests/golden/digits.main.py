@@ -70,7 +70,7 @@ def program() -> Program:
     p.channel(decode, "text", report, "text", capacity=1)
 
     # ----------------------------------------------------------------------------------------------------
-    # Processors: each fires its tasks in this order, again and again
+    # Processors: each fires its tasks in this order, repeatedly
     p.processor("core[0]", [
         Fire(digits, times=5, stage=1, replica=(0, 2)),
         Fire(camera),

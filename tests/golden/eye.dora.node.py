@@ -16,7 +16,7 @@ else:
     from main import program
     from runtime.dora import main as run
 
-#: The open ends: each a task, and what it is called outside.
+#: The open ends: each a task, and its name outside.
 ENDS = {
     "Eye.image": "image",
     "Eye.brightness": "brightness",

@@ -77,7 +77,7 @@ def program() -> Program:
     p.channel(split, "odd", report, "odd", capacity=4)
 
     # ----------------------------------------------------------------------------------------------------
-    # Processors: each fires its tasks in this order, again and again
+    # Processors: each fires its tasks in this order, repeatedly
     p.processor("core[0]", [
         Fire(sensor),
         Fire(scale),

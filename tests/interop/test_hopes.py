@@ -134,8 +134,8 @@ def test_rates_are_those_of_hopes_and_the_largest_size_counts(tmp_path: Path) ->
     assert [(c.source_port, c.destination_port, c.delay) for c in app.channels if c.delay] == [
         ("output", "port_last", 1)
     ]
-    warned(imported, "`Cam1_Grab.out`: ports and channel say tokens of 4, 12 bytes: 12 are taken")
-    warned(imported, "`Cam1_Clean.out`: ports and channel say tokens of 4, 600 bytes: 600 are taken")
+    warned(imported, "`Cam1_Grab.out`: ports and channel have tokens of 4, 12 bytes: 12 are taken")
+    warned(imported, "`Cam1_Clean.out`: ports and channel have tokens of 4, 600 bytes: 600 are taken")
 
 
 def test_a_size_of_a_whole_firing_is_none_of_a_token(edit: Edit, tmp_path: Path) -> None:
@@ -324,8 +324,8 @@ def test_what_is_not_carried_over_is_said_with_its_place() -> None:
         "`Clock.ticks`: nothing is connected to this port": (136, "task.xml"),
         "`RAM_3`: memories are not imported": (28, "Doorbell"),
         "schedules are not imported": (1, "Doorbell_schedule.xml"),
-        "layer `conv5` of `Face_1` has another place in the mapping of the project": (2, "face_mapping.xml"),
-        "`Clock`: the mapping says nothing of this": (1, "Doorbell_mapping.xml"),
+        "layer `conv5` of `Face_1` has a different place in the mapping of the project": (2, "face_mapping.xml"),
+        "`Clock`: the mapping does not contain this": (1, "Doorbell_mapping.xml"),
         "`Face_1` and `Face_2`: the place of an external task itself": (6, "Doorbell_mapping.xml"),
     }
     for message, (line, file) in expected.items():
@@ -382,7 +382,7 @@ def test_all_faults_of_a_project_at_once(edit: Edit) -> None:
         ("task.xml", "`Face_1` has no input `inn`"),
         ("task.xml", "there is no task `Camera_3`"),
         ("task.xml", "the rate of port `Cam1_Clean.in` is `x`, which is not a whole number"),
-        ("task.xml", "the sample size of port `Cam2_Clean.out` is 0: it has to be 1 at least"),
+        ("task.xml", "the sample size of port `Cam2_Clean.out` is 0: it has to be at least 1"),
     ]
 
 

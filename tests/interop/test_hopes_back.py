@@ -118,13 +118,13 @@ def refused(*words: str) -> list[str]:
 def test_all_that_is_missing_is_told_at_once(project: Path) -> None:
     before = (project / FILES / "Doorbell_mapping.xml").read_bytes()
     (message,) = refused()
-    assert message.startswith("nothing says where `Camera_1_Cam1_Grab`, ") and message.endswith(" more run")
+    assert message.startswith("no processor is known for `Camera_1_Cam1_Grab`, ") and message.endswith(" more")
     text = Path("door.flow").read_text()
     Path("door.flow").write_text(
         text.replace("clock: Clock", "watch: Clock").replace("    Clock: Clock", "    Watch: Clock")
     )
     messages = refused()
-    assert messages[0] == "the project `Doorbell` has no task that becomes `DoorbellClock.Watch`"
+    assert messages[0] == "the project `Doorbell` has no task for `DoorbellClock.Watch`"
     assert messages[1] == "`door.flow` has no `DoorbellClock.Clock`"
     assert (project / FILES / "Doorbell_mapping.xml").read_bytes() == before
 
@@ -158,7 +158,7 @@ def test_names_of_the_baggage_count_when_others_would_follow(project: Path) -> N
     Path("door.hopes.json").unlink()
     with pytest.raises(Errors) as raised:
         flowc.driver.exchange.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
-    assert "no task that becomes `Doorbell1.Camera.Clean`" in raised.value.diagnostics[0].message
+    assert "no task for `Doorbell1.Camera.Clean`" in raised.value.diagnostics[0].message
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ scenario Control {
 }
 """)
     told = [w.message for w in found.warnings]
-    assert "`Control`: transitions have conditions that are not imported: each is an event that somebody raises" in told
+    assert "`Control`: transitions have conditions that are not imported: each is an event to be raised" in told
     checked(found, tmp_path)
     done = flowc.check(tmp_path / "app.states.flow", platform=str(tmp_path / found.platform_file))
     assert done.diagnostics == () and list(done.states) == ["ringing", "quiet"]

@@ -114,7 +114,7 @@ def test_a_loop_that_converges(tmp_path: Path) -> None:
     ]
     told = [w.message for w in found.warnings]
     assert "`Loop`: the loop may end before its 99 turns in HOPES; here it runs all of them" in told
-    assert "`Last.back`: it closes a cycle without initial tokens: zeros for one turn are put there" in told
+    assert "`Last.back`: it closes a cycle without initial tokens: it gets zeros for one turn" in told
 
 
 def test_initial_tokens_are_samples(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_initial_tokens_are_samples(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"LoopType": "DATA", "LoopCount": "0"}, "the loop count of `L` is 0: it has to be 1 at least"),
+        ({"LoopType": "DATA", "LoopCount": "0"}, "the loop count of `L` is 0: it has to be at least 1"),
         ({"LoopType": "DATA", "LoopCount": "1e3"}, "the loop count of `L` is `1e3`, which is not a whole number"),
         ({"LoopType": "DATA"}, "the loop count of `L` is ``, which is not a whole number"),
         ({"LoopType": "WHILE", "LoopCount": "2"}, "`L` is a loop of type `WHILE`"),
@@ -186,7 +186,7 @@ def test_a_channel_that_is_too_small_for_any_order_is_named(tmp_path: Path, size
     path.write_text(path.read_text().replace('dst_port="in"/>', f'dst_port="in" size="{size}" sampleSize="4"/>'))
     found, checked = imported(tmp_path)
     told = [w.message for w in found.warnings if "has room for" in w.message]
-    room = "`S.out`: its channel has room for 3 tokens, and with fewer than 4 somebody waits for ever"
+    room = "`S.out`: its channel has room for 3 tokens, and fewer than 4 deadlock"
     assert checked.ok and told == ([] if enough else [room])
 
 

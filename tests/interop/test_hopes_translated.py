@@ -189,7 +189,7 @@ FAULTS = [
     ("<CIC_Algorithm", "<!DOCTYPE x><CIC_Algorithm", "this XML has a document type, which is not read", "remove"),
     ('<task name="Clock" id', '<task name="Face_1" id', "two tasks are called `Face_1`", ""),
     ('hasMTM="No"', 'hasMTM="No">\n<loopStructure type="data" loopCount="0"/></task><task name="x" ParentTask="x"',
-     "the loop count of `Camera_1` is 0: it has to be 1 at least", ""),
+     "the loop count of `Camera_1` is 0: it has to be at least 1", ""),
     ('hasMTM="No"', 'hasMTM="No">\n<loopStructure type="convergent" loopCount="2" designatedTask="Clok"/></task>'
      '<task name="x" ParentTask="x"', "there is no task `Clok` that may end the loop `Camera_1`", "did you mean `Clock`"),
     ('<period metric="ms"', '<period metric="mm"', "has the unit `mm`", "there is h, m, s"),
@@ -234,5 +234,5 @@ def test_what_is_lost_is_named(tmp_path: Path) -> None:
     told = [w.message for w in hopes.read(path, "app").warnings]
     assert "`all.h`: headers of the whole application are not imported" in told
     assert "`task colour`: flowc does not know this attribute: it is left out" in told
-    assert "`Camera_1_Cam1_Log`: a task that is parallel in its data fires as it is" in told
+    assert "`Camera_1_Cam1_Log`: a data-parallel task fires sequentially" in told
     assert "of several modes of the application, `Default` is taken" in told

@@ -126,9 +126,9 @@ def pair(*more: str, made: str = "1", taken: str = "1", kind: str = "int") -> st
 def test_a_project_runs_as_its_authors_meant(tmp_path: Path) -> None:
     text, said = imported(RAMP / SCENARIO, tmp_path / "out")
     assert said == [
-        "what communication costs is not imported",
+        "costs of communication are not imported",
         "PREESM gives times without a unit: they are read as ns",
-        "what copies cost is not imported",
+        "costs of copies are not imported",
     ]
     # A gain for two firings, halves that are swapped, and what was counted one frame before, which `times` overwrites
     # in its own copy alone.

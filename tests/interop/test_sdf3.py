@@ -585,7 +585,7 @@ def test_what_an_app_says_is_exported(tmp_path: Path) -> None:
         "Reads <this> & that.",
         "Written by flowc. Execution times are in 1/6 ns, since SDF3 has whole numbers only.",
         "The period of an iteration is 1000/3 ns.",
-        "Left out, since nobody reads it: unread",
+        "Left out, since it has no reader: unread",
         "Waits - - and sees. - -",
         "Waits - - and sees. - -",
     ]

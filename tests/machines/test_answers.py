@@ -104,13 +104,13 @@ def test_a_measurement_that_is_none(path: str, value: Any, tmp_path: Path) -> No
     good = run_build(tmp_path, 0.1, strict=True, host=Answering(content=json.dumps(SEEN).encode()))
     assert good.samples == {"A.s": (1, 2)} and good.paths["A"][1] == (7, 1, 0)
     content = json.dumps(changed(SEEN, path, value)).encode()
-    with pytest.raises(MeasurementFailed, match="what was measured cannot be read"):
+    with pytest.raises(MeasurementFailed, match="the measurements cannot be read"):
         run_build(tmp_path, 0.1, strict=True, host=Answering(content=content))
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b"\xff", b'"x"'])
 def test_a_measurement_that_is_not_there(content: bytes | None, tmp_path: Path) -> None:
-    with pytest.raises(MeasurementFailed, match="what was measured cannot be read"):
+    with pytest.raises(MeasurementFailed, match="the measurements cannot be read"):
         run_build(tmp_path, 0.1, strict=True, host=Answering(content=content))
 
 

@@ -153,7 +153,7 @@ def test_what_the_shell_of_a_board_prints_is_shown_and_does_no_harm(
     with Board(shell, python=sys.executable, report=said.append) as board:
         assert board.execute(["echo", "one"]).stdout == "one\n"
     (line,) = said
-    assert line.startswith("before Python begins, board says\nhello\n\\x1b[31m")
+    assert line.startswith("before Python starts, board prints\nhello\n\\x1b[31m")
 
 
 def test_a_command_may_take_long_as_long_as_the_board_lives(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:

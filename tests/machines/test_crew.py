@@ -175,7 +175,7 @@ def test_what_is_not_encrypted_is_said_where_it_leaves_the_machine(
 ) -> None:
     monkeypatch.setattr(crews, "_reached", lambda address: False)
     with cluster(scheduler.scheduler_address) as crew:
-        assert [d.code for d in crew.told] == ["F646"] and "runs code here" in crew.told[0].message
+        assert [d.code for d in crew.told] == ["F646"] and "run code here" in crew.told[0].message
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere at all", "http://127.0.0.1:9", "127.0.0.1"])

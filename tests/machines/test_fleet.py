@@ -132,7 +132,7 @@ def test_boards_that_cannot_share(reach: Reach, tmp_path: Path) -> None:
         reach("a", "other")
     (fault,) = caught.value.diagnostics
     assert fault.code == "F655"
-    assert "`other` is another kind of board than `a`: numpy 1.17.3, and there" in fault.message
+    assert "`other` is not of the same kind as `a`: numpy 1.17.3 instead of" in fault.message
     assert "Python" not in fault.message
     with pytest.raises(Errors) as caught:
         reach("a", "old")

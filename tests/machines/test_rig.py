@@ -56,9 +56,9 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     assert [d.code for d in caught.value.diagnostics] == ["F650"] * 8
     said = "\n".join(f"{d.message} {d.help}" for d in caught.value.diagnostics)
     for words in (
-        "does not say where `back` is", "there is no machine `bakc` did you mean `back`?", "`front` is nowhere",
-        "`bord` of `front` means nothing did you mean `board`?", "cannot listen at port 70000", "`middle` is in two places",
-        "`-x` is no address of a board", "`python` of `last` are no words",
+        "it has no table for `back`", "there is no machine `bakc` did you mean `back`?", "`front` is neither here nor on a board",
+        "`bord` of `front` is not known did you mean `board`?", "cannot listen at port 70000", "`middle` is here and on a board",
+        "`-x` is not an address of a board", "`python` of `last` is not a command",
     ):  # fmt: skip
         assert words in said, said
     for content in (None, "[front", "\xff"):
@@ -155,10 +155,7 @@ def test_ports_that_are_taken_and_names_that_nobody_knows(text: Path, tmp_path: 
             run(text, tmp_path / "out", platform="rig", machines=file)
     assert [d.code for d in caught.value.diagnostics] == ["F653", "F654"]
     said = [d.message for d in caught.value.diagnostics]
-    assert (
-        f"`front` cannot listen at port {port}" in said[0]
-        and "`front` does not know where `no.such.invalid`" in said[1]
-    )
+    assert f"`front` cannot listen at port {port}" in said[0] and "`front` cannot resolve `no.such.invalid`" in said[1]
 
 
 def test_who_ends_before_it_listens_ends_all_at_once(

@@ -447,10 +447,10 @@ def test_without_a_bound_it_is_said_what_would_help() -> None:
     told = verdict(problem, found)
     outcome = Outcome("auto", found, told, None, False, None, 0, 0.0)
     said = reasons(Joint(problem, outcome, Mapping("board", (), (), "auto"), told))
-    assert "`A` has no bound: too much can come before it on some processor" in said
+    assert "`A` has no bound: too many tasks can delay it on some processor" in said
     assert "with 2 times the periods, `A` 12.00 ms and `B` 12.00 ms would be needed: " + (
         "such deadlines and periods would help") in said  # fmt: skip
-    assert "so would a faster `volta`, or less to do on it" in said
+    assert "or with a faster `volta`, or less work on it" in said
 
 
 def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: Path) -> None:
