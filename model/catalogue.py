@@ -3,14 +3,14 @@ docs/diagnostics.md.
 """
 
 CODES: dict[str, tuple[str, str]] = {
-    # -- the text ------------------------------------------------------------------------------------------------------
+    # -- the text ----------------------------------------------------------------------------------
     "F001": ("the text does not follow the grammar", "The message names the construct that was open and what may follow. Each declaration is parsed on its own: a fault in one does not hide those of the others."),
     "F002": ("the file cannot be read", "The path does not exist, or reading it is not permitted."),
     "F003": ("the file is not a text", "A .flow file is UTF-8 text. An ONNX file is named inside one: `network Name from \"file.onnx\"`."),
     "F004": ("the file declares nothing", "A text needs at least one declaration; to run, it needs an `app`."),
     "F005": ("files use each other in a circle", "Move what both need into a third file."),
     "F006": ("an included file cannot be read", "Paths in `use` are relative to the file that contains the `use`."),
-    # -- names, values, types ------------------------------------------------------------------------------------------
+    # -- names, values, types ----------------------------------------------------------------------
     "F101": ("a name is not declared", "Order does not matter, but every name must be declared in this file or in one that it includes."),
     "F102": ("two things have one name", "Constants, types, tasks, networks, graphs, apps and platforms share one name space; instances and ports have one per block."),
     "F103": ("a name denotes another kind of thing", "For example a task where a type is needed."),
@@ -24,7 +24,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F113": ("a graph contains itself", "Composites are flattened, so they cannot be recursive."),
     "F114": ("a language or kind of processor is unknown", "Languages: python and c on a cpu, cuda on a gpu. Kinds of processors: cpu, gpu, dla."),
     "F115": ("a clause is repeated", "Each clause may occur once."),
-    # -- the graph -----------------------------------------------------------------------------------------------------
+    # -- the graph ---------------------------------------------------------------------------------
     "F201": ("an input is fed twice", "A channel joins one output to one input. Outputs may fan out; inputs have one source."),
     "F202": ("an input is never fed", "Every input needs an arrow; a task without inputs is a source."),
     "F203": ("rates cannot balance", "Along every path between two tasks the ratio of their firings must be the same; otherwise tokens accumulate or run out. The message shows two paths that disagree."),
@@ -41,7 +41,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F214": ("a chain continues after a fan-out", "`a -> b, c` ends a chain: it would not be clear which of them continues it."),
     "F216": ("a deadline cannot be kept on any mapping", "Firings of a source are released evenly over the period, and the firings on one path run one after another. Together they take longer than the deadline (the period where no deadline is given). The deadline of a path counts from the release of its newest data."),
     "F215": ("an app is empty, or there is none", "Something to run is an app with at least one instance."),
-    # -- task code -----------------------------------------------------------------------------------------------------
+    # -- task code ---------------------------------------------------------------------------------
     "F301": ("a file does not exist", "Paths are relative to the .flow file that contains them."),
     "F302": ("a file has no such function or class", "Code is named as \"file:name\". Python files are parsed, never run, to check this."),
     "F303": ("a function cannot be called as a firing", "A firing passes the inputs in port order, then the parameters it accepts by name. A class takes parameters in `__init__` and inputs in `__call__`."),
@@ -52,7 +52,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F308": ("names of local modules conflict", "Modules that a task imports from its own folder are copied into the build and imported by name: only one folder may use a name, and names of Python's own modules are not allowed."),
     "F309": ("a kernel cannot be launched like this", "A kernel has C linkage (`extern \"C\"`), a grid and a block within the limits of GPUs, and arguments that fit its parameters: ports, `scratch` and `state` are pointers, parameters and numbers are values. Without a list it gets inputs, outputs and parameters, in this order."),
     "F310": ("a .cu file does not compile", "With the extra `cuda`, kernels are compiled for the platform's GPU when a program is built. The compiler's output follows."),
-    # -- networks ------------------------------------------------------------------------------------------------------
+    # -- networks ----------------------------------------------------------------------------------
     "F401": ("a network file is missing", "The path is relative to the .flow file."),
     "F402": ("a network file is damaged", "It is not an ONNX file, it is truncated, or its graph is inconsistent."),
     "F403": ("a dimension of a network is not fixed", "Channels have fixed shapes. Fix the first dimension with `batch 1`, any other by declaring the port with its type. An output whose size depends on data needs a `post` that gives it a fixed size."),
@@ -67,7 +67,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F409": ("a batch does not fit the network", "Grouping firings needs a dynamic first dimension."),
     "F410": ("calibration data do not fit", "int8 needs samples of the inputs: `.npy` files for one input, `.npz` files with an array per input, with the shapes and types of the network."),
     "F411": ("a network cannot be quantized", "It is quantized already, has no layer that can run in 8 bits, or ONNX Runtime rejects it."),
-    # -- platforms and mappings ----------------------------------------------------------------------------------------
+    # -- platforms and mappings --------------------------------------------------------------------
     "F501": ("there is no such processor", "Processors are named `pool[index]`, or `pool` when declared without a count."),
     "F502": ("a pin names no task", "Tasks are named `App.instance`, inside composites `App.graph.instance`."),
     "F503": ("a task cannot run on that kind of processor", "It has no implementation for it."),
@@ -75,7 +75,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F505": ("this pin is not supported yet", "Pins of whole tasks to processors are supported; others are rejected, never ignored."),
     "F506": ("there is no such platform", "Platforms are declared in the text or in the file given with `--platform`, or are built in (`host`)."),
     "F510": ("this cannot run on a DLA", "A DLA runs only certain layers, in fp16 or int8, with fixed shapes. TensorRT 11.0 to 11.3 do not support it, and a board holds a limited number of its engines. `flowc show --platform` lists the layers that prevent it; with `fallback gpu` behind a pin the GPU runs them."),
-    # -- building ------------------------------------------------------------------------------------------------------
+    # -- building ----------------------------------------------------------------------------------
     "F511": ("a network needs more memory than its pin allows", "Its weights, the buffers between its layers, and the memory of its sessions exceed `memory` behind the pin; bands of rows may need less."),
     "F512": ("the memory of a task is not known", "`memory` behind a pin is for networks on CPUs with fixed sizes."),
     "F513": ("networks do not fit into the memory of a device", "TensorRT's own memory, the weights of its engines and the arenas that contexts share between layers exceed `memory` of the GPU's pool. Each of `streams` has an arena of its own; tokens are not counted."),
@@ -141,7 +141,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F657": ("a board does not answer as expected", "Answers of a board are limited in size and in time, and checked. Another program writes among the answers, or a file or the output of a command is too large. Output of its shell before Python starts is shown, and does no harm."),
     "F656": ("a worker of the cluster is gone", "Its work is repeated by the others, or here where none is left: that costs only time. Its own log has the reason."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; tasks with code of their own are not exported."),
-    # -- variants and scenarios ----------------------------------------------------------------------------------------
+    # -- variants and scenarios --------------------------------------------------------------------
     "F801": ("a scenario has no initial state, or several", "The program begins in the one state that is `initial`."),
     "F802": ("a state is never reached", "No row of transitions leads from the initial state to it. This is a warning."),
     "F803": ("an app runs in no state", "With a scenario, apps run in the states that name them. This is a warning."),
@@ -155,7 +155,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F811": ("this cannot change while the program runs", "When a state is left, frames that have begun are completed. This is not possible for apps with open ends, apps that wait for tokens of others, and a cut that moves by itself. `at once` interrupts an inference: it is for states that differ in networks alone, which ONNX Runtime runs unsplit on CPUs."),
     "F812": ("a variant has no `accuracy`", "`= best` selects the most accurate variants that meet the deadlines, so all variants of the network need an `accuracy`."),
     "F813": ("a state has too many combinations of variants", "With `= best`, each combination of variants may have to be mapped. Networks whose variant is selected in the text do not count."),
-    # -- other formats -------------------------------------------------------------------------------------------------
+    # -- other formats -----------------------------------------------------------------------------
     "F701": ("this is not an SDF3 graph", "An SDF3 file is XML: `sdf3` contains one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported. Files with a document type are rejected, so that no entity is ever expanded or fetched."),
     "F702": ("an SDF3 graph is faulty", "Channels lead from an output to an input of existing actors, rates and times are numbers, and all lists of an actor have one length. All faults of a file are reported at once."),
     "F703": ("SDF3 has something that flowc does not", "The imported text is correct without it, but means less than the file, or something slightly different. This is a warning."),

@@ -1,8 +1,10 @@
-"""Networks that a pin cuts into stages become chains of tasks, one per stage, before anything else looks at them.
+"""Networks that a pin cuts into stages become chains of tasks, one per stage, before anything else
+looks at them.
 
-In: apps, and the pins of one platform. Out: the same apps with `App.net.stage1`, `App.net.stage2`, ... instead of
-`App.net`, each with a model of its own, and a pin for each. So checks, analyses, searches and code generation know
-nothing of stages: they see tasks. What cannot be cut, or is not supported yet, stays as it was and is reported.
+In: apps, and the pins of one platform. Out: the same apps with `App.net.stage1`, `App.net.stage2`,
+... instead of `App.net`, each with a model of its own, and a pin for each. So checks, analyses,
+searches and code generation know nothing of stages: they see tasks. What cannot be cut, or is not
+supported yet, stays as it was and is reported.
 """
 
 from __future__ import annotations
@@ -118,7 +120,7 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     wanted = later | {t.name for t in network.outputs}
     for stage, own in zip(stages, pin.stages, strict=True):
         if not any(b.name in wanted for b in stage.outputs):
-            message = "nobody reads what this stage makes"
+            message = "the outputs of this stage are not read"
             return Diagnostic("F507", message, own.span, help="leave it out: its layers belong to no port")
     return stages
 
@@ -150,7 +152,9 @@ def _stages(
 
 
 def _replaced(app: Application, task: Task, stages: tuple[Stage, ...]) -> Application:
-    """The app with the stages as tasks; a tensor goes from the stage that makes it to every stage that reads it."""
+    """The app with the stages as tasks; a tensor goes from the stage that makes it to every stage
+    that reads it.
+    """
     chain = _Chain(task, stages)
     channels = list(chain.channels)
     for c in app.channels:
@@ -177,9 +181,11 @@ def ending_at(app: Application, task: Task, last: Task) -> tuple[PathDeadline, .
 
 
 class _Chain:
-    """The stages as tasks, the channels between them, and who has taken over which port of the whole.
+    """The stages as tasks, the channels between them, and who has taken over which port of the
+    whole.
 
-    `makers[port]` is the (task, port) that gives an output, `readers[port]` are the tasks that take an input.
+    `makers[port]` is the (task, port) that gives an output, `readers[port]` are the tasks that take
+    an input.
     """
 
     def __init__(self, task: Task, stages: tuple[Stage, ...]) -> None:
@@ -215,7 +221,9 @@ class _Chain:
         return port, tensor
 
     def _give(self, name: str, border: Border) -> Iterator[tuple[Port, Tensor]]:
-        """The output ports of the whole that carry the tensor, or one for the stages that read it."""
+        """The output ports of the whole that carry the tensor, or one for the stages that read
+        it.
+        """
         ports = self._outputs.get(border.name, [])
         if not ports and border.name in self._names:
             kind = TensorType(border.dtype, border.shape)
@@ -230,7 +238,8 @@ class _Chain:
     ) -> Task:
         whole = self._network
         file = PurePath(whole.file)
-        # No instance is called so: a name has no `-`, and a file of the user is not expected to have an `=`.
+        # No instance is called so: a name has no `-`, and a file of the user is not expected to
+        # have an `=`.
         own = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={name}{file.suffix}")
         network = replace(
             whole,

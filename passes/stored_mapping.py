@@ -1,7 +1,8 @@
-"""The mapping that `map` stored beside a text, `STEM.PLATFORM.mapping.json`: as good as pins, where it still fits.
+"""The mapping that `map` stored beside a text, `STEM.PLATFORM.mapping.json`: as good as pins, where
+it still fits.
 
-In: a system after its own pins. Out: the system with the stored plans carried out. A mapping for other code or other
-pins is named and left alone; one that was edited by hand is checked like pins.
+In: a system after its own pins. Out: the system with the stored plans carried out. A mapping for
+other code or other pins is named and left alone; one that was edited by hand is checked like pins.
 """
 
 from __future__ import annotations
@@ -84,13 +85,16 @@ def _with(staged: Staged, *told: Diagnostic) -> Staged:
 
 
 def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[System, tuple[Diagnostic, ...]]:
-    """The system with networks cut and tasks pinned by a mapping, where its text says nothing; and what is wrong."""
+    """The system with networks cut and tasks pinned by a mapping, where its text says nothing; and
+    what is wrong.
+    """
     tasks = {t.name: t for a in system.apps for t in a.tasks}
     own = {p.task for p in system.pins if p.platform == platform.name}
     pins = [
         as_pin(n, platform.name, tasks[n.task].span)
         for n in mapping.networks
-        # Of a network without a file nobody but the profile knows the layers: its plan is data, and cuts nothing.
+        # Only the profile knows the layers of a network without a file: its plan is data, and cuts
+        # nothing.
         if n.task in tasks and (tasks[n.task].network is not None or len(n.stages) == 1)
     ]
     planned = {n.task for n in mapping.networks}  # a plan says more than a place
@@ -124,7 +128,9 @@ def not_used(message: str) -> Diagnostic:
 
 
 def _apps(state: State) -> tuple[object, ...]:
-    """What runs in a state; where it may have several variants, which these are, not which one it has."""
+    """What runs in a state; where it may have several variants, which these are, not which one it
+    has.
+    """
     if not state.options:
         return (state.name, [(a.name, a.period_ns, a.variants) for a in state.apps])
     periods = [(a.name, a.period_ns) for a in state.apps]
@@ -132,7 +138,7 @@ def _apps(state: State) -> tuple[object, ...]:
 
 
 def _power(system: System, scenario: Scenario, platform: Platform) -> tuple[object, ...]:
-    """What clock rates were chosen for: nothing where nobody asks for any."""
+    """The inputs that clock rates depend on; empty if none are requested."""
     wanted = [(p.pool, p.state, p.hz) for p in system.clocks if p.platform == platform.name]
     if not (scenario.asks_for_power or wanted):
         return ()

@@ -44,7 +44,7 @@ def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[s
         return None
     network = task.network
     if network is None or set(kinds) != {"cpu"}:
-        message = f"`{task.name}` is no network on a CPU: nobody knows what it takes in memory"
+        message = f"`{task.name}` is no network on a CPU: its memory is not known"
         return "F512", message, "leave `memory` out"
     from ..networks.bands.choices import choice_for
     from ..networks.onnx.memory import needs
@@ -56,7 +56,7 @@ def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[s
     else:
         whole = needs(network)
         if whole is None:
-            return "F512", f"nobody knows what `{task.name}` takes: its sizes are open", "leave `memory` out"
+            return "F512", f"the memory of `{task.name}` is not known: its sizes are open", "leave `memory` out"
         weights, between = whole.weights, network.batch * whole.block
     taken = weights + between + sessions
     if taken <= stage.memory:
@@ -68,7 +68,9 @@ def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[s
 
 
 def _least(network: Network, taken: int) -> str:
-    """What bands of a network need at least, and what dictates it, where that is less than is taken now."""
+    """What bands of a network need at least, and what dictates it, where that is less than is taken
+    now.
+    """
     from ..networks.bands.choices import choices_of
 
     possible = network.batch == 1 and network.moving is None

@@ -1,7 +1,9 @@
-"""Whether the CPUs of a platform have memory for the networks of a text, as far as that is known before it is mapped.
+"""Whether the CPUs of a platform have memory for the networks of a text, as far as that is known
+before it is mapped.
 
-In: apps and a platform. Out: an error where even the least that any program of them takes is too much: weights, each
-file once, and a full firing of tokens on every channel. What lies between layers is known when a program is built.
+In: apps and a platform. Out: an error where even the least that any program of them takes is too
+much: weights, each file once, and a full firing of tokens on every channel. What lies between
+layers is known when a program is built.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ def memory_of(platform: Platform) -> int | None:
 
 
 def room_for(network: Network, apps: Iterable[Application], platform: Platform) -> int | None:
-    """Bytes that the CPUs have for one network at most: beside it are tokens, and weights of other networks.
+    """Bytes that the CPUs have for one network at most: beside it are tokens, and weights of other
+    networks.
 
-    None where nobody says, or where some other processor may have these.
+    None if it is not declared, or if some other processor may have these.
     """
     limit = memory_of(platform)
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
@@ -43,7 +46,9 @@ def room_for(network: Network, apps: Iterable[Application], platform: Platform) 
 
 
 def too_little(apps: Iterable[Application], platform: Platform) -> Diagnostic | None:
-    """The error that networks fit into no program; None where some other processor may have them."""
+    """The error that networks fit into no program; None where some other processor may have
+    them.
+    """
     limit = memory_of(platform)
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
         return None
@@ -75,7 +80,9 @@ def _file_bytes(network: Network) -> int:
 
 
 def _least_tokens(app: Application) -> int:
-    """Bytes that channels hold at least: what their source makes in a firing, or their reader takes."""
+    """Bytes that channels hold at least: what their source makes in a firing, or their reader
+    takes.
+    """
     found = 0
     for c in app.channels:
         source, reader = app.task(c.source).port(c.source_port), app.task(c.destination).port(c.destination_port)

@@ -186,7 +186,7 @@ def test_states_have_the_same_bands(text: Path, tmp_path: Path, period: int | No
     with pytest.raises(Errors) as caught:
         find_mapping(text, memory=found.mapping.memory.total // 2, **options)
     (fault,) = caught.value.diagnostics
-    assert fault.code == "F521" and "dictate it" in fault.help
+    assert fault.code == "F521" and "determine it" in fault.help
 
 
 def test_bands_that_are_too_slow_are_not_taken(text: Path) -> None:
@@ -245,7 +245,7 @@ def test_what_cannot_be(text: Path, options: dict[str, object], code: str, words
         find_mapping(text, measure=False, platform="one", **options)  # type: ignore[arg-type]
     (fault,) = caught.value.diagnostics
     assert fault.code == code and words in fault.message
-    assert code != "F521" or "what_if" in options or "of `Eye.net` dictate it" in fault.help
+    assert code != "F521" or "what_if" in options or "of `Eye.net` determine it" in fault.help
 
 
 def test_networks_of_one_worker_share_and_workers_add(text: Path) -> None:
