@@ -20,7 +20,7 @@ from .staged import Staged
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Every pin with `memory` says how its network keeps to it."""
+    """Give every pin with `memory` bands that fit."""
 
     def __call__(self, staged: Staged) -> Staged:
         system = staged.system

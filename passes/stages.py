@@ -1,10 +1,8 @@
-"""Networks that a pin cuts into stages become chains of tasks, one per stage, before anything else
-looks at them.
+"""Networks that a pin cuts into stages become chains of tasks, one per stage.
 
 In: apps, and the pins of one platform. Out: the same apps with `App.net.stage1`, `App.net.stage2`,
 ... instead of `App.net`, each with a model of its own, and a pin for each. So checks, analyses,
-searches and code generation know nothing of stages: they see tasks. What cannot be cut, or is not
-supported yet, stays as it was and is reported.
+searches and code generation see only tasks. Networks that cannot be cut are unchanged and reported.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Apps and pins after cutting, and what could not be cut."""
+    """Apps and pins after cutting, and faults."""
 
     apps: tuple[Application, ...]
     pins: tuple[Pin, ...]
@@ -101,7 +99,7 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
         return Diagnostic("F507", message, last.span, help=f'leave `until "{last.until}"` out, or add a stage')
     open_ended = next((s for s in inner if s.until is None), None)
     if open_ended is not None:
-        message = "it is not said where this stage ends"
+        message = "the end of this stage is not given"
         return Diagnostic("F507", message, open_ended.span, help='name its last layer: `until "LAYER"`')
     path = Path(network.path)
     fixed = tuple((t.name, t.type.shape) for t in network.inputs)
@@ -126,7 +124,9 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
 
 
 def _fault(fault: SplitError, pin: Pin, file: str) -> Diagnostic:
-    """Where the text says what cannot be, and what to do; names of layers may hold anything."""
+    """The fault with its place in the text and a remedy; names of layers may contain any
+    character.
+    """
     from ..networks.onnx.split import NoSuchLayer, OutOfOrder
 
     listed = f"`flowc analyze {file} --cuts` lists layers"
@@ -181,8 +181,7 @@ def ending_at(app: Application, task: Task, last: Task) -> tuple[PathDeadline, .
 
 
 class _Chain:
-    """The stages as tasks, the channels between them, and who has taken over which port of the
-    whole.
+    """The stages as tasks, the channels between them, and the stages of the network's ports.
 
     `makers[port]` is the (task, port) that gives an output, `readers[port]` are the tasks that take
     an input.

@@ -24,8 +24,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Judged(Generic[Found]):
-    """The result of a choice; `late` gives the reasons of the states that cannot keep their option.
-    """
+    """The result of a choice; `late` gives the reasons of the states that cannot keep their option."""
 
     found: Found
     late: Mapping[str, str]

@@ -1,6 +1,6 @@
-"""Whether a network can go in the bands that a pin asks for, and in the memory that it gives.
+"""Checks that a network can run in the bands of a pin, and within its memory.
 
-In: a task and a stage of its pin. Out: code, message and help of what is in the way, or None.
+In: a task and a stage of its pin. Out: code, message and help of a fault, or None.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..model.mapping import PinStage
 
 
 def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
-    """Why a network cannot go in such bands."""
+    """The reason why a network cannot run in such bands."""
     if not stage.bands:
         return None
     network = task.network
@@ -39,7 +39,7 @@ def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[st
 
 
 def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
-    """Why a network cannot do with the memory of its pin."""
+    """The reason why a network does not fit into the memory of its pin."""
     if stage.memory is None:
         return None
     network = task.network
@@ -68,7 +68,7 @@ def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[s
 
 
 def _least(network: Network, taken: int) -> str:
-    """What bands of a network need at least, and what dictates it, where that is less than is taken
+    """The least memory of a network in bands, and the layers that determine it, if less than
     now.
     """
     from ..networks.bands.choices import choices_of
@@ -77,7 +77,7 @@ def _least(network: Network, taken: int) -> str:
     least = next((c for c in choices_of(network) if c.bands), None) if possible else None
     if least is None or least.bytes >= taken:
         return "no bands need less"
-    return f"in bands it takes {_mb(least.bytes)} at least, and the layers that make `{least.dictated_by}` dictate it"
+    return f"in bands it takes {_mb(least.bytes)} at least, for the layers that make `{least.dictated_by}`"
 
 
 def _mb(count: int) -> str:

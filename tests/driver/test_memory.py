@@ -228,7 +228,7 @@ def test_memory_of_a_pin_chooses_bands(text: Path) -> None:
     assert planned.weights + planned.buffers + planned.sessions <= 480_000
     text.write_text(told.replace("SIZE", "50"))
     (fault,) = check(text, platform="one").diagnostics
-    assert fault.code == "F511" and "dictate it" in fault.help
+    assert fault.code == "F511" and "for the layers that make" in fault.help
 
 
 @pytest.mark.parametrize(
