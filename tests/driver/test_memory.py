@@ -235,7 +235,7 @@ def test_memory_of_a_pin_chooses_bands(text: Path) -> None:
     ("options", "code", "words"),
     [
         ({"memory": 1000}, "F521", "at least, the limit is 0.00 MB"),
-        ({"objective": "memory", "what_if": WhatIf(fps=Fraction(10**6))}, "F521", "no mapping"),
+        ({"objective": "memory", "what_if": WhatIf(fps=Fraction(10**6))}, "F521", "no evaluated mapping"),
         ({"memory": 10**9, "search": "exact"}, "F508", "does not support a memory limit"),
     ],
 )
