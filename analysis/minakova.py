@@ -1,9 +1,10 @@
-"""Buffers shared within and between networks, as in Minakova's thesis, ch. 6: for comparison with `placement`.
+"""Buffers shared within and between networks, as in Minakova's thesis, ch. 6: for comparison with
+`placement`.
 
-In: edges of networks, each in a part of a network that has its own processor. Out: buffers, each with the edges that
-use it; and which layers should go by parts (Algorithm 9; what Algorithm 10 derives is made by
-`networks.dataflow.reduced`). Two things of the thesis are left to whoever calls: the schedules, and which parts run at
-once.
+In: edges of networks, each in a part of a network that has its own processor. Out: buffers, each
+with the edges that use it; and which layers should go by parts (Algorithm 9; what Algorithm 10
+derives is made by `networks.dataflow.reduced`). Two things of the thesis are left to the caller:
+the schedules, and which parts run concurrently.
 """
 
 from __future__ import annotations
@@ -33,16 +34,19 @@ class Buffer:
 
 
 def algorithm8(edges: Sequence[Edge], together: Collection[frozenset[int]]) -> tuple[Buffer, ...]:
-    """Algorithm 8: every edge, in its turn, into the buffer that grows least, or into one of its own.
+    """Algorithm 8: every edge, in its turn, into the buffer that grows least, or into one of its
+    own.
 
-    It may share with edges of parts that never run `together` with its own, and with edges of its own part whose steps
-    differ. Lines 13 to 16 look for both ends of an edge in one schedule; an edge to another part is read as in use
-    until the end of the producer's schedule, and from the start of the consumer's.
+    It may share with edges of parts that never run `together` with its own, and with edges of its
+    own part whose steps differ. Lines 13 to 16 look for both ends of an edge in one schedule; an
+    edge to another part is read as in use until the end of the producer's schedule, and from the
+    start of the consumer's.
 
-    Kept as printed, with its faults. The answer depends on the order of the edges: over random orders of those of
-    Table 6.1 it is 24586 to 32768. A tensor that two layers read is there twice. And what it shares is right only if
-    the copies of an edge between parts that run together change hands by being copied while both wait: with
-    alternating copies a layer reads the next frame's data.
+    Kept as printed, with its faults. The answer depends on the order of the edges: over random
+    orders of those of Table 6.1 it is 24586 to 32768. A tensor that two layers read is there twice.
+    And what it shares is right only if the copies of an edge between parts that run together change
+    hands by being copied while both wait: with alternating copies a layer reads the next frame's
+    data.
     """
     found: list[tuple[int, list[Edge]]] = []
     for edge in edges:
@@ -67,7 +71,8 @@ def _apart(one: Edge, other: Edge, together: Collection[frozenset[int]]) -> bool
 class Reduced:
     """A chromosome of Algorithm 9: per layer whether it goes by parts, and what that means.
 
-    `memory` is that of all buffers, `times` are what a frame of each network takes (their inverse is its throughput).
+    `memory` is that of all buffers, `times` are what a frame of each network takes (their inverse
+    is its throughput).
     """
 
     chosen: tuple[bool, ...]
@@ -90,12 +95,14 @@ def algorithm9(
     printed: bool = True,
     enough: Callable[[], bool] = lambda: False,
 ) -> Reduced:
-    """Algorithm 9: which layers go by parts, so that networks take at most `limit` and no longer than `slowest`.
+    """Algorithm 9: which layers go by parts, so that networks take at most `limit` and no longer
+    than `slowest`.
 
-    `evaluate` is Algorithm 10 with Equation 2.5: edges derived for a chromosome, and Algorithm 8 on them. If nothing by
-    parts is small enough, that is the answer (lines 1 to 5); else NSGA-II looks for a front (selection by DEAP,
-    crossover of two parents, mutation of one gene), from which `selected` chooses. Line 16 gives out an answer that
-    keeps no limit, without a word: whoever calls has to look. When it is `enough`, NSGA-II ends before its time.
+    `evaluate` is Algorithm 10 with Equation 2.5: edges derived for a chromosome, and Algorithm 8 on
+    them. If nothing by parts is small enough, that is the answer (lines 1 to 5); else NSGA-II looks
+    for a front (selection by DEAP, crossover of two parents, mutation of one gene), from which
+    `selected` chooses. Line 16 returns an answer even if it violates the limit: the caller has to
+    check. With `enough`, NSGA-II ends early.
     """
     known: dict[tuple[bool, ...], Reduced] = {}
 
@@ -113,9 +120,10 @@ def algorithm9(
 def selected(front: Sequence[Reduced], limit: int, slowest: Sequence[float], *, printed: bool = True) -> Reduced:
     """Lines 9 to 16: of those within the limits the one with the least memory, else of all.
 
-    That is what is `printed`. It contradicts the thesis's own examples, whose answers take more memory than others
-    within the limit (Table 6.3: 19712 under 20000, where all of CNN1 by parts takes less; Table 6.6: 14.98 MB at 41 fps
-    under 15 MB beside 14.90 at 40.5). Meant is the highest throughput within the limits: with `printed` off.
+    That is what is `printed`. It contradicts the thesis's own examples, whose answers take more
+    memory than others within the limit (Table 6.3: 19712 under 20000, where all of CNN1 by parts
+    takes less; Table 6.6: 14.98 MB at 41 fps under 15 MB beside 14.90 at 40.5). Meant is the
+    highest throughput within the limits: with `printed` off.
     """
     fitting = [
         c for c in front if c.memory <= limit and all(t <= most for t, most in zip(c.times, slowest, strict=True))

@@ -1,7 +1,7 @@
-"""What people mean when they write something that the grammar does not know: advice for syntax faults.
+"""Advice for syntax faults: common mistakes and their corrections.
 
-In: the tokens of one declaration, where it went wrong, and what could have followed. Out: the token to point at, a
-message (None = the general one), and what to write instead.
+In: the tokens of one declaration, the position of the fault, and the terminals that could follow.
+Out: the token to point at, a message (None = the general one), and the correction.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A syntax fault: the declaration's tokens, the position of the first that does not fit, what would have."""
+    """A syntax fault: the declaration's tokens, the position of the first faulty one, the accepted
+    terminals.
+    """
 
     tokens: Sequence[Token]
     position: int
@@ -80,7 +82,7 @@ def advise(place: Place) -> Advice | None:
 
 
 def named(character: str) -> str:
-    """A character as itself, or by its code point where it would not be seen."""
+    """A character as itself, or by its code point if it is not visible."""
     visible = character.isprintable() and not character.isspace()
     return f"`{character}`" if visible else f"the character U+{ord(character):04X}"
 
@@ -91,8 +93,8 @@ def _unknown_character(p: Place) -> Advice | None:
     text = p.text()
     if text == '"':
         return Advice(p.position, "this text is not closed", 'end it with `"` on the same line')
-    helps = {";": "nothing separates declarations: leave it out", "#": "comments start with `//`"}
-    helps["'"] = 'texts stand between `"`'
+    helps = {";": "declarations need no separator: leave it out", "#": "comments start with `//`"}
+    helps["'"] = 'texts are enclosed in `"`'
     return Advice(p.position, f"{named(text)} means nothing in a .flow text", helps.get(text, ""))
 
 
@@ -136,7 +138,7 @@ def _equals(p: Place) -> Advice | None:
 
 def _comma(p: Place) -> Advice | None:
     return (
-        Advice(p.position, None, "nothing separates declarations: leave the comma out") if p.kind() == "COMMA" else None
+        Advice(p.position, None, "declarations need no separator: leave the comma out") if p.kind() == "COMMA" else None
     )
 
 
@@ -154,9 +156,7 @@ def _window_elsewhere(p: Place) -> Advice | None:
     if kind not in ("NETWORK", "GRAPH") or p.kind(offset) != "WINDOW" or p.kind(offset + 1) not in ("NUMBER", "NAME"):
         return None
     message = f"a port of a {kind.lower()} has no window"
-    return Advice(
-        p.position + offset, message, "windows belong to inputs of tasks: write it at the task that reads this"
-    )
+    return Advice(p.position + offset, message, "windows are for inputs of tasks: write it at the task that reads this")
 
 
 def _rate_behind_window(p: Place) -> Advice | None:
@@ -191,7 +191,7 @@ def _delay_without_number(p: Place) -> Advice | None:
 
 
 def _resampling_without_number(p: Place) -> Advice | None:
-    word, what = p.text(-1), {"REPEAT": "each token is read 4 times", "LAST": "the last of every 4 tokens goes on"}
+    word, what = p.text(-1), {"REPEAT": "each token is read 4 times", "LAST": "the last of every 4 tokens is passed on"}
     if p.kind(-1) in what and p.kind(-2) == "_ARROW":
         return Advice(p.position, None, f"`{word}` has a number: with `{word} 4` {what[p.kind(-1)]}")
     return None
@@ -200,7 +200,7 @@ def _resampling_without_number(p: Place) -> Advice | None:
 def _instance_called_like_a_word(p: Place) -> Advice | None:
     if p.tokens[0].type in ("APP", "GRAPH") and p.kind() in _ON_ARROWS and p.kind(1) in ("COLON", "LSQB", "_ARROW"):
         message = f"no instance can be called `{p.text()}`"
-        return Advice(p.position, message, "that is a word of the language: choose another name")
+        return Advice(p.position, message, "that is a keyword: choose another name")
     return None
 
 
@@ -213,9 +213,10 @@ def _misspelt_word_before(p: Place) -> Advice | None:
 
 
 def _declaration_inside(p: Place) -> Advice | None:
-    # `task Name {` inside a block: the keyword is taken for an instance's name, and the name does not fit.
+    # `task Name {` inside a block: the keyword is taken for an instance's name, and the name does
+    # not fit.
     if p.kind(-1) in _DECLARES and p.kind() == "NAME" and p.kind(1) in ("LBRACE", "LPAR", "FROM", "EQUAL"):
-        help_text = f"move it out of `{p.tokens[0]} {p.tokens[1]}`: declarations stand side by side"
+        help_text = f"move it out of `{p.tokens[0]} {p.tokens[1]}`: declarations are not nested"
         return Advice(p.position - 1, f"a {p.text(-1)} cannot be declared here", help_text)
     return None
 

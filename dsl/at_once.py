@@ -1,6 +1,6 @@
-"""What stands in the way of a change at once, as far as the text says it.
+"""Reasons in the text that prevent a change `at once`.
 
-In: two states. Out: a reason and what to do, or nothing. Where the networks run is another question (driver.protocols).
+In: two states. Out: a reason and a remedy, or None. `driver.protocols` checks where networks run.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ def every_option(state: State) -> Iterator[State]:
 
 
 def hindrance(source: State, target: State) -> Hindrance | None:
-    """An inference can be broken off where the states differ in networks alone that are one task each."""
-    idle = "leave `at once` out: frames under way end first"
+    """An inference can be aborted only if the states differ in networks alone that are one task
+    each.
+    """
+    idle = "leave `at once` out: frames that have begun are then completed first"
     before, after = ({a.name: a for a in s.apps} for s in (source, target))
     if before.keys() != after.keys():
         lone = sorted(before.keys() ^ after.keys())[0]

@@ -1,4 +1,4 @@
-"""Open ends of an app: a task for each, and the port that arrows see."""
+"""Open ends of an app: a task for each, and the port that arrows use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class OpenEnd:
 
 
 def open_ends(declaration: s.AppDecl, evaluate: Evaluator, context: Context, scope: Scope) -> Iterator[OpenEnd]:
-    """Those of an app; faults go to the context. `scope` are the parameters of a graph that became an app."""
+    """The open ends of an app; faults go to the context. `scope` are the parameters of a graph that
+    became an app.
+    """
     app = declaration.name.text
     first: dict[str, s.Boundary] = {}
     for part in declaration.items:

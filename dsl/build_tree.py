@@ -1,4 +1,4 @@
-"""What the rules of the grammar become: syntax nodes, each from its place and its parts."""
+"""Builds the syntax nodes of the grammar's rules, each from its place and its parts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lark import Token
 from ..model.span import Span
 from . import syntax as s
 
-#: Digits, and powers of ten, of a number in a text; more would only cost time and memory.
+#: Limits of the digits and powers of ten of a number in a text, to bound time and memory.
 LONGEST_NUMBER = 40
-#: How deep expressions may go; what reads them calls itself for each operand, and Python's stack has an end.
+#: Maximum depth of expressions: they are read recursively, and Python's stack is limited.
 DEEPEST = 300
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
@@ -53,9 +53,10 @@ def _above(*parts: s.Expr) -> int:
 
 
 class TreeBuilder:
-    """`file` is the file being read; `docs` maps the line after a documentation comment to its text.
+    """`file` is the file being read; `docs` maps the line after a documentation comment to its
+    text.
 
-    What has no leading underscore is named like the rule that it is for.
+    Methods without a leading underscore are named after their rules.
     """
 
     def __init__(self) -> None:
@@ -64,10 +65,10 @@ class TreeBuilder:
 
     @property
     def nodes(self) -> dict[str, Callable[..., Any]]:
-        """What each rule becomes."""
+        """The builder of each rule."""
         return {name: getattr(self, name) for name in vars(TreeBuilder) if name[0] != "_" and name not in _OWN}
 
-    # -- helpers ---------------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------
     def token_span(self, token: Token) -> Span:
         """The place of one token."""
         return Span(self.file, token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 1)
@@ -86,7 +87,7 @@ class TreeBuilder:
             line -= 1
         return "\n".join(lines)
 
-    # -- expressions -----------------------------------------------------------------------------------------------
+    # -- expressions -------------------------------------------------------------------------------
     def start(self, span: Span, declaration: Any) -> Any:
         return declaration
 
@@ -126,7 +127,7 @@ class TreeBuilder:
         sizes = _flat(shape)
         return s.TypeExpr(self._word(name), sizes or None, span)
 
-    # -- tasks -----------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
     def params(self, span: Span, *params: s.Param | None) -> tuple[s.Param, ...]:
         return _flat(params)
 
@@ -199,7 +200,7 @@ class TreeBuilder:
     def task(self, span: Span, name: Token, params: Any, *items: Any) -> s.TaskDecl:
         return s.TaskDecl(self._word(name), params or (), items, self._doc(span), span)
 
-    # -- networks --------------------------------------------------------------------------------------------------
+    # -- networks ----------------------------------------------------------------------------------
     def tensors(self, span: Span, *names: Token) -> tuple[s.Text, ...]:
         return tuple(self._text(n) for n in names)
 
@@ -228,7 +229,7 @@ class TreeBuilder:
         text = self._text(file) if file is not None else None
         return s.NetworkDecl(self._word(name), text, _flat(items), self._doc(span), span)
 
-    # -- graphs and apps -------------------------------------------------------------------------------------------
+    # -- graphs and apps ---------------------------------------------------------------------------
     def boundary(self, span: Span, way: Any, name: s.Word, kind: s.TypeExpr | None) -> s.Boundary:
         return s.Boundary("in" if way == "in" else "out", name, kind, span)
 
@@ -301,7 +302,7 @@ class TreeBuilder:
     def app(self, span: Span, name: Token, *items: Any) -> s.AppDecl:
         return s.AppDecl(self._word(name), items, self._doc(span), span)
 
-    # -- platforms and mappings ------------------------------------------------------------------------------------
+    # -- platforms and mappings --------------------------------------------------------------------
     def _option(self, key: str, span: Span, values: tuple[s.Expr, ...], word: Token) -> s.PoolOption:
         return s.PoolOption(key, values, self._word(word), span)
 
@@ -445,7 +446,7 @@ class TreeBuilder:
         clocks = tuple(i for i in items if isinstance(i, s.ClockDecl))
         return s.MappingDecl(self._word(platform), pins, clocks, span)
 
-    # -- scenarios -------------------------------------------------------------------------------------------------
+    # -- scenarios ---------------------------------------------------------------------------------
     def events(self, span: Span, *names: s.Word) -> s.EventsDecl:
         return s.EventsDecl(names, span)
 
@@ -488,7 +489,7 @@ class TreeBuilder:
     def scenario(self, span: Span, name: Token, *items: Any) -> s.ScenarioDecl:
         return s.ScenarioDecl(self._word(name), items, self._doc(span), span)
 
-    # -- top level -------------------------------------------------------------------------------------------------
+    # -- top level ---------------------------------------------------------------------------------
     def use(self, span: Span, file: Token) -> s.UseDecl:
         return s.UseDecl(self._text(file), span)
 

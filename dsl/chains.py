@@ -1,6 +1,6 @@
-"""Chains as they are written, `a -> delay 1 -> b, c`, to arrows between two ends each.
+"""Chains such as `a -> delay 1 -> b, c` to arrows between two ends each.
 
-In: a chain, and the scope that its numbers are worked out in. Out: arrows, or diagnostics.
+In: a chain, and the scope in which its numbers are evaluated. Out: arrows, or diagnostics.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .wiring import Arrow, InitialTokens, LossyArrow, Resampled, Step
 
 
 class Chains:
-    """Takes the chains of one block apart. `skipped` are the instances that faulty ones do not reach: these are not
-    told to lack an arrow as well."""
+    """Splits the chains of one block. `skipped` are the instances that faulty chains do not reach:
+    no missing arrow is reported for them."""
 
     def __init__(self, context: Context, evaluator: Evaluator) -> None:
         self._context, self._evaluate = context, evaluator
@@ -38,7 +38,9 @@ class Chains:
             if isinstance(hop, s.Lossy):
                 lossy = hop
                 if i + 1 == len(chain.hops) or not isinstance(chain.hops[i + 1], s.Targets) or pending is not None:
-                    help_text = "write `App.task -> latest -> task`; `delay`, `repeat` and `last` stand inside an app"
+                    help_text = (
+                        "write `App.task -> latest -> task`; `delay`, `repeat` and `last` are used inside an app"
+                    )
                     self._context.fault("F210", "this leads nowhere", hop.span, help=help_text)
                     self._leave_out(chain.hops[i:])
                     return
@@ -49,11 +51,13 @@ class Chains:
                     yield LossyArrow(current, endpoint, lossy, current.span.to(endpoint.span))
                 elif current is not None and len(known) == len(steps):
                     yield Arrow(current, endpoint, known, current.span.to(endpoint.span))
-                elif current is not None:  # without its `repeat` nobody knows what balances
+                elif current is not None:  # without its `repeat`, balance is undefined
                     self.skipped.update((current.element.name.text, endpoint.element.name.text))
             if len(hop.endpoints) > 1 and i + 1 < len(chain.hops):
                 help_text = "a comma fans out at the end of a chain; write one chain for each branch"
-                self._context.fault("F214", "this chain goes on after a fan-out", hop.endpoints[1].span, help=help_text)
+                self._context.fault(
+                    "F214", "this chain continues after a fan-out", hop.endpoints[1].span, help=help_text
+                )
                 self._leave_out(chain.hops[i:])
                 return
             current, steps, pending, lossy = hop.endpoints[0], [], None, None
@@ -62,11 +66,11 @@ class Chains:
             self._context.fault("F210", f"this {what} leads nowhere", pending.span, help="add `-> instance` after it")
 
     def _leave_out(self, hops: Sequence[s.Targets | s.Delay | s.Resample | s.Lossy]) -> None:
-        """What a faulty chain does not reach is not told to lack an arrow as well."""
+        """No missing arrow is reported for instances that a faulty chain does not reach."""
         self.skipped.update(e.element.name.text for hop in hops if isinstance(hop, s.Targets) for e in hop.endpoints)
 
     def _resampled(self, hop: s.Resample, scope: Scope) -> Resampled | None:
-        """What a `repeat` or `last` says; None after a fault."""
+        """The meaning of a `repeat` or `last`; None after a fault."""
         word: Literal["repeat", "last"] = "repeat" if hop.word.text == "repeat" else "last"
         count = self._evaluate.integer(hop.count, scope, f"the number of a `{word}`", 1)
         block = 1 if hop.block is None else self._evaluate.integer(hop.block, scope, "the number of tokens", 1)

@@ -1,7 +1,7 @@
-"""Edges between ports of units to channels between tasks, with what stands on the way.
+"""Edges between ports of units to channels between tasks, with the clauses on them.
 
-In: the tasks of an app, and edges whose ends are their ports or knots (ports of composites). Out: a channel for each
-input of a task, two where something resamples between them, and the tasks that do.
+In: the tasks of an app, and edges whose ends are their ports or knots (ports of composites). Out: a
+channel for each input of a task, two if a `repeat` or `last` is between, and the resampling tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_INITIAL = 1_000_000
 
 
 class Channels:
-    """The channels of one app: call `made` once. `resampling` are the tasks that stand on arrows, then."""
+    """The channels of one app: call `made` once. Then `resampling` are the tasks on arrows."""
 
     def __init__(self, context: Context, tasks: Iterable[Task], edges: Iterable[Edge]) -> None:
         self._context = context
@@ -61,7 +61,7 @@ class Channels:
         return self._initial <= MOST_INITIAL
 
     def _joined(self, source: Key, edge: Edge, steps: Iterable[Step]) -> Iterator[Channel]:
-        """One channel, or those to and from everything that resamples on the way."""
+        """One channel, or those to and from each resampling task on the way."""
         here, delays = source, list[InitialTokens]()
         for step in steps:
             if isinstance(step, InitialTokens):
@@ -73,7 +73,7 @@ class Channels:
         yield self._channel(here, edge.destination, delays, edge.span)
 
     def _resampling(self, step: Resampled, source: Key, destination: Key) -> Task:
-        """The task for one `repeat` or `last`; it is called like its arrow."""
+        """The task for one `repeat` or `last`, named after its arrow."""
         what, kind = step.what, self._types.get(source)
         few, many = (what.block,), (what.count * what.block,)
         taken, made = (few, many) if what.word == "repeat" else (many, few)

@@ -1,4 +1,4 @@
-"""What can be known of a task's code without running it: Python by its syntax tree, C by its text."""
+"""Static inspection of a task's code: Python by its syntax tree, C by its text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from ..model.files import read_bytes
 
 @dataclass(frozen=True, slots=True)
 class Callable:
-    """Positional parameters in order, how many of them have defaults, keyword-only ones, and the open ends."""
+    """Positional parameters in order, how many of them have defaults, keyword-only ones, and the
+    open ends.
+    """
 
     positional: tuple[str, ...]
     defaults: int
@@ -32,7 +34,8 @@ class Callable:
 
 @dataclass(frozen=True, slots=True)
 class PythonSymbol:
-    """`fires` and `makes` are None when they cannot be seen (an alias, an inherited method, a decorator).
+    """`fires` and `makes` are None when they cannot be seen (an alias, an inherited method, a
+    decorator).
 
     `can_fire` is false for a class that surely has no `__call__`.
     """

@@ -1,4 +1,4 @@
-"""Task and network declarations, with their arguments, to templates that instances are stamped from."""
+"""Templates of instances, from task and network declarations with their arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .task_code import TaskCode
 from .template import Template, beside, unreadable
 from .variants import Variants
 
-#: Bytes of a file that is a task's parameter: all of it is part of what a measured time belongs to.
+#: Maximum bytes of a file parameter: its content is part of the identity of a measured time.
 MOST_DATA = 1 << 30
 PARAMETER_TYPES = ("int", "float", "bool", "string", "file")
 
@@ -31,11 +31,13 @@ class Components:
         self._code = TaskCode(context)
         self._variants = Variants(context, evaluator, NetworkBuilder(context, evaluator, self._code.named).build)
 
-    # -- parameters ------------------------------------------------------------------------------------------------
+    # -- parameters --------------------------------------------------------------------------------
     def bind(
         self, params: tuple[s.Param, ...], args: tuple[s.Arg, ...], of: s.Word, scope: Scope
     ) -> dict[str, Parameter] | None:
-        """Arguments and defaults to values, by parameter name in declaration order; None after a fault."""
+        """Arguments and defaults to values, by parameter name in declaration order; None after a
+        fault.
+        """
         given: dict[str, s.Arg] = {}
         known = {p.name.text: p for p in params}
         good = True
@@ -129,11 +131,12 @@ class Components:
         )
         return False
 
-    # -- templates -------------------------------------------------------------------------------------------------
+    # -- templates ---------------------------------------------------------------------------------
     def template(
         self, declaration: s.TaskDecl | s.NetworkDecl, arguments: dict[str, Parameter], variant: str | None = None
     ) -> Template | None:
-        """The template of a task with these arguments, or of a network (its first `variant`, where none is named).
+        """The template of a task with these arguments, or of a network (its first `variant`, where
+        none is named).
 
         None after a fault.
         """
@@ -233,7 +236,7 @@ class Components:
             help_text = "remove one of the two"
             self._context.fault("F304", "a task with `state` is not `stateless`", stateless.span, help=help_text)
         if live is not None and inputs:
-            help_text = "remove it: this task waits for its inputs, which come from inside"
+            help_text = "remove it: this task has inputs from inside the app"
             self._context.fault("F217", "only a source waits for data from outside", live.span, help=help_text)
         self._kernel_memory(declaration, implementations, outputs, scratch)
         twin = None if reference is None else self._code.reference(reference, declaration, inputs, tuple(arguments))
@@ -268,7 +271,7 @@ class Components:
         return Template((task,), (), {p.name: ("", p) for p in inputs}, {p.name: ("", p) for p in outputs})
 
     def _events(self, item: s.EventsDecl, declaration: s.TaskDecl, events: dict[str, s.Word]) -> None:
-        """What the task may raise; the names are those of keyword arguments of its code."""
+        """The events that the task may raise; their names are keyword arguments of its code."""
         taken = {p.name.text: p.name for p in declaration.params} | events
         for word in item.names:
             if word.text in taken:
@@ -279,7 +282,7 @@ class Components:
     def _may_raise(
         self, item: s.ImplementationDecl, declaration: s.TaskDecl, code: Implementation, events: tuple[str, ...]
     ) -> bool:
-        """Can that code raise the events of its task?"""
+        """Check that the code can raise the events of its task."""
         if events and code.language != "python":
             message = f"task `{declaration.name.text}` raises {listed(events)}, and {code.language} code cannot"
             help_text = "events are raised from Python, in the program's own process"
@@ -363,7 +366,7 @@ class Components:
     ) -> int | None:
         """How many tokens a firing sees, the new ones among them; None after a fault."""
         if item.direction == "out":
-            message = f"`{item.name.text}` is an output, and looks at nothing"
+            message = f"`{item.name.text}` is an output, and has no window"
             help_text = "write `window` at the input that reads it: each reader has its own"
             self._context.fault("F105", message, window.span, help=help_text)
             return None

@@ -1,4 +1,4 @@
-"""What all of elaboration shares: the faults found so far and the table of declared names."""
+"""Shared state of elaboration: the faults found so far and the table of declared names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def kind_word(declaration: Declaration) -> str:
 
 @dataclass
 class Context:
-    """Mutable on purpose: every part of elaboration adds its faults here, and none stops at the first one."""
+    """Mutable: every part of elaboration adds its faults here, and none stops at the first one."""
 
     names: dict[str, Declaration] = field(default_factory=dict)
     poisoned: set[str] = field(default_factory=set)

@@ -1,6 +1,7 @@
 """Constant expressions, types and units: from syntax to exact numbers.
 
-Every function returns None after it has reported a fault, so that callers go on and find the next one.
+Every function returns None after it has reported a fault, so that callers continue with the next
+one.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Scope = Mapping[str, Parameter]
 
 
 class Asked(dict[str, Parameter]):
-    """A scope that remembers which of its parameters were asked for."""
+    """A scope that records which of its parameters were used."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
@@ -65,7 +66,7 @@ class Evaluator:
         self._constants: dict[str, Parameter | None] = {}
         self._open: list[str] = []
 
-    # -- values ----------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------
     def value(self, expr: s.Expr, scope: Scope) -> Parameter | None:
         """Any constant value."""
         match expr:
@@ -107,11 +108,11 @@ class Evaluator:
         return None
 
     def constant(self, declaration: s.ConstDecl) -> Parameter | None:
-        """The value of a constant; a constant that needs itself is a fault."""
+        """The value of a constant; one that depends on itself is a fault."""
         name = declaration.name.text
         if name in self._open:
             cycle = " -> ".join([*self._open[self._open.index(name) :], name])
-            self._context.fault("F110", f"constant `{name}` needs itself: {cycle}", declaration.name.span)
+            self._context.fault("F110", f"constant `{name}` depends on itself: {cycle}", declaration.name.span)
             return None
         if name not in self._constants:
             self._open.append(name)
@@ -180,7 +181,7 @@ class Evaluator:
             return None
         return _normal(value)
 
-    # -- numbers with a meaning ------------------------------------------------------------------------------------
+    # -- numbers with a meaning --------------------------------------------------------------------
     def number(self, expr: s.Expr, scope: Scope, what: str, least: int | None = None) -> Fraction | None:
         """A rational, at least `least` when that is given."""
         value = self._operand(expr, scope)
@@ -192,7 +193,9 @@ class Evaluator:
         return Fraction(value)
 
     def integer(self, expr: s.Expr, scope: Scope, what: str, least: int, most: int = LARGEST) -> int | None:
-        """A whole number from `least` to `most`; a division that leaves a remainder is its own fault."""
+        """A whole number from `least` to `most`; a division that leaves a remainder is its own
+        fault.
+        """
         value = self._operand(expr, scope)
         if value is None:
             return None
@@ -231,7 +234,7 @@ class Evaluator:
             self._context.fault("F104", f"{reason}; {what} needs a unit of {dimension}", unit.span, help=guess or known)
         return factor
 
-    # -- types and rates -------------------------------------------------------------------------------------------
+    # -- types and rates ---------------------------------------------------------------------------
     def type(self, expr: s.TypeExpr, scope: Scope, open_types: tuple[str, ...] = ()) -> TensorType | None:
         """A named type or `dtype[shape]`; a shape on a named type puts axes in front of its own."""
         shape: list[int] = []
@@ -258,7 +261,7 @@ class Evaluator:
             return None
         if name in open_types:
             cycle = " -> ".join([*open_types[open_types.index(name) :], name])
-            self._context.fault("F110", f"type `{name}` needs itself: {cycle}", expr.name.span)
+            self._context.fault("F110", f"type `{name}` depends on itself: {cycle}", expr.name.span)
             return None
         return self.type(declared.type, {}, (*open_types, name))
 
@@ -292,7 +295,7 @@ class Evaluator:
             n = self._rate(rate, scope)
             if n == 0:
                 self._context.fault(
-                    "F107", "a port with rate 0 moves nothing", rate.span, help="remove the port, or give a rate"
+                    "F107", "a port with rate 0 never moves a token", rate.span, help="remove the port, or give a rate"
                 )
                 return None
             return None if n is None else (n,)
@@ -303,7 +306,7 @@ class Evaluator:
             self._context.fault("F109", "a rate is not a whole number", rate.span)
             return None
         if not any(entries):
-            self._context.fault("F107", "all phases of this rate are 0: the port moves nothing", rate.span)
+            self._context.fault("F107", "all phases of this rate are 0: the port never moves a token", rate.span)
             return None
         return tuple(int(e) for e in entries)
 

@@ -17,7 +17,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """`value` is None when the literal is longer than any number that makes sense."""
+    """`value` is None when the literal is too long for a sensible number."""
 
     value: Fraction | None
     span: Span
@@ -67,7 +67,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """`port.shape[k]`: a dimension of what travels through a port."""
+    """`port.shape[k]`: a dimension of a port's tokens."""
 
     port: Word
     what: Word
@@ -90,7 +90,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class TypeExpr:
-    """`name[shape]`; `shape` is None when nothing stands in brackets."""
+    """`name[shape]`; `shape` is None without brackets."""
 
     name: Word
     shape: tuple[Expr, ...] | None

@@ -1,7 +1,7 @@
-"""Apps and composites to flat tasks and channels.
+"""Flattening of apps and composites to tasks and channels.
 
-A block (an app or a graph) has units (its instances) and arrows between their ports. Ports of a composite are
-knots: an arrow into one goes on inside, so that in the end every channel joins two tasks.
+A block (an app or a graph) has units (its instances) and arrows between their ports. Ports of a
+composite are knots: an arrow into one continues inside, so every channel finally joins two tasks.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ from .evaluate import Evaluator, Scope
 from .template import Template
 from .wiring import Arrow, Edge, Key, LossyArrow, PortView, Resampled, Unit, Wiring
 
-#: A text with more instances, an app with more phases, or graphs that stand deeper inside each other are a mistake in
-#: a number.
+#: Limits of instances per text, phases per app, and nesting of graphs: more is a mistake in a
+#: number.
 MOST_INSTANCES = 50_000
 MOST_PHASES = 1_000_000
 DEEPEST = 64
 
 
 class Flattener:
-    """Flattens one app. `choices` has the variants of instances of networks, where that is not the first one."""
+    """Flattens one app. `choices` has the variants of network instances that do not use the first
+    one.
+    """
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class Flattener:
         self._read: set[Key] = set()
         self._units: dict[str, list[Unit]] = {}
         self._choices = choices or {}
-        #: Instances of networks with variants, and what comes from other apps.
+        #: Instances of networks with variants, and arrows from other apps.
         self.networks: dict[str, s.NetworkDecl] = {}
         self.links: list[LossyArrow] = []
         self._paths: list[s.PathDeadline] = []
@@ -64,9 +66,11 @@ class Flattener:
         self._numbers: dict[str, int] = {}
         self.name = ""
 
-    # -- apps ------------------------------------------------------------------------------------------------------
+    # -- apps --------------------------------------------------------------------------------------
     def app(self, declaration: s.AppDecl, scope: Scope | None = None) -> Application:
-        """The flat application; faults go to the context. `scope` are the parameters of a graph that became an app."""
+        """The flat application; faults go to the context. `scope` are the parameters of a graph
+        that became an app.
+        """
         timing: dict[str, Fraction | None] = {}
         priority = 0
         places: dict[str, Span] = {}
@@ -129,9 +133,10 @@ class Flattener:
                 self._context.fault("F202", message, end.view.span, help=f"add `... -> {name}` to the app")
 
     def output(self, inner: Sequence[s.Element]) -> Key | str:
-        """The task and port that `instance`, or `instance.port`, of the app means as a place where data comes from.
+        """The task and output port that `instance`, or `instance.port`, of the app denotes as a
+        source of data.
 
-        Where it means none: what to write instead.
+        If there is none: a help text with the correct form.
         """
         found = self._element(inner[0]) if inner else None
         instead = f"write `{self.name}.task` or `{self.name}.task.port`"
@@ -145,18 +150,18 @@ class Flattener:
         key = ports[0].key
         while edge := self._leading.get(key):  # out of graphs
             if any(isinstance(step, Resampled) for step in edge.steps):
-                return "what comes through `repeat` or `last` stays in its app: read the task in front of it"
+                return "the output of `repeat` or `last` stays in its app: read the task in front of it"
             key = edge.source
         return key if key[0] in self._named else instead  # nothing feeds that output of a graph
 
     @cached_property
     def _leading(self) -> dict[Key, Edge]:
-        """The edge that leads to each place, once all are there."""
+        """The edge that leads to each port, once all edges exist."""
         return {e.destination: e for e in reversed(self._edges)}
 
     @cached_property
     def _named(self) -> dict[str, Task]:
-        """The tasks by name, once all are there."""
+        """The tasks by name, once all exist."""
         return {t.name: t for t in self._tasks}
 
     def reads(self, key: Key) -> None:
@@ -171,7 +176,7 @@ class Flattener:
         return units[index] if index is not None and index < len(units) else None
 
     def _deadlines(self, channels: tuple[Channel, ...]) -> Iterator[PathDeadline]:
-        """Deadlines of paths, between tasks that are there and that a way joins."""
+        """Deadlines of paths, between existing tasks that arrows join."""
         behind: dict[str, set[str]] = {}
         for item in self._paths:
             if item.to.text != "to":
@@ -197,7 +202,7 @@ class Flattener:
                 yield PathDeadline(source.name, sink.name, value, item.span)
 
     def _end(self, path: tuple[s.Element, ...], last: bool) -> Task | None:
-        """The task that an end of a path means; of a network with `pre` and `post`, the outermost."""
+        """The task at an end of a path; of a network with `pre` and `post`, the outermost."""
         name = f"{self.name}.{_written(path)}"
         for full in (f"{name}.post" if last else f"{name}.pre", name):
             if full in self._named:
@@ -212,7 +217,7 @@ class Flattener:
 
     @cached_property
     def _short(self) -> list[str]:
-        """What tasks are called in their app."""
+        """The names of tasks within their app."""
         return [name.partition(".")[2] for name in self._named]
 
     @cached_property
@@ -233,7 +238,7 @@ class Flattener:
             return None
         return value
 
-    # -- blocks ----------------------------------------------------------------------------------------------------
+    # -- blocks ------------------------------------------------------------------------------------
     def _block(
         self,
         items: list[s.InstanceDecl | s.Chain],
@@ -289,7 +294,7 @@ class Flattener:
         return units
 
     def _link(self, arrow: LossyArrow, scope: Scope, units: dict[str, list[Unit]]) -> Arrow:
-        """A source stands for what another app puts on the arrow; the arrow that leads on from there."""
+        """Add a source for the data of another app; the arrow that leads on from it."""
         span, lossy = arrow.span, arrow.lossy
         keep = self._keep(lossy, scope) or 1
         name = self._link_name("_".join(e.name.text for e in (arrow.source.element, *arrow.source.inner)))
@@ -305,7 +310,7 @@ class Flattener:
         return Arrow(s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, (), span)
 
     def _link_name(self, where: str) -> str:
-        """A name that no task of the app has; all its instances are there by now."""
+        """A name that no task of the app has; all its instances exist by now."""
         if not self._taken:
             self._taken = {t.name for t in self._tasks}
         stem = f"{self.name}.from_{where}"
@@ -318,7 +323,7 @@ class Flattener:
         raise AssertionError("there is always one more number")
 
     def _link_wcet(self, lossy: s.Lossy, scope: Scope) -> tuple[Fraction, ...]:
-        """The worst-case time of a firing at either end of an arrow between apps, where the text gives one."""
+        """The worst-case time of a firing at either end of an arrow between apps, if declared."""
         if lossy.wcet is None:
             return ()
         wcet = self._evaluate.quantity(lossy.wcet.amount, lossy.wcet.unit, "time", "a wcet", scope)
@@ -347,7 +352,7 @@ class Flattener:
             self._context.fault("F202", f"{what} never fed", unit.span, notes=notes, help=help_text)
 
     def unread(self) -> None:
-        """Outputs that nobody reads are worth a warning."""
+        """Warn of outputs without a reader."""
         for task in self._tasks:
             for port in task.outputs:
                 if (task.name, port.name) not in self._read and (task.name, port.name) not in self._excused:
@@ -355,14 +360,14 @@ class Flattener:
                     what = f"output `{port.name}` of `{short}`" if task.border is None else f"open end `{short}`"
                     self._context.fault(
                         "F208",
-                        f"nobody reads {what}",
+                        f"{what} is not read",
                         task.span,
                         label="it is discarded",
                         help="connect it, or remove the port",
                         severity="warning",
                     )
 
-    # -- instances -------------------------------------------------------------------------------------------------
+    # -- instances ---------------------------------------------------------------------------------
     def _instances(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> list[Unit]:
         span = item.element.span
         if item.element.index is None:
@@ -388,7 +393,7 @@ class Flattener:
         broken = Unit(name, span, broken=True)
         self._context.instances += 1
         if self._context.instances > MOST_INSTANCES:
-            help_text = "a composite inside composites multiplies"
+            help_text = "nested composites multiply the number of instances"
             self._context.fault("F105", f"more than {MOST_INSTANCES} instances", item.of.span, help=help_text)
             return broken
         kinds = (s.TaskDecl, s.NetworkDecl, s.GraphDecl)
@@ -404,7 +409,7 @@ class Flattener:
         with nullcontext() if note is None else self._context.within(note):
             if isinstance(declaration, s.GraphDecl):
                 if item.every is not None or item.lossy is not None:
-                    help_text = "say it of a source inside"
+                    help_text = "apply it to a source inside"
                     self._context.fault("F217", "a graph is no task", item.of.span, help=help_text)
                 return self._graph(declaration, arguments, name, item, open_graphs) or broken
             template = self._components.template(declaration, arguments, self._choices.get(name))
@@ -415,7 +420,7 @@ class Flattener:
         return broken if template is None else self._stamp(template, name, item)
 
     def _released(self, template: Template, item: s.InstanceDecl, scope: Scope) -> Template:
-        """What an instance says of when its task fires."""
+        """The clauses of an instance on when its task fires."""
         (first, *others) = template.tasks
         if item.lossy is not None and (others or first.inputs):
             help_text = "say it of the source that its data comes from"
@@ -438,7 +443,7 @@ class Flattener:
         span = item.element.span
         self._phases += sum(task.phases for task in template.tasks)
         if self._phases > MOST_PHASES:
-            help_text = "every instance has those of its task"
+            help_text = "every instance has the phases of its task"
             self._context.fault("F105", f"more than {MOST_PHASES} phases", item.of.span, help=help_text)
             return Unit(name, span, broken=True)
         for task in template.tasks:
@@ -467,7 +472,7 @@ class Flattener:
             self._context.fault("F113", f"graph `{kind}` contains itself: {cycle}", item.of.span)
             return None
         if len(open_graphs) == DEEPEST:
-            self._context.fault("F105", f"graphs stand more than {DEEPEST} deep inside each other", item.of.span)
+            self._context.fault("F105", f"graphs are nested more than {DEEPEST} deep", item.of.span)
             return None
         unit = Unit(name, item.element.span)
         inside: dict[str, PortView] = {}
@@ -510,7 +515,7 @@ def _span_of(path: Sequence[s.Element]) -> Span:
 
 
 def reached(task: str, channels: tuple[Channel, ...]) -> set[str]:
-    """All that its tokens can reach."""
+    """All tasks that its tokens can reach."""
     following: dict[str, set[str]] = defaultdict(set)
     for channel in channels:
         following[channel.source].add(channel.destination)

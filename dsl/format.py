@@ -1,8 +1,8 @@
 """The formatter: one layout for every text, line breaks and comments kept.
 
-A line is indented by the blocks around it, items on one line stand three spaces apart, tokens are spaced by rule.
-Columns that the writer lined up stay lined up, and comments behind code are aligned over neighboring lines.
-Formatting twice changes nothing more.
+A line is indented by its enclosing blocks, items on one line are three spaces apart, tokens are
+spaced by rule. Columns that the user aligned stay aligned, and comments behind code are aligned
+over neighboring lines. Formatting is idempotent.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ _BEFORE_SIGN = (
 
 @dataclass(slots=True)
 class Line:
-    """One line of the text: its tokens, the rule's gap in front of each, and the comment behind them."""
+    """One line of the text: its tokens, the rule's gap in front of each, and the comment behind
+    them.
+    """
 
     number: int
     tokens: list[Token] = field(default_factory=list)
@@ -57,7 +59,9 @@ class Line:
     columns: dict[int, int] = field(default_factory=dict)
 
     def code(self, count: int | None = None) -> str:
-        """The text of the first `count` tokens (default: all); for fewer, the gap of the next one is included."""
+        """The text of the first `count` tokens (default: all); for fewer, the gap of the next one
+        is included.
+        """
         text = ""
         for i, token in enumerate(self.tokens[:count]):
             text += self.gaps[i]
@@ -130,7 +134,9 @@ def _line(
 
 
 def _align(lines: list[Line], starts: set[tuple[int, int]]) -> None:
-    """Keep columns that the writer lined up: items (or `{`, `=`, `from`) below each other, after a wider gap."""
+    """Keep columns that the user aligned: items (or `{`, `=`, `from`) below each other, after a
+    wider gap.
+    """
 
     def alike(a: Token, b: Token) -> bool:
         return (_key(a) in starts and _key(b) in starts) or (a.type == b.type and a.type in _LINED_UP)

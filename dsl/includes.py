@@ -23,7 +23,7 @@ def c_includes(path: Path) -> tuple[Path, ...]:
             included = Path(os.path.abspath(current.parent / name))
             if included in found:
                 continue
-            with contextlib.suppress(OSError):  # what is not there, or cannot be read, the compiler tells
+            with contextlib.suppress(OSError):  # the compiler reports missing and unreadable files
                 texts[included] = _text(included)
                 found[included] = None
                 waiting.append(included)

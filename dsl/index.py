@@ -1,7 +1,7 @@
-"""The names of a text: where each is declared, and everywhere it stands.
+"""The names of a text: the declaration and all occurrences of each.
 
-In: what was parsed (`Loaded.specifications`), faulty or not. Out: an `Index`, for who looks a name up in an editor.
-Names are looked up as elaboration does, but nothing is judged: what means nothing is left out.
+In: the parsed text (`Loaded.specifications`), faulty or not. Out: an `Index`, for editors. Names
+are looked up as in elaboration, but nothing is checked: undeclared names are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Kind = Literal[
     "constant", "type", "task", "network", "graph", "app", "platform", "scenario",
     "parameter", "port", "state", "instance", "processor", "variant", "mode", "event", "machine",
 ]  # fmt: skip
-#: What a text in quotes names.
+#: The kinds of things that a text in quotes names.
 Quoted = Literal["flow", "python", "c", "cuda", "onnx", "layer"]
 _KINDS: dict[type, Kind] = {
     s.ConstDecl: "constant",
@@ -29,16 +29,17 @@ _KINDS: dict[type, Kind] = {
     s.PlatformDecl: "platform",
     s.ScenarioDecl: "scenario",
 }
-#: Kinds whose names are looked up where nothing else can stand.
+#: Kinds whose names are looked up where no other kind is possible.
 _APART = ("parameter", "variant", "mode")
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A name that a text gives to something.
+    """A name that a text declares.
 
-    `owner` is the declaration it belongs to, empty for declarations themselves; `span` is the name where it is
-    declared, `whole` the declaration around it. `of` is what an instance is one of, `direction` the way of a port.
+    `owner` is the declaration it belongs to, empty for declarations themselves; `span` is the name
+    where it is declared, `whole` the declaration around it. `of` is the task, network or graph of
+    an instance, `direction` that of a port.
     """
 
     kind: Kind
@@ -62,7 +63,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """All names, each place where one stands (its declaration too), and what stands in quotes."""
+    """All names, all their occurrences (including declarations), and all texts in quotes."""
 
     symbols: tuple[Symbol, ...]
     uses: tuple[tuple[Span, Symbol], ...]
@@ -77,11 +78,11 @@ class Index:
         return next((q for q in self.quoted if _covers(q.span, file, line, column)), None)
 
     def places(self, symbol: Symbol) -> tuple[Span, ...]:
-        """Everywhere a name stands, its declaration first."""
+        """All occurrences of a name, its declaration first."""
         return tuple(dict.fromkeys([symbol.span, *(span for span, found in self.uses if found is symbol)]))
 
     def members(self, owner: str, *kinds: Kind) -> tuple[Symbol, ...]:
-        """What belongs to a declaration; with an empty owner, the declarations."""
+        """The names of a declaration; with an empty owner, the declarations."""
         return tuple(m for m in self.symbols if m.owner == owner and (not kinds or m.kind in kinds))
 
     def declared(self, name: str) -> Symbol | None:
@@ -118,16 +119,16 @@ class _Finder:
         self._inner: dict[tuple[str, str], Symbol] = {}
         self._apart: dict[tuple[Kind, str, str], Symbol] = {}
 
-    # -- declarations ----------------------------------------------------------------------------------------------
+    # -- declarations ------------------------------------------------------------------------------
     def declare(self, declaration: s.Declaration) -> None:
-        """Note what a declaration names, itself and inside."""
+        """Record the names of a declaration, its own and those inside."""
         if isinstance(declaration, _NAMELESS):
             return
         name = declaration.name.text
         doc = "" if isinstance(declaration, s.ConstDecl | s.TypeDecl) else declaration.doc
         own = Symbol(_KINDS[type(declaration)], name, "", declaration.name.span, declaration.span, doc)
         self._add(own)
-        self._declared.setdefault(name, own)  # a second one is an error, and nothing else means it
+        self._declared.setdefault(name, own)  # a duplicate is an error, and no other name refers to it
         params = declaration.params if isinstance(declaration, s.TaskDecl | s.GraphDecl) else ()
         items = () if isinstance(declaration, s.ConstDecl | s.TypeDecl) else declaration.items
         for item in (*params, *items):
@@ -142,9 +143,9 @@ class _Finder:
         self.symbols.append(symbol)
         self.uses.append((symbol.span, symbol))
 
-    # -- places ----------------------------------------------------------------------------------------------------
+    # -- places ------------------------------------------------------------------------------------
     def walk(self, node: object, owner: str) -> None:
-        """Find names in a node of the syntax tree that stands in the declaration `owner`."""
+        """Find names in a node of the syntax tree inside the declaration `owner`."""
         match node:
             case None | Span() | s.Word() | s.Text() | s.Number():
                 return
@@ -245,7 +246,9 @@ class _Finder:
         self._along(path, first or self._top(path[0].name.text, "app"))
 
     def _along(self, path: tuple[s.Element, ...], found: Symbol | None) -> Symbol | None:
-        """The names of a path that begins with `found`; what it ends with, if that is known."""
+        """Record the names of a path that begins with `found`; the name that it ends with, if
+        known.
+        """
         for k, element in enumerate(path):
             if found is None:
                 return None
@@ -299,7 +302,7 @@ class _Finder:
 
 
 def _inner(item: object, owner: str) -> Iterator[Symbol]:
-    """What an item of a declaration names."""
+    """The names of an item of a declaration."""
     match item:
         case s.Param():
             yield Symbol("parameter", item.name.text, owner, item.name.span, item.span)

@@ -1,8 +1,8 @@
-"""Kernels of CUDA tasks: what a `.cu` file says of them, and launches that fit it.
+"""Kernels of CUDA tasks: their signatures in a `.cu` file, and launches that match them.
 
-In: the clause of the text (`on gpu cuda "f.cu:name" (arguments) grid [..] block [..] shared ..`), ports, memory and
-parameters of the task. Out: launches with numbers, checked against the kernel's own parameter list. Nothing is compiled
-here; what cannot be judged from the text (templates, other types) is left to the compiler.
+In: the clause of the text (`on gpu cuda "f.cu:name" (arguments) grid [..] block [..] shared ..`),
+ports, memory and parameters of the task. Out: launches with numbers, checked against the kernel's
+parameter list. Nothing is compiled here; the compiler checks the rest (templates, other types).
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator
 
-#: Not said: enough for analyses, not for a program.
+#: Sizes that are not given: enough for analyses, not for a program.
 UNKNOWN = (0, 0, 0)
-#: Limits that hold on every GPU (CUDA programming guide, technical specifications per compute capability).
+#: Limits that hold on every GPU (CUDA programming guide, technical specifications per compute
+#: capability).
 MOST_THREADS, MOST_BLOCK, MOST_GRID = 1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535)
 #: Dynamic shared memory of a block: 227 KiB on the largest of them (compute capability 9.0).
 MOST_SHARED = 227 << 10
 
-#: What a pointer to a C type points to, and what a value of it is (dtypes).
+#: The dtypes of pointers to C types, and of values of them.
 _TYPES = {
     "bool": "bool",
     "char": "int8",
@@ -82,7 +83,9 @@ class KernelParameter:
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """A `__global__` function as its file has it. `plain`: it has C linkage, so that it is found by its name."""
+    """A `__global__` function as its file has it. `plain`: it has C linkage, so that it is found by
+    its name.
+    """
 
     name: str
     parameters: tuple[KernelParameter, ...]
@@ -126,7 +129,9 @@ def _in_block(text: str, position: int) -> bool:
 
 
 def _parameter(text: str) -> KernelParameter:
-    """What a parameter takes; `dtype` is None for types that are not known here, pointers to pointers among them."""
+    """The type of a parameter; `dtype` is None for types that are not known here, such as pointers
+    to pointers.
+    """
     text = text.split("=")[0]
     stars = text.count("*") + text.count("[")
     bare = re.sub(r"\[[^\]]*\]", " ", text.replace("std::", ""))
@@ -170,13 +175,13 @@ class LaunchBuilder:
         """The launch that one clause asks for."""
         uneven = next((p for p in self._ports.values() if len(set(p.rates)) > 1), None)
         if uneven is not None:
-            message = f"the rate of `{uneven.name}` changes from phase to phase, and a kernel is not told its phase"
+            message = f"the rate of `{uneven.name}` changes from phase to phase, and a kernel does not get its phase"
             self._context.fault("F309", message, item.span, help="give it one rate, or do this task on a CPU")
             return None
         windowed = next((p for p in self._ports.values() if p.window), None)
         if windowed is not None:
-            message = f"`{windowed.name}` has a window, and a GPU keeps no tokens that were taken"
-            self._context.fault("F309", message, item.span, help="put a task on a CPU in front that has the window")
+            message = f"`{windowed.name}` has a window, and a GPU keeps no consumed tokens"
+            self._context.fault("F309", message, item.span, help="add a task on a CPU in front of it, with the window")
             return None
         kernel = kernels(path).get(symbol)
         if kernel is None:
@@ -242,7 +247,7 @@ class LaunchBuilder:
         x, y, z = [n or 1 for n in sizes] + [1] * (3 - len(sizes))
         return x, y, z
 
-    # -- arguments -------------------------------------------------------------------------------------------------
+    # -- arguments ---------------------------------------------------------------------------------
     def _arguments(self, item: s.ImplementationDecl, kernel: KernelText) -> tuple[str | tuple[str, Value], ...] | None:
         given = item.arguments
         if given is None:  # as a C task has them: inputs, outputs, parameters

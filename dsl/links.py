@@ -1,4 +1,4 @@
-"""What is known once all apps are flat: arrows between apps, and periods that follow from `every` of a source."""
+"""Steps after all apps are flat: arrows between apps, and periods from `every` of a source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .wiring import LossyArrow
 
 
 def joined(apps: Sequence[Application], flatteners: Sequence[Flattener], context: Context) -> list[Application]:
-    """The apps with both ends of all links, and with the periods that their sources give them."""
+    """The apps with both ends of all links, and with the periods of their sources."""
     growing = {a.name: _Growing(a) for a in apps}
     known = {f.name: f for f in flatteners}
     for flattener in flatteners:
@@ -33,7 +33,9 @@ def joined(apps: Sequence[Application], flatteners: Sequence[Flattener], context
 
 
 class _Growing:
-    """An app that gets ends of links: `tasks` by name and `channels` may change, and `grown` is the app with them."""
+    """An app that gets ends of links: `tasks` and `channels` are mutable, and `grown` is the app
+    with them.
+    """
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -65,7 +67,7 @@ class _Growing:
 
 
 def _may_skip(app: Application, context: Context) -> None:
-    """What a frame lacks may not come back for ever through a cycle."""
+    """Report tasks that skip frames and reach a cycle, which would lose all later frames."""
     if all(task.on_error == "stop" for task in app.tasks):
         return
     cycles = _cycles(app)
@@ -74,12 +76,14 @@ def _may_skip(app: Application, context: Context) -> None:
             continue
         short, place = task.name.partition(".")[2], cycles[task.name].partition(".")[2]
         message = f"frames cannot be skipped at `{short}`: `{place}` is on a cycle, which would lose all later ones"
-        help_text = "let the task itself catch what may go wrong, and return something"
+        help_text = "catch errors in the task itself, and return a value"
         context.fault("F217", message, task.span, help=help_text)
 
 
 def _cycles(app: Application) -> dict[str, str]:
-    """Of each task that is on a cycle, or leads to one, a task on it: itself, else the first one by name."""
+    """Of each task that is on a cycle, or leads to one, a task on it: itself, else the first one by
+    name.
+    """
     import networkx as nx
 
     graph = nx.DiGraph((c.source, c.destination) for c in app.channels)
@@ -107,9 +111,7 @@ def _join(
         inside = name == reader or writer is None
         if name not in context.poisoned:
             message = f"`{_text(source)}` is no task of another app"
-            help_text = (
-                "`latest` and `drop` join two apps: put what reads here into an app of its own" if inside else ""
-            )
+            help_text = "`latest` and `drop` join two apps: move the reader into an app of its own" if inside else ""
             context.fault("F219", message, source.span, help=help_text)
         return
     key = writer.output(source.inner)
@@ -138,7 +140,7 @@ def _text(endpoint: s.Endpoint) -> str:
 def _write(
     app: _Growing, name: str, key: tuple[str, str], arrow: LossyArrow, kind: TensorType | None, link: Link
 ) -> None:
-    """Give the app a sink that puts what the port makes on the link."""
+    """Give the app a sink that writes the port's tokens to the link."""
     sink = app.free_name(f"{name}.to_{arrow.task.partition('.')[0]}")
     port = Port("in", "in", kind, (1,), False, arrow.span)
     link = replace(link, writes=True)
@@ -147,12 +149,12 @@ def _write(
     app.channels.append(Channel(f"{key[0]}.{key[1]}->{sink}.in", *key, sink, "in", 0, (), arrow.span))
 
 
-# -- periods -----------------------------------------------------------------------------------------------------------
+# -- periods ---------------------------------------------------------------------------------------
 def _paced(app: Application, context: Context) -> Application:
-    """The app with the period that follows from the times between firings of its sources."""
+    """The app with the period that results from `every` of its sources."""
     timed = [t for t in app.tasks if t.every_ns is not None]
     vector = repetition(app).vector if timed else {}
-    if not vector:  # rates that do not balance are told elsewhere
+    if not vector:  # rates that do not balance are reported elsewhere
         return app
     period = _iteration(timed[0], vector)
     notes = [Note(f"{_every(timed[0], vector)} gives {_ms(period)} for an iteration", timed[0].span)]
@@ -160,11 +162,13 @@ def _paced(app: Application, context: Context) -> Application:
         if _iteration(task, vector) != period:
             right = period / vector[task.name]
             message = f"{_every(task, vector)} would give {_ms(_iteration(task, vector))} for an iteration"
-            help_text = f"by the rates it is released every {_ms(right)}; an app of its own may have its own pace"
+            help_text = f"by the rates it is released every {_ms(right)}; a separate app may have its own period"
             context.fault("F218", message, task.span, notes=notes, help=help_text)
     if app.period_ns is not None and app.period_ns != period:
         message = f"the period of `{app.name}` is {_ms(app.period_ns)}"
-        help_text = f"leave `period` out: `every` is enough, and stays right when rates change ({_ms(period)} now)"
+        help_text = (
+            f"leave `period` out: `every` is sufficient, and remains correct when rates change ({_ms(period)} now)"
+        )
         context.fault("F218", message, app.span, notes=notes, help=help_text)
     return replace(app, period_ns=period)
 

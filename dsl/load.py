@@ -1,6 +1,6 @@
-"""From a path to a System: read the file and what it uses, declare all names, elaborate everything.
+"""From a path to a System: read the file and its includes, declare all names, elaborate everything.
 
-Never runs anybody's code: Python and C are only read.
+No user code is run: Python and C are only read.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SHIPPED = {p.stem: p for p in sorted((Path(__file__).resolve().parent.parent / "
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a text says, as far as it could be understood, and its errors in the order of the text.
+    """The parts of a text that could be elaborated, and its errors in the order of the text.
 
-    `platform` is the one that was asked for; None where there is none, and `unknown_platform` says so.
-    `specifications` are the files as they were parsed, as far as they could be.
+    `platform` is the requested one; None if there is none, with `unknown_platform` as the error.
+    `specifications` are the files, as far as they could be parsed.
     """
 
     system: System
@@ -59,12 +59,13 @@ def load(
     opened: str | None = None,
     texts: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """Load `path` and everything it uses, each file once.
+    """Load `path` and its includes, each file once.
 
-    `platform` is the name of a platform of the text, of a `builtin` one, of a board that comes with flowc, or a .flow
-    file that declares one; None asks for none. With `opened`, the name of a graph or an app, the system has that alone,
-    without pins; ports of a graph are open ends then. `texts`, by real paths, stand for what is in the files: what an
-    editor has not saved yet. Errors of the user are returned, not raised.
+    `platform` is the name of a platform of the text, of a `builtin` one, of a board that comes with
+    flowc, or a .flow file that declares one; None requests none. With `opened`, the name of a graph
+    or an app, the system has that alone, without pins; ports of a graph are then open ends.
+    `texts`, by real paths, replace the contents of files: an editor's unsaved texts. Errors of the
+    user are returned, not raised.
     """
     builtin = tuple(builtin)
     reader = _Reader(texts or {})
@@ -80,7 +81,7 @@ def load(
     versions = Versions(reader.specifications, context, evaluator, components, networks)
     others = versions.others() if opened is None and not has_errors(context.faults) else ()
     if has_errors(context.faults):
-        context.broken.update(networks)  # nobody knows the tasks of their variants
+        context.broken.update(networks)  # the tasks of their variants are not known
     platforms = {p.name: p for p in builtin}
     declarations = [d for spec in reader.specifications for d in spec.declarations]
     scenario = scenario_of(declarations, apps, versions, context, evaluator) if opened is None else None
@@ -121,7 +122,7 @@ def load(
 
 
 def read_pins(text: str, loaded: Loaded) -> tuple[Pin, ...]:
-    """What pins mean that flowc has written for a text (`model.mapping.as_text`). Raises Errors."""
+    """The pins of a text that flowc has written (`model.mapping.as_text`). Raises Errors."""
     specification, faults = Parser().parse("pins", text)
     context = Context(faults=[*faults])
     every = [*loaded.system.apps, *(a for other in loaded.system.others for a in other)]
@@ -139,7 +140,9 @@ def _place(fault: Diagnostic) -> tuple[str, int, int]:
 
 
 def _file_of(platform: str, declared: set[str]) -> str:
-    """A platform's file, where it is one: the user's, else the one of that name that comes with flowc."""
+    """A platform's file, if there is one: the user's, else the one of that name that comes with
+    flowc.
+    """
     name = platform.removesuffix(".flow")
     theirs = os.path.exists(platform) if platform.endswith(".flow") else platform in declared
     return str(SHIPPED[name]) if name in SHIPPED and not theirs else platform
@@ -189,10 +192,10 @@ def _elaborate(
 def _opened(
     name: str, apps: list[Application], context: Context, evaluator: Evaluator, components: Components
 ) -> list[Application]:
-    """The app of that name, or the one that a graph becomes whose ports are open ends; none after a fault."""
+    """The app of that name, or a graph as an app with open ends; None after a fault."""
     found = [a for a in apps if a.name == name]
     declaration = context.names.get(name)
-    if found or has_errors(context.faults):  # a faulty graph has been told of already
+    if found or has_errors(context.faults):  # a faulty graph is reported already
         return found
     if not isinstance(declaration, s.GraphDecl):
         known = [n for n, d in context.names.items() if isinstance(d, s.GraphDecl | s.AppDecl)]
@@ -211,7 +214,7 @@ def _opened(
 
 @contextmanager
 def _nested(declaration: s.Declaration, context: Context) -> Iterator[None]:
-    """What is too deep for Python's stack is a fault of its own."""
+    """Too deep nesting for Python's stack is a fault of its own."""
     try:
         yield
     except RecursionError:
@@ -250,7 +253,7 @@ def _elaborate_one(
 
 
 def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
-    """The text of a .flow file, or why there is none; `span` is the include that asked for it."""
+    """The text of a .flow file, or a diagnostic; `span` is its include."""
     try:
         data = read_bytes(path)
     except OSError as error:
@@ -285,7 +288,7 @@ class _Reader:
         return {d.name.text for d in items if isinstance(d, s.PlatformDecl)}
 
     def read(self, path: str, span: Span | None) -> None:
-        """Read one file; `span` is the include that asked for it."""
+        """Read one file; `span` is its include."""
         try:
             identity = os.path.realpath(path)
         except ValueError:  # a zero byte, or half a character

@@ -1,4 +1,4 @@
-"""Which local modules a task's Python file imports, and when they cannot be told apart in one program."""
+"""Local modules that a task's Python file imports, and name conflicts between them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from ..model.application import Implementation
 from ..model.diagnostic import Diagnostic
 from .code import read_python
 
-#: Module names that a generated program has already.
+#: Module names that generated programs use.
 TAKEN = frozenset({"runtime", "main"})
 
 
 def local_modules(path: Path) -> tuple[Path, ...]:
-    """The files below the folder of `path` that it imports, directly or through each other (not `path` itself).
+    """The files below the folder of `path` that it imports, directly or through each other (not
+    `path` itself).
 
-    Found as Python would find them: absolute names from the task file's folder, relative ones inside packages, with
-    the `__init__.py` of every package on the way.
+    Found as Python would find them: absolute names from the task file's folder, relative ones
+    inside packages, with the `__init__.py` of every package on the way.
     """
     found: dict[Path, None] = {}
     waiting = [path]
@@ -59,7 +60,7 @@ def _files(name: str, root: Path, folder: Path) -> list[Path]:
 
 
 def clashes(implementations: Iterable[Implementation]) -> list[Diagnostic]:
-    """Local modules that one program cannot hold: it has one table of modules, whatever folder they come from."""
+    """Conflicts between local modules: a program has one table of modules, whatever their folders."""
     faults: list[Diagnostic] = []
     owners: dict[str, tuple[Path, Implementation]] = {}
     for code in implementations:
@@ -67,7 +68,7 @@ def clashes(implementations: Iterable[Implementation]) -> list[Diagnostic]:
             continue
         path = Path(code.path)
         if any(name.startswith(".") for name in read_python(path).imports):
-            message = f"`{code.file}` imports relatively, but it is no part of a package"
+            message = f"`{code.file}` imports relatively, but it is not part of a package"
             faults.append(Diagnostic("F308", message, code.span, help="write `import name` for a module beside it"))
         for helper in local_modules(path):
             name = helper.relative_to(path.parent).parts[0].removesuffix(".py")

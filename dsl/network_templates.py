@@ -1,4 +1,6 @@
-"""Network declarations, with their ONNX files, to templates: ports, tensors, and the tasks of `pre` and `post`."""
+"""Network declarations, with their ONNX files, to templates: ports, tensors, and the tasks of `pre`
+and `post`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from .evaluate import Evaluator
 from .template import Link, Template, beside
 
 PRECISIONS = ("fp32", "fp16", "int8")
-#: Finds `"file.py:name"`: (file as written, its path, symbol, what is known of it), or None after a fault.
+#: Finds `"file.py:name"`: (file as written, its path, symbol, what is known of it), or None after a
+#: fault.
 FindCode = Callable[[s.Text, str], tuple[str, str, str, PythonSymbol | None] | None]
 
 
@@ -52,7 +55,7 @@ class NetworkBuilder:
         precision = self._precision(settings)
         types = {id(p): self._evaluate.type(p.type, {}) for p in ports if p.type is not None}
         interface = self._interface(declaration, ports, types, batch)
-        # What would fix its shapes could not be read: that is told.
+        # The clauses that would fix its shapes could not be read; that is reported already.
         unread = None in types.values() or ("batch" in settings and batch is None)
         if interface is None or unread:
             return None
@@ -118,7 +121,7 @@ class NetworkBuilder:
                 return True
         try:
             grouped = read_network(place, {}, batch)
-        except NetworkError as fault:  # it can be read, but not for so many inputs at once
+        except NetworkError as fault:  # it can be read, but not with this batch
             span = next(i.span for i in declaration.items if isinstance(i, s.Setting) and i.key == "batch")
             self._context.fault("F409", f"`batch {batch}`: {fault}", span, help="leave `batch` out")
             return True
@@ -131,7 +134,7 @@ class NetworkBuilder:
         return False
 
     def _match(self, ports: list[s.NetPort], borders: tuple[Border, ...]) -> dict[int, tuple[Border, ...]]:
-        """Which tensors each port carries: by `from`, by its own name, or the only one left."""
+        """The tensors of each port: by `from`, by its own name, or the only one left."""
         by_name = {b.name: b for b in borders}
         chosen: dict[int, tuple[Border, ...]] = {}
         for port in ports:
@@ -158,7 +161,7 @@ class NetworkBuilder:
                 help_text = f'name it: `from "{left[0].name}"`' if left else ""
                 names = one_of(b.name for b in left) or "none"
                 self._context.fault(
-                    "F405", f"which tensor is `{port.name.text}`? left are: {names}", port.span, help=help_text
+                    "F405", f"`{port.name.text}` is the name of no tensor; left are: {names}", port.span, help=help_text
                 )
                 chosen[id(port)] = ()
         return chosen
@@ -190,8 +193,8 @@ class NetworkBuilder:
             return None
         ragged = next((t for t in builder.tensors("out") if t.type.open), None)
         if ragged is not None and batch > 1:
-            message = f"`batch {batch}`, but only data decides on the size of output `{ragged.name}`: {ragged.type}"
-            help_text = "leave `batch` out: nobody knows which part of it belongs to which input"
+            message = f"`batch {batch}`, but the size of output `{ragged.name}` depends on data: {ragged.type}"
+            help_text = "leave `batch` out: its parts cannot be assigned to inputs"
             self._context.fault("F409", message, settings["batch"].span, help=help_text)
             return None
         pattern = self._calibrate(settings, precision)
@@ -227,7 +230,8 @@ class NetworkBuilder:
     def fixed(
         self, border: Border, declared: TensorType | None, span: Span, port: str, cause: tuple[Border, ...]
     ) -> TensorType | None:
-        """The type of a tensor; a dimension that is still dynamic is filled from the declared type, or a fault.
+        """The type of a tensor; a dimension that is still dynamic is filled from the declared type,
+        or a fault.
 
         `cause`: the tensors whose dynamic dimensions explain those of this one.
         """
@@ -242,14 +246,16 @@ class NetworkBuilder:
             )
             return None
         if not border.fixed and not all(b.fixed for b in cause):
-            return None  # its inputs are to blame, and are named themselves
+            return None  # its inputs are the cause, and are reported themselves
         if not border.fixed:
             self._dynamic(border, span, port, "out" if cause else "in")
             return None
         return TensorType(border.dtype, border.shape)
 
     def before_post(self, border: Border, span: Span, inputs: tuple[Border, ...]) -> TensorType | None:
-        """The type of a tensor that a `post` reads: it may depend on data, once all inputs are fixed."""
+        """The type of a tensor that a `post` reads: it may depend on data, once all inputs are
+        fixed.
+        """
         if border.fixed or not all(b.fixed for b in inputs):
             return self.fixed(border, None, span, "", inputs)
         return TensorType(border.dtype, tuple(d if isinstance(d, int) else OPEN for d in border.dims))
@@ -339,14 +345,14 @@ class _NetworkTemplate:
             self.good = False
             return
         if name in self._core[way] and kind.open:
-            return  # the text has said how large it is
+            return  # the text declares its size
         self._core[way][name] = (Port(name, way, kind, (1,), False, span), Tensor(border.name, kind))
 
     def _wrap(self, port: s.NetPort, borders: tuple[Border, ...], declared: TensorType | None) -> None:
         assert port.wrap_kind is not None
         way, word = port.direction, port.wrap_kind.text
         if word != ("pre" if way == "in" else "post"):
-            help_text = "`pre` stands before an input, `post` after an output"
+            help_text = "`pre` is for inputs, `post` for outputs"
             self._owner.fault("F105", f"`{word}` does not fit an `{way}` port", port.wrap_kind.span, help_text)
             self.good = False
             return

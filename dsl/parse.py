@@ -1,7 +1,7 @@
 """Text to Specification. Every declaration is parsed on its own, so that one fault hides no other.
 
-In: the text of one file. Out: a Specification with the declarations that parsed, and the syntax faults of the
-others in the user's words. Names are not looked up here.
+In: the text of one file. Out: a Specification with the declarations that parsed, and the syntax
+faults of the others in the user's words. Names are not looked up here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OTHER_WORDS = {
     "model": "network",
 }
 
-#: What a terminal is called in a message; keywords are shown as they are written.
+#: Names of terminals in messages; keywords are shown as they are written.
 _WORDS = {
     "NAME": "a name",
     "NUMBER": "a number",
@@ -64,7 +64,7 @@ _WORDS = {
     "DIRECTION": "`in` or `out`",
     "WRAP": "`pre` or `post`",
 }
-#: What may stand inside a block, in the order a reader would think of it.
+#: The items that a block may contain, the most common first.
 _BLOCKS = {
     "TASK": 'a port (`in` or `out`), code such as `python "file.py:name"`, `state`, `stateless`, `wcet` or `}`',
     "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch`, `variant` or `}`",
@@ -91,7 +91,7 @@ class _Unruled(PostLex):
 
 
 class _Nameless(str):
-    """The path of a file, which says nothing of what is in it: lark counts the text of its options."""
+    """The path of a file, hidden from lark's cache key, which includes the text of its options."""
 
     __slots__ = ()
 
@@ -101,10 +101,10 @@ class _Nameless(str):
 
 @cache
 def _grammar() -> Lark:
-    """Compiled once, and kept for later processes: that takes longer than reading most texts.
+    """Compiled once and cached for later processes: compiling takes longer than reading most texts.
 
-    lark holds the grammar, its options and the versions of lark and Python against what it finds, and compiles again
-    where that is another or cannot be read: a file that is broken or cannot be written costs time only.
+    lark compares the grammar, its options and the versions of lark and Python with the cached ones,
+    and compiles again if they differ: a file that is broken or cannot be written costs only time.
     """
     options: dict[str, Any] = {
         "parser": "lalr",
@@ -116,7 +116,7 @@ def _grammar() -> Lark:
     if place is None or place.is_file():
         cached = False if place is None else _Nameless(place)
         return Lark.open("grammar.lark", rel_to=__file__, cache=cached, **options)
-    draft = place.with_name(f"{place.name}.{os.getpid()}")  # nobody sees half of it
+    draft = place.with_name(f"{place.name}.{os.getpid()}")  # no process reads a partial file
     compiled = Lark.open("grammar.lark", rel_to=__file__, cache=_Nameless(draft), **options)
     try:
         draft.replace(place)
@@ -127,9 +127,10 @@ def _grammar() -> Lark:
 
 
 def _kept() -> Path | None:
-    """Where the compiled grammar is kept: a folder of this user that nobody else can write to; None without one.
+    """The cache of the compiled grammar: in a folder that only this user can write to; None without
+    one.
 
-    The file is unpickled, so that whoever can write it can run code.
+    The file is unpickled, so any process that can write it can run code.
     """
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = Path(base) / "flowc"
@@ -147,19 +148,21 @@ def _kept() -> Path | None:
 
 @cache
 def keywords() -> frozenset[str]:
-    """Every word that the grammar gives a meaning: the only list of them is the grammar itself."""
+    """All keywords, taken from the grammar."""
     return frozenset(_words(_grammar().terminals))
 
 
 @cache
 def soft_keywords() -> frozenset[str]:
-    """Those that may be the name of an instance, because they have a meaning only where no name stands."""
+    """The keywords that may be names of instances: they have a meaning only where no name is
+    possible.
+    """
     terminals = {rule.expansion[0].name for rule in _grammar().rules if rule.origin.name == "_soft"}
     return frozenset(_words(t for t in _grammar().terminals if t.name in terminals))
 
 
 def _words(terminals: Iterable[Any]) -> Iterator[str]:
-    """The words that terminals are, as far as they are words."""
+    """The keywords among the terminals."""
     for terminal in terminals:
         words = terminal.pattern.value.removesuffix(r"\b").strip("()").split("|")
         if all(w.isalpha() and w.islower() for w in words):
@@ -168,9 +171,10 @@ def _words(terminals: Iterable[Any]) -> Iterator[str]:
 
 @cache
 def _scanner() -> tuple[re.Pattern[str], Mapping[str, str]]:
-    """A pattern for what is left out and the token behind it, and the terminals of words, which it takes for names.
+    """A pattern for blanks and comments with the token behind them, and the keyword terminals,
+    which it matches as names.
 
-    lark has a lexer, with the same pattern: it asks for what is left out as for a token, and matches names twice.
+    lark's lexer has the same pattern, but matches blanks as tokens of their own, and names twice.
     """
     terminals, ignored = _grammar().lexer_conf.terminals, _grammar().lexer_conf.ignore
     left_out = [t for t in terminals if t.name in ignored]
@@ -183,7 +187,9 @@ def _scanner() -> tuple[re.Pattern[str], Mapping[str, str]]:
 
 
 def tokens_and_comments(text: str) -> list[Token]:
-    """All tokens of a text with the comments among them; what cannot be read is a token of type BAD."""
+    """All tokens of a text including comments; characters that cannot be read are tokens of type
+    BAD.
+    """
     pattern, words = _scanner()
     tokens: list[Token] = []
     line, begin, behind = 1, 0, 0  # the number of a line, where it begins, and where the token before ended
@@ -204,7 +210,9 @@ def tokens_and_comments(text: str) -> list[Token]:
 
 
 def expected_behind(text: str) -> tuple[list[Token], frozenset[str]]:
-    """The tokens of the declaration in which a text ends, and the terminals that may follow; none after an error."""
+    """The tokens of the declaration in which a text ends, and the terminals that may follow; none
+    after an error.
+    """
     tokens = [t for t in tokens_and_comments(text) if t.type not in _COMMENTS]
     chunk = next(iter([*_declarations(tokens)][-1:]), [])
     parser = _grammar().parse_interactive()
@@ -216,13 +224,13 @@ def expected_behind(text: str) -> tuple[list[Token], frozenset[str]]:
     return chunk, _accepted(parser)
 
 
-#: What was parsed lately, oldest first, and how many declarations that may be.
+#: Recently parsed declarations, oldest first, and their maximum number.
 _KEPT: dict[Hashable, Declaration | Diagnostic] = {}
 MOST_KEPT = 2000
 
 
 class Parser:
-    """One may read many files."""
+    """Parses files; one parser may read many."""
 
     def __init__(self) -> None:
         self._builder = TreeBuilder()
@@ -247,7 +255,9 @@ class Parser:
         return Specification(path, tuple(declarations), frozenset(poisoned)), faults
 
     def _parsed(self, path: str, chunk: list[Token], text: str) -> Declaration | Diagnostic:
-        """As `_parse_one`, or what that said of the same text in the same place: who types changes one declaration."""
+        """As `_parse_one`, cached by text and place: in an editor, one declaration changes at a
+        time.
+        """
         known, first = self._builder.docs, chunk[0].line or 0
         while first in known:  # what stands above it
             first -= 1
@@ -273,7 +283,7 @@ class Parser:
             return self._explain(chunk, found.position, _accepted(parser))
         return found
 
-    # -- faults in the user's words --------------------------------------------------------------------------------
+    # -- faults in the user's words ----------------------------------------------------------------
     def _explain(self, chunk: list[Token], position: int, accepted: frozenset[str]) -> Diagnostic:
         expected = self._expected(chunk, position, accepted)
         if position == len(chunk):
@@ -290,16 +300,16 @@ class Parser:
         return Diagnostic("F001", message, self._builder.token_span(chunk[advice.at]), label=label, help=help_text)
 
     def _expected(self, chunk: list[Token], position: int, accepted: frozenset[str]) -> str:
-        # After a complete item everything a block may hold is accepted: name the block's items, not the tokens.
+        # After a complete item every item of the block is accepted: name the items, not the tokens.
         kind = chunk[0].type
         if "RBRACE" in accepted and len(accepted) > 2 and kind in _BLOCKS:
             return _BLOCKS[kind]
-        if "USE" in accepted:  # any keyword is fine where a word stands
+        if "USE" in accepted:  # a name is expected, and any keyword is accepted
             return "a name"
         order = list(_WORDS)
         names = (
             {"WINDOW", "REPEAT", "LAST", "OF"} if "NUMBER" in accepted else set()
-        )  # where a value may stand it is one of the names
+        )  # where a value is expected, a name is one of its forms
         named = sorted(
             accepted - {"$END", "BAD"} - names, key=lambda t: (t not in order, order.index(t) if t in order else 0, t)
         )
@@ -327,7 +337,7 @@ class Parser:
         follows = chunk[position + 1].type if position + 1 < len(chunk) else ""
         if chunk[position].type == "NAME" and follows in ("COLON", "_ARROW", "DOT"):
             help_text = "instances and chains belong inside `app Name { ... }`"
-            return Diagnostic("F001", f"`{text}` stands outside of any app", span, help=help_text)
+            return Diagnostic("F001", f"`{text}` is outside of any app", span, help=help_text)
         guess = did_you_mean(text, (*OPENING_WORDS, *_OTHER_WORDS))
         guess = next(
             (f"did you mean `{w}`?" for o, w in _OTHER_WORDS.items() if guess == f"did you mean `{o}`?"), guess
@@ -345,8 +355,9 @@ def _accepted(parser: Any) -> frozenset[str]:
 def _declarations(tokens: list[Token]) -> Iterator[list[Token]]:
     """Cut at the keywords that open a declaration outside braces.
 
-    Inside braces a keyword may be an instance's name; there it opens a declaration only at the start of a line and
-    when it looks like one (`task Name {`), which means that a `}` is missing above it.
+    Inside braces a keyword may be an instance's name; there it opens a declaration only at the
+    start of a line and when it looks like one (`task Name {`), which means that a `}` is missing
+    above it.
     """
     chunk: list[Token] = []
     depth = 0

@@ -10,8 +10,8 @@ from .expression_syntax import Element, Expr, Quantity, Text, Word
 
 @dataclass(frozen=True, slots=True)
 class PoolOption:
-    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7` (`word` = its key),
-    `idle [..] W`, `busy [..] W`."""
+    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7`
+    (`word` = its key), `idle [..] W`, `busy [..] W`."""
 
     key: str
     values: tuple[Expr, ...]
@@ -64,7 +64,7 @@ class WireDecl:
 
 @dataclass(frozen=True, slots=True)
 class PowerDecl:
-    """`power 4.2 W`: of a board, whatever runs, or the limit of a state."""
+    """`power 4.2 W`: the constant power of a board, or the limit of a state."""
 
     value: Quantity
     span: Span

@@ -94,7 +94,7 @@ def _contention(
 
 
 def _board_power(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Fraction:
-    """What the board takes whatever runs, in watts."""
+    """The constant power of the board, in watts."""
     found = [i for i in declaration.items if isinstance(i, s.PowerDecl)]
     if len(found) > 1:
         notes = [Note("the first one", found[0].span)]
@@ -104,7 +104,7 @@ def _board_power(declaration: s.PlatformDecl, context: Context, evaluate: Evalua
 
 
 def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple[int, ...]:
-    """The version of TensorRT that the board has; versions without the DLAs that it declares are a fault."""
+    """The board's version of TensorRT; a version that does not support declared DLAs is a fault."""
     found = [i for i in declaration.items if isinstance(i, s.TensorRTDecl)]
     if not found:
         return ()
@@ -116,12 +116,12 @@ def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple
         return ()
     numbers = TensorRTVersion(int(n) for n in version.value.split("."))
     if numbers.too_old:
-        help_text = 'write for `"8.5"` or later'
+        help_text = 'generated programs need `"8.5"` or later'
         context.fault("F105", f"TensorRT {version.value} has no `execute_async_v3`", version.span, help=help_text)
         return ()
     if dla and numbers.without_dla:
         message = f"TensorRT {version.value} has no DLA"
-        help_text = "versions up to 10.7 have it, and again 11.4.1 and later"
+        help_text = "versions up to 10.7, and 11.4.1 and later, support it"
         context.fault("F510", message, version.span, help=help_text)
     return numbers
 
@@ -212,8 +212,8 @@ def _power_fits(
     if len(watts) == 1:
         [key] = watts
         other = "busy" if key == "idle" else "idle"
-        message = f"`{name}` says `{key}`, and not `{other}`"
-        help_text = "`idle` is what each processor takes always, `busy` what it takes more while it works"
+        message = f"`{name}` has `{key}`, but not `{other}`"
+        help_text = "`idle` is the constant power of each processor, `busy` what it takes in addition while it works"
         context.fault("F809", message, seen[key], help=help_text)
 
 
@@ -317,7 +317,7 @@ def clock_pins(
     evaluate: Evaluator,
     seen: dict[tuple[str, str, str], Span],
 ) -> Iterator[ClockPin]:
-    """The clock rates that a mapping asks for; `seen` collects those of all mappings."""
+    """The clock rates that a mapping sets; `seen` collects those of all mappings."""
     target = platforms.get(declaration.platform.text)
     for item in declaration.clocks:
         hz = evaluate.quantity(item.rate.amount, item.rate.unit, "frequency", "a clock rate", {})
@@ -347,7 +347,7 @@ def clock_pins(
 
 
 def _state_named(item: s.ClockDecl, scenario: Scenario | None, context: Context) -> str | None:
-    """The state that `Scenario.state` means; None where there is no scenario, or after a fault."""
+    """The state that `Scenario.state` denotes; None without a scenario, or after a fault."""
     span = item.state[0].span.to(item.state[-1].span)
     path = ".".join(e.name.text for e in item.state)
     if scenario is None:

@@ -1,7 +1,8 @@
 """Platforms of several machines, and the links between these: syntax to model.
 
-In: `machine` and `link` of a platform. Out: the machines' processors under names such as `front.core[0]`, and each way
-of a link as a processor of its own, `front->back`, which carries one transfer after the other.
+In: `machine` and `link` of a platform. Out: the machines' processors under names such as
+`front.core[0]`, and each direction of a link as a processor of its own, `front->back`, which runs
+one transfer at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def names_of(machines: Iterable[s.MachineDecl], declaration: s.PlatformDecl, con
         context.fault("F528", message, alone.name.span, help=help_text)
     for item in declaration.items:
         if seen and isinstance(item, s.ContentionDecl):
-            message = f"machines do not disturb each other: which `{item.victim.text}` is meant?"
+            message = f"contention is within one machine: which `{item.victim.text}` is meant is not clear"
             help_text = f"put it inside of one: `machine {next(iter(seen))} {{ ... }}`"
             context.fault("F528", message, item.span, help=help_text)
     return tuple(seen)
@@ -77,7 +78,7 @@ def wires(
         elif known and ends in found:
             notes = [Note("the first one", found[ends].span)]
             message = f"`{ends[0]}` and `{ends[1]}` are joined twice"
-            context.fault("F529", message, item.span, notes=notes, help="give one link with what both carry together")
+            context.fault("F529", message, item.span, notes=notes, help="declare one link with the bandwidth of both")
         elif known and rate is not None and latency is not None:
             for source, destination in (ends, ends[::-1]):
                 found[source, destination] = Wire(source, destination, latency, rate, item.span)

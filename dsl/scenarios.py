@@ -1,7 +1,8 @@
-"""Scenarios: states that run some apps each, with periods and variants of networks of their own, and transitions.
+"""Scenarios: states that run some apps each, with periods and variants of networks of their own,
+and transitions.
 
-In: the declaration, the flat apps of the text, and a way to have them with other variants. Out: a scenario whose states
-are plain systems, or nothing after a fault: all of them are told.
+In: the declaration, the flat apps of the text, and a function that gives them with other variants.
+Out: a scenario whose states are plain systems, or None after faults; all faults are reported.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ def scenario_of(
     if not found:
         return None
     for other in found[1:]:
-        if other.name.text != found[0].name.text:  # else the name is taken already
+        if other.name.text != found[0].name.text:  # else the duplicate name is reported already
             notes = [Note("the first one", found[0].name.span)]
-            context.fault("F102", "a text has one scenario", other.name.span, notes=notes, help="put them together")
+            context.fault("F102", "a text has one scenario", other.name.span, notes=notes, help="merge them")
     return _Builder(found[0], apps, versions, context, evaluator).scenario()
 
 
-#: The event that chooses among the levels of a state: it comes with a rate.
+#: The event that selects among the levels of a state: it comes with a rate.
 PACE = "pace"
 
-#: Periods and deadlines that a state gives apps, None where it leaves theirs.
+#: Periods and deadlines that a state gives apps, None if it keeps theirs.
 Limits = Mapping[str, tuple[Fraction | None, Fraction | None]]
 
 
@@ -118,7 +119,7 @@ class _Builder:
     def _levels_of(
         self, state: State, best: tuple[str, ...], variants: Sequence[Choices], limits: Mapping[int | None, Limits]
     ) -> Iterator[State]:
-        """The levels of a state, each with its apps; or the one that it is."""
+        """The levels of a state, each with its apps; one if it has no lists."""
         versions = [(self._versions.apps(choices), accuracy) for choices, accuracy in variants]
         for level, own in limits.items():
             options = tuple(Option(self._with(state.name, apps, own), accuracy) for apps, accuracy in versions)
@@ -127,7 +128,7 @@ class _Builder:
             yield replace(made, best=best, options=options) if best else made
 
     def _with(self, state: str, apps: Sequence[Application], limits: Limits) -> tuple[Application, ...]:
-        """The apps of a state, as it has them."""
+        """The apps of a state, with its periods and variants."""
         found = []
         for app in apps:
             if app.name in self._runs[state]:
@@ -135,7 +136,7 @@ class _Builder:
                 found.append(replace(app, period_ns=period or app.period_ns, deadline_ns=deadline or app.deadline_ns))
         return tuple(found)
 
-    # -- states ----------------------------------------------------------------------------------------------------
+    # -- states ------------------------------------------------------------------------------------
     def _find_states(self) -> None:
         for item in self._declaration.items:
             if not isinstance(item, s.ModeDecl):
@@ -152,7 +153,7 @@ class _Builder:
         name = self._declaration.name
         if found:
             notes = [Note("another one", m.name.span) for m in found[1:]]
-            help_text = "leave `initial` away at all but one"
+            help_text = "keep `initial` at one of them only"
             message = f"`{name.text}` has {len(found)} initial states"
             self._context.fault("F801", message, found[0].name.span, notes=notes, help=help_text)
         else:
@@ -184,7 +185,7 @@ class _Builder:
             self._context.fault("F215", message, mode.name.span, help="add `run App`")
 
     def _levels(self, mode: s.ModeDecl, outside: Mapping[str, Span]) -> tuple[int | None, ...]:
-        """The levels of a state whose periods are lists; None alone where it has none."""
+        """The levels of a state whose periods are lists; `[None]` without lists."""
         lists = [i for i in mode.items if isinstance(i, s.RunDecl) and i.levels]
         if not lists:
             return (None,)
@@ -197,10 +198,12 @@ class _Builder:
             if len(run.levels) != len(lists[0].levels):
                 notes = [Note("the first list", lists[0].span)]
                 message = f"`{mode.name.text}` has lists of {len(lists[0].levels)} and of {len(run.levels)} periods"
-                self._context.fault("F105", message, span, notes=notes, help="all change at once: make them alike")
+                self._context.fault(
+                    "F105", message, span, notes=notes, help="all lists change together: give them one length"
+                )
         if PACE not in outside:
-            message = f"nobody chooses among the periods of `{mode.name.text}`"
-            help_text = f"add `event {PACE}` to the scenario: raised with a rate, it takes the slowest that is enough"
+            message = f"no event selects among the periods of `{mode.name.text}`"
+            help_text = f"add `event {PACE}` to the scenario: raised with a rate, it selects the slowest sufficient one"
             self._context.fault("F105", message, lists[0].span, help=help_text)
         return tuple(range(min(len(run.levels) for run in lists)))
 
@@ -219,7 +222,7 @@ class _Builder:
     def _limits(
         self, mode: s.ModeDecl, level: int | None
     ) -> Iterator[tuple[str, tuple[Fraction | None, Fraction | None]]]:
-        """Period and deadline of the apps that run in a state, where it gives them another one."""
+        """Period and deadline of the apps that run in a state, if the state changes them."""
         for name, run in self._runs[mode.name.text].items():
             given = run.levels[level] if level is not None and run.levels else run.period
             period, deadline = (self._time(w, q) for w, q in (("period", given), ("deadline", run.deadline)))
@@ -228,7 +231,7 @@ class _Builder:
                 assert given is not None
                 notes = [Note("it follows from this source", timed.span)]
                 message = f"the period of `{name}` is {_ms(self._apps[name].period_ns)}"
-                help_text = "leave `every` away, and give the app a `period`"
+                help_text = "remove `every`, and give the app a `period`"
                 self._context.fault("F218", message, given.span, notes=notes, help=help_text)
             yield name, (period, deadline)
 
@@ -242,7 +245,7 @@ class _Builder:
         return value
 
     def _choices(self, mode: s.ModeDecl) -> Iterator[tuple[str, str]]:
-        """The variants that a state asks for, or `best`."""
+        """The variants that a state selects, or `best`."""
         networks, seen = self._versions.networks, dict[str, Span]()
         for item in mode.items:
             if not isinstance(item, s.ChoiceDecl):
@@ -251,7 +254,7 @@ class _Builder:
             app = item.path[0].name.text
             if name in seen:
                 notes = [Note("the first time", seen[name])]
-                self._context.fault("F115", f"the variant of `{name}` is chosen twice", span, notes=notes)
+                self._context.fault("F115", f"the variant of `{name}` is selected twice", span, notes=notes)
             elif name not in networks:
                 there = any(t == name or t.startswith(f"{name}.") for t in self._tasks)
                 help_text = "" if there else did_you_mean(name, networks)
@@ -262,7 +265,7 @@ class _Builder:
                 self._context.fault("F804", message, span, help=help_text)
             elif app not in self._runs[mode.name.text]:
                 message = f"`{app}` does not run in `{mode.name.text}`"
-                self._context.fault("F804", message, span, help=f"add `run {app}`, or leave the choice out")
+                self._context.fault("F804", message, span, help=f"add `run {app}`, or remove the selection")
             elif item.variant.text != BEST and item.variant.text not in (
                 known := [v.name.text for v in networks[name].variants]
             ):
@@ -275,7 +278,7 @@ class _Builder:
                 yield name, item.variant.text
 
     def _weights(self) -> dict[str, Fraction]:
-        """The share of each state; those without one share what others leave of 1."""
+        """The share of each state; states without one share the rest of 1."""
         found: dict[str, Fraction] = {}
         for name, mode in self._modes.items():
             for item in mode.items:
@@ -290,7 +293,7 @@ class _Builder:
         return {n: found.get(n, rest) / total for n in self._modes}
 
     def _power(self, mode: s.ModeDecl) -> Fraction | None:
-        """The limit on what a state takes in the mean, in watts."""
+        """The limit on the mean power of a state, in watts."""
         found = [i for i in mode.items if isinstance(i, s.PowerDecl)]
         if len(found) > 1:
             notes = [Note("the first one", found[0].span)]
@@ -299,18 +302,18 @@ class _Builder:
         return values[0] if values else None
 
     def _minimised(self) -> bool:
-        """Is energy to be made small?"""
+        """True if energy is minimized."""
         found = [i for i in self._declaration.items if isinstance(i, s.MinimiseDecl)]
         for item in found:
             if item.what.text != "energy":
-                help_text = "write `minimise energy`, or leave it out: then the busiest processor counts"
-                self._context.fault("F105", f"`{item.what.text}` cannot be made small", item.what.span, help=help_text)
+                help_text = "write `minimise energy`, or leave it out to minimize the maximum utilization"
+                self._context.fault("F105", f"`{item.what.text}` cannot be minimized", item.what.span, help=help_text)
         if len(found) > 1:
             notes = [Note("the first one", found[0].span)]
             self._context.fault("F115", "`minimise` is given twice", found[1].span, notes=notes)
         return bool(found)
 
-    # -- transitions -----------------------------------------------------------------------------------------------
+    # -- transitions -------------------------------------------------------------------------------
     def _all(self, item: s.TransitionDecl) -> Iterator[Transition]:
         """A transition from each of its states."""
         events = tuple(e for path in item.events if (e := self._event(path, item)) is not None)
@@ -329,12 +332,12 @@ class _Builder:
                 yield Transition(word.text, item.target.text, events, after, item.span, item.at_once)
 
     def _event(self, path: tuple[s.Element, ...], item: s.TransitionDecl) -> str | None:
-        """The event that a transition waits for: of a task, or from outside."""
+        """The event of a transition: of a task, or from outside."""
         name, span = self._written(path), path[0].span.to(path[-1].span)
         outside = self._outside()
         if len(path) == 1:
             if name == PACE:
-                message = f"`{PACE}` chooses among the periods of a state, and leads to no other one"
+                message = f"`{PACE}` selects among the periods of a state, and leads to no other state"
                 self._context.fault("F808", message, span, help="give the state a list: `period [1 / 30, 1 / 20] s`")
                 return None
             if name in outside:
@@ -343,7 +346,7 @@ class _Builder:
             help_text = (
                 did_you_mean(name, [*outside, *raised]) or f"add `event {name}` to the scenario, or name a task's"
             )
-            self._context.fault("F806", f"nobody raises `{name}`", span, help=help_text)
+            self._context.fault("F806", f"there is no event `{name}`", span, help=help_text)
             return None
         task = self._tasks.get(self._written(path[:-1]))
         if task is None or path[-1].name.text not in task.events:
@@ -382,7 +385,7 @@ class _Builder:
         return found
 
     def _alone(self, transitions: Sequence[Transition]) -> None:
-        """One event leads a state to one other."""
+        """An event leads from a state to one other state only."""
         seen: dict[tuple[str, str], Transition] = {}
         for t in transitions:
             for event in (*t.events, *(["after"] if t.after_ns is not None else [])):
@@ -392,15 +395,15 @@ class _Builder:
                 when = "twice after some time" if event == "after" else f"on `{event}`"
                 message = f"`{t.source}` leaves to `{first.target}` and to `{t.target}` {when}"
                 notes = [Note("the first one", first.span)]
-                self._context.fault("F808", message, t.span, notes=notes, help="let one event lead to one state")
+                self._context.fault("F808", message, t.span, notes=notes, help="one event leads to one state only")
 
     def _unheard(self, outside: Mapping[str, Span], transitions: Sequence[Transition]) -> None:
         heard = {e for t in transitions for e in t.events}
         for name, span in outside.items():
             if name not in heard and name != PACE and not has_errors(self._context.faults):
-                self._context.fault("F806", f"no transition waits for `{name}`", span, severity="warning")
+                self._context.fault("F806", f"no transition uses `{name}`", span, severity="warning")
 
-    # -- the whole -------------------------------------------------------------------------------------------------
+    # -- the whole ---------------------------------------------------------------------------------
     def _unreached(self, initial: str, transitions: Sequence[Transition]) -> None:
         reached, waiting = {initial}, [initial]
         while waiting:
@@ -422,18 +425,18 @@ class _Builder:
                 self._context.fault("F803", f"`{name}` never runs", app.span, help=help_text, severity="warning")
 
     def _cannot_change(self) -> None:
-        """Apps that cannot be stopped between two frames, and begin again later."""
+        """Report apps that cannot be stopped between two frames and restarted later."""
         for app in self._apps.values():
             for task in app.tasks:
                 if task.border is not None:
-                    message = f"`{app.name}` has open ends, and nobody knows when the frames that are in it end"
+                    message = f"`{app.name}` has open ends, so it is not known when its frames end"
                     self._context.fault("F811", message, task.span, help="leave it out of a text with a scenario")
                 elif task.link is not None and not task.link.latest and not task.link.writes:
                     message = f"`{app.name}` waits for another app, which may have stopped"
                     self._context.fault("F811", message, task.span, help="read the newest token: `-> latest ->`")
 
     def _require_possible(self, transition: Transition, states: Mapping[str, State]) -> None:
-        """Can it be made at once, whatever variants are the best ones?"""
+        """Check that it can be made at once, whichever variants are the best ones."""
         source, target = states[transition.source], states[transition.target]
         found = next((h for a in every_option(source) for b in every_option(target) if (h := hindrance(a, b))), None)
         if found is not None:
@@ -448,7 +451,7 @@ class _Builder:
 
 
 def _level(state: str, level: int | None) -> str:
-    """What a level of a state is called."""
+    """The name of a level of a state."""
     return state if level is None else f"{state}[{level}]"
 
 

@@ -1,7 +1,8 @@
-"""The syntax tree of a `.flow` text: what was written, before any name is looked up.
+"""The syntax tree of a `.flow` text, before any name is looked up.
 
-Every node carries its span. Positions of names are kept apart where a fault may point at them. All nodes are known
-here; those of expressions, and of platforms with their mappings, have rooms of their own.
+Every node carries its span. Names have spans of their own where a fault may point at them. All
+nodes can be imported from here; those of expressions, and of platforms with their mappings, have
+modules of their own.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class OnErrorDecl:
 
 @dataclass(frozen=True, slots=True)
 class EventsDecl:
-    """`event a, b`: what a task can raise, or somebody outside."""
+    """`event a, b`: events that a task raises, or that are raised from outside."""
 
     names: tuple[Word, ...]
     span: Span
@@ -193,7 +194,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class VariantDecl:
-    """`variant NAME from "file" { ports } accuracy 0.7`; ports say what differs from those of the network."""
+    """`variant NAME from "file" { ports } accuracy 0.7`; its ports override those of the network."""
 
     name: Word
     file: Text
@@ -234,7 +235,8 @@ class Arg:
 
 @dataclass(frozen=True, slots=True)
 class Lossy:
-    """`latest`, or `drop oldest N`: what keeps the newest tokens only. `what` is None, or the word behind `drop`.
+    """`latest`, or `drop oldest N`: keeps only the newest tokens. `what` is None, or the word
+    behind `drop`.
 
     Between two apps, `wcet` is the worst-case time of writing a token, and of reading one.
     """
@@ -258,7 +260,9 @@ class InstanceDecl:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`instance`, `instance.port`, or, in another app, `App.instance.port`: `inner` stands behind the element."""
+    """`instance`, `instance.port`, or, in another app, `App.instance.port`: `inner` follows the
+    element.
+    """
 
     element: Element
     inner: tuple[Element, ...]
@@ -430,7 +434,9 @@ Declaration = (
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """One parsed file. `poisoned` are names whose declaration did not parse: using them is no second fault."""
+    """One parsed file. `poisoned` are names whose declaration did not parse: using them is not a
+    second fault.
+    """
 
     path: str
     declarations: tuple[Declaration, ...]

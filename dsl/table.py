@@ -1,8 +1,8 @@
-"""Declarations from tokens, by the table that lark has made of the grammar.
+"""Declarations from tokens, by lark's parse table of the grammar.
 
-In: the tokens of one declaration. Out: what its rules become, or the token that does not fit. lark would make a tree
-of all that it reads and note the place of each node, and its transformer would walk that tree: two thirds of the time
-of a check. Here a rule becomes its node as soon as it has been read.
+In: the tokens of one declaration. Out: the node of its rule, or the token that does not fit. lark
+would build a tree with places and walk it with a transformer, which takes two thirds of the time of
+a check. Here a rule becomes its node as soon as it has been read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lark.parsers.lalr_analysis import Shift
 
 from ..model.span import Span
 
-#: What a rule becomes: from its place, and from what its parts have become.
+#: Builds the node of a rule from its place and the nodes of its parts.
 Node = Callable[..., Any]
 
 
@@ -38,10 +38,10 @@ class Table:
         named = SimpleNamespace(**{name: self._placed(node) for name, node in nodes.items()})
         made = _shapes(grammar).create_callback(named)
         assert all(rule.expansion for rule in made), "lark has written out what may be missing"
-        #: How long a rule is, what it is called, and what becomes of it: by its identity, for its hash takes long.
+        #: Length, name and builder of each rule: by its identity, as its hash is slow.
         self._rules = {id(rule): (len(rule.expansion), rule.origin.name, build) for rule, build in made.items()}
         self._file = ""
-        self._first: Any = None  # lark does not promise that tokens have places
+        self._first: Any = None  # lark's types do not guarantee places of tokens
         self._last: Any = None
 
     def _placed(self, node: Node) -> Callable[[list[Any]], Any]:
@@ -52,11 +52,11 @@ class Table:
         return build
 
     def read(self, file: str, tokens: Sequence[Token]) -> Any:
-        """What the declaration becomes that these are the tokens of, or `Unfit`."""
+        """The node of the declaration with these tokens, or `Unfit`."""
         self._file = file
         states, rules = self._machine.states, self._rules
         state, end = self._machine.start_state, self._machine.end_state
-        # Side by side: states behind the parts that were read, what these became, their first and their last tokens.
+        # Parallel stacks: states behind the parts read, their nodes, first tokens and last tokens.
         behind, values, firsts, lasts = [state], list[Any](), list[Token](), list[Token]()
         for position, token in enumerate((*tokens, ending(tokens))):
             while True:
@@ -86,7 +86,7 @@ class Table:
 
 
 def ending(tokens: Sequence[Token]) -> Token:
-    """What stands behind the last token."""
+    """The token behind the last one."""
     return Token.new_borrow_pos("$END", "", tokens[-1])
 
 

@@ -1,6 +1,7 @@
-"""Code that a text names: is it there, and can it be called as a firing?
+"""Checks that code named in a text exists, and that it can be called as a firing.
 
-In: a clause of a task, and what the task has. Out: an `Implementation`, or diagnostics. Code is read, never run.
+In: a clause of a task, and the task. Out: an `Implementation`, or diagnostics. Code is read, never
+run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LANGUAGES = {"python": "cpu", "c": "cpu", "cuda": "gpu"}
 
 
 class TaskCode:
-    """Finds the code of tasks, and tells what is wrong with it."""
+    """Finds the code of tasks, and reports its faults."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -39,7 +40,7 @@ class TaskCode:
         earlier: Iterable[Implementation],
         launches: LaunchBuilder,
     ) -> Implementation | None:
-        """One clause with code; without `inputs` a port has a fault, and nobody knows what the code gets."""
+        """One clause with code; `inputs` is None if a port has a fault, so arguments are not known."""
         language = item.language.text
         if language not in LANGUAGES:
             help_text = did_you_mean(language, LANGUAGES) or f"use {one_of(LANGUAGES)}"
@@ -95,7 +96,7 @@ class TaskCode:
     def _kernel(
         self, item: s.ImplementationDecl, kind: str, earlier: list[Implementation], launches: LaunchBuilder
     ) -> Implementation | None:
-        """One kernel more of a CUDA implementation."""
+        """Add a kernel to a CUDA implementation."""
         found = self.named(item.code, "cuda")
         if found is None:
             return None
@@ -122,7 +123,7 @@ class TaskCode:
     def reference(
         self, item: s.ReferenceDecl, task: s.TaskDecl, inputs: tuple[Port, ...], parameters: tuple[str, ...]
     ) -> Implementation | None:
-        """What does the same on a CPU; always Python."""
+        """The reference on a CPU; always Python."""
         if item.language.text != "python":
             message = f"a reference is python, not {item.language.text}"
             help_text = 'write `reference python "file.py:function"`; C code is an implementation: `on cpu c ...`'
@@ -230,7 +231,7 @@ class TaskCode:
         if needed:
             self._context.fault(
                 "F303",
-                f"nobody gives {one_of(needed).replace(' or ', ' and ')} to {called}",
+                f"{called} gets no value for {one_of(needed).replace(' or ', ' and ')}",
                 item.code.span,
                 label=f"defined in line {target.line} of its file",
                 help=f"a firing gives it {gives}; "

@@ -1,4 +1,4 @@
-"""What instances are stamped from, and where files named in a text are."""
+"""Templates of instances, and the paths of files named in a text."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What one instance becomes: usually one task; a network with `pre`/`post` becomes several.
+    """The tasks of one instance: usually one; a network with `pre`/`post` has several.
 
-    `tasks` have names relative to the instance ("" = the instance itself). `inputs` and `outputs` map the ports an
-    application sees to (relative task, its port).
+    `tasks` have names relative to the instance ("" = the instance itself). `inputs` and `outputs`
+    map the ports an application sees to (relative task, its port).
     """
 
     tasks: tuple[Task, ...]
@@ -37,9 +37,9 @@ class Template:
 
 
 def unreadable(place: Path, most: int = MOST) -> str:
-    """What is to say of a file that cannot be read, or has more than `most` bytes; nothing of one that can.
+    """The reason why a file cannot be read or has more than `most` bytes; empty if it can be read.
 
-    A path that no file system takes (too long, a zero byte) does not exist, and neither do directories and devices.
+    Invalid paths (too long, a zero byte), directories and devices count as missing.
     """
     try:
         if not place.is_file():

@@ -1,7 +1,8 @@
-"""Networks with variants: each variant as a network of its own, and all of them behind the same ports.
+"""Networks with variants: each variant as a network of its own, and all of them behind the same
+ports.
 
-In: a network declaration. Out: the template of one of its variants, whose tasks are called `variant`, `variant.pre` and
-so on. Which variant an instance gets is decided by whoever asks.
+In: a network declaration. Out: the template of one of its variants, whose tasks are called
+`variant`, `variant.pre` and so on. The caller selects the variant of an instance.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .context import Context
 from .evaluate import Evaluator
 from .template import Template
 
-#: What tasks of a network are called, and the choice of the best variant.
+#: Reserved names: tasks of a network, and the selection of the best variant.
 _TAKEN = re.compile(r"(pre|post)(_.*)?|stage\d+|best")
 
 
@@ -31,7 +32,7 @@ class Variants:
         self._made: dict[str, dict[str, Template | None]] = {}
 
     def template(self, declaration: s.NetworkDecl, variant: str | None) -> Template | None:
-        """The template of that variant, the first one where none is named; None after a fault."""
+        """The template of that variant, by default the first one; None after a fault."""
         name = declaration.name.text
         if name not in self._made:
             self._made[name] = {**self._all(declaration)} if declaration.variants else {"": self._build(declaration)}
@@ -42,7 +43,7 @@ class Variants:
         """All of them, by name; none after a fault."""
         if declaration.file is not None:
             note = Note("a variant", declaration.variants[0].span)
-            help_text = "make the file a variant as well, the first one: it counts where nobody chooses"
+            help_text = "make the file the first variant: it is the default"
             message = f"network `{declaration.name.text}` has a file and variants"
             self._context.fault("F115", message, declaration.file.span, notes=[note], help=help_text)
             return {}
@@ -62,7 +63,7 @@ class Variants:
     def _may_be_called(self, variant: s.VariantDecl, all_of_them: tuple[s.VariantDecl, ...]) -> bool:
         name = variant.name
         if _TAKEN.fullmatch(name.text):
-            help_text = "`pre`, `post` and `stage1` are tasks of a network, and `best` is kept free"
+            help_text = "`pre`, `post` and `stage1` are tasks of a network, and `best` is reserved"
             self._context.fault("F102", f"no variant can be called `{name.text}`", name.span, help=help_text)
             return False
         first = next(v for v in all_of_them if v.name.text == name.text)
@@ -72,7 +73,7 @@ class Variants:
         return first is variant
 
     def _alike(self, declaration: s.NetworkDecl, made: dict[str, Template]) -> bool:
-        """Have all variants the ports of the first one?"""
+        """Check that all variants have the ports of the first one."""
         first, *others = declaration.variants
         good = True
         for other in others:
@@ -105,7 +106,7 @@ class Variants:
 
 
 def _alone(declaration: s.NetworkDecl, variant: s.VariantDecl) -> s.NetworkDecl:
-    """A variant as a network without variants: what it says of a port counts more than what the network says."""
+    """A variant as a network without variants: its ports override those of the network."""
     own = {p.name.text: p for p in variant.ports}
     items: list[s.NetPort | s.Setting] = []
     for item in declaration.items:
@@ -118,7 +119,7 @@ def _alone(declaration: s.NetworkDecl, variant: s.VariantDecl) -> s.NetworkDecl:
 
 
 def _over(own: s.NetPort, shared: s.NetPort) -> s.NetPort:
-    """A port as a variant has it."""
+    """A port of a variant."""
     wrapped = own if own.wrap is not None else shared
     return replace(
         own,

@@ -1,6 +1,7 @@
 """The apps of a text again, with other variants of their networks.
 
-In: a text without errors, and which instances of networks have variants. Out: flat apps with other choices.
+In: a text without errors, and which instances of networks have variants. Out: flat apps with other
+choices.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ class Versions:
         self.networks = networks
 
     def apps(self, choices: Mapping[str, str]) -> tuple[Application, ...]:
-        """All apps with these variants of instances, and the first one where nothing is chosen."""
+        """All apps with these variants of instances; others have the first one."""
         self._context.instances = 0  # they are the same ones again
         flatteners = [Flattener(self._context, self._evaluate, self._components, choices) for _ in self._apps]
         flat = [f.app(d) for f, d in zip(flatteners, self._apps, strict=True)]
         return tuple(joined(flat, flatteners, self._context))
 
     def others(self) -> tuple[tuple[Application, ...], ...]:
-        """As few further versions of the apps as have every variant."""
+        """The fewest further versions of the apps that together contain every variant."""
         names = {n: [v.name.text for v in d.variants] for n, d in self.networks.items()}
         most = max(map(len, names.values()), default=1)
         return tuple(self.apps({n: own[min(k, len(own) - 1)] for n, own in names.items()}) for k in range(1, most))

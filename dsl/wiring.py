@@ -1,4 +1,4 @@
-"""Arrows of one block to edges between ports: which port is meant, and whether the two ends fit."""
+"""Edges between ports from the arrows of one block: port selection and type checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ Key = tuple[str, str]  # (full name of a unit, port)
 
 @dataclass(frozen=True, slots=True)
 class PortView:
-    """A port as an arrow sees it: its type if known, where it was declared, and the knot or task port behind it."""
+    """A port at an end of an arrow: its type if known, its declaration, and the knot or task port
+    behind it.
+    """
 
     type: TensorType | None
     span: Span
@@ -30,7 +32,7 @@ class PortView:
 
 @dataclass(slots=True)
 class Unit:
-    """An instance inside a block. `broken` units had a fault of their own: nothing else is said about them."""
+    """An instance inside a block. `broken` units have a fault already: no others are reported."""
 
     name: str
     span: Span
@@ -41,7 +43,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class InitialTokens:
-    """A delay on an arrow: so many tokens, with a value for each, or zeros."""
+    """A delay on an arrow: initial tokens, with a value for each, or zeros."""
 
     count: int
     values: tuple[Fraction, ...]
@@ -60,7 +62,7 @@ Step = InitialTokens | Resampled
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From one port to another, through all that stands on the arrow, from left to right."""
+    """From one port to another, through the clauses on the arrow, from left to right."""
 
     source: Key
     destination: Key
@@ -70,7 +72,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """One hop of a chain, before ports are chosen."""
+    """One hop of a chain, before ports are selected."""
 
     source: s.Endpoint
     destination: s.Endpoint
@@ -80,9 +82,9 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class LossyArrow:
-    """An arrow from another app; `task` is the source that stands for it in this one.
+    """An arrow from another app; `task` is the source that represents it in this one.
 
-    `wcet_ns` is the worst-case time of a firing at each of its ends; empty where the text does not say it.
+    `wcet_ns` is the worst-case time of a firing at each of its ends; empty if not declared.
     """
 
     source: s.Endpoint
@@ -95,7 +97,7 @@ class LossyArrow:
 
 @dataclass(slots=True)
 class Wiring:
-    """Chooses ports for the arrows of one block and checks them."""
+    """Selects ports for the arrows of one block and checks them."""
 
     context: Context
     evaluate: Evaluator
@@ -173,7 +175,7 @@ class Wiring:
         to_output = b.direction == "in" if isinstance(b, PortView) else _names(right.port, b.outputs, b.inputs)
         if not (from_input and to_output):
             return False
-        help_text = f"turn it round: `{_written(right)} -> {_written(left)}`"
+        help_text = f"reverse it: `{_written(right)} -> {_written(left)}`"
         self.context.fault(
             "F209", "this arrow points backwards", arrow.span, label="from an input to an output", help=help_text
         )
@@ -187,7 +189,7 @@ class Wiring:
         )
 
     def _meant(self, name: str, excused: set[Key]) -> None:
-        """What a misspelt name most likely meant is not reported as unconnected."""
+        """The port that a misspelt name most likely means is not reported as unconnected."""
         for unit in self.units.get(name, ()):
             excused.update(v.key for v in (*unit.inputs.values(), *unit.outputs.values()))
 
@@ -209,7 +211,7 @@ class Wiring:
                 if named in ports:
                     excused.add(ports[named].key)
                     continue
-                both = named is not None  # misspelt, or the wrong way round: any may be meant
+                both = named is not None  # misspelt or reversed: any port may be meant
                 if (end.name, side, both) not in self._forgiven:
                     self._forgiven.add((end.name, side, both))
                     views = (*end.inputs.values(), *end.outputs.values()) if both else ports.values()
@@ -287,7 +289,8 @@ class Wiring:
             return ports[free[0]]
         if not free and len(ports) == 1:
             return next(iter(ports.values()))
-        message = f"which {side} of `{short}`? " + (f"{one_of(free)} are free" if free else "all are connected already")
+        message = f"which {side} of `{short}` is meant is not clear: "
+        message += f"{one_of(free)} are free" if free else "all are connected already"
         help_text = f"name it: `{short}.{free[0]}`" if free else f"remove an arrow, or name one of {one_of(ports)}"
         if not free and way == "in":
             help_text = "an input has one source: remove an arrow, or add an input to the task"
@@ -314,7 +317,9 @@ class Wiring:
 
 
 def _names(port: s.Word | None, these: dict[str, PortView], those: dict[str, PortView]) -> bool:
-    """Does the name mean one of `these` ports, and none of `those`? Without a name: are there only these?"""
+    """Does the name mean one of `these` ports, and none of `those`? Without a name: are there only
+    these?
+    """
     if port is None:
         return bool(these) and not those
     return port.text in these and port.text not in those

@@ -1,4 +1,4 @@
-"""An application after flattening: tasks, channels, and what was asked of them."""
+"""An application after flattening: tasks, channels and their requirements."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ Value = bool | int | Fraction | str
 
 @dataclass(frozen=True, slots=True)
 class FilePath:
-    """The value of a parameter of type `file`: an existing file, as the user wrote it and where it is."""
+    """The value of a parameter of type `file`: an existing file, as the user wrote it and where it
+    is.
+    """
 
     text: str
     path: str
 
 
 Parameter = Value | FilePath
-#: What happens when a firing raises: everything stops, its frame is skipped, or the task begins anew with the next one.
+#: Reaction to a firing that raises: stop the program, skip its frame, or restart the task with the
+#: next frame.
 OnError = Literal["stop", "skip", "restart"]
 
 
@@ -34,9 +37,9 @@ OnError = Literal["stop", "skip", "restart"]
 class Port:
     """`rates` holds tokens per firing, one entry per phase; a constant rate has one entry.
 
-    `stacked` tells whether a firing sees a leading axis of tokens (rate list, a rate above 1, or a window).
-    `type` is None in abstract graphs. `window` is the number of tokens that every firing sees where that is more than
-    it takes: older ones first, then the new ones; 0 = only what it takes.
+    `stacked`: a firing sees a leading axis of tokens (rate list, a rate above 1, or a window).
+    `type` is None in abstract graphs. `window` is the number of tokens that every firing sees if
+    that is more than it consumes: older ones first, then the new ones; 0 = only the consumed ones.
     """
 
     name: str
@@ -49,7 +52,9 @@ class Port:
 
     @property
     def kept(self) -> int:
-        """Tokens that stay with the reader after they were taken, because a later firing sees them again."""
+        """Tokens that the reader keeps after consuming them, because a later firing sees them
+        again.
+        """
         return max(0, self.window - min(self.rates))
 
     def rate(self, firing: int) -> int:
@@ -59,7 +64,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel with its arguments: the name of a port, of scratch memory or of state, or (dtype, value).
+    """A kernel with its arguments: the name of a port, scratch memory or state, or (dtype, value).
 
     `grid` is in blocks, `block` in threads, `shared` in bytes.
     """
@@ -73,7 +78,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """Code for one kind of processor. `passes` names the parameters the code accepts, None = all of them.
+    """Code for one kind of processor. `passes` names the parameters it accepts, None = all.
 
     `launches` are the kernels of a firing, in order, where the language is CUDA.
     """
@@ -116,7 +121,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A place where a network can be cut at run time, after `layer`; `work` of both sides counts as a ratio."""
+    """A cut of a network after `layer`, selectable at run time; `work` of both sides is a ratio."""
 
     layer: str
     front: Part
@@ -128,9 +133,9 @@ class Variant:
 class Moving:
     """A network in two stages whose cut may move among `variants`; it starts with number `start`.
 
-    This is one side of it, and `network` the name of the whole. One token through the ports `CUT` stands for all
-    tensors that cross. `others` is what other tasks on the processors of both sides take per frame, in the unit of
-    `work`.
+    This is one side; `network` is the name of the whole. One token through the ports `CUT` stands
+    for all tensors that cross. `others` is the load per frame of other tasks on the processors of
+    both sides, in the unit of `work`.
     """
 
     network: str
@@ -142,10 +147,10 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a network that runs by itself, and that other networks may have as well: they have its `digest`.
+    """A part of a network that runs by itself. Networks that share it have its `digest`.
 
-    `reads` and `makes` are tensors of its `model`, each with the number of the value that it is. Values are numbered:
-    first the inputs of the network, then what segments make. `weights` is in bytes.
+    `reads` and `makes` are tensors of its `model`, each with the number of its value. Values are
+    numbered: first the inputs of the network, then the results of segments. `weights` is in bytes.
     """
 
     model: bytes = field(repr=False)
@@ -157,7 +162,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """A network in segments, one after another; `outputs` are the numbers of what it makes, in port order."""
+    """A network in segments, in order; `outputs` are the numbers of its results, in port order."""
 
     segments: tuple[Segment, ...]
     outputs: tuple[int, ...]
@@ -167,12 +172,12 @@ class Segments:
 class Network:
     """An imported ONNX model.
 
-    `inputs` and `outputs` are the tensors that its ports carry, in port order, with the shapes of one firing.
-    `batch` is the number of firings grouped into one inference (1 = none). `calibrate` is a pattern of files below the
-    folder `path`, for `precision` int8. `content_hash` covers the file and
-    its external data; `unread` are outputs of it that no port carries. `model` is the model itself where it is no file:
-    a stage or an exit that was cut from `cut_from`. `moving` is set for a stage whose cut may move at run time,
-    `segments` where a network shares parts with others.
+    `inputs` and `outputs` are the tensors of its ports, in port order, with the shapes of one
+    firing. `batch` is the number of firings grouped into one inference (1 = none). `calibrate` is a
+    pattern of files below the folder `path`, for `precision` int8. `content_hash` covers the file
+    and its external data; `unread` are outputs without a port. `model` is the model itself if it
+    has no file: a stage or an exit that was cut from `cut_from`. `moving` is set for a stage whose
+    cut may move at run time, `segments` for a network that shares parts with others.
     """
 
     definition: str
@@ -200,10 +205,11 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One end of a place between two apps that keeps the newest tokens; both ends have its `name`.
+    """One end of a mailbox between two apps that keeps the newest tokens; both ends have its
+    `name`.
 
-    `keep` tokens are kept. `latest`: who reads looks at the newest one, as often as it likes, zero before the first;
-    else it takes each token once, and waits for the next.
+    `keep` tokens are kept. `latest`: the reader gets the newest token, any number of times, zero
+    before the first one; otherwise it takes each token once and waits for the next.
     """
 
     name: str
@@ -214,9 +220,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """What `repeat` or `last` on an arrow does to the tokens that pass it, in blocks of `block` tokens.
+    """What `repeat` or `last` on an arrow does to its tokens, in blocks of `block` tokens.
 
-    `repeat`: each block is read `count` times in a row. `last`: of every `count` blocks the last one goes on.
+    `repeat`: each block is read `count` times in a row. `last`: the last of every `count` blocks is
+    passed on.
     """
 
     word: Literal["repeat", "last"]
@@ -229,7 +236,9 @@ class Resampling:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What carries the tokens of a port from one machine to another; `processor` is that way of their link."""
+    """Carries the tokens of a port to another machine; `processor` is that direction of their
+    link.
+    """
 
     processor: str
     source: str
@@ -240,19 +249,20 @@ class Transfer:
 class Task:
     """One instance. `name` is `App.task`, in composites `App.graph.task`.
 
-    `wcet_ns` has one entry per phase (or one for all); empty when unknown. `network` is set when the task is an
-    inference. Tasks without implementation and ports without type are legal (abstract graphs). `scratch` is memory that
-    the kernels of one firing share; `reference` does the same on a CPU, up to `tolerance` (absolute, and relative for
-    floating point), where the task itself runs elsewhere. `fixed` are the parameters that types, rates or a `wcet` are
-    made of: a program cannot have other values of them.
+    `wcet_ns` has one entry per phase (or one for all); empty when unknown. `network` is set when
+    the task is an inference. Tasks without implementation and ports without type are legal
+    (abstract graphs). `scratch` is memory that the kernels of one firing share; `reference` is a
+    CPU implementation of a task that runs elsewhere, equal up to `tolerance` (absolute, and
+    relative for floating point). `fixed` are the parameters that types, rates or a `wcet` depend
+    on: a program cannot change them.
 
-    A `live` source waits for data from outside, and its data releases it; `keep` is how many of its frames wait for the
-    rest of the app at most, after which the oldest is dropped (None: the source waits). `every_ns` is the time between
-    two of its firings in the mean. `link` is set for an end of a link to another app, `border` for an open end of its
-    app: what comes in there from whoever runs the program, or goes out to him. `resampling` is set for what stands
-    on an arrow between two tasks: it takes no time, and `resampling.hosts` says on whose processor it is fired.
-    `transfer` is set for what stands between two machines, on their link.
-    `events` are what its code may raise.
+    A `live` source waits for data from outside, and its data releases it; `keep` is the maximum
+    number of its frames that wait for the rest of the app, then the oldest is dropped (None: the
+    source waits). `every_ns` is the mean time between two of its firings. `link` is set for an end
+    of a link to another app, `border` for an open end of its app, which the caller of the program
+    writes or reads. `resampling` is set for a `repeat` or `last` on an arrow: it takes no time, and
+    `resampling.hosts` gives the task whose processor fires it. `transfer` is set for a transfer
+    between two machines, on their link. `events` are those that its code may raise.
     """
 
     name: str
@@ -291,7 +301,7 @@ class Task:
 
     @property
     def built_in(self) -> bool:
-        """Is it flowc's own, so that it needs no code of the text?"""
+        """True if flowc provides the task, so that it needs no code of the user."""
         ends = self.link is not None or self.border is not None
         return ends or self.resampling is not None or self.transfer is not None
 
@@ -302,7 +312,7 @@ class Task:
 
     @property
     def replicable(self) -> bool:
-        """True when firings are independent of each other, so that several workers may share them."""
+        """True if firings are independent of each other, so that several workers may share them."""
         if self.phases > 1 or not self.inputs or not self.outputs:
             return False
         if self.resampling is not None or self.transfer is not None:
@@ -312,7 +322,9 @@ class Task:
         return self.stateless and not self.state
 
     def implementation_on(self, kind: str) -> Implementation | None:
-        """The code that a processor of that kind runs: C before Python, because it is there to be faster."""
+        """The code that a processor of that kind runs: C is preferred to Python, as it is
+        faster.
+        """
         found = [i for i in self.implementations if i.kind == kind]
         return min(found, key=lambda i: ("c", "python", "cuda").index(i.language), default=None)
 
@@ -328,10 +340,11 @@ class Task:
 class Channel:
     """A FIFO from one output port to one input port.
 
-    `delay` initial tokens; `values` gives their elements (one entry per token, or one for all), () = zeros.
-    `frees` is for analysis only: the tokens whose space each firing of the destination gives back at its end, per
-    phase, where that differs from what it takes (a sliding window looks at rows again that it has already taken).
-    () = what it takes. The sums over a cycle of phases are equal, and space is never given back before it was taken.
+    `delay` initial tokens; `values` gives their elements (one entry per token, or one for all), ()
+    = zeros. `frees` is for analysis only: the tokens whose space each firing of the destination
+    releases at its end, per phase, if that differs from what it consumes (a sliding window reads
+    consumed rows again). () = what it consumes. The sums over a cycle of phases are equal, and
+    space is never released before the token was consumed.
     """
 
     name: str
@@ -347,7 +360,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class PathDeadline:
-    """From the release of the newest data of `source` that a firing of `sink` depends on, to the end of that firing."""
+    """From the release of the newest data of `source` that a firing of `sink` uses, to its end."""
 
     source: str
     sink: str
@@ -357,10 +370,10 @@ class PathDeadline:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """`period_ns` is the period of one iteration, None = as fast as data allows; `deadline_ns` as the text says it.
+    """`period_ns` is the period of one iteration, None = as fast as data allows.
 
-    `paths` have deadlines of their own. Larger `priority` = more urgent. `variants` are the instances of networks that
-    have variants, each with the one that is used here.
+    `deadline_ns` is the declared deadline; `paths` have deadlines of their own. Larger `priority` =
+    more urgent. `variants` are the instances of networks with variants, each with the selected one.
     """
 
     name: str
@@ -376,16 +389,16 @@ class Application:
 
     @property
     def windows(self) -> dict[str, Port]:
-        """The inputs that see more than they take, by the name of the channel that keeps it for them."""
+        """The inputs with a window, by the name of their channel."""
         ports = {(t.name, p.name): p for t in self.tasks for p in t.inputs if p.window}
         ends = {c.name: (c.destination, c.destination_port) for c in self.channels}
         return {name: ports[end] for name, end in ends.items() if end in ports}
 
     @property
     def due_ns(self) -> Fraction | None:
-        """When an iteration has to end, from its release; None = whenever it does.
+        """When an iteration has to end, from its release; None = no limit.
 
-        Without a deadline that is the end of its period, unless paths have deadlines: then these are what counts.
+        Without a deadline that is the end of its period, unless paths have deadlines.
         """
         return self.deadline_ns or (None if self.paths else self.period_ns)
 

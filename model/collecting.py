@@ -1,4 +1,4 @@
-"""Garbage collection, paused while a stage makes millions of objects that all stay."""
+"""Garbage collection, paused while a stage creates millions of objects that are all kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """A parse makes no cycles but millions of objects: collecting meanwhile makes it slower than linear."""
+    """A parse creates millions of objects and no cycles: collecting meanwhile makes it slower than
+    linear.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

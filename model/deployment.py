@@ -1,4 +1,4 @@
-"""Who runs where, in which order, over which channels: all that a program needs, as plain data (deployment.json)."""
+"""Placement, orders and channels of a program, as plain data (deployment.json)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ class DataFile:
 
 
 class Code(Protocol):
-    """The code of a task: a frozen dataclass of its kind (`codegen.kinds`), whose fields stand in the file."""
+    """The code of a task: a frozen dataclass of its kind (`codegen.kinds`), stored with its
+    fields.
+    """
 
     @property
     def kind(self) -> str:
-        """What the file calls it."""
+        """Its name in the file."""
 
     @property
     def batch(self) -> int:
@@ -34,7 +36,7 @@ class Code(Protocol):
 
     @property
     def moves(self) -> bool:
-        """Does the program decide while it runs which part of a network this is?"""
+        """True if the program selects at run time which part of a network this is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class DeployedPort:
 
 @dataclass(frozen=True, slots=True)
 class DeployedTask:
-    """`firings` per iteration. `fixed` are the parameters that cannot have other values when the program starts.
+    """`firings` per iteration. `fixed` are the parameters that cannot be changed at start.
 
     The rest is as in the text: see `model.application.Task`.
     """
@@ -70,7 +72,8 @@ class DeployedTask:
 
 @dataclass(frozen=True, slots=True)
 class DeployedPath:
-    """From a source to a task; `newest`: the source's newest firing behind each firing of the task in an iteration."""
+    """From a source to a task; `newest`: for each firing of the task in an iteration, the source's
+    newest firing that it depends on."""
 
     source: str
     sink: str
@@ -130,7 +133,7 @@ class DeployedWorker:
 
 @dataclass(frozen=True, slots=True)
 class DeployedClock:
-    """The rate of a pool of some kind, and the highest one that it has, in Hz."""
+    """The clock rate of a pool, and its highest one, in Hz."""
 
     pool: str
     kind: str
@@ -140,12 +143,11 @@ class DeployedClock:
 
 @dataclass(frozen=True, slots=True)
 class DeployedState:
-    """A state of a scenario: what `Deployment` says of a program without states.
+    """A state of a scenario, with the same contents as a `Deployment` without states.
 
-    `choices` are networks with the variants that it has of them. `like` is another state from which it differs in these
-    alone: one set of channels and workers serves both.
-    `clocks` are the clock rates that a stored mapping has chosen, and `energy_mw` the mean power by the model, where it
-    is known.
+    `choices` are its networks with their variants. `like` is another state that differs in these
+    alone: one set of channels and workers serves both. `clocks` are the clock rates of a stored
+    mapping, and `energy_mw` the mean power by the model, if known.
     """
 
     name: str
@@ -155,15 +157,15 @@ class DeployedState:
     like: str | None = None
     clocks: tuple[DeployedClock, ...] = ()
     energy_mw: float | None = None
-    #: Of a state with several paces: its name in the text, and the frames per second of the app with most.
+    #: For a state with several rates: its name in the text, and the highest frame rate of its apps.
     level_of: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedTransition:
-    """On `events`, or after so many ns in a state (an exact fraction as text); `bound_ns` is what it takes at most.
+    """On `events`, or after `after_ns` in a state (an exact fraction as text).
 
-    `protocol` is how the change is made.
+    `bound_ns` bounds its duration; `protocol` is how the change is made.
     """
 
     source: str
@@ -176,8 +178,8 @@ class DeployedTransition:
 
 @dataclass(frozen=True, slots=True)
 class SharedWeights:
-    """Bytes of weights of variants that have some in common: of each network by itself, of what differs in content, and
-    as the program has them."""
+    """Bytes of weights of variants that share some: of all networks, without duplicates, and as
+    built into the program."""
 
     separate: int
     distinct: int
@@ -186,9 +188,9 @@ class SharedWeights:
 
 @dataclass(frozen=True, slots=True)
 class DeployedScenario:
-    """States, the first of them, the events that there are, and what leads where.
+    """States, the initial one, events and transitions.
 
-    `weights` are there where variants share some.
+    `weights` is set if variants share some.
     """
 
     initial: str
@@ -200,11 +202,12 @@ class DeployedScenario:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMemory:
-    """Bytes for networks: their weights, the buffers between layers, and the tokens of all channels.
+    """Bytes for networks: their weights, the buffers between layers, and the tokens of all
+    channels.
 
-    Networks of one worker share buffers, since they take turns; workers add. `arenas` are the same on GPUs and DLAs,
-    for networks that TensorRT runs. `sessions` is what ONNX Runtime keeps for those of networks in bands, beside one
-    for each network.
+    Networks of one worker take turns and share buffers; the buffers of workers add up. `arenas` are
+    the buffers on GPUs and DLAs, for networks that TensorRT runs. `sessions` is what ONNX Runtime
+    keeps for the sessions of networks in bands, beyond one for each network.
     """
 
     weights: int
@@ -215,22 +218,23 @@ class PlannedMemory:
 
     @property
     def total(self) -> int:
-        """All together; Python and the libraries are not in it."""
+        """The sum, without Python and the libraries."""
         return sum(self.figures.values())
 
     @property
     def figures(self) -> dict[str, int]:
-        """By name, as files and reports have them: arenas and sessions only where there are any."""
+        """By name, as in files and reports: arenas and sessions only if they are not 0."""
         found = {"weights": self.weights, "buffers": self.buffers, "tokens": self.tokens}
         return found | {n: size for n, size in (("arenas", self.arenas), ("sessions", self.sessions)) if size}
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedCrossing:
-    """A channel between two parts of a program, as one of them sees it; `number` is the same at both ends.
+    """A channel between two parts of a program, as one of them sees it; `number` is the same at
+    both ends.
 
-    `task` and `port` are its end here, `other` the task at the other end, in the part `peer`. `outgoing`: it is written
-    here. Initial tokens lie with the reader.
+    `task` and `port` are its end here, `other` the task at the other end, in the part `peer`.
+    `outgoing`: it is written here. The reader holds the initial tokens.
     """
 
     number: int
@@ -244,10 +248,12 @@ class DeployedCrossing:
 
 @dataclass(frozen=True, slots=True)
 class DeployedPart:
-    """What one machine of several has of a program: `whole` is the digest of all of it, `peers` are the other parts.
+    """The part of a program on one machine: `whole` is the digest of the program, `peers` are the
+    other parts.
 
-    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end elsewhere only. Where not every
-    part has channels to every other one, all are joined with the `hub`, and else only where there are channels.
+    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end only
+    elsewhere. If some pair of parts has no channel between them, all parts connect to the `hub`;
+    otherwise parts connect only where there are channels.
     """
 
     machine: str
@@ -263,8 +269,9 @@ class DeployedPart:
 class Deployment:
     """`name` is the text's stem. `tensorrt` is the version of the platform, () = none.
 
-    `planned` is None where there is no network, or where nobody knows what one takes. With a `scenario`, apps and
-    processors are those of its states. With a `part` it is what one machine of several has.
+    `planned` is None if there is no network, or if the memory of one is not known. With a
+    `scenario`, apps and processors are those of its states. With a `part` it is the part of one
+    machine.
     """
 
     name: str
@@ -280,19 +287,19 @@ class Deployment:
 
     @property
     def every_app(self) -> tuple[DeployedApp, ...]:
-        """The apps, in each of the states that they run in."""
+        """The apps of all states, once per state."""
         return self.apps if self.scenario is None else tuple(a for s in self.scenario.states for a in s.apps)
 
     @property
     def every_worker(self) -> tuple[DeployedWorker, ...]:
-        """The workers, those of all states."""
+        """The workers of all states."""
         return (
             self.processors if self.scenario is None else tuple(w for s in self.scenario.states for w in s.processors)
         )
 
     @property
     def tasks(self) -> tuple[DeployedTask, ...]:
-        """All of them, each once."""
+        """All tasks, each once."""
         return tuple({t.name: t for a in self.every_app for t in a.tasks}.values())
 
     def to_json(self) -> str:

@@ -1,4 +1,4 @@
-"""Errors are data: every floor can make one, only the CLI draws it."""
+"""Diagnostics as data: every package can create one, only the CLI prints it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A second place that belongs to a fault, with what to see there."""
+    """A second place that belongs to a fault, with a message."""
 
     message: str
     span: Span
@@ -27,8 +27,8 @@ class Note:
 class Diagnostic:
     """One fault of the user's input.
 
-    `code` is stable and explained by `flowc explain`; `message` names the reason; `label` is written
-    under the carets at `span`; `notes` are other places; `help` says what to do.
+    `code` is stable and explained by `flowc explain`; `message` gives the reason; `label` is
+    written under the carets at `span`; `notes` are other places; `help` gives the remedy.
     """
 
     code: str
@@ -41,7 +41,7 @@ class Diagnostic:
 
 
 class Errors(Exception):
-    """Raised by a stage that cannot go on; carries everything it found, never a single first fault."""
+    """Raised by a stage that cannot continue; carries all its diagnostics, not just the first."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -49,7 +49,7 @@ class Errors(Exception):
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
-    """True when one of them is more than a warning."""
+    """True if one of them is an error."""
     return any(d.severity == "error" for d in diagnostics)
 
 
@@ -62,18 +62,18 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(sorted(diagnostics, key=place))
 
 
-#: Names that unknown ones of one text are compared with: about a second.
+#: Limit of comparisons with known names per text: about a second.
 MOST_COMPARED = 50_000
-#: Characters of a name that is compared.
+#: Maximum length of a name that is compared.
 LONGEST_COMPARED = 100
 _left: ContextVar[list[int] | None] = ContextVar("left", default=None)
 
 
 @contextmanager
 def few_guesses() -> Iterator[None]:
-    """Where a stranger's text is read: the first of its unknown names are compared with known ones, not all of them.
+    """Limit the comparisons of unknown names with known ones while an untrusted text is read.
 
-    A text may have as many unknown names as known ones, and each would be compared with all of these.
+    Without it, a text with n unknown and n known names would need n * n comparisons.
     """
     before = _left.set([MOST_COMPARED])
     try:
@@ -83,7 +83,7 @@ def few_guesses() -> Iterator[None]:
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """The known word that `word` is most likely a misspelling of, or an empty string."""
+    """The known word that is most similar to `word`, or an empty string."""
     left = _left.get()
     if len(word) > LONGEST_COMPARED or (left is not None and left[0] <= 0):
         return ""

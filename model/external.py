@@ -1,4 +1,4 @@
-"""The networks of an application without the rest of it, for programs that are generated elsewhere (external.json)."""
+"""The networks of an application alone, for programs that other tools generate (external.json)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ExternalPort:
 
 @dataclass(frozen=True, slots=True)
 class ExternalStage:
-    """A part of a network, or the whole: a file of the build, and the tensors that it reads and makes.
+    """A network or a stage of one: a file of the build, and its input and output tensors.
 
-    `threads` of the inference library share the work. With `bands` the file is a plan of firings.
+    `threads` of the inference library run it. With `bands` the file is a plan of firings.
     """
 
     name: str
@@ -45,8 +45,8 @@ class ExternalStage:
 class ExternalNetwork:
     """One instance of a network, `App.task`.
 
-    Ports are those of the whole network in the order of its declaration, however it is cut; the C functions are
-    `function` with `_init`, `_execute`, `_wrapup` and `_error` behind it.
+    Ports are those of the whole network in the order of its declaration, however it is cut; the C
+    functions are `function` with `_init`, `_execute`, `_wrapup` and `_error` behind it.
     """
 
     name: str
@@ -59,7 +59,9 @@ class ExternalNetwork:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """All networks of a text; `name` is its stem, `library` what the linker calls the shared library."""
+    """All networks of a text; `name` is its stem, `library` the linker's name of the shared
+    library.
+    """
 
     name: str
     source: str

@@ -1,4 +1,4 @@
-"""Parts of flowc whose libraries are installed on request: pictures, and searches that prove or draw lots."""
+"""Parts of flowc with optional libraries: plots, exact searches and genetic searches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .diagnostic import Diagnostic, Errors
 
 
 def require(module: str, extra: str, purpose: str) -> None:
-    """Raises Errors that name the extra where its library is not installed."""
+    """Raises Errors that name the extra if its library is not installed."""
     if find_spec(module) is None:
         message = f"{purpose} needs {module}, which is not installed"
         help_text = f"install the extra `{extra}`: pip install 'flowc[{extra}]'"

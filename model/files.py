@@ -1,8 +1,8 @@
-"""Files that a stranger may have prepared: read as far as they are plain and of a sensible size, written whole.
+"""Untrusted files: read only if they are regular and of limited size, written atomically.
 
-In: a path. Out: the bytes of a regular file, or the file replaced; an OSError whose `strerror` tells the user why not.
-What the bytes mean, and which diagnostic the reason becomes, is left to the callers. No links are followed that nobody
-named: what stands beside a text may be planted there, and lead anywhere.
+In: a path. Out: the bytes of a regular file, or the file replaced; an OSError whose `strerror`
+gives the user the reason. The callers interpret the bytes and choose the diagnostic. Only links
+that the user named are followed: files beside a text may be planted there, and lead anywhere.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-#: Bytes of a text, a piece of code, a profile: the largest ones that make sense have a few millions.
+#: Maximum bytes of a text, a piece of code, a profile: large real ones have a few millions.
 MOST = 1 << 26
-#: The folder beside a text in which flowc keeps files it has made of others, each under a name of its own.
+#: The folder beside a text for files that flowc has derived from others.
 KEPT = ".flowc"
-#: How the names of folders begin that are gone afterwards.
+#: Prefix of the names of temporary folders.
 SCRATCH = "flowc."
-#: Seconds after which such a folder has its lock, if its process is still there.
+#: Seconds after which such a folder is locked, if its process still exists.
 LOCKED = 3600.0
 
 
 def read_bytes(path: str | Path, most: int = MOST) -> bytes:
-    """The content of a regular file that has at most `most` bytes. Raises OSError.
+    """The content of a regular file of at most `most` bytes. Raises OSError.
 
-    A device has no end and a FIFO waits for somebody: both are refused without opening them.
+    A device has no end and a FIFO blocks until another process writes: both are rejected without
+    opening them.
     """
     try:
         _require_regular(os.stat(path).st_mode)
-        # The file may be another one by now: opening a FIFO must not wait.
+        # The file may have been replaced since: opening a FIFO must not block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError as error:  # a zero byte, or half a character
         raise OSError(errno.EINVAL, "Not a path") from error
     with open(descriptor, "rb") as stream:
         found = os.fstat(descriptor)
         _require_regular(found.st_mode)
-        # A file that grows, or one of /proc that does not say its size, has an end here, too.
+        # Limits a file that grows, or one of /proc without a size, too.
         most = min(most, found.st_size + (1 << 16))
         content = stream.read(most + 1)
     if len(content) > most:
@@ -51,10 +52,10 @@ def read_bytes(path: str | Path, most: int = MOST) -> bytes:
 
 
 def replace_file(path: Path, content: str | bytes, *, follow: bool = False) -> None:
-    """Write a file whole or not at all: whoever reads it meanwhile sees the old content or the new one.
+    """Write a file atomically: a concurrent reader sees the old content or the new one.
 
-    The folder has to be there. A file keeps its mode. A link is replaced by the file, or, with `follow`, the file
-    that it leads to is. Raises OSError; then nothing has changed.
+    The folder must exist. A file keeps its mode. A link is replaced by the file; with `follow`, its
+    target is replaced. Raises OSError; then nothing has changed.
     """
     target = Path(os.path.realpath(path)) if follow else path
     mode = _mode(target)
@@ -74,10 +75,10 @@ def replace_file(path: Path, content: str | bytes, *, follow: bool = False) -> N
 
 @contextlib.contextmanager
 def scratch(place: Path | None = None, prefix: str = SCRATCH) -> Iterator[Path]:
-    """A new folder that is gone afterwards: in `place`, else where the system keeps what is temporary.
+    """A temporary folder: in `place`, else in the system's folder for temporary files.
 
-    A process that is killed leaves its folder behind, and the lock on it ends with the process: the next call for the
-    same place removes the folder. Raises OSError.
+    A killed process leaves its folder behind, but its lock ends with it: the next call for the same
+    place removes the folder. Raises OSError.
     """
     with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder:
         lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
@@ -90,8 +91,8 @@ def scratch(place: Path | None = None, prefix: str = SCRATCH) -> Iterator[Path]:
 
 
 def _sweep(place: Path, prefix: str, before: float) -> None:
-    """Remove folders of this user that a process, killed before that time, has left there."""
-    with contextlib.suppress(OSError):  # the place cannot be listed: what is left there stays
+    """Remove folders of this user that processes killed before that time have left there."""
+    with contextlib.suppress(OSError):  # the place cannot be listed: left-over folders stay
         for entry in os.scandir(place):
             if entry.name.startswith(prefix):
                 _remove_if_left(entry.path, before)
@@ -109,7 +110,7 @@ def _remove_if_left(folder: str, before: float) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the lock of a folder, for as long as the descriptor is open. Not every file system has locks."""
+    """Lock a folder while the descriptor is open. Not every file system has locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -118,7 +119,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def require_writable(path: Path) -> None:
-    """Nothing, where `replace_file` could write that file now. Raises OSError."""
+    """Check that `replace_file` could write that file now. Raises OSError."""
     temporary, descriptor = _beside(path, _mode(path))
     os.close(descriptor)
     temporary.unlink()
@@ -132,7 +133,7 @@ def _beside(target: Path, mode: int | None) -> tuple[Path, int]:
 
 
 def make_folders(root: Path, below: str | PurePath) -> Path:
-    """Make `root / below` with what is missing above it. Raises OSError where a link stands in the way below `root`."""
+    """Make `root / below` with its parents. Raises OSError if a part below `root` is a link."""
     root.mkdir(parents=True, exist_ok=True)
     if has_link(root, below):
         raise OSError(errno.ELOOP, f"`{below}` leads through a link")
@@ -156,7 +157,9 @@ def reason(error: OSError | ValueError) -> str:
 
 
 def _mode(target: Path) -> int | None:
-    """The permissions of the file that is replaced; None where there is none. Raises OSError for what is no file."""
+    """The permissions of the file to replace; None without one. Raises OSError if it is not a
+    file.
+    """
     try:
         found = os.lstat(target).st_mode
     except FileNotFoundError:

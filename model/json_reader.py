@@ -1,13 +1,14 @@
-"""JSON that somebody may have edited, read as frozen dataclasses: every value is what the dataclass says, or is named.
+"""Untrusted JSON, read as frozen dataclasses and checked against their types.
 
-In: the bytes of a file, and the dataclass that they should be. Out: an instance of it; or a ValueError that names the
-place (`entries[3].mean_ns`), what stands there and what was expected. What the values mean together is left to others.
+In: the bytes of a file, and a dataclass. Out: an instance of it, or a ValueError with the place
+(`entries[3].mean_ns`), the value there and what was expected. The callers check relations between
+values.
 
-The types of a dataclass's fields are the description: str, bool, int, float (always finite), `X | None`, tuples,
-`dict[str, X]`, `Literal` of texts, other dataclasses, and `Annotated[int, Between(1, 8)]` for limits of a number or of
-a tuple's length. A tuple of pairs whose first is a text may be an object as well. A field with a default may be
-missing; `metadata={"json": "from"}` is its name in the file, where that is another one. What is no field is told: it
-may be misspelt.
+The types of a dataclass's fields are the schema: str, bool, int, float (always finite), `X | None`,
+tuples, `dict[str, X]`, `Literal` of texts, other dataclasses, and `Annotated[int, Between(1, 8)]`
+for limits of a number or of a tuple's length. A tuple of pairs whose first is a text may be an
+object as well. A field with a default may be missing; `metadata={"json": "from"}` is its name in
+the file, if it differs. Unknown fields are errors: they may be misspelt.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _Reader = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Numbers from `least` to `most`, or tuples of so many items."""
+    """Numbers from `least` to `most`, or tuples of that length."""
 
     least: int
     most: int
@@ -38,14 +39,14 @@ class Between:
 
 
 class Misfit(ValueError):
-    """What is wrong with a value; the place is put together on the way out."""
+    """A fault of a value; the callers add its place with `inside`."""
 
     def __init__(self, said: str) -> None:
         super().__init__(said)
         self.said, self.place = said, ""
 
     def inside(self, part: str) -> Misfit:
-        """The same, seen from outside of a part (`[3]`, `.name`)."""
+        """The same, with the place of an enclosing part (`[3]`, `.name`) in front."""
         self.place = part + self.place
         return self
 
@@ -54,7 +55,7 @@ class Misfit(ValueError):
 
 
 def parse(text: str | bytes) -> Any:
-    """Any JSON document. Raises ValueError, also for NaN and for what is nested too deeply to be read."""
+    """Any JSON document. Raises ValueError, also for NaN and for too deep nesting."""
     try:
         return json.loads(text, parse_constant=_no_number)
     except RecursionError as error:
@@ -74,7 +75,9 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
 
 
 def parse_version(text: str | bytes, what: str, version: int) -> dict[str, Any]:
-    """The object of a file of ours without its `version`. Raises ValueError unless that is the expected one."""
+    """The object of one of flowc's files without its `version`. Raises ValueError for another
+    one.
+    """
     document = parse(text)
     if not isinstance(document, dict) or document.pop("version", None) != version:
         raise ValueError(f"not a {what} of version {version}")
@@ -89,7 +92,7 @@ def read(kind: type[T], value: Any) -> T:
 
 
 def shown(value: object) -> str:
-    """A value in a message: short, and nothing that JSON does not have."""
+    """A value in a message: short, and valid JSON or words."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = json.dumps(value)
@@ -102,7 +105,7 @@ def _no_number(word: str) -> Any:
 
 @lru_cache(maxsize=256)
 def _reader(kind: Any) -> _Reader:
-    """How values of a type are read: put together once."""
+    """The reader of values of a type, built once."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _limited(arguments[0], arguments[1])

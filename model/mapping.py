@@ -1,4 +1,4 @@
-"""Where everything runs: what the user pinned, and what a search decided (`STEM.PLATFORM.mapping.json`)."""
+"""Where tasks run: the user's pins, and the result of a search (`STEM.PLATFORM.mapping.json`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .span import Span
 MAPPING_VERSION = 1
 #: Points of a history that a file keeps.
 MOST_POINTS = 500
-#: What a pin or a mapping may ask for: more is a slip of the pen, and would be made one by one.
+#: Limits of pins and mappings: larger values are mistakes, and each item would be created.
 MOST_STREAMS, MOST_THREADS, MOST_BUFFERS, MOST_ROWS = 256, 1024, 10_000, 100_000
 _Processors = Annotated[tuple[str, ...], Between(1, MOST_THREADS)]
 _Streams = Annotated[int, Between(1, MOST_STREAMS)]
@@ -32,10 +32,11 @@ _Hz = Annotated[int, Between(1, 10**15)]
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """The first layers of a network, up to the tensor `until` (None: all), go in bands of so many `rows` of it.
+    """The first layers of a network, up to the tensor `until` (None: all), run in bands of `rows`
+    of its rows.
 
-    Between their units, which end with the tensors of `keep`, rows that are needed again are kept; inside, computed
-    again.
+    Units end with the tensors of `keep`. Between units, rows that are needed again are kept; inside
+    a unit they are recomputed.
     """
 
     rows: _Rows
@@ -45,13 +46,14 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class PinStage:
-    """One stage of a pin: `processors` share its firings; `until` names its last layer (None = to the end).
+    """One stage of a pin: `processors` share its firings; `until` names its last layer (None = to
+    the end).
 
-    `streams` firings at once on each processor, `threads` of the inference library for each (the first runs on the
-    processor itself); `process`: Python code runs in a process of its own; `graph`: kernels are recorded once and
-    started together; `fallback`: what a DLA cannot run of it, its GPU runs. `bands` follow each other from the front of
-    a network; what is behind them runs whole. `memory` is what it may take, in bytes: weights, and what lies between
-    its layers.
+    `streams` firings at once on each processor, `threads` of the inference library for each (the
+    first runs on the processor itself); `process`: Python code runs in a process of its own;
+    `graph`: kernels are recorded once and launched together; `fallback`: the GPU runs layers that
+    the DLA cannot. `bands` follow each other from the front of a network; the layers behind them
+    run whole. `memory` limits its weights and the buffers between its layers, in bytes.
     """
 
     processors: tuple[str, ...]
@@ -68,10 +70,10 @@ class PinStage:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The user's wish for one task on one platform. `wcet_ns` replaces measuring.
+    """The user's placement of one task on one platform. `wcet_ns` replaces measuring.
 
-    For a network: `buffers` between its stages in frames, `pre` and `post` threads of the tasks around it, and whether
-    its cut may `adapt` to the load at run time.
+    For a network: `buffers` between its stages in frames, `pre` and `post` threads of the tasks
+    around it; with `adapt` its cut follows the load at run time.
     """
 
     platform: str
@@ -87,10 +89,11 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`processors[i % n]` runs iteration i of the task; more than one means that frames run in parallel.
+    """`processors[i % n]` runs iteration i of the task; more than one means that frames run in
+    parallel.
 
-    `streams`, `threads`, `process`, `graph`, `fallback` and `bands` as in `PinStage`. `buffers` is the least
-    capacity of the task's channels in iterations (None: what the order of firings needs).
+    `streams`, `threads`, `process`, `graph`, `fallback` and `bands` as in `PinStage`. `buffers` is
+    the least capacity of the task's channels in iterations (None: what the order of firings needs).
     """
 
     task: str
@@ -105,14 +108,16 @@ class Placement:
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """Who takes the iterations in turn: each processor as often as it has streams (`volta`, `volta#2`, ...)."""
+        """The workers that take iterations in turn: one per stream (`volta`, `volta#2`, ...)."""
         more = (f"{p}#{s}" for s in range(2, self.streams + 1) for p in self.processors)
         return (*self.processors, *more)
 
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """A stage of a network, as in `PinStage`; `predicted_ns` is the time of one inference of it, 0 if unknown."""
+    """A stage of a network, as in `PinStage`; `predicted_ns` is the time of one inference of it, 0
+    if unknown.
+    """
 
     processors: _Processors
     until: str | None = None
@@ -124,7 +129,7 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """How a network runs: its stages from front to back, and the rest of what a pin can say."""
+    """How a network runs: its stages from front to back, and the other options of a pin."""
 
     task: str
     stages: Annotated[tuple[StagePlan, ...], Between(1, MOST_THREADS)]
@@ -136,7 +141,7 @@ class NetworkPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClockPin:
-    """The user's wish for the clock rate of a pool of a platform in a state of the scenario."""
+    """The user's clock rate of a pool of a platform in a state of the scenario."""
 
     platform: str
     pool: str
@@ -152,19 +157,19 @@ def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
 
 
 def as_plan(pin: Pin) -> NetworkPlan:
-    """Inverse of `as_pin`, but for times."""
+    """Inverse of `as_pin`, except for times."""
     stages = tuple(StagePlan(s.processors, s.until, s.streams, s.threads, bands=s.bands) for s in pin.stages)
     return NetworkPlan(pin.task, stages, pin.buffers, pin.pre, pin.post, pin.adapt)
 
 
 def as_placement(pin: Pin) -> Placement:
-    """The place of a task that a pin does not cut."""
+    """The placement of a pin with one stage."""
     (s,) = pin.stages
     return Placement(pin.task, s.processors, s.streams, s.threads, s.process, pin.buffers, s.graph, s.fallback, s.bands)
 
 
 def bands_in_words(bands: Bands) -> str:
-    """Bands as the text of a pin says them."""
+    """Bands as written in a pin."""
     words = [f"bands {bands.rows}"]
     words += [f"until {json.dumps(bands.until, ensure_ascii=False)}"] if bands.until is not None else []
     words += ["keep " + ", ".join(json.dumps(k, ensure_ascii=False) for k in bands.keep)] if bands.keep else []
@@ -172,7 +177,7 @@ def bands_in_words(bands: Bands) -> str:
 
 
 def in_words(plan: NetworkPlan) -> str:
-    """A plan as the text of a pin, without its task."""
+    """A plan as written in a pin, without its task."""
     stages = []
     for s in plan.stages:
         words = [", ".join(s.processors)]
@@ -187,7 +192,7 @@ def in_words(plan: NetworkPlan) -> str:
 
 
 def as_text(platform: str, placements: Iterable[Placement], networks: Iterable[NetworkPlan]) -> str:
-    """A mapping as a text says it, to be copied there."""
+    """A mapping as `.flow` text, for copying into the user's text."""
     lines = [f"{plan.task} -> {in_words(plan)}" for plan in networks]
     for p in placements:
         words = [", ".join(p.processors)]
@@ -203,9 +208,9 @@ def as_text(platform: str, placements: Iterable[Placement], networks: Iterable[N
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A configuration that a search looked at: the time between frames, predicted and (if it was run) measured.
+    """A configuration that a search evaluated: the time between frames, predicted and measured.
 
-    `pins` is what a text says to have it.
+    `measured_ns` is None if it was not run. `pins` is the text that selects it.
     """
 
     name: str
@@ -217,10 +222,10 @@ class Contestant:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How far a search had come after so many `seconds` and `evaluations`.
+    """Progress of a search after `seconds` and `evaluations`.
 
-    `value` is the best so far (ns, nJ, or with deadlines the maximum utilization; None: nothing that keeps all
-    deadlines), `bound` what none can be below.
+    `value` is the best so far (ns, nJ, or with deadlines the maximum utilization; None: nothing
+    that meets all deadlines), `bound` a lower bound.
     """
 
     seconds: Annotated[float, Between(0, 10**9)]
@@ -231,8 +236,8 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """An assignment that no other one was better than in both: the maximum utilization, and the share of its deadline
-    that the tightest app or path needs in the worst case. `pins` is what a text says to have it.
+    """A Pareto-optimal assignment: the maximum utilization, and the largest share of its deadline
+    that an app or path needs in the worst case. `pins` is the text that selects it.
     """
 
     utilization: float
@@ -242,9 +247,10 @@ class FrontPoint:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: the answer reaches it.
+    """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: the answer
+    reaches it.
 
-    `history` is how it got there, `front` what it saw with deadlines.
+    `history` is its progress, `front` its Pareto front with deadlines.
     """
 
     objective: str = "throughput"
@@ -260,10 +266,11 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class PathBound:
-    """The worst case of a path: a bound on its latency (None = none is known), and its deadline, if it has one.
+    """The worst case of a path: a bound on its latency (None = none is known), and its deadline, if
+    it has one.
 
-    `met`: the deadline is proved. Where the program ran at its own pace, `seen_ns` is the longest latency of so many
-    `firings` of the task at its end, of which so many were `missed`.
+    `met`: the deadline is proved. If the program ran at its own periods, `seen_ns` is the longest
+    latency over `firings` of the task at its end; `missed` of them missed the deadline.
     """
 
     source: str
@@ -278,11 +285,12 @@ class PathBound:
 
 @dataclass(frozen=True, slots=True)
 class GroupBound:
-    """The worst case of an app under a mapping: a bound on its response time (None = none is known) and its deadline.
+    """The worst case of an app under a mapping: a bound on its response time (None = none is known)
+    and its deadline.
 
-    Without a `deadline_ns` only those of `paths` count. `schedulable`: all of them are proved. `conditional`: that
-    rests on times that were estimated. Where the program ran at its own pace, `seen_ns` is the longest response of its
-    `frames`, of which so many were `missed`.
+    Without a `deadline_ns` only those of `paths` count. `schedulable`: all of them are proved.
+    `conditional`: the proof uses estimated times. If the program ran at its own periods, `seen_ns`
+    is the longest response over its `frames`; `missed` of them missed the deadline.
     """
 
     app: str
@@ -298,13 +306,15 @@ class GroupBound:
 
 @dataclass(frozen=True, slots=True)
 class StateBound:
-    """What holds in a state of a scenario: the worst cases of its apps, and the utilization of processors.
+    """Bounds in a state of a scenario: the worst cases of its apps, and the utilization of
+    processors.
 
-    `clocks_hz` are the clock rates of pools that both are for, () = nobody has asked for any. `energy_mw` is the mean
-    power in mW (the energy of a second in mJ) by the model of the platform at these, `highest_mw` at the highest rates,
-    `greedy_mw` at those that a greedy rule finds; None = not known, or no such rates keep all deadlines. `choices` are
-    the variants of its networks where the best ones were wanted, `placements` the places of tasks and whole networks
-    that are elsewhere in the other states.
+    `clocks_hz` are the clock rates of pools that both assume, () = no frequency plan was requested.
+    `energy_mw` is the mean power in mW (the energy of a second in mJ) by the platform's model at
+    these rates, `highest_mw` at the highest rates, `greedy_mw` at those of a greedy rule; None =
+    not known, or no such rates meet all deadlines. `choices` are the variants of its networks if
+    the best ones were requested, `placements` those of tasks and whole networks that differ from
+    the other states.
     """
 
     state: str
@@ -320,9 +330,9 @@ class StateBound:
 
 @dataclass(frozen=True, slots=True)
 class ChangeBound:
-    """From one state of a scenario to another: how long it takes at most from the event until every app has ended a
-    frame (None = no bound is known), and how the change is made. `control_ns` of that takes the controller itself, as
-    it was measured; None where it was not, and then it comes on top."""
+    """A change of state: a bound on the time from the event until every app has completed a frame
+    (None = none is known), and its protocol. `control_ns` is the controller's measured share of it;
+    None = not measured and not included."""
 
     source: str
     target: str
@@ -333,8 +343,8 @@ class ChangeBound:
 
 @dataclass(frozen=True, slots=True)
 class Supposed:
-    """What a search was told to suppose instead of the text: frames per second of every app ("25", "1/3"), and how many
-    cores a pool of CPUs has at most. None: as the text says.
+    """Assumptions of a search that replace the text's: frames per second of every app ("25",
+    "1/3"), and the maximum number of cores of a CPU pool. None: as in the text.
     """
 
     fps: str | None = None
@@ -348,13 +358,14 @@ class Supposed:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """The answer of a search: one placement per task, and the period per app it predicts (ns, measured times).
+    """The answer of a search: one placement per task, and the predicted period per app in ns.
 
-    A network that is cut has a plan among `networks` and no placement; cutting it gives each stage one.
-    `contestants` are sorted from best to worst. Where deadlines are to be met, `groups` has the bounds of apps,
-    `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below; in a
-    scenario `states` has the first two for each state, and `transitions` what a change takes. `memory` is there where
-    it was searched for, `supposed` where it is not for the text as it is.
+    A network that is cut has a plan in `networks` and no placement; cutting it gives each stage
+    one. `contestants` are sorted from best to worst. With deadlines, `groups` has the bounds of
+    apps, `utilization` the worst-case utilization of each processor, and `bound` a lower bound over
+    all mappings; in a scenario `states` has the first two for each state, and `transitions` the
+    bounds of changes. `memory` is set if memory was an objective or limit, `supposed` if
+    assumptions replace the text's.
     """
 
     platform: str
@@ -381,7 +392,9 @@ class Mapping:
         raise KeyError(task)
 
     def to_json(self, identity: dict[str, str]) -> str:
-        """The file's text. `identity` says for what it was searched: a hash per task, and one over the pins."""
+        """The file's text. `identity` identifies the input: a hash per task, and one over the
+        pins.
+        """
         document = {"version": MAPPING_VERSION, **asdict(self), "identity": identity}
         if not self.states:
             del document["states"], document["transitions"]
@@ -395,7 +408,7 @@ class Mapping:
 
     @staticmethod
     def from_json(text: str | bytes) -> tuple[Mapping, dict[str, str]]:
-        """Inverse of `to_json`. Raises ValueError with the place and the reason when the text is something else."""
+        """Inverse of `to_json`. Raises ValueError with the place and the reason."""
         document = parse_version(text, "mapping", MAPPING_VERSION)
         identity = read(_Identity, {"identity": document.pop("identity", {})})
         mapping = read(Mapping, document)
@@ -410,6 +423,6 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """What the file says beside the mapping."""
+    """The rest of the file."""
 
     identity: dict[str, str]

@@ -1,4 +1,4 @@
-"""The machine, or several: processors in pools, how each is scheduled, how they disturb each other, what joins them."""
+"""Platforms: machines, processors in pools, their scheduling, contention and links."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from .span import Span
 
 Kind = Literal["cpu", "gpu", "dla", "link"]
 Scheduler = Literal["static_order", "fixed_priority", "fifo"]
-#: The kinds that a text declares as processors; a link stands between machines.
+#: The kinds that a text declares as processors; a link joins machines.
 KINDS: tuple[Kind, ...] = ("cpu", "gpu", "dla")
-#: Of one pool: more is a slip of the pen, and each would get its own entry everywhere.
+#: Limit of one pool: more is a mistake, and each would get its own entry everywhere.
 MOST_PROCESSORS = 1024
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """`count` equal processors of one kind. `indexed` is false for a single one declared without a count.
+    """`count` equal processors of one kind. `indexed` is false for a single one declared without a
+    count.
 
-    `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in total over the
-    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is the compute capability of a GPU. The
-    pool is one clock domain: at each of its rates (or at the one it has) every processor takes `idle_w` watts, and
-    `busy_w` more while it is busy; () = unknown. `machine` is the one that a pool of several machines belongs to, for a
-    link the one that sends.
+    `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in
+    total over the pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is
+    the compute capability of a GPU. The pool is one clock domain: at each of its rates (or its
+    fixed one) every processor takes `idle_w` watts, and `busy_w` more while it is busy; () =
+    unknown. With several machines, `machine` is the pool's, for a link the sender.
     """
 
     name: str
@@ -59,7 +60,8 @@ class Contention:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One way of a link between two machines: a processor of kind `link` that takes one transfer after the other.
+    """One direction of a link between two machines: a processor of kind `link` that runs one
+    transfer at a time.
 
     A transfer takes `fixed_ns`, and `ns_per_byte` for each byte.
     """
@@ -76,16 +78,16 @@ class Wire:
         return f"{self.source}->{self.destination}"
 
     def takes_ns(self, tokens: int, size: int) -> Fraction:
-        """The time of a transfer of so many tokens of `size` bytes; of none, no time."""
+        """The time of a transfer of `tokens` tokens of `size` bytes; 0 for none."""
         return self.fixed_ns + tokens * size * self.ns_per_byte if tokens else Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`span` is None for the built-in host. `tensorrt` is the version that the board has, () = none.
+    """`span` is None for the built-in host. `tensorrt` is the board's version, () = none.
 
-    With several `machines`, each pool belongs to one of them, and `wires` join them; each is a pool of its own, too.
-    `power_w` watts takes the board itself, whatever runs.
+    With several `machines`, each pool belongs to one of them, and `wires` join them; each wire is a
+    pool of its own, too. `power_w` is the board's constant power in watts.
     """
 
     name: str
@@ -100,16 +102,16 @@ class Platform:
 
     @property
     def machine_of(self) -> dict[str, str]:
-        """The machine that each processor belongs to, for a link the one that sends; empty where there is only one."""
+        """The machine of each processor, for a link the sender; empty if there is only one."""
         return {p: pool.machine for pool in self.pools for p in pool.processors}
 
     def wire(self, source: str, destination: str) -> Wire | None:
-        """The way from one machine to another, where they are joined."""
+        """The link direction from one machine to another, None without a link."""
         return next((w for w in self.wires if (w.source, w.destination) == (source, destination)), None)
 
     @property
     def silent(self) -> tuple[str, ...]:
-        """Pools that say nothing of their power."""
+        """Pools without declared power."""
         return tuple(pool.name for pool in self.pools if not pool.busy_w and pool.kind != "link")
 
     def pool_of(self, processor: str) -> Pool:

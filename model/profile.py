@@ -11,14 +11,16 @@ from .json_reader import Between, parse_version, read
 from .workload import WorkloadCurve, is_curve
 
 PROFILE_VERSION = 1
-#: Times in ns and energies in nJ of a file: 31 years at most, so that sums of them are still times.
+#: Times in ns and energies in nJ of a file: at most 31 years, so that sums remain plausible.
 _Whole = Annotated[int, Between(0, 10**18)]
 _Real = Annotated[float, Between(0, 10**18)]
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """Mean time of a layer (called after its first output tensor) per inference; energy where it was measured."""
+    """Mean time of a layer (named after its first output tensor) per inference; energy if
+    measured.
+    """
 
     layer: str
     mean_ns: _Real
@@ -27,7 +29,7 @@ class LayerTime:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What a tensor costs its receiver when it comes from another processor: `fixed_ns` + bytes * `ns_per_byte`.
+    """Cost of a tensor from another processor to its receiver: `fixed_ns` + bytes * `ns_per_byte`.
 
     `source` and `target` are kinds of processors.
     """
@@ -40,12 +42,13 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class BandCosts:
-    """What bands of rows of a network cost beside its own time, in ns: of each firing, of each byte that is copied
-    (`blocked`: in ONNX Runtime's own layout) or goes over a border (plain models), of each byte of weights that another
-    firing reads again. Multiplications that are done again take `again` times as long as others do.
+    """Cost of bands of rows beyond the network's own time, in ns: per firing, per byte that is
+    copied (`blocked`: in ONNX Runtime's own layout) or crosses a boundary (plain models), per byte
+    of weights that another firing reads again. Repeated multiplications take `again` times as long
+    as others.
 
-    Fitted to runs of so many `plans`, half of which it predicts within `error`; without any it is an estimate.
-    `whole_ns` is what the network took as a whole beside these runs.
+    Fitted to runs of `plans` plans, half of which it predicts within `error`; with 0 plans it is an
+    estimate. `whole_ns` is the time of the unsplit network beside these runs.
     """
 
     blocked: bool
@@ -63,10 +66,11 @@ class ProfileEntry:
     """Times of one firing of `subject` (a task) on one kind of processor, in ns.
 
     `content_hash` covers code, parameters and types; `host_hash` the machine. `wcet_ns` is
-    max(largest seen, mean + 6 sigma), and `totals_ns` are those of a workload curve that begins with it. A network may
-    have its `layers` beside the whole, and `overhead_ns`: what an inference takes beyond them. `held` is the share of
-    its time in which a task keeps Python's lock: such tasks hold each other up on threads. `arena_bytes` is what
-    TensorRT takes between the layers of a network in one execution, `bands` what bands of rows cost on a CPU.
+    max(largest seen, mean + 6 sigma), and `totals_ns` are those of a workload curve that begins
+    with it. A network may have times of its `layers`, and `overhead_ns`: the rest of an inference.
+    `held` is the share of its time in which a task holds Python's lock: such tasks delay each other
+    on threads. `arena_bytes` is TensorRT's buffer between the layers of a network in one execution,
+    `bands` the cost of bands of rows on a CPU.
     """
 
     processor: str
@@ -92,7 +96,7 @@ class ProfileEntry:
 
     @property
     def curve(self) -> WorkloadCurve | None:
-        """What successive firings take; None where only the worst case is known, or holds because it was edited."""
+        """The workload curve; None if only the worst case is known, or was edited in the file."""
         fits = is_curve(self.totals_ns) and self.totals_ns[0] == self.wcet_ns
         return WorkloadCurve(self.totals_ns) if fits else None
 
@@ -101,8 +105,8 @@ class ProfileEntry:
 class Profile:
     """All that was measured for one text on one platform; `host` describes the machine in words.
 
-    `firing_ns` is what the runtime adds to each firing on a CPU, `change_ns` what it adds at most to a change of state;
-    None where nobody measured it.
+    `firing_ns` is the runtime's overhead of each firing on a CPU, `change_ns` its maximum overhead
+    of a change of state; None if not measured.
     """
 
     platform: str
@@ -114,12 +118,12 @@ class Profile:
 
     @property
     def imported(self) -> bool:
-        """Are these times of another tool, and was nothing measured? `host` says of which, then."""
+        """True if all times are those of another tool, which `host` names."""
         return bool(self.entries) and not any(e.host_hash for e in self.entries)
 
     def over(self, other: Profile) -> Profile:
-        """With the entries of another profile for what this one does not speak of; what it says of layers, arenas and
-        bands where that still holds.
+        """With entries of another profile for tasks that this one lacks, and its layers, arenas and
+        bands for unchanged tasks.
         """
         own = {(e.processor, e.subject) for e in self.entries}
         known: dict[tuple[str, str], list[ProfileEntry]] = {}
@@ -147,12 +151,12 @@ class Profile:
 
     @staticmethod
     def from_json(text: str | bytes) -> Profile:
-        """Inverse of `to_json`. Raises ValueError with the place and the reason when the text is something else."""
+        """Inverse of `to_json`. Raises ValueError with the place and the reason."""
         return read(Profile, parse_version(text, "profile", PROFILE_VERSION))
 
 
 def _with(e: ProfileEntry, known: ProfileEntry) -> ProfileEntry:
-    """With what is known of the same thing, where it says nothing itself."""
+    """The entry with missing values filled in from another entry of the same content."""
     of = e if e.layers or not known.layers else known
     arena = known.arena_bytes if e.arena_bytes is None else e.arena_bytes
     return replace(e, layers=of.layers, overhead_ns=of.overhead_ns, arena_bytes=arena, bands=e.bands or known.bands)

@@ -1,6 +1,7 @@
-"""What stands on arrows, `repeat` and `last`: tasks of the graph that nobody has to find a place for.
+"""`repeat` and `last` on arrows: tasks of the graph that a mapping does not place.
 
-In: an app. Out: whose processor fires them, a graph without them for whoever looks for places, and their placements.
+In: an app. Out: the tasks whose processors fire them, a graph without them for searches, and their
+placements.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from .platform import Platform
 
 
 def hosts(app: Application) -> dict[str, tuple[str, str]]:
-    """For all that resamples: the tasks at both ends of its arrow, first the one on whose processor it is fired.
+    """For each `repeat` and `last`: the tasks at both ends of its arrow, first its host.
 
-    That is who reads what is repeated, and who makes what is left out: what changes processors is each token once, and
-    none that is thrown away.
+    The host is the reader of a `repeat` and the writer of a `last`: each token changes processors
+    once, and discarded tokens do not.
     """
     resampling = {t.name: t.resampling for t in app.tasks if t.resampling is not None}
     before = {c.destination: c.source for c in app.channels if c.destination in resampling}
@@ -36,7 +37,9 @@ def _end(name: str, way: dict[str, str]) -> str:
 
 
 def without_resampling(app: Application) -> Application:
-    """The app with plain arrows instead, whose rates do not balance: for who looks at what is joined and no further."""
+    """The app with plain arrows instead, whose rates do not balance: for uses of its topology
+    only.
+    """
     resampling = {t.name for t in app.tasks if t.resampling is not None}
     if not resampling:
         return app
@@ -54,9 +57,8 @@ def without_resampling(app: Application) -> Application:
 def with_resampling(
     apps: Iterable[Application], platform: Platform, placements: Iterable[Placement]
 ) -> tuple[Placement, ...]:
-    """The placements of tasks, and those of all that resamples between them: on a CPU, that of its host if it has one.
-
-    Else that of the task at the other end of the arrow, else the first one of the platform.
+    """The placements of tasks, and of each `repeat` and `last` between them: on its host's CPU,
+    else on that of the task at the other end of the arrow, else on the first CPU of the platform.
     """
     kept = {p.task: p for p in placements}
     machine_of = platform.machine_of

@@ -1,4 +1,6 @@
-"""An application that changes while it runs: states, each a plain system of apps, and what leads to another one."""
+"""An application that changes while it runs: states, each a plain system of apps, and
+transitions.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,17 @@ from typing import Literal
 from .application import Application
 from .span import Span
 
-#: How a change is made: all frames that have begun end before apps begin anew, or, where states differ in variants
-#: alone, each app goes on with its next frame, or does the one again whose inference is under way.
+#: How a change is made. `idle`: frames that have begun are completed before apps restart. For
+#: states that differ in variants alone, `next`: each app continues with its next frame; `at once`:
+#: it also repeats the frame whose inference is running.
 ChangeProtocol = Literal["idle", "next", "at once"]
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The apps of a state with some variants of the networks that are to have the best one; their accuracy together."""
+    """The apps of a state with one selection of variants for its `best` networks, and the sum of
+    their accuracies.
+    """
 
     apps: tuple[Application, ...]
     accuracy: Fraction
@@ -30,12 +35,14 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`apps` are those that run, with their periods and the variants of their networks in this state.
+    """`apps` are those that run, with their periods and the variants of their networks in this
+    state.
 
-    `weight` is the share of time that a state counts for, against the others; `power_w` the limit on its mean power,
-    None = none. A state of a text whose periods are lists is one here for each `level`, fastest first: `of` is what the
-    text calls it. The networks of `best` may have any variant: `options` are all of these, the most accurate first, and
-    `apps` are those of one of them; without such networks there are none.
+    `weight` is the state's share of time relative to the others; `power_w` the limit on its mean
+    power, None = none. A state of a text whose periods are lists becomes one state for each
+    `level`, fastest first; `of` is its name in the text. The networks of `best` may have any
+    variant: `options` are all selections, the most accurate first, and `apps` are those of one of
+    them; without such networks `options` is empty.
     """
 
     name: str
@@ -58,7 +65,7 @@ class State:
         return tuple(choice for app in self.apps for choice in app.variants)
 
     def best_in_words(self, option: int | None = None) -> str:
-        """The variants of the networks that are to have the best one, in an option, or as they are."""
+        """The variants of the `best` networks, in an option or as selected."""
         choices = self.choices if option is None else self.options[option].choices
         return ", ".join(f"{name} = {variant}" for name, variant in choices if name in self.best)
 
@@ -67,8 +74,8 @@ class State:
 class Transition:
     """From one state to another: on any of `events`, or `after_ns` in the state.
 
-    An event of a task is `App.task.event`, one from outside a plain name. `at_once`: an inference under way is broken
-    off, and its frame done again with the next state's variant.
+    An event of a task is `App.task.event`, one from outside a plain name. `at_once`: a running
+    inference is aborted, and its frame repeated with the next state's variant.
     """
 
     source: str
@@ -83,7 +90,8 @@ class Transition:
 class Scenario:
     """`events` are those that are raised from outside. The machine begins in the state `initial`.
 
-    With `least_energy` clock rates are as slow as deadlines allow where that saves energy, else the highest.
+    With `least_energy`, clock rates are reduced as far as deadlines allow and energy is saved;
+    without it they are the highest.
     """
 
     name: str
@@ -96,7 +104,7 @@ class Scenario:
 
     @property
     def asks_for_power(self) -> bool:
-        """Does it matter how much power something takes?"""
+        """True if power is minimized or limited."""
         return self.least_energy or any(s.power_w is not None for s in self.states)
 
     def taking(self, apps: Mapping[str, tuple[Application, ...]]) -> Scenario:

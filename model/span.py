@@ -8,7 +8,8 @@ from typing import NamedTuple
 class Span(NamedTuple):
     """`file` is the path as the user gave it; the end is exclusive.
 
-    A text has several for each of its words: a frozen dataclass takes four times as long to make.
+    A text has several for each of its words, and a frozen dataclass takes four times as long to
+    create.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""Everything that one `.flow` text (with what it uses) says."""
+"""The contents of one `.flow` text with the files it includes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from .scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The compiled text. `stem` names the outputs; `sources` are the texts read, for excerpts (path -> text).
+    """The compiled text. `stem` names the outputs; `sources` are the texts read, for excerpts (path
+    -> text).
 
-    `others` are the apps again with other variants of their networks, so that each variant is somewhere; `other_pins`
-    speak of tasks that are there only. With a `scenario`, `apps` are all of them, each as it is without states, and
-    `clocks` are clock rates that the text asks for.
+    `others` are the apps with other variants of their networks, so that each variant occurs;
+    `other_pins` are for tasks that occur only there. With a `scenario`, `apps` are all apps as they
+    are without states, and `clocks` the clock rates that the text sets.
     """
 
     stem: str
@@ -31,7 +32,7 @@ class System:
     clocks: tuple[ClockPin, ...] = ()
 
     def with_apps(self, apps: tuple[Application, ...]) -> System:
-        """The same text as if it had these apps alone, with the pins that speak of them."""
+        """The same text with these apps alone, and their pins."""
         names = {t.name for a in apps for t in a.tasks}
         pins = tuple(p for p in (*self.pins, *self.other_pins) if p.task in names)
         return replace(self, apps=apps, pins=pins, others=(), other_pins=(), scenario=None)

@@ -1,6 +1,6 @@
-"""Versions of TensorRT: everything that flowc decides by them is decided here, but for the rules of DLAs.
+"""Versions of TensorRT, and everything that depends on them except for the rules of DLAs.
 
-Those hold from a version on, each its own (`networks.dla.limits`).
+Those depend on versions individually (`networks.dla.limits`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ class TensorRTVersion(tuple[int, ...]):
 
     @property
     def strongly_typed(self) -> bool:
-        """Is it told no precision, but computes in the types of a model? Then its DLA knows Q/DQ layers."""
+        """True if it computes in the types of the model instead of a given precision. Its DLA then
+        supports Q/DQ layers.
+        """
         return self >= (11,)
 
     @property
     def dialect(self) -> str:
-        """Which of the three generations of the interface it has."""
+        """The generation of its API, one of three."""
         return "trt8" if self < (10,) else "trt10" if self < (11,) else "trt11"
 
     def __str__(self) -> str:

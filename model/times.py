@@ -1,15 +1,16 @@
-"""How long a firing takes: the one rule that every verb goes by, with where each number comes from.
+"""Times of firings: the rule that every command uses, and the origin of each time.
 
-In: a system, the platform it is for, and what was measured (None = nothing). Out: for each task and each kind of
-processor that can run it, the worst case that verdicts count with and the mean that throughput counts with.
+In: a system, its platform, and a profile (None = nothing was measured). Out: for each task and each
+kind of processor that can run it, the worst case, which verdicts use, and the mean, which
+throughput uses.
 
 1. A pin's `wcet` for this platform: both, on every kind.
-2. The task's own `wcet`: the worst case, on every kind that it has code for. The mean is what was measured there, else
-   the average over its phases.
-3. What was measured on that kind: `wcet_ns` (`MARGIN` times as much where the entry is an estimate) and `mean_ns` of
-   the profile's entry.
+2. The task's own `wcet`: the worst case, on every kind that it has code for. The mean is the
+   measured one, else the average over its phases.
+3. The profile's entry for that kind: its `wcet_ns` (times `MARGIN` if it is an estimate) and
+   `mean_ns`.
 
-What the text says is the user's claim and stands; where a measurement exceeds it, `exceeded` says so.
+Times in the text are never replaced; `exceeded` lists those that a measurement exceeds.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from .profile import Profile, ProfileEntry
 from .system import System
 from .workload import WorkloadCurve, cyclic_workload
 
-#: Estimated times of accelerators fell 7.8 to 8.9 % short in Kim's thesis (5.5.3): they count this much more.
+#: Factor on estimated times: those of accelerators fell 7.8 to 8.9 % short in Kim's thesis (5.5.3).
 MARGIN = Fraction(11, 10)
 
 Source = Literal["pin", "declared", "measured", "estimated"]
-#: Where the times of an app come from, named after the weakest: all from the text, some from a profile, some nowhere.
+#: The weakest origin of an app's times: all from the text, some from a profile, some unknown.
 Weakest = Literal["wcet", "profile", "unit"]
 
 
@@ -41,8 +42,8 @@ Weakest = Literal["wcet", "profile", "unit"]
 class FiringTime:
     """The time of a firing on one kind of processor, in ns.
 
-    `worst_ns` has one entry per phase, or one for all; `source` is where it comes from. `entry` is what was measured
-    on that kind, whether it counts or not.
+    `worst_ns` has one entry per phase, or one for all; `source` is its origin. `entry` is the
+    measurement on that kind, whether it is used or not.
     """
 
     worst_ns: tuple[Fraction, ...]
@@ -57,17 +58,17 @@ class FiringTime:
 
     @property
     def from_text(self) -> bool:
-        """Does the user vouch for the worst case? It holds for each firing, then."""
+        """True if the worst case is the user's: it then holds for each firing."""
         return self.source in ("pin", "declared")
 
     @property
     def seen_ns(self) -> int:
-        """The longest firing that was seen there, 0 where none was."""
+        """The longest measured firing, 0 if none was measured."""
         return 0 if self.entry is None or self.entry.estimated else self.entry.max_ns
 
     @property
     def curve(self) -> WorkloadCurve | None:
-        """What successive firings take together; None where only the worst case of one is known."""
+        """The workload curve of successive firings; None if only the worst case of one is known."""
         if self.from_text:
             phases = [ceil(ns) for ns in self.worst_ns]
             return cyclic_workload(phases) if len(set(phases)) > 1 else None
@@ -78,12 +79,13 @@ class FiringTime:
 
 @dataclass(frozen=True, slots=True)
 class AppTimes:
-    """Worst-case times of one app's tasks for analyses that know no mapping, in ns, per phase or one for all.
+    """Worst-case times of one app's tasks for analyses without a mapping, in ns, per phase or one
+    for all.
 
-    `ns` is the time where a task is pinned or mapped, else on a CPU, else on the fastest kind; `least_ns` the one on
-    the fastest kind: no mapping does better. `guessed` are the tasks whose time nobody knows: 1 ns. `source` is the
-    weakest origin among them; `measured` are the tasks whose time comes from a profile, `timeless` what stands on
-    arrows.
+    `ns` is the time where a task is pinned or mapped, else on a CPU, else on the fastest kind;
+    `least_ns` is the time on the fastest kind, a lower bound over all mappings. `guessed` are the
+    tasks without a known time: 1 ns. `source` is the weakest origin among them; `measured` are the
+    tasks whose time comes from a profile, `timeless` are `repeat` and `last` on arrows.
     """
 
     ns: dict[str, tuple[Fraction, ...]]
@@ -95,7 +97,7 @@ class AppTimes:
 
     @property
     def unknown(self) -> bool:
-        """Is no time known, so that all count alike?"""
+        """True if no time is known, so that all tasks count alike."""
         return len(self.guessed) + len(self.timeless) == len(self.ns)
 
 
@@ -103,10 +105,10 @@ class AppTimes:
 class Times:
     """Times of all tasks of a system by task and kind of processor.
 
-    `at` is the kind where a task is pinned, `placed` the one where a mapping puts it. `reference_ns` is the mean time
-    of what was measured in place of a task that nothing else is known of: its reference, on a CPU. It says nothing of
-    the task, but is better than no number. `elsewhere` has times of tasks that nothing of this platform can run, or is
-    known to: analyses count with them, and no mapping does.
+    `at` is the kind where a task is pinned, `placed` the one where a mapping puts it.
+    `reference_ns` is the mean time of a task's reference on a CPU, if nothing else is known of the
+    task: a rough substitute. `elsewhere` has times of tasks that no processor of this platform can
+    run, or is known to: analyses use them, mappings do not.
     """
 
     of: Mapping[str, Mapping[str, FiringTime]]
@@ -116,15 +118,17 @@ class Times:
     elsewhere: Mapping[str, FiringTime] = field(default_factory=dict)
 
     def on_mapping(self, placements: tuple[Placement, ...], platform: Platform) -> Times:
-        """The same with what a mapping decides."""
+        """The same with the placements of a mapping."""
         return replace(self, placed={p.task: platform.pool_of(p.processors[0]).kind for p in placements})
 
     def on(self, task: str, kind: str) -> FiringTime | None:
-        """The time of a task on a kind of processor, None where nothing is known."""
+        """The time of a task on a kind of processor, None if it is not known."""
         return self.of[task].get(kind)
 
     def here(self, task: str) -> FiringTime | None:
-        """The time of a task where it is mapped or pinned, else on a CPU, else where its worst case is shortest."""
+        """The time of a task where it is mapped or pinned, else on a CPU, else where its worst case
+        is shortest.
+        """
         known = self.of[task]
         kind = self.placed.get(task) or self.at.get(task) or "cpu"
         if kind in known or "cpu" in known:
@@ -132,7 +136,7 @@ class Times:
         return min(known.values(), key=lambda t: t.longest_ns, default=self.elsewhere.get(task))
 
     def least(self, task: str) -> FiringTime | None:
-        """The time of a task where its worst case is shortest, among the kinds it may still go to."""
+        """The time of a task where its worst case is shortest, among the kinds still open to it."""
         return min(self._open(task), key=lambda t: t.longest_ns, default=self.elsewhere.get(task))
 
     def _open(self, task: str) -> list[FiringTime]:
@@ -144,7 +148,9 @@ class Times:
         return _app_times(app, {t.name: (self.here(t.name), self.least(t.name)) for t in app.tasks})
 
     def app_means(self, app: Application) -> AppTimes:
-        """Mean times of an app, in the same form: the least is on the kind with the shortest mean."""
+        """Mean times of an app, in the same form: the least is on the kind with the shortest
+        mean.
+        """
         found = {}
         for name in (t.name for t in app.tasks):
             least = min(self._open(name), key=lambda t: t.mean_ns, default=self.elsewhere.get(name))
@@ -152,7 +158,7 @@ class Times:
         return _app_times(app, found)
 
     def means(self, placements: tuple[Placement, ...], platform: Platform) -> dict[str, float]:
-        """Mean time of a firing in ns by task, on the processors that a mapping gives them, where it is known."""
+        """Mean time of a firing in ns by task, on its mapped processors, if it is known."""
         where = {p.task: platform.pool_of(p.processors[0]).kind for p in placements}
         times: dict[str, float] = {}
         for name, known in self.of.items():
@@ -165,7 +171,9 @@ class Times:
 
     @cached_property
     def exceeded(self) -> tuple[tuple[str, str, FiringTime], ...]:
-        """Declared or pinned worst cases that a run exceeded: (task, kind, time), the kind where it took longest."""
+        """Declared or pinned worst cases that a run exceeded: (task, kind with the longest,
+        time).
+        """
         found = []
         for name, known in self.of.items():
             here = {self.at[name]: known[self.at[name]]} if self.at.get(name) in known else known
@@ -181,13 +189,13 @@ class Times:
 
 
 def too_optimistic(task: Task, time: FiringTime, seen_ns: int) -> Diagnostic:
-    """The warning that a firing took longer than the text says."""
+    """The warning that a firing took longer than declared in the text."""
     word = "declared" if time.source == "declared" else "pinned"
     message = (
         f"`{task.name}` took up to {_ms(seen_ns)}, more than the {word} {_ms(time.longest_ns)}: "
-        "what is proved with it may not hold"
+        "proofs that use it may not hold"
     )
-    help_text = "make the `wcet` longer, or leave it out and the measured worst case counts"
+    help_text = "increase the `wcet`, or leave it out to use the measured worst case"
     return Diagnostic("F613", message, task.span, help=help_text, severity="warning")
 
 
@@ -227,7 +235,8 @@ def _times(
 
 
 def _elsewhere(task: Task, entries: Mapping[str, ProfileEntry], platform: Platform) -> FiringTime | None:
-    """What the text says of a task that runs nowhere here, else what a CPU took where the platform has none."""
+    """The declared time of a task that cannot run on this platform, else its time on a CPU if the
+    platform has no CPU."""
     if task.wcet_ns:
         return FiringTime(task.wcet_ns, _mean(task.wcet_ns), "declared")
     entry = entries.get("cpu") if all(pool.kind != "cpu" for pool in platform.pools) else None
@@ -245,10 +254,10 @@ def _measured(entry: ProfileEntry) -> Source:
 
 
 def has_code(task: Task, kind: str, platform: Platform) -> bool:
-    """Can a processor of that kind run the task? Boxes of an analysis, without any code, run wherever they have times.
+    """Can a processor of that kind run the task? Abstract tasks run wherever they have times.
 
-    What has code for a GPU only runs as its reference where there is no GPU; elsewhere a time of the reference says
-    nothing of the task.
+    A task with code for a GPU alone runs as its reference if the platform has no GPU; otherwise the
+    time of the reference is not the time of the task.
     """
     if task.network is not None or not task.implementations or any(i.kind == kind for i in task.implementations):
         return True
@@ -256,9 +265,10 @@ def has_code(task: Task, kind: str, platform: Platform) -> bool:
 
 
 def _is_for(task: Task, kind: str, platform: Platform, at: str | None, entry: ProfileEntry | None) -> bool:
-    """Does a task's own `wcet` hold on that kind? Without code it is meant for where it is pinned, else for a CPU.
+    """Does a task's own `wcet` hold on that kind?
 
-    And for every other kind on which somebody measured it: a mapping may put it there, and it is the same claim.
+    Without code it holds where the task is pinned, else on a CPU; and on every other kind with a
+    measurement, since a mapping may put the task there.
     """
     if task.implementations:
         return has_code(task, kind, platform)

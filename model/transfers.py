@@ -1,7 +1,7 @@
-"""What carries tokens from machine to machine: tasks of the graph, on links, that nobody writes.
+"""Transfers between machines: tasks of the graph, on links, that flowc adds.
 
-In: an app and where its tasks are. Out: on which machine each of them is, and the app without its transfers, for who
-looks for places.
+In: an app and the placement of its tasks. Out: the machine of each task, and the app without its
+transfers, for searches.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from .resampling import hosts
 
 
 def machines_of(app: Application, machine_of: Mapping[str, str], placed: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The machine of each task, as far as it is known; of what is shared by several, that of its first processor.
+    """The machine of each task, if known; with several processors, that of the first one.
 
-    `machine_of` has those of processors, `placed` the processors of tasks.
+    `machine_of` has the machines of processors, `placed` the processors of tasks.
 
-    What stands on an arrow is where it is fired; the ends of links between apps, and open ends, are beside the task
-    that they are joined to.
+    A `repeat` or `last` is on the machine of its host; the ends of links between apps, and open
+    ends, are on that of the task that they are joined to.
     """
     names = [t.name for t in app.tasks if t.name in placed]
     found = {n: machine_of[placed[n][0]] for n in names if placed[n] and placed[n][0] in machine_of}
@@ -36,7 +36,7 @@ def machines_of(app: Application, machine_of: Mapping[str, str], placed: Mapping
 
 
 def without_transfers(app: Application) -> Application:
-    """The app with the arrows that its transfers stand on."""
+    """The app with plain arrows in place of its transfers."""
     transfers = {t.name for t in app.tasks if t.transfer is not None}
     if not transfers:
         return app

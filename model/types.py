@@ -1,4 +1,4 @@
-"""What travels over a channel: arrays of one dtype and one fixed shape."""
+"""Types of tokens: arrays of one dtype and one fixed shape."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ DTYPES: dict[str, tuple[str, int]] = {
 
 #: Elements along a dimension, and bytes of a token: no memory holds more.
 MOST_ALONG, MOST_BYTES = (1 << 31) - 1, 1 << 40
-#: The size of a dimension that only a run tells. Texts cannot say it: it stands between a network and its `post`.
+#: The size of a dimension that is known only at run time. It occurs only between a network and its
+#: `post`.
 OPEN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A numpy dtype with a shape, which is fixed but for dimensions that are `OPEN`; `()` is a scalar."""
+    """A numpy dtype with a shape, fixed except for `OPEN` dimensions; `()` is a scalar."""
 
     dtype: str
     shape: tuple[int, ...]
 
     @property
     def open(self) -> bool:
-        """Does its size depend on data?"""
+        """True if its size depends on data."""
         return OPEN in self.shape
 
     @property
     def bytes(self) -> int:
-        """Size of one token in bytes, as far as it is known: an open dimension counts once."""
+        """Size of one token in bytes, where an open dimension counts as 1."""
         return DTYPES[self.dtype][1] * prod(1 if n == OPEN else n for n in self.shape)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Answers of the analyses: three verdicts kept apart, each with its witness."""
+"""Results of the analyses: three separate verdicts, each with its witness."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`holds` is None when it is not decided; `witness` says why, in words."""
+    """`holds` is None when it is not decided; `witness` gives the reason in words."""
 
     holds: bool | None
     witness: str = ""
@@ -16,7 +16,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class AppVerdicts:
-    """What a graph can do. `repetition` is empty unless consistent: firings of each task in one iteration.
+    """Verdicts on a graph. `repetition` has the firings of each task in one iteration; empty unless
+    consistent.
 
     `pace` is the time in ns from one release of a source to the next; empty without a period.
     """
@@ -29,5 +30,5 @@ class AppVerdicts:
 
     @property
     def impossible(self) -> bool:
-        """Is one of the verdicts no?"""
+        """True if one of the verdicts is no."""
         return False in (self.consistent.holds, self.deadlock_free.holds, self.schedulable.holds)

@@ -1,9 +1,9 @@
-"""How much time successive firings of a task take together: a workload curve.
+"""Workload curves: the total time of successive firings of a task.
 
-In: times of firings in the order in which they happened. Out: for every number k of successive firings, the largest
-total that k of them had. One firing may be as long as the longest one, but a hundred in a row are not a hundred times
-as long: with a worst case alone, an interruption that comes once in a while is charged to every firing (Maxiaguine,
-Kuenzli and Thiele, "Workload characterization model for tasks with variable execution demand", 2004).
+In: times of firings in order. Out: for every number k, the largest total of k successive firings.
+With a worst case alone, an occasional interruption is charged to every firing; the curve avoids
+that (Maxiaguine, Kuenzli and Thiele, "Workload characterization model for tasks with variable
+execution demand", 2004).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-#: Of the firings seen, a run may be so large a share: there have to be some runs to be the largest of.
+#: A run has at most 1/SHARE of the observed firings, so that there are several runs to compare.
 SHARE = 4
-#: Lengths of runs that are looked at: all up to 8, then four in each octave.
+#: Lengths of runs that are evaluated: all up to 8, then four in each octave.
 LENGTHS = (*range(1, 8), *(n << k for k in range(1, 30) for n in (4, 5, 6, 7)))
-#: Cycles of phases that are looked at where no length of a run is a whole number of them.
+#: Cycles of phases that are evaluated if no run length is a multiple of a cycle.
 CYCLES = 32
 
 
 @dataclass(frozen=True)
 class WorkloadCurve:
-    """`totals[i]`: no LENGTHS[i] successive firings took more time together. They do not fall.
+    """`totals[i]`: the maximum total time of LENGTHS[i] successive firings; non-decreasing.
 
-    What k firings take at most follows for every k, also beyond those that were looked at.
+    `total` derives a bound for every k, also beyond the evaluated lengths.
     """
 
     totals: tuple[int, ...]
@@ -34,16 +34,16 @@ class WorkloadCurve:
 
     @property
     def longest(self) -> int:
-        """Of one firing: its worst-case execution time."""
+        """The worst-case execution time of one firing."""
         return self.totals[0]
 
     @property
     def sustained(self) -> Fraction:
-        """What a firing takes at most in the long run."""
+        """The maximum time per firing in the long run."""
         return Fraction(self.totals[-1], LENGTHS[len(self.totals) - 1])
 
     def total(self, count: int) -> int:
-        """The most that so many successive firings take: never less for more of them."""
+        """The maximum total time of `count` successive firings; non-decreasing."""
         found = self._known.get(count)
         if found is None:
             found = self._known[count] = self._total(count)
@@ -55,11 +55,11 @@ class WorkloadCurve:
         at = bisect_right(LENGTHS, count, hi=len(self.totals)) - 1
         times, left = divmod(count, LENGTHS[at])
         found: int = times * self.totals[at] + self.total(left)
-        # A longer run has the shorter one in it.
+        # A longer run contains the shorter one.
         return min(found, self.totals[at + 1]) if left and at + 1 < len(self.totals) else found
 
     def scaled(self, factor: Fraction | int) -> WorkloadCurve:
-        """Of firings that take so many times as long, rounded up."""
+        """The curve of firings that take `factor` times as long, rounded up."""
         if factor == 1:
             return self
         return WorkloadCurve(tuple(-(-t * factor.numerator // factor.denominator) for t in self.totals))
@@ -68,7 +68,8 @@ class WorkloadCurve:
 def workload(times: Sequence[int], wcet: int | None = None) -> WorkloadCurve:
     """The curve of firings that took these times, in order.
 
-    A `wcet` beyond the longest of them is the time of one firing in each run. Raises ValueError without times.
+    A `wcet` beyond the longest time replaces one firing of each run. Raises ValueError without
+    times.
     """
     if not times:
         raise ValueError("no firings")
@@ -79,7 +80,7 @@ def workload(times: Sequence[int], wcet: int | None = None) -> WorkloadCurve:
 
 
 def cyclic_workload(phases: Sequence[int]) -> WorkloadCurve:
-    """The curve of firings that take the times of these phases in turn, for ever. Raises ValueError without phases."""
+    """The curve of firings that repeat these phases. Raises ValueError without phases."""
     if not phases:
         raise ValueError("no phases")
     sums = [0, *accumulate([*phases, *phases])]
@@ -92,7 +93,7 @@ def cyclic_workload(phases: Sequence[int]) -> WorkloadCurve:
     totals = []
     for length in LENGTHS:
         totals.append(most(length))
-        # A whole number of cycles tells the long run exactly; where no length is one, many cycles come close.
+        # A multiple of a cycle gives the long run exactly; otherwise many cycles approximate it.
         if length % len(phases) == 0 or length >= CYCLES * len(phases):
             break
     return WorkloadCurve(tuple(totals))

@@ -1,6 +1,7 @@
-"""Rewrites of a system, one a file: each takes a valid system and gives a valid one. Their order stands here.
+"""Rewrites of a system, one per file, each from a valid system to a valid one, and their order.
 
-In: a faultless system and a platform. Out: `Staged`, what analyses, searches and code generation see.
+In: a valid system and a platform. Out: `Staged`, the input of analyses, searches and code
+generation.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ __all__ = ["Pass", "Staged", "StoredMapping", "passes", "stage", "with_transfers
 
 
 def passes(stored: StoredMapping | None) -> tuple[Pass, ...]:
-    """All passes in their order; the stored mapping speaks where the pins of the text do not, so it comes behind them.
+    """All passes in their order; pins of the text take precedence over the stored mapping, so they
+    come first.
 
-    What crosses between machines is known when all of them have spoken.
+    Transfers between machines are known last.
     """
     return (Precision(), Stages(), Exits(), Memory(), *([] if stored is None else [stored]), Transfers())
 
 
 def stage(system: System, platform: Platform, stored: StoredMapping | None = None) -> Staged:
-    """The system as everything behind the text sees it; after an error in one pass the others are left out."""
+    """The system after all passes; after an error in one pass the others are skipped."""
     staged = Staged(system, platform)
     for rewrite in passes(stored):
         if not has_errors(staged.diagnostics):

@@ -1,8 +1,9 @@
-"""Variants that want some outputs of a file only lose the layers behind the others: an early exit takes its own time.
+"""Early exits: variants that use some outputs of a file lose the layers that only the others need.
 
-In: variants as their files have them. Out: the same with a model of their own where a file has more outputs than ports
-carry, and layers that only those need. ONNX Runtime computes all of a model, whichever outputs it is asked for.
-Searches do not cut such a model into stages; other networks are left whole, so that they can be cut.
+In: variants with their files. Out: the same, with models of their own if their files have more
+outputs than ports, and layers that only those need. ONNX Runtime computes all of a model, whichever
+outputs are requested. Searches do not cut such a model into stages; other networks are left whole,
+so that they can be cut.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Networks whose pins say `memory` and no bands: those that are too large as a whole go in the fastest bands that fit.
+"""Networks whose pins say `memory` and no bands: those that are too large as a whole go in the
+fastest bands that fit.
 
-In: a system on its way. Out: the same with `bands` in such pins. Where the platform has less than a pin gives, the
-smaller one holds. Where no bands are small enough the pin stays as it was, and whoever carries it out says so.
+In: a system on its way. Out: the same with `bands` in such pins. If the platform has less than a
+pin gives, the smaller limit applies. If no bands are small enough, the pin is unchanged, and the
+stage that applies it reports the fault.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from .staged import Staged
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Every pin with `memory` says how its network keeps to it."""
+    """Give every pin with `memory` bands that fit."""
 
     def __call__(self, staged: Staged) -> Staged:
         system = staged.system

@@ -1,7 +1,7 @@
 """A network in two stages whose cut may move at run time: the word `adapt` on its pin.
 
-In: a task and its pin. Out: two tasks, front and back, that carry the models of several cuts: the one that is pinned
-and its neighbors, a step of work apart. One channel between them carries whatever crosses.
+In: a task and its pin. Out: two tasks, front and back, with the models of several cuts: the pinned
+one and its neighbors, a step of work apart. One channel between them carries all crossing tensors.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ NEIGHBORS, STEP = 3, 0.08
 
 
 def moving(app: Application, task: Task, layer: str) -> Application:
-    """The app with the network in two stages, cut after `layer` at first. Raises SplitError and NetworkError."""
+    """The app with the network in two stages, cut after `layer` at first. Raises SplitError and
+    NetworkError.
+    """
     assert task.network is not None
     network = task.network
     path = Path(network.path)
     fixed = network.shapes
     chain = read_chain(path, fixed)
-    split(path, fixed, 1, (layer,))  # says what is wrong with the layer
+    split(path, fixed, 1, (layer,))  # raises the fault of the layer
     variants, start, largest = _variants(path, fixed, chain, layer)
     digest = hashlib.sha256(repr((network.content_hash, [v.layer for v in variants], start)).encode()).hexdigest()
     kind = TensorType("uint8", (largest,))
@@ -97,7 +99,7 @@ def _wired(app: Application, task: Task, front: Task, back: Task) -> Application
 
 
 def calibrated(app: Application, mapping: Mapping, times: MappingABC[str, float]) -> Application:
-    """The app with what is known of times: work of moving cuts in ns, and what else their processors have to do."""
+    """The app with times: work of moving cuts in ns, and the other load of their processors."""
     tasks = []
     for task in app.tasks:
         moving = task.network.moving if task.network is not None else None

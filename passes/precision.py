@@ -1,7 +1,8 @@
-"""Networks in 8 bits, or in fp16 for a TensorRT that computes in a model's types: converted once, kept beside the text.
+"""Networks in 8 bits, or in fp16 for a TensorRT that computes in a model's types: converted once
+and cached.
 
-In: a system as it was loaded. Out: the same with the converted files in place of the original ones, as far as they are
-there; making them is a step of its own, because it may run the network.
+In: a loaded system. Out: the same with the converted files in place of the original ones, if they
+exist; the conversion is a separate step, because it may run the network.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ RULES = 2
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Converted networks in place of the original ones, as far as they are ready (`convert_network` makes them)."""
+    """Converted networks in place of the original ones, as far as they are ready (`convert_network`
+    makes them).
+    """
 
     def __call__(self, staged: Staged) -> Staged:
         system, waiting, losses = with_precision(staged.system, staged.platform.tensorrt)
@@ -41,7 +44,9 @@ class Precision:
 def with_precision(
     system: System, tensorrt: tuple[int, ...] = ()
 ) -> tuple[System, tuple[Task, ...], dict[str, tuple[Loss, ...]]]:
-    """The system with converted networks as far as they are ready, a task of each other one, and losses by network."""
+    """The system with converted networks as far as they are ready, a task of each other one, and
+    losses by network.
+    """
     waiting: dict[str, Task] = {}
     losses: dict[str, tuple[Loss, ...]] = {}
 
@@ -81,7 +86,9 @@ def _name(network: Network, place: Path) -> str:
 
 
 def _place(system: System, network: Network, tensorrt: tuple[int, ...]) -> Path:
-    """The folder of a converted network: by its content, that of its calibration data, and who converted it."""
+    """The folder of a converted network: by its content, that of its calibration data, and who
+    converted it.
+    """
     if network.calibrate is None or network.precision == "fp16":
         words = RULES, version_of("onnxruntime"), network.content_hash, network.precision
         return Path(system.path).parent / KEPT / hashlib.sha256(repr(words).encode()).hexdigest()[:16]
@@ -96,15 +103,15 @@ def _place(system: System, network: Network, tensorrt: tuple[int, ...]) -> Path:
 def _files(root: Path, pattern: str) -> Iterable[Path]:
     try:
         return sorted(p for p in root.glob(pattern) if p.is_file())
-    except (ValueError, NotImplementedError):  # no pattern: said when the network is quantized
+    except (ValueError, NotImplementedError):  # no pattern: reported when the network is quantized
         return ()
 
 
 def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) -> None:
     """Convert the network of a task and keep it, one of 8 bits with its loss. Raises Errors.
 
-    For a platform with TensorRT, 8 bits are in its scheme, with the ranges of all tensors in the model; where types
-    decide, what is not in 8 bits is in fp16.
+    For a platform with TensorRT, 8 bits are in its scheme, with the ranges of all tensors in the
+    model; where types decide, what is not in 8 bits is in fp16.
     """
     from ..networks.onnx.interface import Border, NetworkError
     from ..networks.quantization.calibration import calibration

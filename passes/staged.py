@@ -1,4 +1,4 @@
-"""What passes take and give: a system on its way from its text to everything that looks at it."""
+"""The input and output of passes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A system on its way, for one platform.
+    """A system between passes, for one platform.
 
-    `mapping` is the stored one, where it was carried out. `unquantized` has a task of each network that is still to be
-    brought to 8 or 16 bits, `losses` what 8 bits cost by network and output.
+    `mapping` is the stored one, if it was applied. `unquantized` has a task of each network that is
+    not yet converted to 8 or 16 bits, `losses` the error of 8 bits by network and output.
     """
 
     system: System
@@ -37,5 +37,5 @@ class Pass(Protocol):
     def __call__(self, staged: Staged) -> Staged: ...
 
 
-#: What cannot be built yet is still a faultless text: pins that `build` refuses.
+#: Faults of pins that `build` rejects in an otherwise valid text.
 BUILD_ONLY = ("F505", "F603")

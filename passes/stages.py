@@ -1,8 +1,8 @@
-"""Networks that a pin cuts into stages become chains of tasks, one per stage, before anything else looks at them.
+"""Networks that a pin cuts into stages become chains of tasks, one per stage.
 
-In: apps, and the pins of one platform. Out: the same apps with `App.net.stage1`, `App.net.stage2`, ... instead of
-`App.net`, each with a model of its own, and a pin for each. So checks, analyses, searches and code generation know
-nothing of stages: they see tasks. What cannot be cut, or is not supported yet, stays as it was and is reported.
+In: apps, and the pins of one platform. Out: the same apps with `App.net.stage1`, `App.net.stage2`,
+... instead of `App.net`, each with a model of its own, and a pin for each. So checks, analyses,
+searches and code generation see only tasks. Networks that cannot be cut are unchanged and reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Apps and pins after cutting, and what could not be cut."""
+    """Apps and pins after cutting, and faults."""
 
     apps: tuple[Application, ...]
     pins: tuple[Pin, ...]
@@ -99,7 +99,7 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
         return Diagnostic("F507", message, last.span, help=f'leave `until "{last.until}"` out, or add a stage')
     open_ended = next((s for s in inner if s.until is None), None)
     if open_ended is not None:
-        message = "it is not said where this stage ends"
+        message = "the end of this stage is not given"
         return Diagnostic("F507", message, open_ended.span, help='name its last layer: `until "LAYER"`')
     path = Path(network.path)
     fixed = tuple((t.name, t.type.shape) for t in network.inputs)
@@ -118,13 +118,15 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     wanted = later | {t.name for t in network.outputs}
     for stage, own in zip(stages, pin.stages, strict=True):
         if not any(b.name in wanted for b in stage.outputs):
-            message = "nobody reads what this stage makes"
+            message = "the outputs of this stage are not read"
             return Diagnostic("F507", message, own.span, help="leave it out: its layers belong to no port")
     return stages
 
 
 def _fault(fault: SplitError, pin: Pin, file: str) -> Diagnostic:
-    """Where the text says what cannot be, and what to do; names of layers may hold anything."""
+    """The fault with its place in the text and a remedy; names of layers may contain any
+    character.
+    """
     from ..networks.onnx.split import NoSuchLayer, OutOfOrder
 
     listed = f"`flowc analyze {file} --cuts` lists layers"
@@ -150,7 +152,9 @@ def _stages(
 
 
 def _replaced(app: Application, task: Task, stages: tuple[Stage, ...]) -> Application:
-    """The app with the stages as tasks; a tensor goes from the stage that makes it to every stage that reads it."""
+    """The app with the stages as tasks; a tensor goes from the stage that makes it to every stage
+    that reads it.
+    """
     chain = _Chain(task, stages)
     channels = list(chain.channels)
     for c in app.channels:
@@ -177,9 +181,10 @@ def ending_at(app: Application, task: Task, last: Task) -> tuple[PathDeadline, .
 
 
 class _Chain:
-    """The stages as tasks, the channels between them, and who has taken over which port of the whole.
+    """The stages as tasks, the channels between them, and the stages of the network's ports.
 
-    `makers[port]` is the (task, port) that gives an output, `readers[port]` are the tasks that take an input.
+    `makers[port]` is the (task, port) that gives an output, `readers[port]` are the tasks that take
+    an input.
     """
 
     def __init__(self, task: Task, stages: tuple[Stage, ...]) -> None:
@@ -215,7 +220,9 @@ class _Chain:
         return port, tensor
 
     def _give(self, name: str, border: Border) -> Iterator[tuple[Port, Tensor]]:
-        """The output ports of the whole that carry the tensor, or one for the stages that read it."""
+        """The output ports of the whole that carry the tensor, or one for the stages that read
+        it.
+        """
         ports = self._outputs.get(border.name, [])
         if not ports and border.name in self._names:
             kind = TensorType(border.dtype, border.shape)
@@ -230,7 +237,8 @@ class _Chain:
     ) -> Task:
         whole = self._network
         file = PurePath(whole.file)
-        # No instance is called so: a name has no `-`, and a file of the user is not expected to have an `=`.
+        # No instance is called so: a name has no `-`, and a file of the user is not expected to
+        # have an `=`.
         own = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={name}{file.suffix}")
         network = replace(
             whole,

@@ -1,7 +1,7 @@
-"""The mapping that `map` stored beside a text, `STEM.PLATFORM.mapping.json`: as good as pins, where it still fits.
+"""The mapping that `map` stored beside a text, `STEM.PLATFORM.mapping.json`, applied like pins.
 
-In: a system after its own pins. Out: the system with the stored plans carried out. A mapping for other code or other
-pins is named and left alone; one that was edited by hand is checked like pins.
+In: a system after its own pins. Out: the system with the stored plans applied. A mapping for other
+code or other pins is reported and not used; one that was edited by hand is checked like pins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PINS = "pins of the text"
 
 
 def identity(system: System, platform: Platform) -> dict[str, str]:
-    """What a mapping is for: its tasks as they are, and the pins of the text."""
+    """The inputs of a mapping: hashes of its tasks, and of the pins of the text."""
     carriers = {t.name for a in system.apps for t in a.tasks if t.transfer is not None}
     system = replace(system, apps=tuple(without_transfers(a) for a in system.apps))
     pins = [
@@ -54,7 +54,7 @@ class StoredMapping:
     file: str
 
     def stale(self, system: System, platform: Platform) -> Diagnostic | None:
-        """Why it does not speak for a system."""
+        """The reason why it does not apply to a system."""
         now = identity(system, platform)
         changed = [name for name in {**now, **self.identity} if now.get(name) != self.identity.get(name)]
         what = " and ".join(f"`{n}`" if n != PINS else "the graph or its pins" for n in changed[:3])
@@ -84,16 +84,19 @@ def _with(staged: Staged, *told: Diagnostic) -> Staged:
 
 
 def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[System, tuple[Diagnostic, ...]]:
-    """The system with networks cut and tasks pinned by a mapping, where its text says nothing; and what is wrong."""
+    """The system with networks cut and tasks pinned by a mapping, if not pinned in the text;
+    faults.
+    """
     tasks = {t.name: t for a in system.apps for t in a.tasks}
     own = {p.task for p in system.pins if p.platform == platform.name}
     pins = [
         as_pin(n, platform.name, tasks[n.task].span)
         for n in mapping.networks
-        # Of a network without a file nobody but the profile knows the layers: its plan is data, and cuts nothing.
+        # Only the profile knows the layers of a network without a file: its plan is data, and cuts
+        # nothing.
         if n.task in tasks and (tasks[n.task].network is not None or len(n.stages) == 1)
     ]
-    planned = {n.task for n in mapping.networks}  # a plan says more than a place
+    planned = {n.task for n in mapping.networks}  # a plan overrides a placement
     for p in mapping.placements:
         if p.task in tasks and p.task not in planned:
             span = tasks[p.task].span
@@ -107,24 +110,26 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
 
 
 def _for_another(file: str, supposed: Supposed) -> Diagnostic:
-    """The warning that a mapping counts which was not found for the text as it is."""
-    help_text = "it counts as it is; `flowc map` finds one for the text"
+    """The warning that a mapping is used that was found under other assumptions than the text."""
+    help_text = "it is used as it is; `flowc map` finds one for the text"
     return Diagnostic("F734", f"`{file}` was found for {supposed}", None, help=help_text, severity="warning")
 
 
 def _without_bounds(mapping: Mapping) -> Mapping:
-    """What was proved for other rates says nothing of these."""
+    """Remove proofs for other rates."""
     return replace(mapping, groups=(), utilization=(), bound=None, states=(), transitions=())
 
 
 def not_used(message: str) -> Diagnostic:
-    """The warning that a stored mapping does not count."""
+    """The warning that a stored mapping is not used."""
     help_text = "`flowc map` finds a new one; without it, tasks are placed by a quick rule"
     return Diagnostic("F609", message, None, help=help_text, severity="warning")
 
 
 def _apps(state: State) -> tuple[object, ...]:
-    """What runs in a state; where it may have several variants, which these are, not which one it has."""
+    """What runs in a state; where it may have several variants, which these are, not which one it
+    has.
+    """
     if not state.options:
         return (state.name, [(a.name, a.period_ns, a.variants) for a in state.apps])
     periods = [(a.name, a.period_ns) for a in state.apps]
@@ -132,7 +137,7 @@ def _apps(state: State) -> tuple[object, ...]:
 
 
 def _power(system: System, scenario: Scenario, platform: Platform) -> tuple[object, ...]:
-    """What clock rates were chosen for: nothing where nobody asks for any."""
+    """The inputs that clock rates depend on; empty if none are requested."""
     wanted = [(p.pool, p.state, p.hz) for p in system.clocks if p.platform == platform.name]
     if not (scenario.asks_for_power or wanted):
         return ()
@@ -142,5 +147,5 @@ def _power(system: System, scenario: Scenario, platform: Platform) -> tuple[obje
 
 
 def _bands(stage: PinStage) -> tuple[object, ...]:
-    """What bands add to an identity: nothing where there are none, as before there were any."""
+    """The part of bands in an identity: empty without bands, for compatibility with older files."""
     return (stage.bands,) if stage.bands else ()

@@ -1,9 +1,9 @@
 """Arrows from machine to machine become transfers: tasks on the link between them.
 
-In: apps, a platform of several machines, and pins. Out: the same apps where each port that is read on another machine
-has a task `App.task.port->MACHINE` behind it, pinned to the link, which takes as long as the link needs for its tokens.
-So checks, analyses, searches and programs know nothing of networks between machines: they see tasks and processors.
-Where an end has no place yet, its arrows stay as they are.
+In: apps, a platform of several machines, and pins. Out: the same apps where each port that is read
+on another machine has a task `App.task.port->MACHINE` behind it, pinned to the link, with the
+transfer time of its tokens. So checks, analyses, searches and programs see only tasks and
+processors. Arrows of a task without a place are unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .staged import Staged
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """Everything that is known to cross between machines does so on their link."""
+    """Put all known transfers between machines on their links."""
 
     def __call__(self, staged: Staged) -> Staged:
         system, faults = with_transfers(staged.system, staged.platform)
@@ -32,7 +32,7 @@ class Transfers:
 
 
 def with_transfers(system: System, platform: Platform) -> tuple[System, tuple[Diagnostic, ...]]:
-    """The system with what crosses between machines, as far as pins say where tasks are; and what cannot cross."""
+    """The system with the transfers between machines of pinned tasks, and the faults."""
     if not platform.machines:
         return system, ()
     pins = {p.task: p for p in system.pins if p.platform == platform.name}
@@ -53,7 +53,7 @@ def with_transfers(system: System, platform: Platform) -> tuple[System, tuple[Di
         if len({machine for machine, _ in both}) > 1:
             machines = listed(sorted({machine for machine, _ in both}))
             message = f"`{name}` joins apps on {machines}, and `latest` and `drop` do not cross between machines"
-            help_text = "put both ends on one machine, or let a task of one app read what is to cross"
+            help_text = "put both ends on one machine, or read the data with a task of the same app first"
             faults.append(Diagnostic("F532", message, both[0][1].span, help=help_text))
     found = replace(system, apps=tuple(apps), pins=(*system.pins, *new))
     faults += _overloaded(found, platform)
@@ -131,10 +131,8 @@ class _Crossing:
             return Diagnostic("F530", message, channel.span, notes=(note,), help=help_text)
         moving = source.network is not None and source.network.moving is not None
         if moving or (port.type is not None and port.type.open):
-            why = (
-                "its cut moves while the program runs" if moving else f"only data decides on the size of `{port.name}`"
-            )
-            message = f"what `{channel.source}` makes cannot go from `{here}` to `{there}`: {why}"
+            why = "its cut moves while the program runs" if moving else f"the size of `{port.name}` depends on data"
+            message = f"tokens of `{channel.source}` cannot be sent from `{here}` to `{there}`: {why}"
             return Diagnostic("F532", message, source.span, help=f"put `{channel.destination}` on `{here}` as well")
         return None
 
@@ -149,7 +147,7 @@ def _carrier(name: str, source: Task, port: Port, wire: Wire) -> Task:
 
 
 def _overloaded(system: System, platform: Platform) -> Iterator[Diagnostic]:
-    """Links that cannot keep the pace of periodic apps."""
+    """Report links that are too slow for periodic apps."""
     load: dict[str, Fraction] = {}
     first: dict[str, Task] = {}
     for app in system.apps:
@@ -164,5 +162,5 @@ def _overloaded(system: System, platform: Platform) -> Iterator[Diagnostic]:
     for way, share in load.items():
         if share > 1:
             message = f"the link `{way}` of `{platform.name}` would be busy for {float(share):.0%} of its time"
-            help_text = "make periods longer, send less, or put tasks that exchange much on one machine"
+            help_text = "increase periods, send less, or put tasks that exchange many tokens on one machine"
             yield Diagnostic("F534", message, first[way].span, help=help_text)

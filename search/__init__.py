@@ -1,1 +1,1 @@
-"""Searches: where every task and every piece of a network runs. All of them stand in `registry`."""
+"""Searches for the placement of all tasks and stages of networks, listed in `registry`."""

@@ -1,7 +1,7 @@
-"""How long a search may go on: seconds, or evaluations, which every machine counts alike.
+"""The budget of a search: seconds, or evaluations, which do not depend on the machine.
 
-In: what somebody gives a search. Out: how much of it is used up. An evaluation is what a search does once for each
-thing it tries, and what its time goes into: bounding response times (deadlines), predicting or running a design
+In: the budget of a search. Out: how much of it is used up. An evaluation is the main step of a
+search for each candidate: bounding response times (deadlines), predicting or running a design
 (throughput).
 """
 
@@ -14,33 +14,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """So many `seconds`; or so many `evaluations`, however long they take: then the answer depends on the seed only."""
+    """A number of `seconds`, or of `evaluations`, whatever their time: then the answer depends on
+    the seed only.
+    """
 
     seconds: float = 60.0
     evaluations: int | None = None
 
     @property
     def counted(self) -> bool:
-        """Do evaluations count, and not seconds?"""
+        """True if evaluations are limited, not seconds."""
         return self.evaluations is not None
 
     def part(self, share: float) -> Budget:
-        """This share of it (an evaluation at least)."""
+        """This share of it (at least one evaluation)."""
         if self.evaluations is None:
             return Budget(self.seconds * share)
         return Budget(self.seconds, max(1, round(self.evaluations * share)))
 
     def begin(self, count: Callable[[], int]) -> Spending:
-        """Use it up from now on; `count` tells how many evaluations there were so far in all."""
+        """Start to use it up; `count` gives the total number of evaluations so far."""
         return Spending(self, count)
 
 
-#: What a search may use where nobody says anything.
+#: The default budget of a search.
 DEFAULT = Budget()
 
 
 class Spending:
-    """A budget that is being used up."""
+    """A budget in use."""
 
     def __init__(self, budget: Budget, count: Callable[[], int]) -> None:
         self.budget, self._count = budget, count
@@ -53,7 +55,7 @@ class Spending:
 
     @property
     def share(self) -> float:
-        """What is used up of it: 1 and more where that is everything."""
+        """The share that is used up: 1 or more at the end."""
         used: float = self.seconds
         whole: float = self.budget.seconds
         if self.budget.evaluations is not None:
@@ -62,12 +64,12 @@ class Spending:
 
     @property
     def over(self) -> bool:
-        """Is nothing left?"""
+        """True if nothing is left."""
         return self.share >= 1
 
     @property
     def left(self) -> Budget:
-        """What is left; of seconds never less than none."""
+        """The rest of the budget; seconds are never negative."""
         if self.budget.evaluations is None:
             return Budget(max(0.0, self.budget.seconds - self.seconds))
         return Budget(self.budget.seconds, max(0, self.budget.evaluations - (self._count() - self._first)))

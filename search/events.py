@@ -1,7 +1,7 @@
-"""What a search tells while it runs, and what is kept of that.
+"""Progress events of a running search, and their history.
 
-In: words and numbers, from wherever a search knows more than before. Out: an `Event` to whoever listens, and at the end
-the history of the best value and of the bound, for the file of the mapping.
+In: texts and numbers from a search. Out: an `Event` to the listener, and at the end the history of
+the best value and of the bound, for the file of the mapping.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..model.mapping import MOST_POINTS, Point
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`seconds` after its begin, a search has looked at so many `evaluations`.
+    """The state of a search after `seconds` and `evaluations`.
 
-    `value` is that of the best so far in the unit of its objective (None: nothing that counts yet), `bound` what none
-    can be below (None: unknown). `text` says in a line what has just happened.
+    `value` is the best so far in the unit of its objective (None: no valid answer yet), `bound` a
+    lower bound (None: unknown). `text` describes the event in a line.
     """
 
     seconds: float
@@ -33,12 +33,14 @@ class Event:
 
 
 P = TypeVar("P")
-#: Who is told of events, if anybody.
+#: The listener of events, or None.
 Listener = Callable[[Event], None] | None
 
 
 class Teller:
-    """Hands events on, and keeps their numbers. What is not said of an event is as it was before."""
+    """Passes events on, and keeps their numbers. Numbers that an event lacks are those of the
+    previous one.
+    """
 
     def __init__(self, listener: Callable[[Event], None] | None = None) -> None:
         self._listener, self._begin = listener, time.monotonic()
@@ -48,7 +50,9 @@ class Teller:
     def __call__(
         self, text: str, *, evaluations: int = 0, value: float | None = None, bound: float | None = None
     ) -> None:
-        """Tell. A value that is worse than the best one, or a bound that is below the best one, changes nothing."""
+        """Report an event. A value or bound that is not better than the best one changes
+        nothing.
+        """
         last = self._last
         values = [v for v in (last.value, value) if v is not None]
         bounds = [b for b in (last.bound, bound) if b is not None]
@@ -61,23 +65,25 @@ class Teller:
             self._listener(event)
 
     def history(self) -> tuple[Point, ...]:
-        """The value and the bound whenever one of them got better: `MOST_POINTS` at most, the last one among them."""
+        """The value and the bound at each improvement: at most `MOST_POINTS`, including the last
+        one.
+        """
         return tuple(thinned(self._points))
 
 
 def thinned(points: list[P]) -> list[P]:
-    """`MOST_POINTS` of them at most, the last one among them."""
+    """At most `MOST_POINTS` of them, including the last one."""
     while len(points) > MOST_POINTS:
         points = [*points[:-1:2], points[-1]]
     return points
 
 
-#: What searches are given: a teller, or nobody to tell.
+#: The reporter of events that searches get.
 Progress = Teller
 
 
 def heard(report: Callable[[str], None] | None, listener: Callable[[Event], None] | None = None) -> Listener:
-    """What a search tells somebody who reads lines, and somebody who draws them; None where nobody listens."""
+    """A listener that passes lines to `report` and events to `listener`; None without both."""
     if report is None and listener is None:
         return None
 

@@ -1,11 +1,13 @@
-"""Mappings whose networks fit into a memory: which bands, on which processors.
+"""Mappings whose networks fit into a memory: their bands and processors.
 
-In: a problem, the front of each network that may go in bands (`networks.bands.choose`), and a way to tell what a
-mapping takes. Out: the fastest mapping within a limit, or the one that takes least.
+In: a problem, the front of each network that may be split into bands (`networks.bands.choose`), and
+a function that gives the memory of a mapping. Out: the fastest mapping within a limit, or the one
+with the least memory.
 
-Networks of one worker share what they need between layers, so what counts is the largest: for every size of it, each
-network takes its fastest choice that is not larger, and all plain ways to map the networks are looked at with the times
-of those choices. Where there is no limit on the choices, the partitions into stages compete as well.
+Networks of one worker share the buffers between layers, so the largest one counts: for every buffer
+size, each network takes its fastest choice that is not larger, and all plain mappings of the
+networks are evaluated with the times of those choices. Without a limit on the choices, partitions
+into stages compete as well.
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ from .throughput.problem import Measure, Problem
 Fronts = Mapping[str, tuple[Choice, ...]]
 Chosen = dict[str, Choice]
 
-#: Sizes that are tried, and rows of the table where nothing is run.
+#: Maximum number of sizes tried, and of rows of the table if nothing is run.
 MOST_SIZES, MOST_SHOWN = 14, 10
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """Networks take at most so many `bytes` (None: any number).
+    """Networks take at most `bytes` (None: no limit).
 
-    `least`: as few as can be, else as fast as can be. `period_ns`: a frame may not take longer than that.
+    `least`: minimize memory, otherwise time. `period_ns` limits the time of a frame.
     """
 
     bytes: int | None = None
@@ -45,13 +47,13 @@ class MemoryLimit:
     period_ns: float | None = None
 
     def allows(self, memory: PlannedMemory) -> bool:
-        """Is it little enough?"""
+        """True if it is within the limit."""
         return self.bytes is None or memory.total <= self.bytes
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """A design with the choices of its networks, and what it takes."""
+    """A design with the choices of its networks, and its memory."""
 
     design: Design
     chosen: Chosen
@@ -69,7 +71,7 @@ def search(
     progress: Callable[[Event], None] | None = None,
     measure: Measure | None = None,
 ) -> Answer:
-    """The mapping. Raises Errors (F521) where none is small enough."""
+    """The mapping. Raises Errors (F521) if none is small enough."""
     begin = time.monotonic()
     teller = Teller(progress)
     found = list(_designs(problem, fronts))
@@ -104,7 +106,7 @@ def search(
 
 
 def sizes(fronts: Fronts) -> list[int]:
-    """Bytes between layers that some choice needs, from most to least; a selection where they are many."""
+    """Buffer sizes of all choices, in descending order; a selection if there are many."""
     all_of = sorted({c.buffers for front in fronts.values() for c in front}, reverse=True)
     if len(all_of) <= MOST_SIZES:
         return all_of
@@ -113,7 +115,7 @@ def sizes(fronts: Fronts) -> list[int]:
 
 
 def _designs(problem: Problem, fronts: Fronts) -> Iterator[tuple[Design, Chosen]]:
-    """All that is looked at, with bands."""
+    """All evaluated designs, with bands."""
     for design in unlike(partitions(problem, "throughput")):
         yield design, {}
     for size in sizes(fronts) or [0]:
@@ -126,7 +128,7 @@ def _designs(problem: Problem, fronts: Fronts) -> Iterator[tuple[Design, Chosen]
 
 
 def fastest(front: tuple[Choice, ...], size: int) -> Choice:
-    """The fastest that needs no more between layers, else the one that needs least."""
+    """The fastest choice within the buffer size, else the one with the smallest buffer."""
     small = [c for c in front if c.buffers <= size]
     return min(small, key=lambda c: c.time) if small else min(front, key=lambda c: c.buffers)
 
@@ -136,7 +138,7 @@ def _slower(times: Mapping[str, float], factor: float) -> dict[str, float]:
 
 
 def _with_bands(problem: Problem, plan: NetworkPlan, chosen: Chosen) -> NetworkPlan:
-    """The plan of a network that runs whole on CPUs, in the bands that were chosen."""
+    """The plan of a network that runs whole on CPUs, in the selected bands."""
     choice = chosen.get(plan.task)
     kinds = {problem.platform.pool_of(p).kind for s in plan.stages for p in s.processors}
     if choice is None or len(plan.stages) > 1 or kinds != {"cpu"}:
@@ -147,7 +149,9 @@ def _with_bands(problem: Problem, plan: NetworkPlan, chosen: Chosen) -> NetworkP
 def _fitting(
     found: list[tuple[Design, Chosen]], limit: MemoryLimit, planned: Callable[[Answer], PlannedMemory]
 ) -> tuple[list[_Fitting], _Fitting | None, int]:
-    """Designs within the limits, the best first; the smallest of all that were looked at; how many were."""
+    """Designs within the limits, the best first; the smallest of all that were evaluated; their
+    number.
+    """
     seen: set[str] = set()
     ways: set[str] = set()
     fitting: list[_Fitting] = []
@@ -158,7 +162,7 @@ def _fitting(
         if not quick:
             raise Errors([_too_slow(min(found, key=lambda f: f[0].predicted)[0], limit.period_ns)])
     for design, chosen in quick:
-        # Predictions decide within a way to map, runs between ways.
+        # Predictions decide within a shape of mapping, runs between shapes.
         if design.configuration in seen or (design.name in ways and not limit.least):
             continue
         seen.add(design.configuration)
@@ -174,12 +178,14 @@ def _fitting(
 
 
 def _too_slow(fastest: Design, period_ns: float) -> Diagnostic:
-    message = f"no mapping that was looked at has {1e9 / period_ns:.4g} frames/s"
-    return Diagnostic("F521", message, None, help=f"the fastest is predicted to have {1e9 / fastest.predicted:.4g}")
+    message = f"no evaluated mapping reaches {1e9 / period_ns:.4g} frames/s"
+    return Diagnostic("F521", message, None, help=f"the fastest is predicted to reach {1e9 / fastest.predicted:.4g}")
 
 
 def too_much(limit: MemoryLimit, memory: PlannedMemory, chosen: Chosen, aim: str = "") -> Diagnostic:
-    """The least that was found, with these choices, and the layer that dictates it; `aim` is what else has to be."""
+    """The fault with the least memory found, and the layer that determines it; `aim` names another
+    limit.
+    """
     message = f"networks need {in_mb(memory.total)} at least{aim}, the limit is {in_mb(limit.bytes or 0)}"
     parts = f"{in_mb(memory.weights)} for weights, {in_mb(memory.buffers)} between layers"
     parts += f", {in_mb(memory.tokens)} for tokens"
@@ -187,16 +193,16 @@ def too_much(limit: MemoryLimit, memory: PlannedMemory, chosen: Chosen, aim: str
     parts += f", {in_mb(memory.sessions)} for sessions" if memory.sessions else ""
     largest = max(chosen.items(), key=lambda c: c[1].block, default=None)
     dictated = (
-        "" if largest is None else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` dictate it"
+        "" if largest is None else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` determine it"
     )
     return Diagnostic("F521", message, None, help=f"it is {parts}{dictated}")
 
 
 def _why(fronts: Fronts, best: _Fitting) -> Iterator[str]:
-    """The front of each network, with the choice that was taken."""
+    """The front of each network, with the selected choice marked."""
     for task, front in fronts.items():
-        known = "as estimated" if front[0].estimated else "by what bands of it cost here"
-        yield f"{task}: between layers, and times as long as the whole network, {known}"
+        known = "estimated" if front[0].estimated else "from measurements here"
+        yield f"{task}: buffers, time relative to the unsplit network ({known}), firings"
         for c in front:
             mark = "->" if best.chosen.get(task) == c else "  "
             yield f"{mark} {in_mb(c.buffers):>9}  {c.time:.2f}  {c.firings} firings"

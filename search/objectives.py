@@ -1,9 +1,10 @@
-"""What a mapping shall be good at: the user's objectives, in order of importance.
+"""The user's objectives of a mapping, in order of importance.
 
-In: the words of `--objective`, and the kind of problem. Out: the objectives of a search for it; or the reason why that
-kind of problem has none of that name.
+In: the words of `--objective`, and the kind of problem. Out: the objectives of a search for it, or
+the reason why that kind of problem does not have one.
 
-- `deadlines`: apps that all have periods. Deadlines are limits; objectives choose among mappings that keep them.
+- `deadlines`: apps that all have periods. Deadlines are limits; objectives select among mappings
+  that meet them.
 - `throughput`: apps that run as fast as they can.
 """
 
@@ -15,7 +16,7 @@ from ..model.diagnostic import Diagnostic, Errors, one_of
 
 Kind = Literal["throughput", "deadlines"]
 
-#: All objectives, with what each makes small or large.
+#: All objectives with their meanings.
 OBJECTIVES = {
     "utilization": "the least maximum utilization of all processors",
     "cores": "the fewest CPUs",
@@ -26,7 +27,7 @@ OBJECTIVES = {
     "accuracy": "the most accurate variants of networks",
 }
 
-#: The lists that searches can follow. The empty one is the default.
+#: The supported lists. The empty one is the default.
 _POSSIBLE: dict[Kind, tuple[tuple[str, ...], ...]] = {
     "deadlines": (
         (),
@@ -50,7 +51,7 @@ _POSSIBLE: dict[Kind, tuple[tuple[str, ...], ...]] = {
     ),
 }
 
-#: Why a kind of problem does not have an objective, and what to do.
+#: Why a kind of problem does not have an objective, and the remedy.
 _REASONS: dict[Kind, dict[str, tuple[str, str]]] = {
     "deadlines": {
         "throughput": (
@@ -62,7 +63,7 @@ _REASONS: dict[Kind, dict[str, tuple[str, str]]] = {
             "give apps or paths a `deadline`",
         ),
         "energy": (
-            "clock rates decide on energy, in the states of a scenario",
+            "energy depends on clock rates, in the states of a scenario",
             "write `minimise energy` in a scenario",
         ),
         "accuracy": (
@@ -77,7 +78,7 @@ _REASONS: dict[Kind, dict[str, tuple[str, str]]] = {
         ),
         "cores": (
             "apps without periods use all CPUs that make them faster",
-            "give every app a `period`, or suppose fewer CPUs with `--cores`",
+            "give every app a `period`, or use fewer CPUs with `--cores`",
         ),
         "accuracy": (
             "the text says where variants of networks are chosen",
@@ -88,9 +89,10 @@ _REASONS: dict[Kind, dict[str, tuple[str, str]]] = {
 
 
 def objectives(words: str, kind: Kind) -> tuple[str, ...]:
-    """The objectives of a list such as `cores,utilization`; none where the list is empty.
+    """The objectives of a list such as `cores,utilization`; none if the list is empty.
 
-    Raises Errors (F538) for a word that is none, and for a list that this kind of problem does not have.
+    Raises Errors (F538) for unknown objectives, and for a list that this kind of problem does not
+    support.
     """
     wanted = tuple(word.strip() for word in words.split(",") if word.strip())
     unknown = [word for word in wanted if word not in OBJECTIVES]
@@ -101,12 +103,12 @@ def objectives(words: str, kind: Kind) -> tuple[str, ...]:
     for word in wanted:
         if word in _REASONS[kind]:
             reason, help_text = _REASONS[kind][word]
-            message = f"`{word}` is no objective for this text: {reason}"
+            message = f"`{word}` is not an objective for this text: {reason}"
             faults.append(Diagnostic("F538", message, None, help=help_text))
     if faults:
         raise Errors(faults)
     if wanted not in _POSSIBLE[kind]:
         possible = [",".join(order) for order in _POSSIBLE[kind] if order]
-        message = f"objectives of this text have no such order: `{','.join(wanted)}`"
+        message = f"this order of objectives is not supported for this text: `{','.join(wanted)}`"
         raise Errors([Diagnostic("F538", message, None, help=f"it is one of {one_of(possible)}")])
     return wanted

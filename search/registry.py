@@ -1,8 +1,8 @@
-"""All searches, each with what it is for: one face, and the only list of their names.
+"""All searches by name and kind, behind one interface.
 
-A search of kind `throughput` gets a `throughput.problem.Problem` and answers with a `Mapping` whose `contestants` are
-its evidence. One of kind `deadlines` gets a `deadline.problem.JointProblem` and answers with an `Outcome`: the
-assignment, its verdict and a bound; `deadline.answer` makes it a mapping.
+A search of kind `throughput` gets a `throughput.problem.Problem` and returns a `Mapping` with its
+`contestants`. One of kind `deadlines` gets a `deadline.problem.JointProblem` and returns an
+`Outcome`: the assignment, its verdict and a bound; `deadline.answer` converts it to a mapping.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from .objectives import Kind
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search by name. `about` says in a line what it does; `load` imports what it needs, and gives the function.
+    """A search by name. `about` describes it in a line; `load` imports its libraries and returns
+    the function.
 
-    `run` takes a problem, `seed`, a `budget` and `progress`, which gets an `Event` whenever there is something to tell;
-    for throughput also `measure` (a way to run mappings, or None) and `objective`, for deadlines `crew` (who helps).
-    The answer is the best so far when the budget is used up or somebody presses Ctrl-C. The function that `load` gives
-    is called with the same, and a `Teller` as `progress`.
+    `run` takes a problem, `seed`, a `budget` and `progress`, which gets the `Event`s; for
+    throughput also `measure` (a function that runs mappings, or None) and `objective`, for
+    deadlines `crew` (the workers). The answer is the best so far when the budget is used up or the
+    user presses Ctrl-C. The function of `load` is called with the same, and a `Teller` as
+    `progress`.
     """
 
     name: str
@@ -36,7 +38,7 @@ class Search:
     needs: str = ""
 
     def require(self) -> None:
-        """Raises Errors where the library that it `needs` is not installed."""
+        """Raises Errors if the library that it `needs` is not installed."""
         if self.needs:
             require(self.needs, "search", f"the search `{self.name}` for {self.kind}")
 
@@ -49,7 +51,9 @@ class Search:
         progress: Callable[[Event], None] | None = None,
         **options: Any,
     ) -> Any:
-        """Search, and keep how it went. Raises Errors where a search cannot do what is asked."""
+        """Search, and record the history. Raises Errors if the search does not support the
+        request.
+        """
         teller = Teller(progress)
         found = self.load()(problem, seed=seed, budget=budget, progress=teller, **options)
         if isinstance(found, Mapping):
@@ -79,7 +83,7 @@ def _deadlines(name: str) -> Callable[[], Callable[..., Any]]:
 
 
 SEARCHES: tuple[Search, ...] = (
-    Search("auto", "throughput", "plain ways and exact partitions; measured runs decide", _throughput("auto")),
+    Search("auto", "throughput", "plain mappings and exact partitions; measured runs decide", _throughput("auto")),
     Search("exact", "throughput", "the optimal contiguous partition in the model of times", _throughput("exact")),
     Search("jedi", "throughput", "JEDI's cut-point explorer: Kim's thesis, ch. 3.5", _throughput("jedi")),
     Search("ga-balance", "throughput", "balanced processors: Minakova's thesis, 3.5.2", _throughput("ga_balance")),
@@ -98,10 +102,10 @@ def searches_for(kind: Kind) -> tuple[Search, ...]:
 
 
 def search_named(name: str, kind: Kind) -> Search:
-    """The search of that name for one kind of problem. Raises Errors (F508) where there is none."""
+    """The search of that name for one kind of problem. Raises Errors (F508) if there is none."""
     known = {s.name: s for s in searches_for(kind)}
     if name in known:
         return known[name]
     why = "apps with periods are mapped together" if kind == "deadlines" else "there are apps without a period"
-    message = f"`{name}` is no search for this text: {why}"
+    message = f"`{name}` is not a search for this text: {why}"
     raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])

@@ -1,12 +1,14 @@
-"""The best variants of networks: the most accurate option of each state with which it keeps its deadlines.
+"""The best variants of networks: the most accurate option of each state that meets its deadlines.
 
-In: how many options each state has, the most accurate first, which of them are hopeless, and a judge that looks for a
-mapping with one option of each. Out: an option for each state, and why it has no more accurate one.
+In: the number of options of each state, the most accurate first, those that are hopeless, and a
+judge that searches for a mapping with one option of each state. Out: an option for each state, and
+the reason why it has no more accurate one.
 
-All states begin with their first option. Those that are late go on to the next one, until none is, or nothing is left.
-What was refused beside other options of other states than those of the answer is tried again then. So with the answer,
-every more accurate option of a single state was judged, or is hopeless; that two states could each be better if a third
-one was worse is not looked for.
+All states begin with their first option. States that are late proceed to their next one, until none
+is late or none is left. Options that were rejected together with other options of other states than
+the answer's are then tried again. So every more accurate option of a single state was judged
+together with the answer, or is hopeless. Exchanges, in which two states improve while a third one
+gets worse, are not searched.
 """
 
 from __future__ import annotations
@@ -22,20 +24,21 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Judged(Generic[Found]):
-    """What was found with a choice: why states cannot be as they are (by state; nobody is named that can be)."""
+    """The result of a choice; `late` gives the reasons of the states that cannot keep their option."""
 
     found: Found
     late: Mapping[str, str]
 
 
-#: Looks for a mapping with an option for each state. Where one of some states is late, another choice follows, and what
-#: is found does not count: these states come second, and last how many choices may follow.
+#: Searches for a mapping with an option for each state. The second argument are the states whose
+#: lateness makes the result void and leads to another choice, the third is the maximum number of
+#: further choices.
 Judge = Callable[[Choice, Collection[str], int], Judged[Found]]
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an option of a state does not count; `proved`: whatever the mapping is."""
+    """The reason why an option of a state is rejected; `proved`: for any mapping."""
 
     state: str
     option: int
@@ -45,7 +48,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Best(Generic[Found]):
-    """The answer; `kept`: every state is as it should be. `refused` are all options before those of the answer."""
+    """The answer; `kept`: every state meets its deadlines. `refused` are all options before the
+    answer's.
+    """
 
     choice: dict[str, int]
     found: Found
@@ -54,24 +59,26 @@ class Best(Generic[Found]):
 
 
 def most_accurate(counts: Choice, hopeless: Mapping[tuple[str, int], str], judge: Judge[Found]) -> Best[Found]:
-    """An option for each state of `counts`, by what makes some of them `hopeless` whatever the mapping is."""
+    """An option for each state of `counts`; `hopeless` has the reasons of options that fail with
+    any mapping.
+    """
     return _Descent(counts, hopeless, judge).best()
 
 
 class _Descent(Generic[Found]):
     def __init__(self, counts: Choice, hopeless: Mapping[tuple[str, int], str], judge: Judge[Found]) -> None:
         self._counts, self._hopeless, self._judge = counts, hopeless, judge
-        #: The least accurate option that is not hopeless, or the last one: below it nothing is tried.
+        #: The least accurate option that is not hopeless, or the last one: no later one is tried.
         self._last = {
             state: max((k for k in range(count) if (state, k) not in hopeless), default=count - 1)
             for state, count in counts.items()
         }
         self._now = {state: self._after(state, -1) or 0 for state in counts}
-        #: What was refused, and beside which options of the others.
+        #: The rejected options, with the options of the other states.
         self._refused: dict[tuple[str, int], tuple[str, dict[str, int]]] = {}
 
     def best(self) -> Best[Found]:
-        """Down until all is well, then up again where something has changed since."""
+        """Descend until no state is late, then retry rejected options whose context has changed."""
         judged = self._down()
         if not judged.late:
             while (better := self._up()) is not None:
@@ -97,7 +104,7 @@ class _Descent(Generic[Found]):
             self._now |= {state: following[state] for state in lower}
 
     def _up(self) -> Judged[Found] | None:
-        """A choice with one state better off; None where there is none."""
+        """A choice with one state improved; None if there is none."""
         again = [*self._doubtful()]
         for left, (state, option) in zip(reversed(range(len(again))), again, strict=True):
             choice = {**self._now, state: option}
@@ -110,7 +117,9 @@ class _Descent(Generic[Found]):
         return None
 
     def _doubtful(self) -> Iterator[tuple[str, int]]:
-        """What was refused beside other options of the others, the most accurate of each state first."""
+        """Options rejected together with other options of the others, the most accurate of each
+        state first.
+        """
         for state, now in self._now.items():
             for option in range(now):
                 if (state, option) in self._hopeless:

@@ -1,1 +1,1 @@
-"""What a platform can run: which processors a task may go to, and which pins are legal."""
+"""Capabilities of platforms: the processors that a task may run on, and the legal pins."""

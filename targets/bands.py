@@ -1,6 +1,6 @@
-"""Whether a network can go in the bands that a pin asks for, and in the memory that it gives.
+"""Checks that a network can run in the bands of a pin, and within its memory.
 
-In: a task and a stage of its pin. Out: code, message and help of what is in the way, or None.
+In: a task and a stage of its pin. Out: code, message and help of a fault, or None.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..model.mapping import PinStage
 
 
 def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
-    """Why a network cannot go in such bands."""
+    """The reason why a network cannot run in such bands."""
     if not stage.bands:
         return None
     network = task.network
@@ -39,12 +39,12 @@ def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[st
 
 
 def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
-    """Why a network cannot do with the memory of its pin."""
+    """The reason why a network does not fit into the memory of its pin."""
     if stage.memory is None:
         return None
     network = task.network
     if network is None or set(kinds) != {"cpu"}:
-        message = f"`{task.name}` is no network on a CPU: nobody knows what it takes in memory"
+        message = f"`{task.name}` is no network on a CPU: its memory is not known"
         return "F512", message, "leave `memory` out"
     from ..networks.bands.choices import choice_for
     from ..networks.onnx.memory import needs
@@ -56,7 +56,7 @@ def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[s
     else:
         whole = needs(network)
         if whole is None:
-            return "F512", f"nobody knows what `{task.name}` takes: its sizes are open", "leave `memory` out"
+            return "F512", f"the memory of `{task.name}` is not known: its sizes are open", "leave `memory` out"
         weights, between = whole.weights, network.batch * whole.block
     taken = weights + between + sessions
     if taken <= stage.memory:
@@ -68,14 +68,16 @@ def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[s
 
 
 def _least(network: Network, taken: int) -> str:
-    """What bands of a network need at least, and what dictates it, where that is less than is taken now."""
+    """The least memory of a network in bands, and the layers that determine it, if less than
+    now.
+    """
     from ..networks.bands.choices import choices_of
 
     possible = network.batch == 1 and network.moving is None
     least = next((c for c in choices_of(network) if c.bands), None) if possible else None
     if least is None or least.bytes >= taken:
         return "no bands need less"
-    return f"in bands it takes {_mb(least.bytes)} at least, and the layers that make `{least.dictated_by}` dictate it"
+    return f"in bands it takes {_mb(least.bytes)} at least, for the layers that make `{least.dictated_by}`"
 
 
 def _mb(count: int) -> str:

@@ -1,7 +1,7 @@
-"""What of a network the DLA of a platform can run through its TensorRT.
+"""The layers of a network that the DLA of a platform can run through its TensorRT.
 
-In: a network, the platform. Out: the rules that its layers break (`networks.dla.rules` has them), and from these why it
-cannot run there as a whole, or which layers searches have to keep off the DLA.
+In: a network, the platform. Out: the rules of `networks.dla.rules` that its layers violate, and so
+the reason why it cannot run there as a whole, or the layers that searches keep off the DLA.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BESIDE = {(7, 2): "xavier", (8, 7): "orin"}
 
 
 def generation(platform: Platform) -> Generation:
-    """The DLA of a platform: told by the GPU beside it, else by its TensorRT."""
+    """The DLA of a platform: identified by the GPU beside it, else by its TensorRT."""
     for pool in platform.pools:
         if pool.compute in _BESIDE:
             return GENERATIONS[_BESIDE[pool.compute]]
@@ -47,9 +47,9 @@ def unfit_for_dla(task: Task, network: Network, platform: Platform, fallback: bo
 
 
 def _unfit_as_a_whole(task: Task, network: Network, platform: Platform) -> Reason | None:
-    """Why no layer of a network can run on a DLA."""
+    """The reason why no layer of a network can run on a DLA."""
     if not platform.tensorrt:
-        message = f"platform `{platform.name}` does not say which TensorRT it has: nothing else knows its DLA"
+        message = f"platform `{platform.name}` does not declare its TensorRT, which determines its DLA"
         return "F603", message, 'add for example `tensorrt "10.3"` to the platform'
     dla, version = generation(platform), TensorRTVersion(platform.tensorrt)
     if not dla.works_with(platform.tensorrt):
@@ -61,9 +61,9 @@ def _unfit_as_a_whole(task: Task, network: Network, platform: Platform) -> Reaso
 
 
 def barred_from_dla(task: Task, platform: Platform) -> Callable[[str], bool]:
-    """Tells of a layer whether searches have to keep it off the DLA.
+    """A predicate of layers that searches have to keep off the DLA.
 
-    A platform that does not say which TensorRT it has is for analyses only: there everything is allowed.
+    A platform without a declared TensorRT is for analyses only: all layers are allowed.
     """
     if task.network is None or not platform.tensorrt or all(p.kind != "dla" for p in platform.pools):
         return lambda layer: False
@@ -74,7 +74,7 @@ def barred_from_dla(task: Task, platform: Platform) -> Callable[[str], bool]:
 
 
 def broken_rules(network: Network, platform: Platform) -> tuple[Breach, ...]:
-    """What of a network breaks rules of the platform's DLA; of a stage, everything that the whole network breaks.
+    """Violations of the DLA's rules by a network; for a stage, all violations of the whole network.
 
     Raises NetworkError for a network that cannot be read.
     """

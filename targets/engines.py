@@ -1,4 +1,4 @@
-"""How many engines the processors of a platform can hold: the one place where that limit is judged."""
+"""The limit of engines on the processors of a platform."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from .fitness import Reason
 
 
 def crowded(platform: Platform, places: Mapping[str, Sequence[str]]) -> Iterator[tuple[Pool, int]]:
-    """Pools that would hold more engines than they can, and how many; `places` has the processors of each engine."""
+    """Pools that would hold more engines than they can, and how many; `places` has the processors
+    of each engine.
+    """
     for pool in platform.pools:
         if pool.engines is None:
             continue

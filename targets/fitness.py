@@ -1,7 +1,7 @@
-"""What a generated program can run on which kind of processor of a platform, and what stands in the way.
+"""The tasks that a generated program can run on a kind of processor of a platform.
 
-In: a task with its network, a kind of processor, the platform. Out: the reason why not, with what to do. What a DLA can
-run is decided in `dla`, how many engines fit into it in `engines`.
+In: a task with its network, a kind of processor, the platform. Out: the reason why not, with a
+remedy. `dla` checks layers for DLAs, `engines` the number of engines.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..model.times import has_code
 
 #: (code, message, help) of a diagnostic.
 Reason = tuple[str, str, str]
-#: KiB of shared memory that a block may have, by compute capability (CUDA C++ Programming Guide, technical
-#: specifications); others are not judged.
+#: KiB of shared memory that a block may have, by compute capability (CUDA C++ Programming Guide,
+#: technical specifications); others are not judged.
 _SHARED_KIB = {
     (5, 3): 48, (6, 0): 48, (6, 1): 48, (6, 2): 48, (7, 0): 96, (7, 2): 96, (7, 5): 64, (8, 0): 163, (8, 6): 99,
     (8, 7): 163, (8, 9): 99, (9, 0): 227, (10, 0): 227, (12, 0): 99,
@@ -24,7 +24,8 @@ _SHARED_KIB = {
 
 
 def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = False) -> Reason | None:
-    """Why a task cannot run on that kind of processor (None: it can). `fallback`: the GPU may help a DLA out."""
+    """The reason why a task cannot run on that kind of processor, or None. `fallback`: the GPU may
+    run layers that the DLA cannot."""
     if kind == "link" or task.transfer is not None:
         message = f"`{task.name}` cannot run on a {kind}"
         return (
@@ -44,8 +45,8 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
     if task.network.moving is not None:
         return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
     if task.open_ports:
-        message = f"`{task.name}` cannot run on a {kind}: only data decides on the size of `{task.open_ports[0].name}`"
-        return "F503", message, "leave it on a cpu, or cut it with `until` in front of what makes that"
+        message = f"`{task.name}` cannot run on a {kind}: the size of `{task.open_ports[0].name}` depends on data"
+        return "F503", message, "leave it on a cpu, or cut it with `until` in front of the layer that makes it"
     if kind != "dla":
         return None
     from .dla import unfit_for_dla
@@ -60,7 +61,9 @@ def _most_gpus(platform: Platform) -> int:
 
 
 def unlaunchable(apps: Iterable[Application], platform: Platform) -> tuple[Diagnostic, ...]:
-    """Tasks whose only code is kernels that the platform's GPU cannot launch: one fault per definition."""
+    """Tasks whose only code is kernels that the platform's GPU cannot launch: one fault per
+    definition.
+    """
     found = {}
     for task in (t for a in apps for t in a.tasks):
         reason = _too_much_shared(task, platform)
@@ -83,5 +86,5 @@ def _too_much_shared(task: Task, platform: Platform) -> Reason | None:
 
 
 def _has_code(task: Task) -> bool:
-    """Is it more than a box in an analysis?"""
+    """True if it is not an abstract task."""
     return task.network is not None or bool(task.implementations)

@@ -1,7 +1,8 @@
-"""Whether the CPUs of a platform have memory for the networks of a text, as far as that is known before it is mapped.
+"""Checks before mapping that the memory of a platform's CPUs is sufficient for a text's networks.
 
-In: apps and a platform. Out: an error where even the least that any program of them takes is too much: weights, each
-file once, and a full firing of tokens on every channel. What lies between layers is known when a program is built.
+In: apps and a platform. Out: an error if a lower bound for all programs is too large: weights, each
+file once, and a full firing of tokens on every channel. Buffers between layers are known when a
+program is built.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ BASE = 50_000_000
 
 
 def memory_of(platform: Platform) -> int | None:
-    """What its CPUs have, in bytes; None where that is not said."""
+    """The memory of its CPUs in bytes; None if not declared."""
     pools = [p for p in platform.pools if p.kind == "cpu" and p.memory_bytes]
     return sum(p.memory_bytes for p in pools) if pools else None
 
 
 def room_for(network: Network, apps: Iterable[Application], platform: Platform) -> int | None:
-    """Bytes that the CPUs have for one network at most: beside it are tokens, and weights of other networks.
+    """Bytes that the CPUs have for one network at most: beside it are tokens, and weights of other
+    networks.
 
-    None where nobody says, or where some other processor may have these.
+    None if it is not declared, or if some other processor may have these.
     """
     limit = memory_of(platform)
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
@@ -43,13 +45,15 @@ def room_for(network: Network, apps: Iterable[Application], platform: Platform) 
 
 
 def too_little(apps: Iterable[Application], platform: Platform) -> Diagnostic | None:
-    """The error that networks fit into no program; None where some other processor may have them."""
+    """The error that networks fit into no program; None where some other processor may have
+    them.
+    """
     limit = memory_of(platform)
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
         return None
     apps = list(apps)
     tasks = [t.network for a in apps for t in a.tasks if t.network is not None]
-    # What is converted to 8 bits has other weights than its file.
+    # Networks that are converted to 8 bits have other weights than their files.
     networks = {n.content_hash: n for n in tasks if n.precision not in ("int8", "fp16")}
     tokens = sum(map(_least_tokens, apps)) if networks else 0
     if tokens + BASE + sum(map(_file_bytes, networks.values())) <= limit:
@@ -75,7 +79,9 @@ def _file_bytes(network: Network) -> int:
 
 
 def _least_tokens(app: Application) -> int:
-    """Bytes that channels hold at least: what their source makes in a firing, or their reader takes."""
+    """Bytes that channels hold at least: what their source makes in a firing, or their reader
+    takes.
+    """
     found = 0
     for c in app.channels:
         source, reader = app.task(c.source).port(c.source_port), app.task(c.destination).port(c.destination_port)

@@ -1,7 +1,7 @@
-"""Which pins of a text can be carried out on a platform: the rule that a pin is legal.
+"""The rules for legal pins on a platform.
 
-In: apps, a platform, pins. Out: the pins as placements, and a diagnostic for each that cannot be carried out, with what
-to do. What kinds of processors can run a task at all is decided in `fitness`.
+In: apps, a platform, pins. Out: the pins as placements, and a diagnostic with a remedy for each
+illegal one. `fitness` checks the kinds of processors that can run a task at all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .fitness import unfit_for
 def pinned(
     apps: tuple[Application, ...], platform: Platform, pins: tuple[Pin, ...]
 ) -> tuple[dict[str, Placement], tuple[Diagnostic, ...]]:
-    """The pins for one platform as placements, and what is wrong with them."""
+    """The pins for one platform as placements, and their faults."""
     tasks = {t.name: t for a in apps for t in a.tasks}
     placements: dict[str, Placement] = {}
     faults: list[Diagnostic] = []
@@ -66,7 +66,9 @@ def _readers(task: str, apps: tuple[Application, ...]) -> tuple[str, ...]:
 
 
 def _spread(task: Task, pin: Placement | None, threads: int, platform: Platform) -> Placement:
-    """So many threads for a task: on the processors that it is pinned to, else over the CPUs or streams of the GPU."""
+    """Threads for a task: on the processors that it is pinned to, else over the CPUs or streams of
+    the GPU.
+    """
     kind = "cpu" if unfit_for(task, "cpu", platform) is None else "gpu"
     places = tuple(p for pool in platform.pools if pool.kind == kind for p in pool.processors)
     processors = pin.processors if pin is not None else places[:threads]
@@ -74,7 +76,9 @@ def _spread(task: Task, pin: Placement | None, threads: int, platform: Platform)
 
 
 def _unsupported(pin: Pin, task: Task) -> str:
-    """What of a pin cannot be carried out yet; a network with stages has become tasks before this is asked."""
+    """The part of a pin that is not supported yet; networks with stages are split into tasks
+    before.
+    """
     if pin.adapt:
         return "a cut can `adapt` between two stages only"
     if len(pin.stages) == 1 and pin.stages[0].until is None:
@@ -112,7 +116,7 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
 
 
 def _unfit_option(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
-    """Threads, streams, processes, graphs and help that a task cannot use."""
+    """Threads, streams, processes, graphs and fallbacks that a task cannot use."""
     if stage.graph and (task.network is not None or set(kinds) != {"gpu"}):
         return "F504", f"`{task.name}` starts no kernels that could be recorded", "leave `graph` out"
     if stage.fallback and "dla" not in kinds:
@@ -124,7 +128,7 @@ def _unfit_option(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[
         message = f"`{task.name}` keeps state or ends the graph: {stage.streams} streams cannot share its firings"
         return "F504", message, "leave `streams` out; a C task without state may say `stateless`"
     if stage.threads > 1 and task.network is None:
-        return "F504", f"`{task.name}` is no network: it decides itself on its threads", "leave `threads` out"
+        return "F504", f"`{task.name}` is no network: it controls its threads itself", "leave `threads` out"
     if stage.process and not any(i.language == "python" for i in task.implementations):
         return "F504", f"`{task.name}` is no Python code: it does not hold the interpreter", "leave `process` out"
     if stage.process and task.events:

@@ -1,7 +1,7 @@
 """The three verdicts of every app, and the diagnostics they lead to.
 
-*Consistent*: rates balance. *Deadlock-free*: an iteration can complete. *Schedulable*: the period can be kept, as far
-as it can be known without a mapping.
+*Consistent*: rates balance. *Deadlock-free*: an iteration can complete. *Schedulable*: the period
+can be kept, as far as it can be known without a mapping.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def check(
 ) -> tuple[AppVerdicts, tuple[Diagnostic, ...]]:
     """Verdicts of one app, each with its witness.
 
-    `given` are worst-case times in ns, per phase or one for all, that hold instead of the declared ones.
+    `given` are worst-case times in ns, per phase or one for all, that hold instead of the declared
+    ones.
     """
     undecided = Verdict(None, "not decided: rates do not balance")
     balance = repetition(app)
@@ -111,7 +112,9 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
 
 
 def _by_schedule(app: Application, balance: Repetition, component: Part) -> bool | Deadlocked:
-    """True when a periodic schedule of tasks that fire one at a time proves that they never block, or the opposite."""
+    """True when a periodic schedule of tasks that fire one at a time proves that they never block,
+    or the opposite.
+    """
     graph = graph_of(app, balance.vector)
     serial = [i for i, e in enumerate(graph.edges) if e.kind == "serial" and e.source in set(component.tasks)]
     inner = part(graph, component.tasks, [*component.edges, *serial]).graph
@@ -129,7 +132,9 @@ def _blocked_later(app: Application, proof: Deadlocked) -> Diagnostic:
 
 
 def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
-    """The ring of tasks that wait for each other, who else waits, and the fewest initial tokens that help."""
+    """The ring of tasks that wait for each other, who else waits, and the fewest initial tokens
+    that help.
+    """
 
     def place(wait: Wait) -> tuple[str, Channel]:
         return _short(graph.names[wait.task]), app.channels[graph.edges[wait.edge].channel]
@@ -211,7 +216,7 @@ def _schedulable(
             )
             help_text = "its firings follow each other: ask for a longer period, or split the task"
             return Verdict(False, message), (Diagnostic("F211", message, task.span, help=help_text),)
-    # What nobody knows takes no time here: what is impossible then is impossible.
+    # Unknown times count as 0: what is impossible then is impossible with any times.
     least = graph_of(app, balance.vector, {name: ns or (Fraction(0),) for name, ns in times.items()})
     free = without_serial(least, {i for i, t in enumerate(app.tasks) if t.replicable})
     total = sum(work.values(), Fraction(0))
@@ -255,12 +260,13 @@ def _with_deadlines(app: Application, balance: Repetition) -> list[Path]:
 def _one_after_the_other(
     app: Application, balance: Repetition, times: Mapping[str, tuple[Fraction, ...]], sources: Collection[str]
 ) -> dict[str, list[Fraction]]:
-    """When one processor that does all work ends each firing at the latest, from the release of the iteration.
+    """When one processor that does all work ends each firing at the latest, from the release of the
+    iteration.
 
-    It fires whatever has its data first, and its work fits into a period. Where firings are not looked at one by one,
-    all work comes with the last release: the iteration before is done by then. So it is where that is all there is to
-    know, where they wait for a batch, and where phases take different times: bounds of mappings do not know which phase
-    comes when.
+    It fires whatever has its data first, and its work fits into a period. Where firings are not
+    looked at one by one, all work comes with the last release: the iteration before is done by
+    then. So it is where that is all there is to know, where they wait for a batch, and where phases
+    take different times: bounds of mappings do not know which phase comes when.
     """
     assert app.period_ns is not None
     vector = balance.vector
@@ -303,7 +309,9 @@ def _in_time(app: Application, balance: Repetition, ends: Mapping[str, list[Frac
 
 
 def _too_late(app: Application, balance: Repetition, graph: Graph) -> tuple[Diagnostic, ...]:
-    """Deadlines that no mapping keeps: what leads from a release to the end of a sink or a path takes longer."""
+    """Deadlines that no mapping keeps: what leads from a release to the end of a sink or a path
+    takes longer.
+    """
     assert app.period_ns is not None
     wanted = _with_deadlines(app, balance)
     try:
@@ -344,7 +352,9 @@ def _path_too_late(app: Application, path: Path, longest: Fraction) -> list[Diag
 
 
 def _cycle_too_slow(app: Application, graph: Graph) -> Diagnostic | None:
-    """A cycle of tasks that no mapping can run at the period: the least period of the graph is above it."""
+    """A cycle of tasks that no mapping can run at the period: the least period of the graph is
+    above it.
+    """
     assert app.period_ns is not None
     found = least_period(graph, seconds=PROOF_SECONDS)
     if graph.ns(found.lower) <= app.period_ns:

@@ -1,10 +1,12 @@
-"""Whether an iteration can complete: execution with token counts only, and what is missing where it cannot.
+"""Whether an iteration can complete: execution with token counts only, and what is missing where it
+cannot.
 
-A consistent graph that completes one iteration returns to its initial tokens and so runs for ever (Lee and
-Messerschmitt 1987). Execution is confluent: whatever the order, the same firings become possible, so a task that is
-blocked at the end is blocked in every order, and the wait-for cycle is a witness by itself: its tasks block each other
-whatever the rest does. To get on, one of its edges needs at least the tokens that are missing there. Searches for the
-fewest initial tokens, and for the least capacities (buffers.py), branch on exactly that, so they are exact.
+A consistent graph that completes one iteration returns to its initial tokens and so runs for ever
+(Lee and Messerschmitt 1987). Execution is confluent: whatever the order, the same firings become
+possible, so a task that is blocked at the end is blocked in every order, and the wait-for cycle is
+a witness by itself: its tasks block each other whatever the rest does. To get on, one of its edges
+needs at least the tokens that are missing there. Searches for the fewest initial tokens, and for
+the least capacities (buffers.py), branch on exactly that, so they are exact.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ from time import monotonic
 from .graph import Graph
 from .unfinished import OutOfTime
 
-#: Without a deadline no more steps than this are simulated; a step is a task that fires as often as it can at once.
+#: Without a deadline no more steps than this are simulated; a step is a task that fires as often as
+#: it can at once.
 MOST_STEPS = 1_000_000
 #: The search for the fewest initial tokens is an advice only: it may take a part of them.
 MOST_STEPS_OF_ADVICE = MOST_STEPS // 5
-#: The search for the fewest initial tokens looks at so many placements before it settles for what it has.
+#: The search for the fewest initial tokens looks at so many placements before it settles for what
+#: it has.
 MOST_PLACEMENTS = 400
 
 
@@ -44,9 +48,11 @@ class Wait:
 
 
 class Execution:
-    """One iteration under way: `tokens` per edge, `fired` per task. It can go on after tokens were added.
+    """One iteration under way: `tokens` per edge, `fired` per task. It can go on after tokens were
+    added.
 
-    With a `deadline` it may take any number of steps until then, else `most`, by default MOST_STEPS.
+    With a `deadline` it may take any number of steps until then, else `most`, by default
+    MOST_STEPS.
     """
 
     def __init__(self, graph: Graph, deadline: float | None = None, most: int | None = None) -> None:
@@ -55,7 +61,8 @@ class Execution:
         self.tokens = [e.tokens for e in graph.edges]
         self.fired = [0] * len(graph.names)
         self.steps = 0
-        # A serial edge has its token back whenever another firing is considered: it never blocks here.
+        # A serial edge has its token back whenever another firing is considered: it never blocks
+        # here.
         edges = [(i, e) for i, e in enumerate(graph.edges) if e.kind != "serial"]
         count = len(graph.names)
         self._into: list[list[tuple[int, tuple[int, ...], int]]] = [[] for _ in range(count)]
@@ -84,9 +91,11 @@ class Execution:
         return other
 
     def run(self, first: Iterable[int] | None = None, record: list[tuple[int, int]] | None = None) -> bool:
-        """Fire until the iteration is complete or nothing moves; `first` are the tasks to look at (default all).
+        """Fire until the iteration is complete or nothing moves; `first` are the tasks to look at
+        (default all).
 
-        `record` receives runs (task, firings). Raises TooManySteps, or OutOfTime where there is a deadline.
+        `record` receives runs (task, firings). Raises TooManySteps, or OutOfTime where there is a
+        deadline.
         """
         work = deque(range(len(self.graph.names)) if first is None else first)
         queued = set(work)
@@ -122,7 +131,8 @@ class Execution:
         phases = self.graph.phases[task]
         at = start = self.fired[task]
         while at < goal:
-            # Loops have the same tokens again after each cycle: what went round once goes round for ever.
+            # Loops have the same tokens again after each cycle: what went round once goes round for
+            # ever.
             if at % phases == 0 and (not loops or at >= phases):
                 cycles = (goal - at) // phases
                 for e, _, total in into:
@@ -172,7 +182,7 @@ class Execution:
         goal = self.graph.firings
         waits = {t: self.waits(t) for t in range(len(goal)) if self.fired[t] < goal[t]}
         edges = self.graph.edges
-        # Whoever waits, waits for somebody who waits: following the first reason leads to a ring.
+        # Each waiting task waits for a waiting task: following the first reason leads to a cycle.
         path: dict[int, int] = {}
         at = next(iter(waits))
         while at not in path:
@@ -229,10 +239,11 @@ class Placement:
 
 
 def fewest_tokens(graph: Graph) -> Placement:
-    """The least initial tokens to add so that an iteration completes; among equals, on edges that lead back.
+    """The least initial tokens to add so that an iteration completes; among equals, on edges that
+    lead back.
 
-    Best first over placements. After MOST_PLACEMENTS of them (fewer for long iterations), the first completion that is
-    found: `least` is then false. Raises TooManySteps.
+    Best first over placements. After MOST_PLACEMENTS of them (fewer for long iterations), the first
+    completion that is found: `least` is then false. Raises TooManySteps.
     """
     most = min(MOST_PLACEMENTS, 10 * MOST_STEPS // sum(graph.firings))
     forward = [e.source < e.destination for e in graph.edges]

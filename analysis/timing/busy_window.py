@@ -1,13 +1,15 @@
-"""Busy windows: how long a run of firings on one processor can take while others want the processor too.
+"""Busy windows: how long a run of firings on one processor can take while others want the processor
+too.
 
-In: the own work, and the event streams of everybody else on the processor. Out: the length of a window, as the least
-fixed point of "work that has come so far". Where more is known of a task than its worst case, its firings count as its
-workload curve says.
+In: the own work, and the event streams of everybody else on the processor. Out: the length of a
+window, as the least fixed point of "work that has come so far". Where more is known of a task than
+its worst case, its firings count as its workload curve says.
 
-A window begins at a moment before which nobody whose work counts was waiting, so that all of it came inside the window
-(Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", 1990; Richter, "Compositional
-scheduling analysis using standard event models", 2005). At any time before its end the work that came is more than
-the time that passed, so the first length at which that fails is a bound, whatever the processor chose among equals.
+A window begins at a moment before which none of the counted work was pending, so that all of it
+arrives in the window (Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary
+deadlines", 1990; Richter, "Compositional scheduling analysis using standard event models", 2005).
+At any time before its end the work that came is more than the time that passed, so the first length
+at which that fails is a bound, whatever the processor chose among equals.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ EVER = 1 << 80
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """Standard event model: one event per `period`, up to `jitter` late, at least `distance` apart."""
+    """Standard event model: one event per `period`, up to `jitter` late, at least `distance`
+    apart.
+    """
 
     period: Fraction
     jitter: Fraction = Fraction(0)
@@ -51,7 +55,8 @@ Curved = tuple[int, WorkloadCurve, int]
 class Tally:
     """Adds up work of workers: firings of one task count together, as its curve says.
 
-    What a worker runs in a window is a stretch of its sequence, so that the firings of a task in it follow each other.
+    What a worker runs in a window is a stretch of its sequence, so that the firings of a task in it
+    follow each other.
     """
 
     __slots__ = ("_fired",)
@@ -65,7 +70,7 @@ class Tally:
         for task, curve, firings in curved:
             before = self._fired.get(task, 0)
             after = self._fired[task] = before + firings * times
-            # A firing that takes nothing still waits for its turn, and for whoever comes at the same time.
+            # A firing that takes no time still waits for its turn, and for simultaneous arrivals.
             total += max(curve.total(after) - curve.total(before), after - before)
         return total
 
@@ -84,14 +89,17 @@ def demanded(demands: Iterable[Demand], counts: Iterable[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Work of one worker, of which job `first` begins: `cost` so often as events of its stream fall into a window.
+    """Work of one worker, of which job `first` begins: `cost` so often as events of its stream fall
+    into a window.
 
-    Counts are (window + `came`) // `spacing` for what can have come in a window, and with `ran` for what can have run
-    in one that begins anywhere, so what came before and was late counts as well: both have the jitter in them, and
-    spacing - 1 to round up. `per_round` of them are one round of the worker. One event is at hand at `ready` after the
-    start of a round at the earliest, the others so many spacings from it.
+    Counts are (window + `came`) // `spacing` for what can have come in a window, and with `ran` for
+    what can have run in one that begins anywhere, so what came before and was late counts as well:
+    both have the jitter in them, and spacing - 1 to round up. `per_round` of them are one round of
+    the worker. One event is at hand at `ready` after the start of a round at the earliest, the
+    others so many spacings from it.
 
-    Several of them may take less than so many times the cost: `plain` always does, what is `curved` as its curves say.
+    Several of them may take less than so many times the cost: `plain` always does, what is `curved`
+    as its curves say.
     """
 
     came: int
@@ -105,7 +113,8 @@ class Demand:
     curved: tuple[Curved, ...] = ()
 
 
-#: What a worker without bound wants: all the time. On a FIFO processor it still has one sub-task in the queue only.
+#: What a worker without bound wants: all the time. On a FIFO processor it still has one sub-task in
+#: the queue only.
 ALWAYS = Demand(EVER, EVER, 1, 1, 1, -1, 0, 1)
 
 
@@ -113,8 +122,9 @@ ALWAYS = Demand(EVER, EVER, 1, 1, 1, -1, 0, 1)
 class Queue:
     """A worker that shares the processor as an equal.
 
-    On a FIFO processor a worker has one sub-task in the queue, so each own sub-task waits for one of its at most:
-    `sums[n]` is the time of its n longest sub-tasks in a round. None where sub-tasks do not count.
+    On a FIFO processor a worker has one sub-task in the queue, so each own sub-task waits for one
+    of its at most: `sums[n]` is the time of its n longest sub-tasks in a round. None where
+    sub-tasks do not count.
     """
 
     lane: int
@@ -145,13 +155,17 @@ class Loss:
         return self.lost(window, demanded(self.demands, [(window + d.ran) // d.spacing for d in self.demands]))
 
     def lost(self, window: int, busy: int) -> int:
-        """What is lost in a window with so much work of others: work goes on at under/over of its speed meanwhile."""
+        """What is lost in a window with so much work of others: work goes on at under/over of its
+        speed meanwhile.
+        """
         return -(-min(window, busy) * (self.over - self.under) // self.over)
 
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """Who else wants the processor of a worker, and what slows it down; `all` are the demands of both kinds."""
+    """Who else wants the processor of a worker, and what slows it down; `all` are the demands of
+    both kinds.
+    """
 
     higher: tuple[Demand, ...]
     queues: tuple[Queue, ...]
@@ -169,7 +183,9 @@ class Rivals:
 
 
 def level_window(own: int, rivals: Rivals, limit: int) -> int | None:
-    """Longest time in which the processor serves `own` work and its rivals without a break; None beyond `limit`."""
+    """Longest time in which the processor serves `own` work and its rivals without a break; None
+    beyond `limit`.
+    """
     demands, losses = rivals.all, rivals.losses
     window = own or 1
     while True:
@@ -184,10 +200,12 @@ def level_window(own: int, rivals: Rivals, limit: int) -> int | None:
 
 
 def served_window(own: int, parts: int, level: int, rivals: Rivals, limit: int, least: int = 0) -> int | None:
-    """Longest time from when `own` work (of `parts` sub-tasks) is ready to its end; None beyond `limit`.
+    """Longest time from when `own` work (of `parts` sub-tasks) is ready to its end; None beyond
+    `limit`.
 
-    Higher priorities count from the start of their own busy window. Equals can have come since the start of the
-    `level` window, in which own earlier work may have kept them waiting. `least` is a known lower bound of the answer.
+    Higher priorities count from the start of their own busy window. Equals can have come since the
+    start of the `level` window, in which own earlier work may have kept them waiting. `least` is a
+    known lower bound of the answer.
     """
     higher, queues, losses = rivals.higher, rivals.queues, rivals.losses
     window = max(own, least, 1)
@@ -216,7 +234,9 @@ def queued(queue: Queue, parts: int, level: int, window: int) -> int:
 
 
 def taken(queue: Queue, parts: int, counts: Iterable[int]) -> int:
-    """Time that an equal takes from so many own sub-tasks, if each of its demands comes so often."""
+    """Time that an equal takes from so many own sub-tasks, if each of its demands comes so
+    often.
+    """
     time = rounds = 0
     tally = None
     for d, count in zip(queue.demands, counts, strict=True):

@@ -1,11 +1,11 @@
 """The fixed point behind the response-time bounds: ends and jitters that fit each other.
 
-In: an unfolded system. Out: the latest end and arrival of every job, and which clusters have none, with the reason.
-Why it holds is said in response_time.py.
+In: an unfolded system. Out: the latest end and arrival of every job, and which clusters have none,
+with the reason. Why it holds is said in response_time.py.
 
-Values only grow, from the best case, until nothing changes. What they settle on is at least what the bounds make of
-it, and that is all that soundness needs: a job that ended later would be the first to do so, although everything
-before it kept to its bounds.
+Values only grow, from the best case, until nothing changes. What they settle on is at least what
+the bounds make of it, and that is all that soundness needs: a job that ended later would be the
+first to do so, although everything before it kept to its bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .busy_window import ALWAYS, EVER, Demand, Loss, Queue, Rivals, Tally, level
 from .unfolding import Cluster, Unfolded
 from .whole_paths import Stretch, path_bounds
 
-#: A window of more than so many of the longest rounds is given up, and an end after so many of its own.
+#: A window of more than so many of the longest rounds is given up, and an end after so many of its
+#: own.
 LONGEST = 16
 #: So often a cluster is looked at again before its jitters are given up.
 MOST_PASSES = 64
@@ -27,7 +28,8 @@ MOST_PASSES = 64
 
 @dataclass(slots=True)
 class Chain:
-    """A run of jobs of one worker since it waited: `start` is the arrival it waited for, `first` the job.
+    """A run of jobs of one worker since it waited: `start` is the arrival it waited for, `first`
+    the job.
 
     `before` is own work before it in the `level` window.
     """
@@ -44,7 +46,9 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """How a job can end: in the window of a chain that began `shift` before its round, with job `first`."""
+    """How a job can end: in the window of a chain that began `shift` before its round, with job
+    `first`.
+    """
 
     first: int
     rounds: int
@@ -61,13 +65,16 @@ class Note:
 
 
 class Solver:
-    """The fixed point. `ends` and `arrivals` are by job; `reasons` has the clusters that are unbounded."""
+    """The fixed point. `ends` and `arrivals` are by job; `reasons` has the clusters that are
+    unbounded.
+    """
 
     def __init__(self, net: Unfolded, patience: Fraction | None = None, hasty: bool = False) -> None:
         self.net = net
         self.patience = patience
         self.hasty = hasty
-        # Whole paths cost time. They help where windows add up to more than there is, and know about offsets.
+        # Whole paths cost time. They help where windows add up to more than there is, and know
+        # about offsets.
         self.careful = [c.offset is not None for c in net.clusters]
         self.limit = LONGEST * max((c.round for c in net.clusters), default=1)
         self.ends = [j.ready + j.best for j in net.jobs]
@@ -115,7 +122,9 @@ class Solver:
         return any((bound or 0) > times * due for bound, due in held if due is not None)
 
     def solve(self) -> None:
-        """Iterate until nothing changes. In haste, raises TooLate as soon as patience with some group is over."""
+        """Iterate until nothing changes. In haste, raises TooLate as soon as patience with some
+        group is over.
+        """
         clusters = self.net.clusters
         dirty = [True] * len(clusters)
         passes = [0] * len(clusters)
@@ -137,7 +146,9 @@ class Solver:
                         dirty[other] = True
 
     def explained(self, number: int) -> tuple[dict[int, Rivals], dict[int, list[Note]]]:
-        """Once solved: the rivals of a bounded cluster's workers, and all ways in which its jobs can end."""
+        """Once solved: the rivals of a bounded cluster's workers, and all ways in which its jobs
+        can end.
+        """
         cluster = self.net.clusters[number]
         notes: dict[int, list[Note]] = {j: [] for j in cluster.order}
         self.notes = notes
@@ -160,13 +171,15 @@ class Solver:
         return over
 
     def _hopeless(self, number: int) -> bool:
-        """Is a group of the cluster so late already that nobody wants to know how late?"""
+        """True if a group of the cluster is late by more than `patience` already."""
         if self.patience is None:
             return False
         return any(self._beyond(g, self.patience) for g in self.net.clusters[number].groups)
 
     def _look(self, number: int, passes: int) -> bool:
-        """One more pass over a cluster; True when something changed. A cluster without bound gets its reason."""
+        """One more pass over a cluster; True when something changed. A cluster without bound gets
+        its reason.
+        """
         cluster = self.net.clusters[number]
         before = [(self.ends[j], self.arrivals[j]) for j in cluster.order]
         try:
@@ -195,7 +208,9 @@ class Solver:
         )
 
     def _touching(self, cluster: Cluster) -> list[int]:
-        """The clusters that share a processor with this one, or are slowed down by it; itself too."""
+        """The clusters that share a processor with this one, or are slowed down by it; itself
+        too.
+        """
         net = self.net
         mine = {net.lanes[i].processor for i in cluster.lanes}
         found = {net.lanes[i].cluster for p in mine for i in net.on[p]}
@@ -218,7 +233,7 @@ class Solver:
             (x.sustained / self.net.clusters[x.cluster].round for x in lanes if x.rank >= rank), start=Fraction(0)
         )
 
-    # -- what workers want -----------------------------------------------------------------------------------------
+    # -- what workers want -------------------------------------------------------------------------
     def _demands(self, number: int) -> tuple[Demand, ...]:
         """The event streams of a worker, with the jitters of now."""
         net, ends, arrivals = self.net, self.ends, self.arrivals
@@ -300,9 +315,11 @@ class Solver:
             d = replace(d, cost=cost, plain=plain, curved=curved)
         return d
 
-    # -- one pass over a cluster -----------------------------------------------------------------------------------
+    # -- one pass over a cluster -------------------------------------------------------------------
     def _pass(self, cluster: Cluster, careful: bool) -> bool:
-        """Ends and arrivals of a cluster's jobs from what is known of the others; True when one has grown."""
+        """Ends and arrivals of a cluster's jobs from what is known of the others; True when one has
+        grown.
+        """
         net, ends, arrivals = self.net, self.ends, self.arrivals
         jobs, lanes = net.jobs, net.lanes
         whole, jitter = cluster.round, cluster.jitter
@@ -367,7 +384,9 @@ class Solver:
         chain.window = window
 
     def _level(self, chain: Chain, number: int, rivals: Rivals) -> int:
-        """The level window around a chain. Own earlier rounds are in it as far as they can come after its start."""
+        """The level window around a chain. Own earlier rounds are in it as far as they can come
+        after its start.
+        """
         net = self.net
         lane = net.lanes[number]
         cluster = net.clusters[lane.cluster]
@@ -439,7 +458,7 @@ def _overloaded(name: str, load: Fraction) -> str:
 
 
 class TooLate(Exception):
-    """A bound is longer than anybody wants to wait."""
+    """A group is late by more than `patience`."""
 
 
 class _Unbounded(Exception):

@@ -1,17 +1,19 @@
 """The timing of a mapped system: what the response-time bounds and the simulation are about.
 
-In: groups (apps) that are released periodically, their tasks on processors, the channels between them, how each
-processor is scheduled, who slows whom down. Out: the same as one frozen value, its faults in words, and the workers
-that execute it. Bounds are in response_time.py, the simulation is in simulate.py.
+In: groups (apps) that are released periodically, their tasks on processors, the channels between
+them, how each processor is scheduled, who slows whom down. Out: the same as one frozen value, its
+faults in words, and the workers that execute it. Bounds are in response_time.py, the simulation is
+in simulate.py.
 
-What is modeled is what generated programs do. A *worker* is a thread bound to one processor. It fires a fixed
-sequence of firings, round after round, and waits where the next one has no data, no room for its results, or is not
-released yet; it never takes a later one first. Under `fixed_priority` and `fifo` there is one worker per group and
-processor, under `static_order` one per processor for all groups (two where sources are kept apart). A processor serves
-its workers
+What is modeled is what generated programs do. A *worker* is a thread bound to one processor. It
+fires a fixed sequence of firings, round after round, and waits where the next one has no data, no
+room for its results, or is not released yet; it never takes a later one first. Under
+`fixed_priority` and `fifo` there is one worker per group and processor, under `static_order` one
+per processor for all groups (two where sources are kept apart). A processor serves its workers
 
 - `fixed_priority`: preemptively, the group of the larger priority first, equal ones in any order;
-- `fifo`: one sub-task (kernel, loadable) at a time, in the order in which they came; a worker has one in the queue;
+- `fifo`: one sub-task (kernel, loadable) at a time, in the order in which they came; a worker has
+  one in the queue;
 - `static_order`: one worker has the processor to itself; several of them share it in any order.
 
 Times are ns, as integers or fractions.
@@ -39,12 +41,13 @@ MOST_ITERATIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class TimedTask:
-    """`firings` per iteration, each of sub-tasks that take at most `wcet` and at least `bcet` ns, one after the other.
+    """`firings` per iteration, each of sub-tasks that take at most `wcet` and at least `bcet` ns,
+    one after the other.
 
-    On a GPU the sub-tasks are kernels, on a DLA loadables, on a CPU there is one. No `bcet` means zeros. The times of
-    a task whose phases differ are the longest ones. A task without inputs is a source: firing k of its q is released
-    k/q of a period after the release of the iteration. With a `curve`, successive firings keep to it: its first total
-    is the sum of `wcet`, in ns like these.
+    On a GPU the sub-tasks are kernels, on a DLA loadables, on a CPU there is one. No `bcet` means
+    zeros. The times of a task whose phases differ are the longest ones. A task without inputs is a
+    source: firing k of its q is released k/q of a period after the release of the iteration. With a
+    `curve`, successive firings keep to it: its first total is the sum of `wcet`, in ns like these.
     """
 
     name: str
@@ -67,9 +70,11 @@ class TimedTask:
 
 @dataclass(frozen=True, slots=True)
 class TimedChannel:
-    """Tokens from one task of a group to another: rates per firing (cyclic when they differ), `delay` initial tokens.
+    """Tokens from one task of a group to another: rates per firing (cyclic when they differ),
+    `delay` initial tokens.
 
-    Space of a bounded channel is claimed when a firing starts and given back when one ends; None is no bound.
+    Space of a bounded channel is claimed when a firing starts and given back when one ends; None is
+    no bound.
     """
 
     source: str
@@ -82,10 +87,12 @@ class TimedChannel:
 
 @dataclass(frozen=True, slots=True)
 class TimedPath:
-    """From the release of the newest firing of `source` that a firing of `sink` depends on, to the end of that firing.
+    """From the release of the newest firing of `source` that a firing of `sink` depends on, to the
+    end of that firing.
 
-    `newest` is that firing for each firing of `sink` in an iteration, counted from the first one of the source in the
-    same iteration; negative ones are of earlier iterations. `deadline` is held against it, None is none.
+    `newest` is that firing for each firing of `sink` in an iteration, counted from the first one of
+    the source in the same iteration; negative ones are of earlier iterations. `deadline` is held
+    against it, None is none.
     """
 
     source: str
@@ -98,10 +105,10 @@ class TimedPath:
 class Group:
     """An app. Iteration n is released up to `jitter` after `offset` and n periods, in order.
 
-    Groups with offsets share a clock; None is an offset that nobody knows. All sources are released together. The
-    response time counts from that release to the end of the last sink; `deadline` is held against it, and it may be
-    longer than the period. None is the period, or none at all where `paths` have deadlines. Larger `priority` = more
-    urgent.
+    Groups with offsets share a clock; None is an unknown offset. All sources are released together.
+    The response time counts from that release to the end of the last sink; `deadline` is held
+    against it, and it may be longer than the period. None is the period, or none at all where
+    `paths` have deadlines. Larger `priority` = more urgent.
     """
 
     name: str
@@ -138,7 +145,8 @@ class TimedProcessor:
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """Work on processors that `victim` means takes `factor` times as long while another one of `aggressor` is busy.
+    """Work on processors that `victim` means takes `factor` times as long while another one of
+    `aggressor` is busy.
 
     Both are names of pools or kinds of processors. Factors of several slowdowns multiply.
     """
@@ -150,7 +158,9 @@ class Slowdown:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One firing in a worker's round: of iteration (`round` x per_round + index - stage) of its group."""
+    """One firing in a worker's round: of iteration (`round` x per_round + index - stage) of its
+    group.
+    """
 
     group: str
     task: str
@@ -163,7 +173,8 @@ class Place:
 class Worker:
     """A thread on `processor` that fires `sequence` again and again.
 
-    `rounds` says of each group in it how many iterations of the group are in one round (1 when not named).
+    `rounds` says of each group in it how many iterations of the group are in one round (1 when not
+    named).
     """
 
     processor: str
@@ -173,10 +184,11 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class TimedSystem:
-    """A mapped system. Without `workers` they are made as programs have them (see `default_workers`).
+    """A mapped system. Without `workers` they are made as programs have them (see
+    `default_workers`).
 
-    Groups in one worker of a static order are released together (offset 0 to each other), as programs do it; others as
-    their offsets say.
+    Groups in one worker of a static order are released together (offset 0 to each other), as
+    programs do it; others as their offsets say.
     """
 
     groups: tuple[Group, ...]
@@ -203,7 +215,9 @@ def utilization(system: TimedSystem) -> dict[str, Fraction]:
 
 
 def faults(system: TimedSystem) -> tuple[str, ...]:
-    """All that is wrong with the numbers of a system, in words; deadlocks are found when it is bounded."""
+    """All that is wrong with the numbers of a system, in words; deadlocks are found when it is
+    bounded.
+    """
     found: list[str] = []
     processors = {p.name: p for p in system.processors}
     for what, names in (("processor", [p.name for p in system.processors]), ("group", [g.name for g in system.groups])):
@@ -315,10 +329,11 @@ class Need:
 
 
 def needs(group: Group) -> dict[tuple[str, int], list[Need]]:
-    """For each firing (task, index in its iteration), the last firings that have to end before it may start.
+    """For each firing (task, index in its iteration), the last firings that have to end before it
+    may start.
 
-    Data: token number x of a channel is made by the first firing whose running total reaches it (Lee and
-    Messerschmitt 1987). Space of a bounded channel is the same with the roles exchanged.
+    Data: token number x of a channel is made by the first firing whose running total reaches it
+    (Lee and Messerschmitt 1987). Space of a bounded channel is the same with the roles exchanged.
     """
     firings = {t.name: t.firings for t in group.tasks}
     found: dict[tuple[str, int], list[Need]] = {(t, k): [] for t, n in firings.items() for k in range(n)}
@@ -350,10 +365,11 @@ def _depend(
 
 
 def default_workers(system: TimedSystem) -> tuple[Worker, ...]:
-    """Workers as programs have them when nobody says otherwise. Raises Refused.
+    """The workers of programs by default. Raises Refused.
 
-    One per group and processor, or one per processor under a static order: iterations by release, then by priority,
-    then as the groups are listed; an iteration in an order in which one processor could execute it.
+    One per group and processor, or one per processor under a static order: iterations by release,
+    then by priority, then as the groups are listed; an iteration in an order in which one processor
+    could execute it.
     """
     orders = {g.name: iteration_sequence(g) for g in system.groups}
     on = {(g.name, t.name): t.processor for g in system.groups for t in g.tasks}
@@ -398,11 +414,13 @@ def hyperperiod(groups: Iterable[Group]) -> Fraction:
 
 
 def iteration_sequence(group: Group) -> list[tuple[str, int]]:
-    """The firings of one iteration in a sequence that one processor could execute. Raises Refused on a deadlock.
+    """The firings of one iteration in a sequence that one processor could execute. Raises Refused
+    on a deadlock.
 
-    Of the tasks that can fire, the one with the longest way to go (by worst-case times), as often as it can: what the
-    end of an iteration waits for is not kept waiting by what it does not wait for. Where a source is released several
-    times in an iteration, firing by firing, as data come: nothing waits for a release without need.
+    Of the tasks that can fire, the one with the longest way to go (by worst-case times), as often
+    as it can: what the end of an iteration waits for is not kept waiting by what it does not wait
+    for. Where a source is released several times in an iteration, firing by firing, as data come:
+    nothing waits for a release without need.
     """
     dependencies = needs(group)
     arrows = [(c.source, c.destination) for c in group.channels]
@@ -445,5 +463,7 @@ def workers_of(system: TimedSystem) -> tuple[Worker, ...]:
 
 
 def with_its_workers(system: TimedSystem) -> TimedSystem:
-    """The system with its default workers, where none were given: they stay if times change. Raises Refused."""
+    """The system with its default workers, where none were given: they stay if times change. Raises
+    Refused.
+    """
     return system if system.workers else replace(system, workers=default_workers(system))

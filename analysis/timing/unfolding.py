@@ -2,11 +2,11 @@
 
 In: a faultless timed system. Out: what the bounds iterate over; nothing here changes while they do.
 
-A *job* is one firing of an iteration. A *cluster* is the groups whose workers are interleaved (one group, unless
-static orders join several); its *round* is the time after which all its orders repeat. All times of a job count from
-the start of its round: for a single group that is the actual release of the iteration, otherwise the nominal one. Jobs
-of earlier rounds come in through a *shift*: rounds `lag` apart begin at least `lag` periods less the jitter after each
-other.
+A *job* is one firing of an iteration. A *cluster* is the groups whose workers are interleaved (one
+group, unless static orders join several); its *round* is the time after which all its orders
+repeat. All times of a job count from the start of its round: for a single group that is the actual
+release of the iteration, otherwise the nominal one. Jobs of earlier rounds come in through a
+*shift*: rounds `lag` apart begin at least `lag` periods less the jitter after each other.
 """
 
 from __future__ import annotations
@@ -23,35 +23,40 @@ from .system import Refused, TimedPath, TimedSystem, faults, needs, sinks, sourc
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """For the end of `job`, `lag` rounds ago. `initial`: tokens that are there at the start can stand for it."""
+    """For the end of `job`, `lag` rounds ago. `initial`: tokens that are there at the start can
+    stand for it.
+    """
 
     job: int
     lag: int
     initial: bool
 
     def earliest(self, end: int, whole: int, jitter: int, begin: int) -> int:
-        """When it can be over, if the job ends no earlier than `end` in its round, where the program begins at `begin`.
+        """When it can be over, if the job ends no earlier than `end` in its round, where the
+        program begins at `begin`.
 
         Workers start less than a round before the first release.
         """
         return (min(begin, end) if self.initial else end) - (self.lag * whole + jitter if self.lag else 0)
 
     def latest(self, end: int, whole: int, jitter: int, begin: int) -> int:
-        """When it is over, if the job ends no later than `end` in its round, and the program begins at `begin`."""
+        """When it is over, if the job ends no later than `end` in its round, and the program begins
+        at `begin`.
+        """
         end -= self.lag * whole - jitter if self.lag else 0
         return max(begin, end) if self.initial else end
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`base` is the nominal release of its iteration, `released` the latest release of a source's own firing.
+    """`base` is the nominal release of its iteration, `released` the latest release of a source's
+    own firing.
 
-    `waits` are for jobs of other workers, `same` for those of its own.
-    `begin` is the start of the program, seen from the first round in which its iteration exists: a job that works
-    behind others is idle before.
-    `cost` is the worst case in units of time, one more where the last sub-task takes none.
-    `arrives` is the earliest time at which release and waits let it start (None without any), `ready` the earliest
-    with its worker's order as well.
+    `waits` are for jobs of other workers, `same` for those of its own. `begin` is the start of the
+    program, seen from the first round in which its iteration exists: a job that works behind others
+    is idle before. `cost` is the worst case in units of time, one more where the last sub-task
+    takes none. `arrives` is the earliest time at which release and waits let it start (None without
+    any), `ready` the earliest with its worker's order as well.
     """
 
     group: int
@@ -76,7 +81,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Jobs `first` to `last` of a worker that never wait in between: one demand of `cost`, once per round.
+    """Jobs `first` to `last` of a worker that never wait in between: one demand of `cost`, once per
+    round.
 
     Of several in a row `plain` is taken each time, the rest as the curves of `curved` say.
     """
@@ -90,7 +96,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Blocks of one shape, one every `spacing`: they can be counted as one event stream of that period."""
+    """Blocks of one shape, one every `spacing`: they can be counted as one event stream of that
+    period.
+    """
 
     blocks: tuple[Block, ...]
     spacing: int
@@ -98,7 +106,8 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A worker. `rank` is its priority where that counts, 0 elsewhere; `parts` are the times of its sub-tasks.
+    """A worker. `rank` is its priority where that counts, 0 elsewhere; `parts` are the times of its
+    sub-tasks.
 
     A round of it takes `sustained` at most in the long run.
     """
@@ -114,9 +123,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`order` has the jobs of a round so that each comes after those it waits for in the same round.
+    """`order` has the jobs of a round so that each comes after those it waits for in the same
+    round.
 
-    `offset` is that of the nominal start of some round; None where nobody knows it.
+    `offset` is that of the nominal start of some round; None if it is not known.
     """
 
     groups: tuple[int, ...]
@@ -140,8 +150,8 @@ class Drag:
 class Unfolded:
     """`unit` units of time make 1 ns. `fifo`, `on` (the lanes) and `drags` are by processor.
 
-    `paths` are by group: of each path the jobs that it ends with, and the earliest that their data can have been
-    released, from the start of the job's round.
+    `paths` are by group: of each path the jobs that it ends with, and the earliest that their data
+    can have been released, from the start of the job's round.
     """
 
     system: TimedSystem
@@ -197,7 +207,8 @@ class _Unfolding:
         self.unit = self._unit()
         self.index = {g.name: i for i, g in enumerate(system.groups)}
         self.tasks = [{t.name: i for i, t in enumerate(g.tasks)} for g in system.groups]
-        # What ends with nothing to do still waits for its turn, and for whoever comes at the same time.
+        # A task whose last phase takes no time still waits for its turn, and for simultaneous
+        # arrivals.
         self.cost = [[self._int(t.cost) + (not t.wcet[-1]) for t in g.tasks] for g in system.groups]
         self.best = [[self._int(sum(t.bcet)) for t in g.tasks] for g in system.groups]
         self.curve = [
@@ -243,7 +254,9 @@ class _Unfolding:
     def _paths(
         self, jobs: Sequence[Job], clusters: Sequence[Cluster]
     ) -> tuple[tuple[tuple[tuple[int, int], ...], ...], ...]:
-        """Where times count from a release that may be late, those of iterations before may be so much longer ago."""
+        """Where times count from a release that may be late, those of iterations before may be so
+        much longer ago.
+        """
         late = {g: c.jitter for c in clusters for g in c.groups}
         of_task: dict[tuple[int, int], list[int]] = {}
         for j, job in enumerate(jobs):
@@ -292,7 +305,8 @@ class _Unfolding:
         order = self._sort(lanes)
         for g in groups:
             self._release(g, found, counts[g], 0 if single else self.jitter[g])
-        # What tokens of earlier rounds allow is known after a few sweeps; each of them gives valid bounds.
+        # What tokens of earlier rounds allow is known after a few sweeps; each of them gives valid
+        # bounds.
         sweeps, later = 0, len(order)
         while later and (sweeps < MOST_SWEEPS or any(self.drafts[j].ready is None for j in order)):
             sweeps += 1
@@ -344,7 +358,9 @@ class _Unfolding:
                     waits.append(Wait(other, lag, need.lag > 0))
 
     def _sort(self, lanes: list[int]) -> list[int]:
-        """Topological order of the jobs of one round: data and space, and the orders of the workers."""
+        """Topological order of the jobs of one round: data and space, and the orders of the
+        workers.
+        """
         jobs = [j for lane in lanes for j in self.lanes[lane]]
         following: dict[int, list[int]] = {j: [] for j in jobs}
         left = dict.fromkeys(jobs, 0)
@@ -378,7 +394,9 @@ class _Unfolding:
                 draft.arrives = draft.released - late
 
     def _earliest(self, j: int, whole: int, jitter: int) -> bool:
-        """Earliest times of a job, from those of the jobs before it; True when they have become later."""
+        """Earliest times of a job, from those of the jobs before it; True when they have become
+        later.
+        """
         draft = self.drafts[j]
         arrivals = [] if draft.arrives is None else [draft.arrives]
         arrivals += self._ends(draft.waits, whole, jitter)
@@ -391,8 +409,8 @@ class _Unfolding:
     def _turn(self, draft: _Draft, whole: int) -> Iterator[Wait]:
         """The last job of the same app before this one in its worker that surely has to end first.
 
-        A worker skips iterations that do not exist: at the end of a program, or of a state, later ones of its own app,
-        and any of other apps that have ended before. They are left out.
+        A worker skips iterations that do not exist: at the end of a program, or of a state, later
+        ones of its own app, and any of other apps that have ended before. They are left out.
         """
         lane = self.lanes[draft.lane]
         per_round = whole // self.period[draft.group]
@@ -423,7 +441,9 @@ class _Unfolding:
         )  # fmt: skip
 
     def _begin(self, d: _Draft) -> int:
-        """The start of the program, seen from the first round in which the job's iteration exists."""
+        """The start of the program, seen from the first round in which the job's iteration
+        exists.
+        """
         per_round = self.round[d.group] // self.period[d.group]
         rounds_behind = -(d.iteration // per_round)
         return -self.round[d.group] * max(0, rounds_behind)

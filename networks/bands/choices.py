@@ -1,7 +1,7 @@
-"""What a network of a text takes in bands: its front, searched once, and bands that a pin asks for.
+"""The memory and time of a network in bands: its front, searched once, and the bands of a pin.
 
-In: a `Network`. Out: `Choice`s, with the form that this machine runs. Times are as if nobody had measured what bands
-cost.
+In: a `Network`. Out: `Choice`s, with the form that this machine runs. Times use the default costs
+of bands, not measured ones.
 """
 
 from __future__ import annotations

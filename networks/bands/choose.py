@@ -1,9 +1,10 @@
 """Which bands a network should go in: a front of memory against time.
 
-In: a `Net`, and what it takes as a whole. Out: `Choice`s, from the least memory to the whole network.
-The family: layers up to some tensor go in bands, the rest runs whole. Which units are worth a look says a search for
-shortest paths (`paths`; msf-CNN does so without line buffers). Its costs are estimates where tensors skip units; every
-plan that is offered is computed exactly, firing by firing.
+In: a `Net`, and what it takes as a whole. Out: `Choice`s, from the least memory to the whole
+network. The family: layers up to some tensor go in bands, the rest runs whole. Which units are
+worth a look says a search for shortest paths (`paths`; msf-CNN does so without line buffers). Its
+costs are estimates where tensors skip units; every plan that is offered is computed exactly, firing
+by firing.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from .net import Band, Net
 from .paths import Proposal, Search
 from .units import Unit, cut_bytes
 
-#: Multiplications per ns where nobody has measured: of ONNX Runtime on one core of a server.
+#: Multiplications per ns if not measured: of ONNX Runtime on one core of a server.
 RATE = 40.0
-#: What bands cost where nobody has measured it, as it was seen there. In plain models, each byte goes over a border in
-#: another layout; in ONNX Runtime's own (the second one) it is copied.
+#: Costs of bands if not measured, as observed there. In plain models, each byte crosses a boundary
+#: in another layout; in ONNX Runtime's own (the second one) it is copied.
 USUAL = (BandCosts(False, 12_000.0, 0.45, 0.07), BandCosts(True, 12_000.0, 0.18, 0.07))
 #: Of a search, in a second: units that are looked at, and firings of plans that are computed.
 LOOKS, FIRINGS = 5_000, 8_000
@@ -31,11 +32,12 @@ LOOKS, FIRINGS = 5_000, 8_000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A network in some bands (none: whole), with what it takes then. `time` is in units of the whole network's.
+    """A network in some bands (none: whole), with what it takes then. `time` is in units of the
+    whole network's.
 
-    In bytes: `weights`, the `arena` between firings, the `block` inside of one, and what ONNX Runtime keeps for
-    `sessions` beside that of the whole network. The layers that make `dictated_by` need the block. `estimated`: nobody
-    has measured here what bands cost.
+    In bytes: `weights`, the `arena` between firings, the `block` inside of one, and what ONNX
+    Runtime keeps for `sessions` beside that of the whole network. The layers that make
+    `dictated_by` need the block. `estimated`: the costs of bands were not measured here.
     """
 
     bands: tuple[Bands, ...]
@@ -61,8 +63,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What a plan does beside the network: the share of its multiplications that is done again, bytes that are copied
-    or go over borders, firings but the first, and bytes of weights that other firings read again.
+    """What a plan does beside the network: the share of its multiplications that is done again,
+    bytes that are copied or go over borders, firings but the first, and bytes of weights that other
+    firings read again.
     """
 
     work: float
@@ -101,7 +104,9 @@ def costs_for(net: Net, costs: BandCosts | None) -> BandCosts:
 def choice_of(
     planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = None, costs: BandCosts | None = None
 ) -> Choice:
-    """What a plan takes; in plain models, what ONNX Runtime holds inside of a firing is estimated."""
+    """What a plan takes; in plain models, what ONNX Runtime holds inside of a firing is
+    estimated.
+    """
     price = costs_for(planned.net, costs)
     whole = price.whole_ns or whole_ns or sum(s.macs for s in planned.net.steps) / RATE + price.firing_ns
     time = 1 + sum(extra_of(planned).ns(price, whole)) / whole
@@ -124,11 +129,13 @@ def front(
     plain: Net | None = None,
     costs: BandCosts | None = None,
 ) -> tuple[Choice, ...]:
-    """Choices of which none is better in memory and in time than another, from least memory to least time.
+    """Choices of which none is better in memory and in time than another, from least memory to
+    least time.
 
-    Of ONNX Runtime's own graph those that the `plain` network can do as well: that is what runs where it cannot be.
-    `costs` are those of bands of this network, if somebody has measured them. The search takes about so many `seconds`;
-    it counts steps, so that the same network has the same front wherever that is done.
+    Of ONNX Runtime's own graph those that the `plain` network can do as well: that is what runs
+    where it cannot be. `costs` are the measured ones of bands of this network, or None. The search
+    takes about `seconds`; it counts steps, so that the same network has the same front wherever
+    that is done.
     """
     price = costs_for(net, costs)
     search = Search(net, _rate(net, price.whole_ns or whole_ns), price, whole.block)

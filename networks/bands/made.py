@@ -1,7 +1,8 @@
 """A network in the bands that a text asks for: plans and models, made once.
 
-In: a `Network` of a text and its `Bands`. Out: `Forms`: plain models of ONNX, which run anywhere, and where this
-machine's ONNX Runtime has a blocked layout, its own kernels. What cannot be done is a `CannotBand`.
+In: a `Network` of a text and its `Bands`. Out: `Forms`: plain models of ONNX, which run anywhere,
+and where this machine's ONNX Runtime has a blocked layout, its own kernels. What cannot be done is
+a `CannotBand`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """The `plain` form, and the `blocked` one, or `why` there is none. `shared` are weights that several models read.
+    """The `plain` form, and the `blocked` one, or `why` there is none. `shared` are weights that
+    several models read.
 
     `used` is the one that this machine runs.
     """
@@ -81,7 +83,9 @@ def net_of(network: Network) -> Net:
 
 
 def blocked_of(network: Network) -> Net | None:
-    """The same as this machine's ONNX Runtime executes it, if it does so in blocks. Raises as `net_of`."""
+    """The same as this machine's ONNX Runtime executes it, if it does so in blocks. Raises as
+    `net_of`.
+    """
     net = net_of(network)
     key = network.content_hash, network.path, tuple(net.shapes.items())
     if key not in _blocked:
@@ -112,7 +116,8 @@ def forms(net: Net, blocked: Net | None, bands: Sequence[Bands]) -> Forms:
 def as_made(net: Net, bands: Sequence[Bands], *, asked: bool = True) -> Made:
     """One form, with what ONNX Runtime holds inside of its firings. Raises CannotBand.
 
-    Its own kernels tell what they take. Of plain models it is `asked`, since nobody knows what it makes of them.
+    The sizes of its own kernels are known. Plain models are `asked`, since their kernels are not
+    known beforehand.
     """
     planned = plan_of(net, bands)
     contents, which = models(net, tuple(c.firing for c in planned.calls))

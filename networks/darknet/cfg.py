@@ -1,7 +1,7 @@
 """The text of a Darknet `.cfg`: its sections and options, and where they stand.
 
-In: a path. Out: the sections in their order, which read their options as numbers, lists and words, and note what is
-wrong with them. What sections and options mean is left to `layers`.
+In: a path. Out: the sections in their order, which read their options as numbers, lists and words,
+and note what is wrong with them. What sections and options mean is left to `layers`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _TRAINING = frozenset(
 
 
 class CfgError(NetworkError):
-    """Everything that is wrong with a `.cfg`: `diagnostics` with their places, and in `message` a line for each."""
+    """Everything that is wrong with a `.cfg`: `diagnostics` with their places, and in `message` a
+    line for each.
+    """
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         # A line that two options depend on is asked twice.
@@ -50,8 +52,8 @@ class Option:
 class Section:
     """One section, which notes faults in `faults`, a list that it shares with the others.
 
-    Of a `broken` section not every line could be read, so that nothing follows from what is missing in it. Where an
-    option is faulty, its default is read: the network is refused anyway.
+    Of a `broken` section not every line could be read, so that nothing follows from what is missing
+    in it. Where an option is faulty, its default is read: the network is refused anyway.
     """
 
     kind: str
@@ -67,7 +69,9 @@ class Section:
         self.faults.append(Diagnostic("F402", message, found[0].span if found else self.span, help=help))
 
     def text(self, name: str, default: str | None = None) -> str | None:
-        """The text of an option. One that contradicts itself is a fault, as Darknet would take the first silently."""
+        """The text of an option. One that contradicts itself is a fault, as Darknet would take the
+        first silently.
+        """
         self._asked.add(name)
         found = self.options.get(name)
         if not found:
@@ -139,7 +143,7 @@ class Section:
         self._asked.update(self.options)
 
     def refuse_others(self) -> None:
-        """Options that nobody asked for are faults: to ignore them would give another network than Darknet's."""
+        """Report unknown options: ignoring them would give another network than Darknet's."""
         for name in self.options:
             if name not in self._asked and name not in _TRAINING:
                 self.refuse(
@@ -155,7 +159,9 @@ def _number(text: str | None) -> float | None:
 
 
 def is_darknet(path: Path) -> bool:
-    """Does the file begin as a `.cfg` of Darknet? Raises NetworkError (F401) where it cannot be read."""
+    """Does the file begin as a `.cfg` of Darknet? Raises NetworkError (F401) where it cannot be
+    read.
+    """
     for line in _text(path).split("\n"):
         if _bare(line):
             found = _HEADER.fullmatch(_bare(line))
@@ -164,10 +170,11 @@ def is_darknet(path: Path) -> bool:
 
 
 def read_sections(path: Path) -> tuple[Section, ...]:
-    """The sections of a `.cfg`, with at least one after the first, which is `[net]`; they share the list of faults.
+    """The sections of a `.cfg`, with at least one after the first, which is `[net]`; they share the
+    list of faults.
 
-    Comments stand behind `#`, or on lines that begin with `;`. Raises NetworkError (F401) where the file cannot be
-    read, and CfgError where it is not a network.
+    Comments stand behind `#`, or on lines that begin with `;`. Raises NetworkError (F401) where the
+    file cannot be read, and CfgError where it is not a network.
     """
     faults: list[Diagnostic] = []
     sections: list[Section] = []

@@ -1,7 +1,7 @@
 """The `.weights` file of a Darknet network.
 
-In: the file, and the parts that a `DarknetNet` wants, in their order. Out: an array for each, and what the header says;
-or the reason why the file is not the one that belongs to the network.
+In: the file, and the parts that a `DarknetNet` wants, in their order. Out: an array for each, and
+what the header says; or the reason why the file is not the one that belongs to the network.
 """
 
 from __future__ import annotations
@@ -50,11 +50,13 @@ def read_weights(path: Path, net: DarknetNet, cfg: Path) -> tuple[dict[str, np.n
 
 
 def _header(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
-    """What is said in front of the weights, and where they begin: the counter of images became longer in 0.2."""
+    """What is said in front of the weights, and where they begin: the counter of images became
+    longer in 0.2.
+    """
     if len(content) < 16:
         raise NetworkError("F402", f"`{path.name}` ({len(content)} bytes) has no header", "fetch it again")
     major, minor, revision = struct.unpack_from("<3i", content)
-    # Higher ones mark a layout that nobody has written for long; they also show that this is another kind of file.
+    # Higher ones mark a layout that has long been out of use, or another kind of file.
     if not all(0 <= v < 1000 for v in (major, minor, revision)):
         raise NetworkError("F402", f"`{path.name}` holds no Darknet weights", "fetch it again")
     long = major * 10 + minor >= 2

@@ -1,12 +1,13 @@
 """Which layers of an ONNX network cannot run on a DLA through TensorRT, and why.
 
-In: a model file, a generation of the DLA, a version of TensorRT, a precision. Out: `Breach`es, the longest legal runs
-of layers, rows of a table. The limits and their sources are in `limits.py`. What to do about a breach is left to
-others, and so is what only the target can tell: its compiler may still refuse a layer (for the size of its
-convolution buffer, for neighbors), so an engine is built without fallback to the GPU to be certain.
+In: a model file, a generation of the DLA, a version of TensorRT, a precision. Out: `Breach`es, the
+longest legal runs of layers, rows of a table. The limits and their sources are in `limits.py`. What
+to do about a breach is left to others, and so is what only the target can tell: its compiler may
+still refuse a layer (for the size of its convolution buffer, for neighbors), so an engine is built
+without fallback to the GPU to be certain.
 
-Each layer is judged as it stands. What TensorRT folds while it builds (shapes, constants) is no layer; an operator
-that can be rebuilt from others is illegal until somebody rebuilds it.
+Each layer is judged as it stands. What TensorRT folds while it builds (shapes, constants) is no
+layer; an operator that can be rebuilt from others is illegal until it is rebuilt.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from .limits import PRECISIONS, Generation, Version
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A layer, called after its first output tensor, that breaks `rule`; `detail` is what it has instead."""
+    """A layer, called after its first output tensor, that breaks `rule`; `detail` is what it has
+    instead.
+    """
 
     layer: str
     op: str
@@ -63,8 +66,9 @@ def breaches(
 ) -> tuple[Breach, ...]:
     """What keeps layers off the DLA: one entry per layer and broken rule, in the order of the file.
 
-    `input_shapes` and `batch` fix dynamic dimensions as in `read_network`; `precision` is that of the whole engine.
-    Raises NetworkError as `read_chain`, ValueError for a precision or a TensorRT that knows no such DLA.
+    `input_shapes` and `batch` fix dynamic dimensions as in `read_network`; `precision` is that of
+    the whole engine. Raises NetworkError as `read_chain`, ValueError for a precision or a TensorRT
+    that knows no such DLA.
     """
     if precision not in PRECISIONS:
         raise ValueError(f"a DLA computes in {' or '.join(PRECISIONS)}, not in {precision}")
@@ -78,7 +82,8 @@ def breaches(
 
 
 def legal_runs(layers: Iterable[str], found: Iterable[Breach]) -> tuple[Run, ...]:
-    """The runs of layers without a breach, longest first; `layers` are all names in order (those of a `Chain`).
+    """The runs of layers without a breach, longest first; `layers` are all names in order (those of
+    a `Chain`).
 
     A run lies between two cuts of the chain, so it can be a stage of its own.
     """
@@ -89,7 +94,9 @@ def legal_runs(layers: Iterable[str], found: Iterable[Breach]) -> tuple[Run, ...
 
 
 def summary(found: Iterable[Breach], shown: int = 3) -> tuple[Row, ...]:
-    """Rows of the table op | count | rule | layers, most layers first; at most `shown` layers are named in a row."""
+    """Rows of the table op | count | rule | layers, most layers first; at most `shown` layers are
+    named in a row.
+    """
     layers: dict[tuple[str, str], list[str]] = {}
     for breach in found:
         layers.setdefault((breach.op, breach.rule), []).append(breach.layer)
@@ -134,5 +141,7 @@ def _layers(path: Path, input_shapes: Mapping[str, tuple[int, ...]], batch: int 
 
 
 def _operator(node: Any) -> str:
-    """Operators from outside of the standard keep their domain, so that none passes for a standard one."""
+    """Operators from outside of the standard keep their domain, so that none passes for a standard
+    one.
+    """
     return str(node.op_type) if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"

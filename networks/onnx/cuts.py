@@ -1,10 +1,11 @@
 """Where an ONNX model can be cut into a pipeline, and what crosses each cut.
 
-In: a model file. Out: a `Chain` of its layers in the order of the file, and `Cut`s of it. Weights are not read, nothing
-is run. Which cuts are good is left to searches, making the parts to `split.py`.
+In: a model file. Out: a `Chain` of its layers in the order of the file, and `Cut`s of it. Weights
+are not read, nothing is run. Which cuts are good is left to searches, making the parts to
+`split.py`.
 
-A cut after a layer parts the order into a prefix and a suffix, so that every stage between two cuts is convex: no
-data leaves it and comes back.
+A cut after a layer parts the order into a prefix and a suffix, so that every stage between two cuts
+is convex: no data leaves it and comes back.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ RANDOM = frozenset(
 class Link:
     """A layer, called after its first output tensor.
 
-    `reads` and `makes` are tensors that depend on an input of the network: no weights. `fused` is the one of `reads`
-    over which the layer becomes one kernel with the layer that makes it; empty if there is none. `macs` counts the
-    multiplications of Conv, ConvTranspose, Gemm and MatMul: a cost where nothing is measured; 0 for all others.
+    `reads` and `makes` are tensors that depend on an input of the network: no weights. `fused` is
+    the one of `reads` over which the layer becomes one kernel with the layer that makes it; empty
+    if there is none. `macs` counts the multiplications of Conv, ConvTranspose, Gemm and MatMul: a
+    cost where nothing is measured; 0 for all others.
     """
 
     name: str
@@ -48,11 +50,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A cut after layer number `after`; `tensors` are there before it and read after it, `bytes` their size.
+    """A cut after layer number `after`; `tensors` are there before it and read after it, `bytes`
+    their size.
 
-    Inputs of the network are there from the start, so they cross every cut before their last reader. Outputs of the
-    network are given out by the stage that makes them, so they cross only on behalf of a layer that reads them; but
-    an input that is itself an output crosses all cuts.
+    Inputs of the network are there from the start, so they cross every cut before their last
+    reader. Outputs of the network are given out by the stage that makes them, so they cross only on
+    behalf of a layer that reads them; but an input that is itself an output crosses all cuts.
     """
 
     after: int
@@ -63,7 +66,9 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Layers in the order of the file; `tensors` are all those of the model whose type is known to numpy."""
+    """Layers in the order of the file; `tensors` are all those of the model whose type is known to
+    numpy.
+    """
 
     file: str
     layers: tuple[Link, ...]
@@ -74,8 +79,8 @@ class Chain:
     def spans(self) -> dict[str, tuple[int, int]]:
         """Per tensor the numbers of the layer that makes it and of the last one that reads it.
 
-        Inputs of the network are made by -1, and outputs are read by the number of layers when they are inputs too.
-        A tensor that is only an output is read last by its maker.
+        Inputs of the network are made by -1, and outputs are read by the number of layers when they
+        are inputs too. A tensor that is only an output is read last by its maker.
         """
         made = dict.fromkeys(self.inputs, -1) | {t: k for k, x in enumerate(self.layers) for t in x.makes}
         last = made | {t: k for k, x in enumerate(self.layers) for t in x.reads}
@@ -83,12 +88,16 @@ class Chain:
         return {t: (k, last[t]) for t, k in made.items()}
 
     def shares(self) -> tuple[float, ...]:
-        """Of the multiplications, per layer: a guess at its share of the time. Without any, layers share alike."""
+        """Of the multiplications, per layer: a guess at its share of the time. Without any, layers
+        share alike.
+        """
         total = sum(x.macs for x in self.layers)
         return tuple(x.macs / total if total else 1 / len(self.layers) for x in self.layers)
 
     def cuts(self) -> Iterator[Cut]:
-        """All cuts that do not go through a tensor of unknown size; those inside fused groups among them."""
+        """All cuts that do not go through a tensor of unknown size; those inside fused groups among
+        them.
+        """
         spans = self.spans()
         for after, layer in enumerate(self.layers[:-1]):
             tensors = tuple(t for t, (made, last) in spans.items() if made <= after < last)
@@ -105,30 +114,35 @@ class Chain:
 def cut_points(
     path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1, *, inside_fused: bool = False
 ) -> tuple[Cut, ...]:
-    """Cuts of a model, from front to back; those inside a group of layers that become one kernel only on request.
+    """Cuts of a model, from front to back; those inside a group of layers that become one kernel
+    only on request.
 
-    Groups are a Conv, Gemm or MatMul (or a lone BatchNormalization) and what follows it alone: BatchNormalization,
-    scale and bias, for a Conv the sum with a skip connection of the same shape, an activation. DequantizeLinear goes
-    with its only reader, QuantizeLinear with the layer that it reads. Cuts through tensors of unknown size are left
-    out. Raises NetworkError as `read_chain`.
+    Groups are a Conv, Gemm or MatMul (or a lone BatchNormalization) and what follows it alone:
+    BatchNormalization, scale and bias, for a Conv the sum with a skip connection of the same shape,
+    an activation. DequantizeLinear goes with its only reader, QuantizeLinear with the layer that it
+    reads. Cuts through tensors of unknown size are left out. Raises NetworkError as `read_chain`.
     """
     chain = read_chain(path, fixed, batch)
     return tuple(c for c in chain.cuts() if inside_fused or not chain.fused(c.after))
 
 
 def skips(cuts: Sequence[Cut]) -> tuple[tuple[str, ...], ...]:
-    """Per stage between two cuts, the tensors that cross both: made before the stage and read after it.
+    """Per stage between two cuts, the tensors that cross both: made before the stage and read after
+    it.
 
-    They go from the stage that makes them straight to the one that reads them, past the stage between.
+    They go from the stage that makes them straight to the one that reads them, past the stage
+    between.
     """
     return tuple(tuple(t for t in a.tensors if t in b.tensors) for a, b in pairwise(cuts))
 
 
 def jedi_allows(cuts: Sequence[Cut]) -> bool:
-    """Is the tuple of cuts (from front to back) feasible for JEDI: does no tensor cross more than one of them?
+    """Is the tuple of cuts (from front to back) feasible for JEDI: does no tensor cross more than
+    one of them?
 
-    Kim's thesis, ch. 3.5.1: "If more than one cut-point cuts an arc between two layers, it is considered infeasible",
-    as stages synchronize with their neighbors only. The input of the network counts as made by the first stage.
+    Kim's thesis, ch. 3.5.1: "If more than one cut-point cuts an arc between two layers, it is
+    considered infeasible", as stages synchronize with their neighbors only. The input of the
+    network counts as made by the first stage.
     """
     return not any(skips(cuts))
 
@@ -154,10 +168,10 @@ def shape_value(node: Any, tensors: Mapping[str, Border]) -> int | tuple[int, ..
 def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1) -> Chain:
     """The layers from which an output can be reached.
 
-    `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and fixed shapes alone
-    is no layer: it goes with the layers that use it.
-    Raises NetworkError: the faults of `read_network`, F403 for an input without fixed shape, F402 for a graph that is
-    not in order or has nothing to compute.
+    `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and
+    fixed shapes alone is no layer: it goes with the layers that use it. Raises NetworkError: the
+    faults of `read_network`, F403 for an input without fixed shape, F402 for a graph that is not in
+    order or has nothing to compute.
     """
     interface, model = read_fixed(path, fixed, batch)
     return chain_of(model, interface.inputs, interface.outputs, path.name)
@@ -186,7 +200,9 @@ def _name(node: Any) -> str:
 
 
 def tensors_of(graph: Any) -> dict[str, Border]:
-    """The tensors of a graph with a shape and a type that numpy knows; dimensions may be unknown."""
+    """The tensors of a graph with a shape and a type that numpy knows; dimensions may be
+    unknown.
+    """
     from onnx import helper
 
     found: dict[str, Border] = {}
@@ -232,9 +248,9 @@ def _fusions(
 ) -> list[str]:
     """Per layer the tensor over which it is fused with the one before, or nothing.
 
-    An open tensor ends a group that may go on; it maps to the operator that began the group, to "gate" where only the
-    second node of a gate can follow (x * Sigmoid(x), x * HardSigmoid(x)), to nothing where only an activation can.
-    Conversions from and to 8 bits go with the layer between.
+    An open tensor ends a group that may go on; it maps to the operator that began the group, to
+    "gate" where only the second node of a gate can follow (x * Sigmoid(x), x * HardSigmoid(x)), to
+    nothing where only an activation can. Conversions from and to 8 bits go with the layer between.
     """
     readers = Counter(t for r in reads for t in r) + Counter(outputs)
     gated = _gated(nodes, readers)
@@ -246,7 +262,8 @@ def _fusions(
         op = node.op_type if node.domain in ("", "ai.onnx") else ""
         out = _name(node)
         near = {t for t in data if (readers[t] == 1 or gated.get(t) == out) and list(node.input).count(t) == 1}
-        # The tensor that is made last: fewest cuts are lost, and the other side of a sum is there by then.
+        # The tensor that is made last: fewest cuts are lost, and the other side of a sum is there
+        # by then.
         last = next((t for t in reversed(opened) if t in near), "")
         kind = opened.get(last, "")
         fused = ""
@@ -277,7 +294,7 @@ def _alike(names: Sequence[str], tensors: Mapping[str, Border]) -> bool:
 
 
 def _gated(nodes: Sequence[Any], readers: Mapping[str, int]) -> dict[str, str]:
-    """Per tensor x of a gate its sigmoid, if nobody else reads either."""
+    """Per tensor x of a gate its sigmoid, if no other layer reads either."""
     sigmoids = {n.output[0]: n.input[0] for n in nodes if n.op_type in ("Sigmoid", "HardSigmoid")}
     found = {}
     for node in nodes:

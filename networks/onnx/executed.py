@@ -1,11 +1,12 @@
 """What ONNX Runtime holds at most between the nodes of a graph that it executes.
 
-In: nodes as `Kernel`s. Out: bytes of the block that its memory pattern takes, and of what kernels take for themselves
-while they run. What is known of it: nodes run in the order of a depth-first search from the ends backwards, where later
-nodes go first; a result takes over the memory of an input that nobody needs any more, if the kernel can work in place,
-else that of any tensor of its shape that is done with, last come first served (and what is taken over stays taken in
-between); each other tensor is placed into the smallest gap that takes it. What a kernel takes for itself lies beside
-that block, and is used again by the next one that finds room in it.
+In: nodes as `Kernel`s. Out: bytes of the block that its memory pattern takes, and of what kernels
+take for themselves while they run. What is known of it: nodes run in the order of a depth-first
+search from the ends backwards, where later nodes go first; a result takes over the memory of an
+input that is not needed any more, if the kernel can work in place, else that of any tensor of its
+shape that is done with, last come first served (and what is taken over stays taken in between);
+each other tensor is placed into the smallest gap that takes it. What a kernel takes for itself lies
+beside that block, and is used again by the next one that finds room in it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ SAME = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
 class Kernel:
     """A node by the tensors that it `reads` and what it makes, in bytes and with its shape.
 
-    `over`: the inputs whose memory its result may take over. `same`: its result is its first input in another shape.
-    `own`: bytes that it takes for itself while it runs.
+    `over`: the inputs whose memory its result may take over. `same`: its result is its first input
+    in another shape. `own`: bytes that it takes for itself while it runs.
     """
 
     reads: tuple[str, ...]
@@ -48,13 +49,17 @@ class Kernel:
 
 
 def block(kernels: Sequence[Kernel], outside: Collection[str]) -> int:
-    """Bytes for nodes that stand in a file as they are executed; tensors `outside` are given or taken away."""
+    """Bytes for nodes that stand in a file as they are executed; tensors `outside` are given or
+    taken away.
+    """
     reads, makes = [k.reads for k in kernels], [(k.made,) for k in kernels]
     return held([kernels[k] for k in order(reads, makes, range(len(kernels)))], outside)
 
 
 def order(reads: Sequence[Sequence[str]], makes: Sequence[Sequence[str]], ranks: Sequence[Any]) -> list[int]:
-    """The numbers of nodes as they are executed; those with higher `ranks` go first where nothing else decides."""
+    """The numbers of nodes as they are executed; those with higher `ranks` go first where nothing
+    else decides.
+    """
     maker = {t: k for k, made in enumerate(makes) for t in made if t}
     before = []
     for read in reads:
@@ -88,7 +93,7 @@ def held(run: Sequence[Kernel], outside: Collection[str]) -> int:
             home[k.made] = home[k.reads[0]]
         elif not k.same and k.made not in outside:
             host = next((home[t] for t in k.over if t in home and left[home[t]] == 1 and _alike(of[home[t]], k)), None)
-            if host is None and not uses[k.made]:  # nobody reads it, so nobody gives it back
+            if host is None and not uses[k.made]:  # it is not read, so it is not released
                 life[k.made] = [now, len(run)]
             else:
                 if host is None:
@@ -115,7 +120,9 @@ def _alike(one: Kernel, other: Kernel) -> bool:
 
 
 def _apart(run: Sequence[Kernel]) -> int:
-    """Bytes of the regions that hold what kernels take for themselves: a new one where no other has room."""
+    """Bytes of the regions that hold what kernels take for themselves: a new one where no other has
+    room.
+    """
     regions: list[int] = []
     for k in run:
         free = list(regions)

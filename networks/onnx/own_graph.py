@@ -1,7 +1,8 @@
-"""The graph that this machine's ONNX Runtime makes of a model: fused kernels, tensors in blocks of channels.
+"""The graph that this machine's ONNX Runtime makes of a model: fused kernels, tensors in blocks of
+channels.
 
-In: a model with its weights. Out: that graph, and what flows in it, since ONNX Runtime does not write shapes. It holds
-for one size of blocks, and for one version of ONNX Runtime.
+In: a model with its weights. Out: that graph, and what flows in it, since ONNX Runtime does not
+write shapes. It holds for one size of blocks, and for one version of ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def weights_of(model: Any) -> int:
 
 
 def _require_small(model: Any, known: Mapping[str, Border]) -> None:
-    """ONNX Runtime computes what follows from constants alone, and keeps it: that has to have a size, and a small one.
+    """ONNX Runtime computes what follows from constants alone, and keeps it: that has to have a
+    size, and a small one.
 
     `known` are the tensors of the model. Raises TooLarge.
     """
@@ -61,8 +63,8 @@ def _require_small(model: Any, known: Mapping[str, Border]) -> None:
 def optimized(model: Any, known: Mapping[str, Border]) -> Any:
     """What ONNX Runtime makes of a model, with nodes that are called after what they make.
 
-    ONNX Runtime keeps these names (`source_of`); the model is changed. `known` are its tensors. Raises TooLarge, and
-    whatever ONNX Runtime raises.
+    ONNX Runtime keeps these names (`source_of`); the model is changed. `known` are its tensors.
+    Raises TooLarge, and whatever ONNX Runtime raises.
     """
     import onnx
 
@@ -77,7 +79,7 @@ def optimized(model: Any, known: Mapping[str, Border]) -> Any:
 
 
 def outlined(model: Any, folder: Path, known: Mapping[str, Border]) -> Any:
-    """The same without large weights, at which nobody looks: zeros that take no memory stand for them.
+    """The same without large weights, which are not needed: zeros that take no memory replace them.
 
     Weights outside of the model lie in a folder. The model stays as it is. Raises as `optimized`.
     """
@@ -131,7 +133,9 @@ def _write(model: bytes | str, options: Any) -> None:
 
 
 def source_of(node: Any, known: Container[str]) -> str:
-    """The tensor of the model after which a node of the optimized graph is called; empty if it is new."""
+    """The tensor of the model after which a node of the optimized graph is called; empty if it is
+    new.
+    """
     name: str = node.name
     while name:
         if name in known:
@@ -141,9 +145,11 @@ def source_of(node: Any, known: Container[str]) -> str:
 
 
 def flows_of(model: Any, known: Mapping[str, Border]) -> dict[str, Border]:
-    """What nodes of an optimized graph read and make, but its weights; `known` is what flows in the model.
+    """What nodes of an optimized graph read and make, but its weights; `known` is what flows in the
+    model.
 
-    In blocks there are as many channels as fill them. Raises KeyError for what is not understood, and what onnx raises.
+    In blocks there are as many channels as fill them. Raises KeyError for what is not understood,
+    and what onnx raises.
     """
     graph = model.graph
     weights = {w.name: w for w in graph.initializer}
@@ -201,9 +207,11 @@ def _own(
     return Border(tensor, dtype, (like[0], channels, *like[2:]))
 
 
-# -- blocks ------------------------------------------------------------------------------------------------------------
+# -- blocks ----------------------------------------------------------------------------------------
 def probe() -> bytes:
-    """A model whose answer to 0, 1, 2, ... shows how many channels a block has: where the 1 stands."""
+    """A model whose answer to 0, 1, 2, ... shows how many channels a block has: where the 1
+    stands.
+    """
     from onnx import TensorProto, helper
 
     ends = [helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 32, 1, 2]) for t in ("x", "y")]

@@ -1,13 +1,17 @@
-"""A network in 8 bits: quantized as a whole on calibration data, before it is cut, so that all stages agree on scales.
+"""A network in 8 bits: quantized as a whole on calibration data, before it is cut, so that all
+stages agree on scales.
 
-In: a model file, and samples of its inputs (`calibration.py`). Out: the bytes of a model with the same inputs and
-outputs, in 8 bits between them, and what it loses. Cutting it is left to `split.py`, telling of the loss to the CLI.
+In: a model file, and samples of its inputs (`calibration.py`). Out: the bytes of a model with the
+same inputs and outputs, in 8 bits between them, and what it loses. Cutting it is left to
+`split.py`, telling of the loss to the CLI.
 
-Ranges are the least and the largest value seen, weights are scaled per output channel. There are two schemes: `CPU`,
-with unsigned activations, and `TENSORRT`, which takes nothing but zero points of 0, and no biases in 8 bits.
+Ranges are the least and the largest value seen, weights are scaled per output channel. There are
+two schemes: `CPU`, with unsigned activations, and `TENSORRT`, which takes nothing but zero points
+of 0, and no biases in 8 bits.
 
-Unsigned activations are what ONNX Runtime 1.31 is fast at. fp32 time over int8 time on one core of an AMD EPYC with
-VNNI, and signal to noise of the scores, for the networks of `examples/twins` and a ResNet-18, all with random weights:
+Unsigned activations are what ONNX Runtime 1.31 is fast at. fp32 time over int8 time on one core of
+an AMD EPYC with VNNI, and signal to noise of the scores, for the networks of `examples/twins` and a
+ResNet-18, all with random weights:
 
     activations, weights          MobileNetV2      SqueezeNet       ResNet-18
     uint8, int8 per channel       2.0   22.9 dB    2.4   35.7 dB    3.4   20.4 dB
@@ -16,11 +20,12 @@ VNNI, and signal to noise of the scores, for the networks of `examples/twins` an
     int8, int8 per channel        1.2   23.0 dB    0.7   35.8 dB    1.3   20.4 dB
     uint8, uint8 per tensor       1.0   22.2 dB    1.2   33.4 dB    1.4   19.1 dB
 
-Without VNNI an x86-64 adds two products in 16 bits, which saturate unless weights have 7 bits. On an emulated Haswell
-the first row became 18.0, 27.6 and 15.8 dB, the third one stayed: 7 bits gain 1 to 3 dB there and cost 2 to 5 dB on all
-other machines. An emulated ARM (Neoverse N1) kept the first row. The trained network of `examples/digits` had 42 dB and
-named the same digit in all of 1000 images; it is so small that 8 bits made it no faster. Nor do they where data is
-mostly moved: a ShuffleNet took 1.6 times as long.
+Without VNNI an x86-64 adds two products in 16 bits, which saturate unless weights have 7 bits. On
+an emulated Haswell the first row became 18.0, 27.6 and 15.8 dB, the third one stayed: 7 bits gain 1
+to 3 dB there and cost 2 to 5 dB on all other machines. An emulated ARM (Neoverse N1) kept the first
+row. The trained network of `examples/digits` had 42 dB and named the same digit in all of 1000
+images; it is so small that 8 bits made it no faster. Nor do they where data is mostly moved: a
+ShuffleNet took 1.6 times as long.
 """
 
 from __future__ import annotations
@@ -43,14 +48,15 @@ from ..onnx.order import in_order
 if TYPE_CHECKING:
     import numpy as np
 
-#: What ONNX Runtime computes in 8 bits on a CPU. Its quantizer would also take operators that then run in floating
-#: point between two conversions, and Softmax, whose results are better off without.
+#: What ONNX Runtime computes in 8 bits on a CPU. Its quantizer would also take operators that then
+#: run in floating point between two conversions, and Softmax, whose results are better off without.
 OPERATORS = (
     *("Conv", "Gemm", "MatMul", "Add", "Mul", "Relu", "Clip", "LeakyRelu", "Sigmoid"),
     *("MaxPool", "AveragePool", "GlobalAveragePool", "Resize"),
     *("Concat", "Split", "Slice", "Gather", "Where", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"),
 )
-#: Layers that TensorRT computes in 8 bits when what they read is quantized; pooling and such follow by themselves.
+#: Layers that TensorRT computes in 8 bits when what they read is quantized; pooling and such follow
+#: by themselves.
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Add")
 #: A constant of theirs would get one scale for all channels: with one they stay in floating point.
 WITHOUT_CONSTANTS = frozenset({"Add", "Mul", "Gather", "Where"})
@@ -60,13 +66,16 @@ SUMS = frozenset({"Gemm", "MatMul"})
 RECTIFIERS = frozenset({"Relu", "Clip"})
 PAIR = ("QuantizeLinear", "DequantizeLinear")
 STANDARD = ("", "ai.onnx")
-#: The first operator set in which scales per channel can be written, and the version of the format that goes with it.
+#: The first operator set in which scales per channel can be written, and the version of the format
+#: that goes with it.
 OPSET, IR = 13, 7
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """What reads and makes 8 bits. `symmetric`: only what `operators` read is quantized, around 0; biases are not."""
+    """What reads and makes 8 bits. `symmetric`: only what `operators` read is quantized, around 0;
+    biases are not.
+    """
 
     operators: tuple[str, ...]
     symmetric: bool
@@ -80,9 +89,10 @@ TENSORRT = Scheme(WEIGHTED, symmetric=True)
 class Loss:
     """How far the output `name` is off in 8 bits, over all samples.
 
-    `largest` is the largest difference over the largest value, `rms` the root of the mean square of differences over
-    that of values; both are 0 where nothing differs. `same_best` is the share of samples whose largest score stays the
-    same, where the output has one axis longer than 1 (after the batch) and so may hold scores; else None.
+    `largest` is the largest difference over the largest value, `rms` the root of the mean square of
+    differences over that of values; both are 0 where nothing differs. `same_best` is the share of
+    samples whose largest score stays the same, where the output has one axis longer than 1 (after
+    the batch) and so may hold scores; else None.
     """
 
     name: str
@@ -97,18 +107,21 @@ class Loss:
 
 
 def quantize(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Scheme = CPU) -> bytes:
-    """The model in 8 bits, with ranges from what it computes on the samples; dynamic dimensions stay dynamic.
+    """The model in 8 bits, with ranges from what it computes on the samples; dynamic dimensions
+    stay dynamic.
 
-    Inputs and outputs keep names and types. Layers keep their order and, as far as they are still there, their names,
-    which now mean tensors of 8 bits: a cut after such a layer moves a quarter of the bytes and changes no result. Of
-    Conv, BatchNormalization and Relu, the Relu means the tensor of 8 bits, the BatchNormalization the one before it,
-    and no name is left of the Conv; nor of a Dropout or Identity. An input or output that is needed in 8 bits too has
-    the name `NAME.int8` there, a tensor before its conversion that had no name `NAME.float`.
-    Each layer reads tensors of its own, made by a DequantizeLinear directly before it, so that nothing has to cross a
-    cut in floating point. Same file, samples and ONNX Runtime, same bytes.
-    In the scheme of TensorRT a Relu stays a layer, `NAME.float`. What is read by no layer that computes in 8 bits
+    Inputs and outputs keep names and types. Layers keep their order and, as far as they are still
+    there, their names, which now mean tensors of 8 bits: a cut after such a layer moves a quarter
+    of the bytes and changes no result. Of Conv, BatchNormalization and Relu, the Relu means the
+    tensor of 8 bits, the BatchNormalization the one before it, and no name is left of the Conv; nor
+    of a Dropout or Identity. An input or output that is needed in 8 bits too has the name
+    `NAME.int8` there, a tensor before its conversion that had no name `NAME.float`. Each layer
+    reads tensors of its own, made by a DequantizeLinear directly before it, so that nothing has to
+    cross a cut in floating point. Same file, samples and ONNX Runtime, same bytes. In the scheme of
+    TensorRT a Relu stays a layer, `NAME.float`. What is read by no layer that computes in 8 bits
     crosses cuts in floating point, and outputs of the network are given out as they are made.
-    Raises NetworkError: those of `read_network`, and F411 where ONNX Runtime cannot quantize the model.
+    Raises NetworkError: those of `read_network`, and F411 where ONNX Runtime cannot quantize the
+    model.
     """
     import onnx
 
@@ -145,9 +158,11 @@ def quantize(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
 
 
 def loss(path: Path, quantized: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> tuple[Loss, ...]:
-    """What a model loses by quantization on samples, by output. Raises whatever ONNX Runtime raises on them.
+    """What a model loses by quantization on samples, by output. Raises whatever ONNX Runtime raises
+    on them.
 
-    Outputs whose size turns out another (boxes that are found or not) cannot be compared: they are left out.
+    Outputs whose size turns out another (boxes that are found or not) cannot be compared: they are
+    left out.
     """
     exact, coarse = _session(str(path)), _session(quantized)
     names = [o.name for o in exact.get_outputs()]
@@ -182,7 +197,8 @@ def silence() -> Iterator[None]:
 def _quantized(
     whole: Any, samples: Sequence[Mapping[str, np.ndarray]], folder: Path, scheme: Scheme
 ) -> tuple[Any, set[str]]:
-    """What the quantizer of ONNX Runtime makes of a model whose constants and normalizations are folded.
+    """What the quantizer of ONNX Runtime makes of a model whose constants and normalizations are
+    folded.
 
     Also the names of those of the scheme's operators that stay in floating point all the same.
     """
@@ -232,7 +248,9 @@ def _quantized(
 
 
 def _symmetric(operators: Sequence[str]) -> dict[str, object]:
-    """What TensorRT wants of the quantizer; weights stay in floating point, in front of a pair of their own."""
+    """What TensorRT wants of the quantizer; weights stay in floating point, in front of a pair of
+    their own.
+    """
     return {
         "ActivationSymmetric": True,
         "AddQDQPairToWeight": True,
@@ -299,7 +317,9 @@ class Reader:
 
 
 def _plain(whole: Any) -> Any:
-    """A copy in an operator set that the quantizer can write to, where neither weights nor outputs are inputs."""
+    """A copy in an operator set that the quantizer can write to, where neither weights nor outputs
+    are inputs.
+    """
     import onnx
 
     model = onnx.ModelProto()
@@ -329,7 +349,8 @@ def _name(node: Any) -> str:
 
 
 class _Arranged:
-    """A quantized graph: pairs around data taken out, and put back in so that every cut is a good one.
+    """A quantized graph: pairs around data taken out, and put back in so that every cut is a good
+    one.
 
     `scales` are scale and zero point of each tensor that has a pair.
     """
@@ -357,7 +378,8 @@ class _Arranged:
             if node.op_type == PAIR[1] and node.input[0] in coded:
                 _, scale, zero = node.input
                 before, behind = coded[node.input[0]].input[0], node.output[0]
-                # An output of the network has its name behind the pair, all other tensors before it.
+                # An output of the network has its name behind the pair, all other tensors before
+                # it.
                 name = behind if behind in self._results else before
                 names[before] = names[behind] = name
                 self.scales[name] = scale, zero
@@ -369,7 +391,8 @@ class _Arranged:
         return rest
 
     def _spare_sums(self, left_out: Set[str], operators: Sequence[str]) -> None:
-        """Results of a sum that nobody takes in 8 bits stay in floating point: more exact, and not clipped to ranges.
+        """Results of a sum without a reader in 8 bits stay in floating point: more exact, and not
+        clipped to ranges.
 
         Not those of a rectifier that has become part of a sum, for it is nothing but the range.
         """
@@ -380,9 +403,11 @@ class _Arranged:
                 self.scales.pop(node.output[0], None)
 
     def _spare_joined(self) -> None:
-        """A layer and the sum behind it are one kernel of TensorRT, unless something stands between them.
+        """A layer and the sum behind it are one kernel of TensorRT, unless something stands between
+        them.
 
-        So of what a sum reads, one tensor that a layer with weights makes for it alone is not quantized: the last one.
+        So of what a sum reads, one tensor that a layer with weights makes for it alone is not
+        quantized: the last one.
         """
         readers = Counter(t for n in self._nodes for t in n.input) + Counter(self._results)
         makers = {n.output[0]: k for k, n in enumerate(self._nodes) if n.op_type in WEIGHTED and n.op_type != "Add"}
@@ -423,7 +448,8 @@ class _Arranged:
             nodes.append(node)
             for tensor in made:
                 close(tensor)
-        # Of what operators make that only ONNX Runtime knows; the types of all else can be inferred.
+        # Of what operators make that only ONNX Runtime knows; the types of all else can be
+        # inferred.
         own = {t for n in nodes if n.domain not in STANDARD for t in n.output}
         types = {plain.get(v.name, v.name): v.type for v in self._made.value_info}
         read = {t for n in nodes for t in n.input} | self._results

@@ -1,9 +1,10 @@
 """Candidates of a network: every way to cut it over kinds of processors that is worth a look.
 
-In: worst-case times of its kernels per kind of processor, where it may be cut, and the board. Out: candidates that no
-other one beats at once in the time on a GPU, the time on the busiest DLA, and the number of engines. The front is exact
-where a stage takes the sum of its kernels, over all options with at most two borders between kinds, runs of which may
-be split over several processors; options A to E of Kim's thesis (Tables 4.3 and 5.2) are among them.
+In: worst-case times of its kernels per kind of processor, where it may be cut, and the board. Out:
+candidates that no other one beats at once in the time on a GPU, the time on the busiest DLA, and
+the number of engines. The front is exact where a stage takes the sum of its kernels, over all
+options with at most two borders between kinds, runs of which may be split over several processors;
+options A to E of Kim's thesis (Tables 4.3 and 5.2) are among them.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ MOST_CUTS = 4000
 
 @dataclass(frozen=True)
 class Kernels:
-    """A network as a row of kernels: `wcet_ns[kind][k]` (infinite where it cannot run) and the layer it ends with.
+    """A network as a row of kernels: `wcet_ns[kind][k]` (infinite where it cannot run) and the
+    layer it ends with.
 
-    `cuts` are the positions where it may be cut (number of kernels in front), `border_ns` what a border costs the stage
-    behind it. Stages on kinds of `whole` are one loadable; times on kinds of `estimated` are guesses. It fires
-    `firings` times per iteration, and as a whole as `curves[kind]` say, where they are known.
+    `cuts` are the positions where it may be cut (number of kernels in front), `border_ns` what a
+    border costs the stage behind it. Stages on kinds of `whole` are one loadable; times on kinds of
+    `estimated` are guesses. It fires `firings` times per iteration, and as a whole as
+    `curves[kind]` say, where they are known.
     """
 
     layers: tuple[str, ...]
@@ -50,7 +53,9 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Front:
-    """The undominated candidates, and how many ways of cutting they were chosen from. `exact`: all ways there are."""
+    """The undominated candidates, and how many ways of cutting they were chosen from. `exact`: all
+    ways there are.
+    """
 
     candidates: tuple[Candidate, ...]
     looked_at: int
@@ -73,7 +78,9 @@ def _runs(kinds: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _split(runs: tuple[str, ...], counts: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Every run in one or two parts, as far as there are processors and the number of stages allows."""
+    """Every run in one or two parts, as far as there are processors and the number of stages
+    allows.
+    """
     rows: list[tuple[tuple[str, int], ...]] = [()]
     for kind in runs:
         rows = [(*row, (kind, parts)) for row in rows for parts in (1, 2) if parts <= counts[kind]]
@@ -83,11 +90,13 @@ def _split(runs: tuple[str, ...], counts: Mapping[str, int]) -> Iterator[tuple[t
 
 
 def front(network: Kernels, platform: Platform) -> Front:
-    """All candidates over (time on each kind's busiest processor when stages are spread, engines on limited pools).
+    """All candidates over (time on each kind's busiest processor when stages are spread, engines on
+    limited pools).
 
     Of networks on CPUs the whole one is always among them.
 
-    Of more cuts than can be enumerated so many count that lie evenly in the network: the answer is not exact then.
+    Of more cuts than can be enumerated so many count that lie evenly in the network: the answer is
+    not exact then.
     """
     every = network.cuts
     if len(every) > MOST_CUTS:
@@ -100,7 +109,7 @@ def front(network: Kernels, platform: Platform) -> Front:
             found += solver.undominated(row)
     positions = (0, *network.cuts, len(network.layers))
     rows = list(_front(found))
-    if kinds == ["cpu"] and all(len(row) > 1 for row in rows):  # with slack, nobody wants hand-overs
+    if kinds == ["cpu"] and all(len(row) > 1 for row in rows):  # with slack, hand-overs are avoided
         rows.append((("cpu", 0, len(positions) - 1),))
     kept = [with_stages(network, tuple((k, positions[a], positions[b]) for k, a, b in row)) for row in rows]
     ordered = tuple(sorted(kept, key=lambda c: (c.latency, c.option)))
@@ -118,7 +127,9 @@ def kinds_of(network: Kernels, platform: Platform) -> list[str]:
 def _front(
     found: list[tuple[tuple[float, float, float], tuple[tuple[str, int, int], ...]]],
 ) -> Iterator[tuple[tuple[str, int, int], ...]]:
-    """What no other one beats: fewer engines first, each level against the staircase of all before."""
+    """What no other one beats: fewer engines first, each level against the staircase of all
+    before.
+    """
     steps: list[tuple[float, float]] = []
     for (x, y, _), stages in sorted(found, key=lambda f: (f[0][2], f[0][0], f[0][1])):
         at = bisect_right(steps, (x, inf))
@@ -153,7 +164,9 @@ class _Enumerator:
         return sums, numpy.concatenate([[0], numpy.cumsum(~able)])[self._at]
 
     def _time(self, kind: str, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Time of a stage between positions; its border is charged to it unless it is the first one."""
+        """Time of a stage between positions; its border is charged to it unless it is the first
+        one.
+        """
         numpy = self._np
         sums, barred = self._sums[kind]
         time = sums[last] - sums[first] + numpy.where(first > 0, self._network.border_ns, 0)
@@ -163,7 +176,9 @@ class _Enumerator:
     def undominated(
         self, row: tuple[tuple[str, int], ...]
     ) -> Iterator[tuple[tuple[float, float, float], tuple[tuple[str, int, int], ...]]]:
-        """What no other candidate of one option beats: (times on both kinds, engines) and (kind, first, last)."""
+        """What no other candidate of one option beats: (times on both kinds, engines) and (kind,
+        first, last).
+        """
         numpy = self._np
         if any(k not in self._sums for k, _ in row):
             return

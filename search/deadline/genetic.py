@@ -1,9 +1,11 @@
-"""The genetic searches of Kim's thesis (chapter 5): `heuristic-ga`, `entire-ga`, and the baseline beside them.
+"""The genetic searches of Kim's thesis (chapter 5): `heuristic-ga`, `entire-ga`, and the baseline
+beside them.
 
-In: a problem. Out: the best assignment found that meets all deadlines (or violates them least), with its verdict.
-`heuristic-ga` chooses candidates of networks, and Algorithm 7 places the tasks; `entire-ga` decides on places too and
-begins with what the former found. Populations are arrays. The bound on response times is computed for the leaders of a
-generation only: an individual that is late is ranked by how late it is, behind all that are not.
+In: a problem. Out: the best assignment found that meets all deadlines (or violates them least),
+with its verdict. `heuristic-ga` chooses candidates of networks, and Algorithm 7 places the tasks;
+`entire-ga` decides on places too and begins with what the former found. Populations are arrays. The
+bound on response times is computed for the leaders of a generation only: an individual that is late
+is ranked by how late it is, behind all that are not.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ MUTATION = 0.3
 class Best:
     """The best so far: feasible ones by maximum utilization, others by how much they violate.
 
-    `evaluations` counts assignments whose utilization was computed, `looks` those whose response times were bounded.
+    `evaluations` counts assignments whose utilization was computed, `looks` those whose response
+    times were bounded.
     """
 
     assignment: Assignment | None = None
@@ -49,26 +52,27 @@ class Best:
     value: float = float("inf")
     interrupted: bool = False
     seen: dict[Assignment, float] = field(default_factory=dict)
-    #: Maximum utilization, the share of its deadline that the tightest needs, and the assignment: none is dominated.
+    #: Maximum utilization, the share of its deadline that the tightest needs, and the assignment:
+    #: none is dominated.
     front: list[tuple[float, float, Assignment]] = field(default_factory=list)
 
     @property
     def feasible(self) -> bool:
-        """Was anything found that meets all deadlines?"""
+        """True if an assignment that meets all deadlines was found."""
         return self.verdict is not None and self.verdict.feasible
 
     @property
     def text(self) -> str:
-        """How good it is, in words."""
+        """Its quality in words."""
         return f"maximum utilization {self.value:.4f}" if self.feasible else f"late by {self.value - 2:.3f}"
 
     def tell(self, progress: Progress, text: str) -> None:
-        """Say so; what keeps no deadlines has no value."""
+        """Report it; an assignment that misses deadlines has no value."""
         count = self.evaluations + self.looks
         progress(text, evaluations=count, value=self.value if self.feasible else None)
 
     def join(self, other: Best) -> None:
-        """What somebody else has found counts too; its looks are this one's from now on."""
+        """Merge the results of another worker; its looks are counted here."""
         self.looks, other.looks = self.looks + other.looks, 0
         self.seen.update(other.seen)
         if other.value < self.value:
@@ -77,7 +81,7 @@ class Best:
             self._add(point)
 
     def keep(self, problem: JointProblem, assignment: Assignment, found: Verdict) -> None:
-        """Note what keeps all deadlines, as long as nothing is better in both."""
+        """Add an assignment that meets all deadlines to the front, unless it is dominated."""
         shares = [h.bound / h.due for t in problem.teams for h in held(t, found.worst) if h.bound and h.due]
         here = float(found.maximum), float(max(shares, default=Fraction(0)))
         self._add((*here, assignment))
@@ -91,8 +95,9 @@ class Best:
 def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> float:
     """0 for a feasible one; else by how much deadlines are missed, and 10 per engine too many.
 
-    Where iterations run into each other, bounds grow beyond all measure. The bounds at half the rate say how far it
-    is from being met; where there is none either, a group counts 10. Of what is due of a group, what is latest counts.
+    Where iterations run into each other, bounds grow beyond all measure. The bounds at half the
+    rate say how far it is from being met; where there is none either, a group counts 10. Of what is
+    due of a group, what is latest counts.
     """
     total = 10.0 * len(found.engines)
     worst = found.worst
@@ -110,7 +115,9 @@ Judged = tuple[float, Verdict | None]
 
 
 def judged(problem: JointProblem, assignment: Assignment) -> Judged:
-    """Bound the response times of an assignment; its value: maximum utilization, or 2 and its violation."""
+    """Bound the response times of an assignment; its value: maximum utilization, or 2 and its
+    violation.
+    """
     try:
         found = verdict(problem, assignment, patience=Fraction(1))
         wrong = violation(problem, assignment, found)
@@ -120,7 +127,7 @@ def judged(problem: JointProblem, assignment: Assignment) -> Judged:
 
 
 def look(problem: JointProblem, assignment: Assignment, best: Best, ahead: Judged | None = None) -> float:
-    """The value of an assignment, judged once, or `ahead` by somebody else; the best one is kept."""
+    """The value of an assignment, judged once, or `ahead` by a worker; the best one is kept."""
     known = best.seen.get(assignment)
     if known is not None:
         return known
@@ -153,7 +160,8 @@ def heuristic_ga(
     # The last gene: tasks anywhere (0), or those of a group on one core (1).
     sizes = np.append(sizes, 2)
     choices = rng.integers(0, sizes, size=(population, len(sizes)))
-    # Two that meet deadlines if any do: networks in as little time or as few stages as can be, groups at home.
+    # Two that meet deadlines if any do: networks in as little time or as few stages as can be,
+    # groups at home.
     latency = [[c.latency for c in n.candidates] for n in problem.nets]
     stages = [[(len(c.steps), c.latency) for c in n.candidates] for n in problem.nets]
     choices[0] = [*(own.index(min(own)) for own in latency), 1]
@@ -173,7 +181,8 @@ def entire_ga(
 ) -> Best:
     """Candidates and places of tasks by evolution, seeded with what `heuristic-ga` finds.
 
-    Where that finds nothing feasible, it is asked again with deadlines loosened, as the thesis does.
+    Where that finds nothing feasible, it is asked again with deadlines loosened, as the thesis
+    does.
     """
     import numpy as np
 
@@ -271,7 +280,8 @@ def _evolve(
 ) -> Best:
     """Uniform crossover of tournament winners, mutation of one gene, the best tenth stays.
 
-    Without `sizes` the choices are fixed. Without `items` the last gene of a choice is where tasks may go.
+    Without `sizes` the choices are fixed. Without `items` the last gene of a choice is where tasks
+    may go.
     """
     import numpy as np
 
@@ -316,7 +326,9 @@ def _evolve(
 def _values(
     placer: Placer, choices: np.ndarray, items: np.ndarray | None, best: Best, spending: Spending, crew: Crew
 ) -> np.ndarray:
-    """Maximum utilization; 2 and more for what breaks a limit or, as far as is known, a deadline."""
+    """Maximum utilization; 2 and more for what breaks a limit or, as far as is known, a
+    deadline.
+    """
     import numpy as np
 
     problem = placer.problem
@@ -348,7 +360,7 @@ def _values(
 
 
 def _ahead(problem: JointProblem, leaders: Iterator[Assignment], best: Best, crew: Crew) -> dict[Assignment, Judged]:
-    """The leaders that are looked at next, judged by whoever helps. Those that nobody asks for do not count."""
+    """The next leaders, judged by the workers. Those that are not used do not count."""
     if crew.size < 2:
         return {}
     fresh = list(islice(dict.fromkeys(a for a in islice(leaders, 4 * LEADERS) if a not in best.seen), LEADERS))

@@ -1,4 +1,4 @@
-"""What a search for deadlines found."""
+"""The outcome of a search for deadlines."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ class FewestCores:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`evaluations` are the assignments that were looked at, `counted` what a budget of evaluations counts: those whose
-    response times were bounded, and the steps of the integer program; `limit` is that budget, if there was one.
+    """`evaluations` are the assignments that were evaluated, `counted` those that a budget of
+    evaluations counts: with bounded response times, and the steps of the integer program; `limit`
+    is that budget, if there was one.
 
-    `bound` holds for the maximum utilization of all assignments (of the candidates given); None if unknown.
+    `bound` holds for the maximum utilization of all assignments (of the candidates given); None if
+    unknown.
 
-    `proved`: none is better. `impossible`: why there is none that keeps all limits and deadlines, if that is proved.
-    `spared`: the least maximum utilization that was found, where fewer processors were preferred to it, and `balanced`
-    that answer. `history` is how it was found, `front` what no other one was better than (`genetic.Best.front`).
-    `cores`: where few CPUs were the objective, how many they are; `bound` and `proved` speak of so many then.
+    `proved`: none is better. `impossible`: why no assignment meets all limits and deadlines, if
+    that is proved. `spared`: the best utilization found, if an answer with fewer processors was
+    preferred, and `balanced` that assignment. `history` is the progress of the search, `front` the
+    Pareto front (`genetic.Best.front`). `cores`: the number of CPUs, if it was an objective;
+    `bound` and `proved` then hold for that number.
     """
 
     search: str
@@ -50,12 +53,12 @@ class Outcome:
 
     @property
     def objective(self) -> str:
-        """What the answer was searched for, as in `--objective`."""
+        """The objectives of the search, as in `--objective`."""
         return "utilization" if self.cores is None else "cores,utilization"
 
     @property
     def gap(self) -> float | None:
-        """How far the answer is above the bound at most, relative to it."""
+        """The maximum relative distance of the answer from the bound."""
         if self.verdict is None or not self.bound or not self.verdict.feasible:
             return None
         return float(self.verdict.maximum / self.bound - 1)

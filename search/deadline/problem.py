@@ -1,9 +1,11 @@
-"""Groups with deadlines on a board: what is to be placed, where it may go, and the one evaluator of all searches.
+"""Groups with deadlines on a board: items to place, their possible places, and the evaluator of all
+searches.
 
-In: groups of tasks and networks, with worst-case times per kind of processor, and the processors. A network is used as
-one of its candidates: a row of stages on kinds of processors. Out: for an assignment (a candidate for each network, a
-processor for each task and stage), the utilization of every processor, and whether every group meets its deadline in
-the worst case. What decides is the bound of `analysis.timing.response_time`, for the schedulers that programs use.
+In: groups of tasks and networks, with worst-case times per kind of processor, and the processors. A
+network is used as one of its candidates: a row of stages on kinds of processors. Out: for an
+assignment (a candidate for each network, a processor for each task and stage), the utilization of
+every processor, and whether every group meets its deadline in the worst case, by the bound of
+`analysis.timing.response_time` for the schedulers that programs use.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from ...model.workload import WorkloadCurve
 
 @dataclass(frozen=True, slots=True)
 class JointChannel:
-    """Tokens from one task of a group to another: rates per firing (cyclic when they differ), `delay` initial tokens.
+    """Tokens from one task of a group to another: rates per firing (cyclic when they differ),
+    `delay` initial tokens.
 
-    `token_bytes` is the size of a token, `asked_for` the least number of tokens that the text gives room to. Where an
-    end is a network that is cut, `maker` is the layer that makes the tokens and `readers` are those that take them; by
-    default the last and the first stage do.
+    `token_bytes` is the size of a token, `asked_for` the least number of tokens that the text gives
+    room to. Where an end is a network that is cut, `maker` is the layer that makes the tokens and
+    `readers` are those that take them; by default the last and the first stage do.
     """
 
     source: str
@@ -43,10 +46,12 @@ class JointChannel:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A dataflow task. `wcet_ns[kind]` of one firing for the kinds that can run it; `firings` per iteration.
+    """A dataflow task. `wcet_ns[kind]` of one firing for the kinds that can run it; `firings` per
+    iteration.
 
-    `curves[kind]`, where it is known, begins with the worst case. `live` sources wait for data from outside, and so
-    does what stands at an `open_end` of the app. A network is an `engine`, and groups `batch` firings into one.
+    `curves[kind]`, where it is known, begins with the worst case. `live` sources wait for data from
+    outside, and so does what stands at an `open_end` of the app. A network is an `engine`, and
+    groups `batch` firings into one.
     """
 
     name: str
@@ -68,9 +73,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """What stands on an arrow of a group and takes no time: it is fired on the CPU of one of the tasks at its ends.
+    """What stands on an arrow of a group and takes no time: it is fired on the CPU of one of the
+    tasks at its ends.
 
-    `source` and `destination` name items or nets; `repeat` is for its reader, else for who makes what it takes.
+    `source` and `destination` name items or nets; `repeat` is for its reader, else for who makes
+    what it takes.
     """
 
     name: str
@@ -83,10 +90,12 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A stage of a candidate: kernels (or one loadable) in a row on a kind of processor, times of a firing in ns.
+    """A stage of a candidate: kernels (or one loadable) in a row on a kind of processor, times of a
+    firing in ns.
 
-    A network fires `firings` times per iteration, and so do its stages. A `curve` begins with the time of one firing.
-    `end` is the number of the layer behind its last one, where layers of the network are known.
+    A network fires `firings` times per iteration, and so do its stages. A `curve` begins with the
+    time of one firing. `end` is the number of the layer behind its last one, where layers of the
+    network are known.
     """
 
     kind: str
@@ -127,7 +136,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class InnerTensor:
-    """A tensor between layers of a network: the layer that makes it, those that read it, its bytes."""
+    """A tensor between layers of a network: the layer that makes it, those that read it, its
+    bytes.
+    """
 
     maker: int
     readers: tuple[int, ...]
@@ -138,8 +149,8 @@ class InnerTensor:
 class Net:
     """A network and its candidates. `exact` tells whether these are the whole Pareto front.
 
-    `tensors` are those between its layers; where they are not known, each stage hands one token to the next.
-    It groups `batch` firings into one.
+    `tensors` are those between its layers; where they are not known, each stage hands one token to
+    the next. It groups `batch` firings into one.
     """
 
     name: str
@@ -154,9 +165,9 @@ class Net:
 class Team:
     """A group: an app with its period, deadline and priority (larger = more urgent).
 
-    Without a deadline it is due at the end of its period, or at no time where paths have deadlines. `channels` and
-    `paths` connect names of items, nets and followers. `order` has all of these names as the text lists them; without
-    it, items come first, then nets, then followers.
+    Without a deadline it is due at the end of its period, or at no time where paths have deadlines.
+    `channels` and `paths` connect names of items, nets and followers. `order` has all of these
+    names as the text lists them; without it, items come first, then nets, then followers.
     """
 
     name: str
@@ -179,8 +190,8 @@ class Team:
 class JointProblem:
     """Everything that does not change during a search.
 
-    `bands`: how networks go that run whole on a CPU; times are those of bands then. Nothing is placed on processors
-    that are `left_out`.
+    `bands`: how networks go that run whole on a CPU; times are those of bands then. Nothing is
+    placed on processors that are `left_out`.
     """
 
     platform: Platform
@@ -237,8 +248,9 @@ class JointProblem:
     def home(self) -> dict[str, str]:
         """A CPU for each group, the busiest groups first to the CPUs with the least to do.
 
-        Tasks of one group on one core do not preempt each other, and nobody else's jitter reaches them: response times
-        are far shorter than with tasks of all groups on all cores, at the price of some balance.
+        Tasks of one group on one core do not preempt each other, and the jitter of other groups
+        does not reach them: response times are far shorter than with tasks of all groups on all
+        cores, at the price of some balance.
         """
         cores = self.of_kind.get("cpu", ())
         used = dict.fromkeys(cores, Fraction(0))
@@ -271,7 +283,9 @@ class JointProblem:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """`choice[n]` is the candidate of net n, `steps[n]` the processors of its stages, `items[i]` that of item i."""
+    """`choice[n]` is the candidate of net n, `steps[n]` the processors of its stages, `items[i]`
+    that of item i.
+    """
 
     choice: tuple[int, ...]
     steps: tuple[tuple[str, ...], ...]
@@ -279,6 +293,8 @@ class Assignment:
 
 
 def slowed(problem: JointProblem, factor: int) -> JointProblem:
-    """The same groups so many times as seldom, under the same deadlines: bounds exist more often then."""
+    """The same groups so many times as seldom, under the same deadlines: bounds exist more often
+    then.
+    """
     teams = (replace(t, period_ns=factor * t.period_ns, deadline_ns=t.due_ns) for t in problem.teams)
     return replace(problem, teams=tuple(teams))

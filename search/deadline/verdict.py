@@ -1,6 +1,7 @@
-"""What is true of an assignment: utilizations, limits of the board, and bounds held against deadlines.
+"""Verdicts on an assignment: utilizations, limits of the board, and bounds compared with deadlines.
 
-In: a joint problem and an assignment. Out: a verdict about the program that the assignment becomes (`program.timed`).
+In: a joint problem and an assignment. Out: a verdict about the program that the assignment becomes
+(`program.timed`).
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from .program import timed
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an assignment means. `worst` has the bounds of groups and their paths; `engines` limits that are broken.
+    """The verdict on an assignment. `worst` has the bounds of groups and their paths; `engines`
+    violated limits.
 
-    `late` are groups of which a deadline is not proved; `conditional` groups rest on estimated times.
+    `late` are groups of which a deadline is not proved; `conditional` groups rest on estimated
+    times.
     """
 
     utilization: Mapping[str, Fraction]
@@ -36,7 +39,9 @@ class Verdict:
 
     @property
     def maximum(self) -> Fraction:
-        """Utilization of the busiest processor: what is minimized (equation 5.2 of Kim's thesis)."""
+        """Utilization of the busiest processor: what is minimized (equation 5.2 of Kim's
+        thesis).
+        """
         return max(self.utilization.values())
 
 
@@ -60,10 +65,12 @@ def broken_limits(problem: JointProblem, assignment: Assignment) -> tuple[str, .
 
 
 def verdict(problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None) -> Verdict:
-    """Utilizations, limits, and the bounds of every group and its paths. Raises Refused for what has no bound.
+    """Utilizations, limits, and the bounds of every group and its paths. Raises Refused for what
+    has no bound.
 
-    With `patience`, as searches have it, bounds of groups that are late by more than that factor are rough
-    (`worst_cases`), and where a processor is overloaded nobody has any. Without it each group has its own.
+    With `patience`, as in searches, bounds of groups that are late by more than that factor are
+    rough (`worst_cases`), and if a processor is overloaded no group has a bound. Without it each
+    group has its own.
     """
     used = utilizations(problem, assignment)
     if patience is not None and max(used.values()) > 1:
@@ -89,9 +96,10 @@ def with_bounds(problem: JointProblem, told: Verdict, worst: WorstCases) -> Verd
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is held against a deadline: the bound of a group, or of one of its paths. `due` is None where there is none.
+    """The bound of a group or of one of its paths, and its deadline. `due` is None without a
+    deadline.
 
-    Iterations need a bound even so: without one, there is none for anything.
+    Every iteration needs a finite bound, even without a deadline.
     """
 
     bound: Fraction | None
@@ -100,7 +108,7 @@ class Held:
 
     @property
     def met(self) -> bool:
-        """Is it proved that the deadline is kept?"""
+        """True if the deadline is proved to be met."""
         return self.bound is not None and (self.due is None or self.bound <= self.due)
 
 

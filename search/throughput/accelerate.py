@@ -1,7 +1,7 @@
-"""What a GPU runs when nobody has said: the quick rule of a build without a mapping; `flowc map` finds better.
+"""The quick rule of a build for tasks on a GPU without a mapping; `flowc map` finds better ones.
 
-A task goes to the GPU when it has no code for a CPU, or its times say that it is faster there; where no time on the GPU
-is known, kernels and networks go there, since that is what it is for.
+A task goes to the GPU if it has no code for a CPU, or is faster there by its times; if no time on
+the GPU is known, kernels and networks go there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from .problem import Problem
 
 
 def on_gpu(problem: Problem, *, networks: bool = True) -> dict[str, Placement]:
-    """Places for tasks without a pin that the first GPU of the platform shall run; `networks` among them."""
+    """Places for tasks without a pin that run on the first GPU of the platform, including
+    `networks`.
+    """
     gpu = next((p for pool in problem.platform.pools if pool.kind == "gpu" for p in pool.processors), None)
     if gpu is None:
         return {}
@@ -22,7 +24,7 @@ def on_gpu(problem: Problem, *, networks: bool = True) -> dict[str, Placement]:
 
 
 def belongs(task: Task, problem: Problem) -> bool:
-    """Is the GPU the place for a task?"""
+    """True if a task should run on the GPU."""
     able = task.network is not None or any(i.kind == "gpu" for i in task.implementations)
     if not able or unfit_for(task, "gpu", problem.platform) is not None:
         return False

@@ -1,8 +1,9 @@
-"""The default search: the exact partition proposes, the plain ways are always there, and a few measured runs decide.
+"""The default search: exact partitions and plain mappings compete, and a few measured runs decide.
 
-In: a problem, and a way to run a mapping (or none: then predictions decide). Out: the winner, with a table of all
-contestants. So the answer is never slower than one processor, the inference library's own threads, or frames in
-parallel on all processors, as far as a few seconds of running can tell.
+In: a problem, and a function that runs a mapping (or None: then predictions decide). Out: the
+winner, with a table of all contestants. So the answer is never slower than one processor, the
+inference library's own threads, or frames in parallel on all processors, within the accuracy of a
+few seconds of running.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from .partition import Costs, Objective, Partition, Place, best_partition, best_
 from .plans import plan_of
 from .problem import Divisible, Measure, Measurement, Problem, Progress
 
-#: A Python task with this share of the work is worth a process.
+#: A Python task with this share of the work gets a process.
 HEAVY = 0.1
 #: Partitions that are run at first: the most promising ones.
 RUN = 3
-#: What is predicted to take so many times as long as the best is not run at first where networks are this share of the
-#: work: predictions of networks are a few per cent off. Who would still be better than what the best ones then turn
-#: out to be is run as well, and one core always.
+#: Designs predicted to take HOPELESS times as long as the best are not run at first if networks are
+#: at least the share SURE of the work: predictions of networks are a few per cent off. Those whose
+#: prediction is better than the best measurement are run later, and one core always.
 HOPELESS, SURE = 1.5, 0.9
-#: Predictions nearer than that are equal: without a run, the simpler one wins.
+#: Predictions within this share are equal: without a run, the simpler one wins.
 EQUAL = 0.01
 
 
@@ -57,7 +58,7 @@ def search(
         contest = Contest(measure, objective, budget, progress)
         first = (*plain, *cut[:RUN])
         least = min(d.predicted for d in first)
-        # Python tasks on several cores hold each other up, by how much nobody knows before they run.
+        # Python tasks on several cores delay each other, by an amount that only a run shows.
         total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
         nets = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks if t.name in problem.networks)
         sure = nets >= SURE * total
@@ -90,12 +91,12 @@ def search(
 
 
 def stages(design: Design) -> int:
-    """How many stages the networks have: a measure of how complicated a design is."""
+    """The number of stages of all networks: a measure of a design's complexity."""
     return sum(len(n.stages) for n in design.mapping.networks)
 
 
 def unlike(designs: Iterable[Design]) -> Iterator[Design]:
-    """Those that are not the same as one before."""
+    """The designs without duplicates."""
     seen = set()
     for design in designs:
         if design.configuration not in seen:
@@ -103,9 +104,9 @@ def unlike(designs: Iterable[Design]) -> Iterator[Design]:
             yield design
 
 
-# -- proposals ---------------------------------------------------------------------------------------------------------
+# -- proposals -------------------------------------------------------------------------------------
 def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
-    """What people do by hand, from simple to less simple."""
+    """The plain mappings that users write by hand, the simplest first."""
     cpus = problem.cpus
     tasks = [t.name for a in problem.apps for t in a.tasks if t.name not in problem.networks]
     together = {t: Placement(t, (cpus[0],)) for t in tasks}
@@ -127,7 +128,9 @@ def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
             if len(processors) > 1:
                 yield complete(problem, plans(processors), f"frames in turn on all {kind}s", objective)
     everywhere = [kind for kind in kinds if able(kind)]
-    if len(everywhere) > 1 and problem.networks:  # a fast one waits for a slow one, if they are too unlike
+    if (
+        len(everywhere) > 1 and problem.networks
+    ):  # a fast processor waits for a slow one, if their speeds differ too much
         every = tuple(p for kind in everywhere for p in kinds[kind])
         yield complete(problem, plans(every), "frames in turn on everything", objective)
     if able("cpu") and len(cpus) > 1 and problem.networks:
@@ -139,7 +142,9 @@ def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
 
 
 def apart(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:
-    """The best so far again, with heavy Python tasks in processes of their own: threads share the interpreter."""
+    """The best so far again, with heavy Python tasks in processes of their own: threads share the
+    interpreter.
+    """
     total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
     python = {
         t.name: problem.work_ns(a, t) * problem.held.get(t.name, 1.0)
@@ -160,7 +165,9 @@ def apart(problem: Problem, contest: Contest, objective: Objective) -> Iterator[
 
 
 def places(problem: Problem, network: Divisible, busy: dict[str, float] | None = None) -> list[Place]:
-    """Every processor that has times for a network, and all of a pool together, with what keeps it busy besides."""
+    """Every processor that has times for a network, and all of a pool together, with their other
+    load.
+    """
     found = []
     for pool in problem.platform.pools:
         if pool.kind not in network.costs.layers:
@@ -175,7 +182,8 @@ def places(problem: Problem, network: Divisible, busy: dict[str, float] | None =
 def partitions(problem: Problem, objective: Objective) -> Iterator[Design]:
     """Optimal partitions of each network for every number of stages, the others whole.
 
-    The other tasks are placed around the stages, and the stages around the other tasks, until nothing changes.
+    The other tasks are placed around the stages, and the stages around the other tasks, until
+    nothing changes.
     """
     for name, network in problem.networks.items():
         costs = network.energy if objective == "energy" else network.costs
@@ -194,7 +202,9 @@ def around(
     rest: list[NetworkPlan],
     objective: Objective,
 ) -> Design:
-    """A partition with the other tasks around it; for throughput it is found again with what they cost."""
+    """A partition with the other tasks around it; for throughput it is computed again with their
+    load.
+    """
     stages = len(partition.ends)
     label = f"{stages} stages" if stages > 1 else "one stage"
     best = complete(problem, [plan_of(name, network, partition), *rest], label, objective)
@@ -218,8 +228,8 @@ def around(
 
 
 def refined(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:
-    """Partitions found again with the times that stages had when they ran together: what was measured corrects the
-    profile, stage by stage."""
+    """Partitions computed again with the measured times of stages that ran together, which correct
+    the profile stage by stage."""
     for entry in list(contest.entries):
         plans = entry.design.mapping.networks
         cut = next((p for p in plans if len(p.stages) > 1), None)
@@ -238,7 +248,7 @@ def refined(problem: Problem, contest: Contest, objective: Objective) -> Iterato
 
 
 def _corrected(problem: Problem, network: Divisible, plan: NetworkPlan, seen: Measurement) -> Costs:
-    """Costs where every layer takes as much longer as its stage did."""
+    """Costs in which every layer is scaled by the measured slowdown of its stage."""
     layers = {kind: list(values) for kind, values in network.costs.layers.items()}
     first = 0
     for k, stage in enumerate(plan.stages, 1):
@@ -252,13 +262,13 @@ def _corrected(problem: Problem, network: Divisible, plan: NetworkPlan, seen: Me
     return replace(network.costs, layers=layers)
 
 
-# -- words -------------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------
 def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Objective) -> tuple[str, ...]:
-    """Why the winner won, and what limits it."""
+    """The reasons for the winner, and its bottleneck."""
     design = winner.design
     lines = [f"{design.name}: {design.configuration}"]
     others = [e for e in entries if e is not winner and e.value is not None]
-    # Who was in the final has been measured as often as the winner: single runs are no comparison.
+    # Finalists were measured as often as the winner; single runs are not comparable.
     runner = next((e for e in others if len(e.values) == len(winner.values)), None)
     if runner is not None and runner.value and winner.value:
         lines.append(lead(winner.value, runner.value, runner.design.name, len(winner.values)))
@@ -266,7 +276,9 @@ def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Object
         other = min((e.design for e in entries if e is not winner), key=lambda d: d.predicted)
         gain = other.predicted / design.predicted - 1
         if gain < 0:
-            lines.append(f"{other.name} promises {-gain:.1%} more, which is not worth being more complicated")
+            lines.append(
+                f"{other.name} is predicted {-gain:.1%} better but more complex; within the margin the simpler one wins"
+            )
         else:
             lines.append(f"predicted to be {gain:.1%} better than the next, {other.name}")
     lines += _by_kind(problem, objective)
@@ -275,16 +287,16 @@ def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Object
 
 
 def lead(winner_ns: float, other_ns: float, other: str, runs: int) -> str:
-    """How far ahead the winner was of another one, in medians of so many runs; a simpler one wins ties."""
+    """The winner's lead over another one, in medians of runs; the simpler one wins ties."""
     medians = f"in medians of {runs} and {runs} runs"
     if other_ns < winner_ns:
         gain = winner_ns / other_ns - 1
-        return f"{other} was {gain:.1%} better {medians}, but not surely, and is more complicated"
+        return f"{other} was {gain:.1%} better {medians}, but not significantly, and is more complex"
     return f"{other_ns / winner_ns - 1:.1%} better than the next, {other}, {medians}"
 
 
 def _by_kind(problem: Problem, objective: Objective) -> Iterator[str]:
-    """What each kind of processor takes for the whole network: where it would run if it ran in one place."""
+    """The time of the whole network on each kind of processor."""
     for name, network in problem.networks.items():
         costs = network.energy if objective == "energy" else network.costs
         if costs is None or len(costs.layers) < 2:

@@ -1,8 +1,8 @@
-"""Measured runs between configurations: everybody once or twice, then the best ones in turns.
+"""Measured runs of configurations: each once or twice, then the best ones in turns.
 
-In: designs, from simple to complicated, and a way to run them. Out: the simplest one that none is surely better than. A
-machine that others use gets faster and slower: so finalists run in alternation, and all pairs of runs count. Where
-several machines measure, as many run side by side.
+In: designs, from simple to complex, and a function that runs them. Out: the simplest one that no
+other is significantly better than. The speed of a shared machine varies: so finalists run in
+alternation, and all pairs of runs count. Several machines run designs in parallel.
 """
 
 from __future__ import annotations
@@ -19,27 +19,30 @@ from .design import Design
 from .partition import Objective
 from .problem import Measure, Measurement, Progress, SideBySide
 
-#: Who is within that of the best after one run gets into the final: a single run can be off by that much.
+#: Designs within this factor of the best after one run are finalists: a single run can be off by
+#: that much.
 NEAR = 1.2
-#: Finalists, and how often each runs at least.
+#: Maximum number of finalists, and minimum number of runs of each.
 FINALISTS, ROUNDS = 3, 3
-#: The simplest is in the final as well, unless it takes so many times as long as the best.
+#: The simplest design is a finalist as well, unless it takes this many times as long as the best.
 UNLUCKY = 2.0
-#: Finals that there may be.
+#: Maximum number of finals.
 FINALS = 3
-#: Runs in turns with the simplest, before somebody takes its place.
+#: Alternating runs against the simplest design before another one replaces it.
 CONFIRMING = 3
-#: Medians nearer than that are equal, or nearer than the share of their time in which runs had no core: how much others
-#: leave depends on the number of threads, and is another one the next time.
+#: Medians nearer than that are equal, or nearer than the share of their time in which runs had no
+#: core: how much others leave depends on the number of threads, and is another one the next time.
 EQUAL = 0.005
-#: A more complicated design has to win so large a share of all pairs of runs: on a machine that others use, runs of one
-#: design differ more than designs do, and the simpler one is right more often.
+#: The share of all pairs of runs that a more complex design has to win: on a shared machine, runs
+#: of one design differ more than designs do, and the simpler one is the right answer more often.
 SURELY = 0.95
 
 
 @dataclass(eq=False)
 class Entry:
-    """A design with what its runs showed, in the unit of the objective; `out`: it does not run."""
+    """A design with the results of its runs, in the unit of the objective; `out`: it does not
+    run.
+    """
 
     design: Design
     values: list[float] = field(default_factory=list)
@@ -53,13 +56,13 @@ class Entry:
         return median(self.values) if self.values else None
 
     def ahead_of(self, other: Entry) -> bool:
-        """Is its median better by more than nothing?"""
+        """True if its median is better by more than the tolerance."""
         if self.value is None or other.value is None:
             return False
         return self.value < other.value * (1 - max(EQUAL, median(self.delays), median(other.delays)))
 
     def beats(self, other: Entry) -> bool:
-        """Is it better in nearly every pair of their runs (a rank test), so that this is no chance?"""
+        """True if it is better in nearly every pair of their runs (a rank test)."""
         won = sum(mine < theirs for mine in self.values for theirs in other.values)
         return self.ahead_of(other) and won >= SURELY * len(self.values) * len(other.values)
 
@@ -72,7 +75,9 @@ class Entry:
 
 
 class Contest:
-    """The `budget` (of runs, where evaluations are counted) ends it, but who entered first has one run."""
+    """The `budget` (of runs, if evaluations are counted) ends it, but the first contestant has one
+    run.
+    """
 
     def __init__(self, measure: Measure, objective: Objective, budget: Budget, progress: Progress | None) -> None:
         self._measure, self._objective, self._progress = measure, objective, progress
@@ -95,9 +100,9 @@ class Contest:
         self._run_each([entry for entry, run in entered if run])
 
     def catch_up(self) -> None:
-        """Run everybody who was passed over for a prediction that is better than what the best ones turned out to be.
+        """Run all skipped designs whose prediction is better than the best measurement.
 
-        Predictions are wrong in the same direction: what runs takes longer than it should.
+        Predictions err in one direction: measured times are longer.
         """
         while not self._over():
             best = min((e.value for e in self.entries if e.value is not None), default=inf)
@@ -107,15 +112,15 @@ class Contest:
             self._run_each(sorted(waiting, key=lambda e: e.design.predicted)[: self._width])
 
     def close(self, entry: Entry) -> bool:
-        """Could it win? Within a fifth of the best."""
+        """True if it could win: within a fifth of the best."""
         best = min((e.value for e in self.entries if e.value is not None), default=None)
         return best is not None and entry.value is not None and entry.value < 1.2 * best
 
     def decide(self) -> Entry:
         """The winner, after the final. Ctrl-C ends the contest with the best so far.
 
-        Where the machine got slower meanwhile, the winner may be behind somebody who has hardly run: then there is
-        another final.
+        If the machine became slower meanwhile, a design with few runs may be ahead of the winner:
+        then there is another final.
         """
         winner = self._final()
         for _ in range(1, FINALS):
@@ -126,9 +131,11 @@ class Contest:
         return self._confirmed(winner)
 
     def _confirmed(self, winner: Entry) -> Entry:
-        """Who takes the place of the simplest runs against it a few more times: three good runs in a row may be luck.
+        """A candidate must beat the simplest design in a few more alternating runs: three good runs
+        may be chance.
 
-        Threads of a library are fast or slow for a whole run, as the scheduler places them.
+        Threads of a library are fast or slow for a whole run, depending on where the scheduler
+        places them.
         """
         done = [e for e in self.entries if e.value is not None]
         simplest, tested = done[0], set[Entry]()
@@ -155,18 +162,20 @@ class Contest:
 
     @property
     def _width(self) -> int:
-        """How many run at once."""
+        """The number of parallel runs."""
         return self._measure.width if isinstance(self._measure, SideBySide) else 1
 
     def _run_each(self, entries: Sequence[Entry]) -> None:
-        """A run of each, in order, as long as there is time; there is for the first of all."""
+        """A run of each, in order, while budget is left; the very first one always runs."""
         waiting = list(entries)
         while waiting and not (self.interrupted or (self.runs and self._spending.over)):
             now, waiting = waiting[: self._width], waiting[self._width :]
             self._run([e for e in now if not e.out])
 
     def _run(self, entries: Sequence[Entry]) -> None:
-        """A run of each, side by side. Raises the Errors of who fails before anybody has run."""
+        """A run of each, in parallel. Raises the Errors of a design that fails before any other has
+        run.
+        """
         mappings = [e.design.mapping for e in entries]
         try:
             if isinstance(self._measure, SideBySide):
@@ -191,7 +200,7 @@ class Contest:
             return faults
 
     def _refuse(self, entry: Entry, faults: Errors) -> None:
-        """Out of the race; but where the plainest does not run, nothing does."""
+        """Exclude a design that fails; if the plainest one fails, the search fails."""
         if not any(e.values for e in self.entries):
             raise faults
         entry.out = True
@@ -210,7 +219,9 @@ class Contest:
 
 
 def _simplest_best(entries: list[Entry]) -> Entry:
-    """The one that none is surely better than; entries stand from simple to complicated."""
+    """The simplest entry that no other is significantly better than; entries are sorted from simple
+    to complex.
+    """
     winner = entries[0]
     for entry in entries[1:]:
         if entry.beats(winner):

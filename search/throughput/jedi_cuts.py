@@ -1,18 +1,23 @@
-"""JEDI's pipeline cut-point explorer: Algorithms 2 (global search) and 3 (local search) of Kim's thesis, ch. 3.5.1.
+"""JEDI's pipeline cut-point explorer: Algorithms 2 (global search) and 3 (local search) of Kim's
+thesis, ch. 3.5.1.
 
-In: an option with its parameters, and a `Bench` that runs settings. Out: the best cut-point tuple found. Options,
-parameters and what is run before and after are left to `jedi`.
+In: an option with its parameters, and a `Bench` that runs settings. Out: the best cut-point tuple
+found. Options, parameters and what is run before and after are left to `jedi`.
 
 Where the pseudo code is silent or wrong, it is read so:
 
-- Algorithm 2 never returns from a tuple that is worse: its `continue with P_i again` leaves `cut_cur` where it failed,
-  and the walk would end anywhere. A move that gains nothing is taken back, as in Algorithm 3, lines 19-20.
-- `New cut-point tuple is selected` (line 3) is not said to come from where. K is "the number of tuples to maintain
-  during the iterative process": every pass begins at the best of the K best tuples at which none began, until there is
-  none. So a large K searches more, and K = 1 climbs one hill: the fast search.
-- `fps_prev = MAX` (line 1 of both) would end the first repetition at once; what counts is the value before the move.
+- Algorithm 2 never returns from a tuple that is worse: its `continue with P_i again` leaves
+  `cut_cur` where it failed, and the walk would end anywhere. A move that gains nothing is taken
+  back, as in Algorithm 3, lines 19-20.
+- `New cut-point tuple is selected` (line 3) is not said to come from where. K is "the number of
+  tuples to maintain during the iterative process": every pass begins at the best of the K best
+  tuples at which none began, until there is none. So a large K searches more, and K = 1 climbs one
+  hill: the fast search.
+- `fps_prev = MAX` (line 1 of both) would end the first repetition at once; what counts is the value
+  before the move.
 - A move goes on in its direction over infeasible tuples to the next feasible one.
-- The local search (Algorithm 3) begins although nothing "is improved" yet, and line 6 (`i,`) reads `<`.
+- The local search (Algorithm 3) begins although nothing "is improved" yet, and line 6 (`i,`) reads
+  `<`.
 """
 
 from __future__ import annotations
@@ -34,7 +39,9 @@ Policy = tuple[tuple[int, ...], int]
 
 
 class Explorer:
-    """Tuples of one option; `best` and `value` are the best setting so far, `searched` all values of tuples."""
+    """Tuples of one option; `best` and `value` are the best setting so far, `searched` all values
+    of tuples.
+    """
 
     def __init__(self, bench: Bench, option: Option, numbers: tuple[int, ...], keep: int, first: Cuts | None) -> None:
         self._bench, self._option, self._numbers, self._keep = bench, option, numbers, keep
@@ -53,12 +60,13 @@ class Explorer:
         if self._first is not None:
             self._try(self._first, 1.0, local=False)
 
-    # -- Algorithm 2 -----------------------------------------------------------------------------------------------
+    # -- Algorithm 2 -------------------------------------------------------------------------------
     def search(self, threshold: float, *, local: bool) -> int:
         """The global search; with `local` also the local one around the best tuples. Raises Over.
 
-        Below the `threshold` of utilization the last stage's processor gets more layers; otherwise every cut moves
-        alone, and all move together. Returns from how many tuples local searches have begun so far.
+        Below the `threshold` of utilization the last stage's processor gets more layers; otherwise
+        every cut moves alone, and all move together. Returns from how many tuples local searches
+        have begun so far.
         """
         if self._first is None:
             return 0
@@ -97,9 +105,11 @@ class Explorer:
         if len(cuts) > 1:
             yield from ((tuple(every), step) for step in (-1, 1))
 
-    # -- Algorithm 3 -----------------------------------------------------------------------------------------------
+    # -- Algorithm 3 -------------------------------------------------------------------------------
     def _local(self, here: Setting, value: float) -> None:
-        """Single cuts move over all cut points; with two stages on the main processor, the first may get one stream."""
+        """Single cuts move over all cut points; with two stages on the main processor, the first
+        may get one stream.
+        """
         streams = here.numbers[STREAMS:]
         if len(self._option.main) > 1 and self._option.main[0] == 0 and streams[0] > 1:
             given = (1, *streams[1:-1], streams[-1] + streams[0] - 1)
@@ -121,7 +131,7 @@ class Explorer:
                             break
                         here, value, improved = other, reached, True
 
-    # -- tuples ----------------------------------------------------------------------------------------------------
+    # -- tuples ------------------------------------------------------------------------------------
     def _at(self, cuts: Cuts) -> Setting:
         return Setting(self._option, cuts, self._numbers)
 
@@ -147,10 +157,11 @@ class Explorer:
                 return moved
 
     def _initial(self) -> Cuts | None:
-        """Stages of equal length by the profile, as far as samples allow, or the nearest feasible tuple; None: there
-        is none.
+        """Stages of equal length by the profile, as far as samples allow, or the nearest feasible
+        tuple; None: there is none.
 
-        The thesis began at random, as nobody could measure layers on its DLAs; it names this way for other boards.
+        The thesis began at random, as layers could not be measured on its DLAs; it suggests this
+        for other boards.
         """
         if len(self._sampled) < len(self._option.stages) - 1:
             return None
@@ -172,7 +183,9 @@ class Explorer:
         return None
 
     def _balanced(self) -> Cuts:
-        """By bisection of the longest stage. A processor with two stages has half the room in each."""
+        """By bisection of the longest stage. A processor with two stages has half the room in
+        each.
+        """
         costs, stages = self._bench.network.costs, self._option.stages
         uses = {p: sum(p in place for place in stages) for place in stages for p in place}
         room = [sum(1 / uses[p] for p in place) for place in stages]
@@ -192,8 +205,8 @@ class Explorer:
         return cuts
 
     def _filled(self, limit: float, sums: list[list[float]], room: list[float]) -> tuple[Cuts, bool]:
-        """Every stage but the last takes what it can in that time; at least to one more position, at most so far that
-        one is left for each stage behind."""
+        """Every stage but the last takes what it can in that time; at least to one more position,
+        at most so far that one is left for each stage behind."""
         cuts: list[int] = []
         at, first, last, fits = -1, 0, len(sums) - 1, True
         for k in range(last):

@@ -1,8 +1,8 @@
-"""Which machine of several runs what nobody has pinned: the quick rule of a build.
+"""The quick rule of a build for tasks without a pin on several machines.
 
-In: a problem without transfers. Out: places for the tasks that have none. A task goes to the machine of the nearest one
-that is pinned, by arrows in either direction, so that little crosses; among the cores there to the one with the least
-to do, or to its GPU. Without any pin everything is on the first machine.
+In: a problem without transfers. Out: places for the tasks that have none. A task goes to the
+machine of the nearest pinned task, by arrows in either direction, so that few tokens cross; there,
+to the least loaded core or to the GPU. Without any pin all tasks are on the first machine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def on_machines(problem: Problem) -> dict[str, Placement]:
 
 
 def nearest(apps: Iterable[Application], platform: Platform, pins: Mapping[str, str]) -> dict[str, str]:
-    """The machine of each task: that of the nearest one with a pin; of several as near the one that is declared first.
+    """The machine of each task: that of the nearest task with a pin; of equally near ones the first
+    declared.
 
     `pins` are the processors of tasks. Tasks that no arrow joins to any of these are missing.
     """

@@ -1,4 +1,4 @@
-"""What every search gets, and the one evaluator that all of them share."""
+"""The problem that every search gets, and the evaluator that all of them share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from ...model.platform import Platform
 from ..events import Progress as Progress
 from .partition import Costs
 
-#: A token that changes processors costs its receiver a wake-up: so much where nobody measured it.
+#: Cost of a token from another processor to its receiver (a wake-up), if it was not measured.
 HOP_NS = 30_000.0
-#: The port between stages of a network, whose times hold what a hand-over costs; no port of a text is called so.
+#: The port between stages of a network, whose times include the hand-over cost; no port of a text
+#: has this name.
 LINK = "next stage"
-#: Of its threads' time, what a network uses (ONNX Runtime, MobileNetV2 to ResNet-18 on two cores: 0.85 to 0.95).
+#: The share of its threads' time that a network uses (ONNX Runtime, MobileNetV2 to ResNet-18 on two
+#: cores: 0.85 to 0.95).
 THREADS = 0.9
 #: Load of a processor that periodic apps use fully (see `loads`).
 UTILIZATION = 1e7
@@ -28,11 +30,11 @@ UTILIZATION = 1e7
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a run of the mapped program showed, in ns.
+    """The results of a run of the mapped program, in ns.
 
-    Time between frames and from start to end of a frame by app; mean time of a firing by task (stages are tasks:
-    `App.net.stage1`); the share of the time that processors were busy, and that in which the program could have
-    computed but others had the cores.
+    Time between frames and from start to end of a frame by app; mean time of a firing by task
+    (stages are tasks: `App.net.stage1`); the share of the time that processors were busy, and that
+    in which the program was ready but other programs had the cores.
     """
 
     period_ns: dict[str, float]
@@ -47,7 +49,9 @@ Measure = Callable[[Mapping], Measurement]
 
 @runtime_checkable
 class SideBySide(Protocol):
-    """A `Measure` on several equal machines: so many runs at once (`width`), each mapping on all of them in turns."""
+    """A `Measure` on several equal machines: `width` runs at once, each mapping on all of them in
+    turns.
+    """
 
     @property
     def width(self) -> int:
@@ -62,9 +66,10 @@ class SideBySide(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Divisible:
-    """A network that may be cut: its layers, and what parts of it take (`energy` where a profile says so).
+    """A network that may be cut: its layers, and the costs of its parts (`energy` if it is in the
+    profile).
 
-    `crossing[i]` are the tensors that cross `costs.cuts[i]`; empty where nobody looked.
+    `crossing[i]` are the tensors that cross `costs.cuts[i]`; empty if not determined.
     """
 
     layers: tuple[str, ...]
@@ -73,7 +78,9 @@ class Divisible:
     crossing: tuple[tuple[str, ...], ...] = ()
 
     def skipping(self, cuts: Sequence[int]) -> tuple[str, ...]:
-        """Tensors that cross more than one of some cuts, given as the numbers of layers in front of them."""
+        """Tensors that cross more than one of some cuts, given as the numbers of layers in front of
+        them.
+        """
         tensors = dict(zip((after for after, _ in self.costs.cuts), self.crossing, strict=False))
         seen = Counter(t for after in cuts for t in tensors.get(after, ()))
         return tuple(t for t, times in seen.items() if times > 1)
@@ -83,11 +90,12 @@ class Divisible:
 class Problem:
     """Apps to be mapped on a platform.
 
-    `repetition[app][task]` firings per iteration; `firing_ns[task][kind]` the time of one firing on each kind of
-    processor that can run it; `pins` the user's wishes for this platform; `networks` those that may be cut, by task;
-    `apart` Python tasks that shall have a process of their own; `held` the share of its time in which a Python task
-    holds the interpreter (unknown: all of it). `transfer` is what so many bytes from a kind of processor cost their
-    receiver on another one, `runtime_ns` what the runtime adds to each firing on a CPU, holding the interpreter.
+    `repetition[app][task]` firings per iteration; `firing_ns[task][kind]` the time of one firing on
+    each kind of processor that can run it; `pins` the user's pins for this platform; `networks`
+    those that may be cut, by task; `apart` Python tasks with a process of their own; `held` the
+    share of its time in which a Python task holds the interpreter (unknown: all of it). `transfer`
+    gives the cost of bytes from one kind of processor to a receiver on another, `runtime_ns` is the
+    runtime's overhead of each firing on a CPU, holding the interpreter.
     """
 
     apps: tuple[Application, ...]
@@ -107,21 +115,25 @@ class Problem:
         return tuple(p for pool in self.platform.pools if pool.kind == "cpu" for p in pool.processors)
 
     def work_ns(self, app: Application, task: Task, kind: str = "cpu") -> float:
-        """Time of a task in one iteration on a kind of processor; what cannot run there takes as long as elsewhere."""
+        """Time of a task in one iteration on a kind of processor; a task that cannot run there
+        counts with its time elsewhere.
+        """
         times = self.firing_ns[task.name]
         return times.get(kind, max(times.values())) * self.repetition[app.name][task.name]
 
 
 def scale(app: Application) -> float:
-    """Periodic apps are compared by utilization, scaled so that it stands beside the times of the others."""
+    """Periodic apps are compared by utilization, scaled to be comparable with the times of the
+    others.
+    """
     return 1.0 if app.period_ns is None else UTILIZATION / float(app.period_ns)
 
 
 def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, float]:
     """Busy ns of each processor per iteration; for periodic apps its utilization times UTILIZATION.
 
-    Threads of a network keep the processors after its own busy as well. What goes from machine to machine keeps their
-    link busy; where there is none, no time is enough.
+    Threads of a network keep the processors after its own busy as well. Transfers between machines
+    keep their link busy; without a link the load is infinite.
     """
     load = dict.fromkeys(problem.platform.processors, 0.0)
     machine_of = problem.platform.machine_of
@@ -157,14 +169,14 @@ def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, 
 
 
 def overhead_ns(problem: Problem, app: Application, task: Task) -> float:
-    """What the runtime adds to the firings of a task in one iteration."""
+    """The runtime's overhead of a task in one iteration."""
     return problem.runtime_ns * problem.repetition[app.name][task.name]
 
 
 def _hand_overs(problem: Problem, app: Application, channel: Channel) -> tuple[int, int]:
     """How often in an iteration tokens of a channel change processors, and their bytes each time.
 
-    The side that fires less often takes or brings several tokens at once.
+    The side that fires less often reads or writes several tokens at once.
     """
     firings = problem.repetition[app.name]
     times = min(firings[channel.source], firings[channel.destination])
@@ -172,13 +184,13 @@ def _hand_overs(problem: Problem, app: Application, channel: Channel) -> tuple[i
         app.task(channel.source).port(channel.source_port),
         app.task(channel.destination).port(channel.destination_port),
     )
-    # Where something resamples on the way, only what is needed crosses, and once.
+    # With a `repeat` or `last` on the way, only needed tokens cross, and once.
     tokens = min(_tokens(port, firings[channel.source]), _tokens(read, firings[channel.destination]))
     return times, 0 if port.type is None else port.type.bytes * tokens // times
 
 
 def _tokens(port: Port, firings: int) -> int:
-    """Tokens of so many firings."""
+    """Tokens of a number of firings."""
     return sum(port.rates) * firings // len(port.rates)
 
 
@@ -187,7 +199,9 @@ def _speed(threads: int) -> float:
 
 
 def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Application) -> float:
-    """Predicted time between frames of an app: its own period, or the load of its busiest processor."""
+    """Predicted time between frames of an app: its own period, or the load of its busiest
+    processor.
+    """
     if app.period_ns is not None:
         return float(app.period_ns)
     load = loads(problem, placement)

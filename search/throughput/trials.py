@@ -1,7 +1,7 @@
-"""What a search has tried: every design once, measured or predicted, and at the end the answer with its table.
+"""The trials of a search: every design once, measured or predicted, and the answer with its table.
 
-In: a problem, a way to run mappings (or none: then predictions count), and a budget. Out: values of designs as long as
-some of it is left, and a `Mapping`. What is tried is left to the searches.
+In: a problem, a function that runs mappings (or None: then predictions count), and a budget. Out:
+values of designs while budget is left, and a `Mapping`. The searches select the designs.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Key = tuple[tuple[NetworkPlan, ...], tuple[Placement, ...]]
 
 
 class Over(Exception):
-    """No more trials: the budget is used up, or somebody pressed Ctrl-C."""
+    """No more trials: the budget is used up, or the user pressed Ctrl-C."""
 
 
 class Trials:
-    """Designs by configuration: one that was tried before is not run again, as JEDI reuses its engines.
+    """Designs by configuration: none is run twice, as JEDI reuses its engines.
 
-    A configuration that fails when it is run is only out of the race, unless it is the first one.
+    A configuration that fails is excluded, unless it is the first one: then the search fails.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Trials:
 
     @property
     def measured(self) -> bool:
-        """Are designs run? Energy is always predicted."""
+        """True if designs are run; energy is always predicted."""
         return self._contest is not None
 
     def run(self, design: Design) -> Entry:
@@ -72,12 +72,14 @@ class Trials:
         return entry
 
     def value(self, design: Design) -> float:
-        """Its first run or its prediction, in the unit of the objective; infinite where it cannot run. Raises Over."""
+        """Its first run or its prediction, in the unit of the objective; infinite where it cannot
+        run. Raises Over.
+        """
         return self._of(self.run(design))
 
     @property
     def empty(self) -> bool:
-        """Was nothing tried yet?"""
+        """True if nothing was tried yet."""
         return not self._entries
 
     def best(self, count: int = 1) -> list[Design]:
@@ -89,7 +91,8 @@ class Trials:
     ) -> Mapping:
         """The best of some designs that were tried, given from simple to complicated.
 
-        Measured ones that are close run again in turns, and medians count; nearly equal means that the simpler wins.
+        Measured ones that are close run again in turns, and medians count; nearly equal means that
+        the simpler wins.
         """
         final = list(dict.fromkeys(self._entries[d.mapping.networks, d.mapping.placements] for d in finalists))
         winner = min(final, key=self._of) if self._contest is None else self._decided(self._contest, final)
@@ -131,7 +134,7 @@ class Trials:
         return self._contest.enter(design)
 
     def _report(self, design: Design) -> None:
-        """Predictions come by thousands: only the better ones are told."""
+        """Predictions come by thousands: only improvements are reported."""
         if design.predicted < self._least:
             self._least = design.predicted
             if self._progress is not None:
@@ -156,6 +159,6 @@ def as_auto(
     measure: Measure | None,
     objective: Objective,
 ) -> Mapping:
-    """The answer of `auto` under another name: for apps that have no network."""
+    """The answer of `auto` under another name, for apps without a network."""
     found = auto.search(problem, seed=seed, budget=budget, progress=progress, measure=measure, objective=objective)
     return replace(found, search=search, why=(*found.why, f"there is no network that may be cut: `{search}` is `auto`"))

@@ -186,7 +186,7 @@ def test_states_have_the_same_bands(text: Path, tmp_path: Path, period: int | No
     with pytest.raises(Errors) as caught:
         find_mapping(text, memory=found.mapping.memory.total // 2, **options)
     (fault,) = caught.value.diagnostics
-    assert fault.code == "F521" and "dictate it" in fault.help
+    assert fault.code == "F521" and "determine it" in fault.help
 
 
 def test_bands_that_are_too_slow_are_not_taken(text: Path) -> None:
@@ -228,14 +228,14 @@ def test_memory_of_a_pin_chooses_bands(text: Path) -> None:
     assert planned.weights + planned.buffers + planned.sessions <= 480_000
     text.write_text(told.replace("SIZE", "50"))
     (fault,) = check(text, platform="one").diagnostics
-    assert fault.code == "F511" and "dictate it" in fault.help
+    assert fault.code == "F511" and "for the layers that make" in fault.help
 
 
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
         ({"memory": 1000}, "F521", "at least, the limit is 0.00 MB"),
-        ({"objective": "memory", "what_if": WhatIf(fps=Fraction(10**6))}, "F521", "no mapping"),
+        ({"objective": "memory", "what_if": WhatIf(fps=Fraction(10**6))}, "F521", "no evaluated mapping"),
         ({"memory": 10**9, "search": "exact"}, "F508", "does not support a memory limit"),
     ],
 )
@@ -245,7 +245,7 @@ def test_what_cannot_be(text: Path, options: dict[str, object], code: str, words
         find_mapping(text, measure=False, platform="one", **options)  # type: ignore[arg-type]
     (fault,) = caught.value.diagnostics
     assert fault.code == code and words in fault.message
-    assert code != "F521" or "what_if" in options or "of `Eye.net` dictate it" in fault.help
+    assert code != "F521" or "what_if" in options or "of `Eye.net` determine it" in fault.help
 
 
 def test_networks_of_one_worker_share_and_workers_add(text: Path) -> None:

@@ -197,7 +197,7 @@ def test_what_took_longer_than_the_text_says_is_told_once(
     """By every verb that reads a profile and counts, for a task however many kinds ran it: those it may go to."""
     flow = both(write, period=period, wcet=wcet, mapping=mapping)
     store_entries(flow, [*ENDS, Entry("A.both", "cpu", 8 * MS), Entry("A.both", "gpu", 9 * MS)])
-    wanted = [f"{message}: what is proved with it may not hold"] if message else []
+    wanted = [f"{message}: proofs that use it may not hold"] if message else []
     assert f613(analyze(flow, platform="board").diagnostics) == wanted
     assert f613(flowc.build(flow, tmp_path / "build", platform="board").diagnostics) == wanted
     assert f613(find_mapping(flow, platform="board", budget=MOMENT).diagnostics) == wanted

@@ -117,10 +117,10 @@ def test_a_state_with_a_list_of_periods_is_one_for_each(text: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (", pace", "", "nobody chooses among the periods of `cruise`"),
+        (", pace", "", "no event selects among the periods of `cruise`"),
         ("[10, 20, 40]", "[10, 40, 20]", "the periods of `cruise` do not rise"),
         ("run A   run B", "run A period [10, 20] ms   run B", "lists of 2 and of 3 periods"),
-        ("on turn   turning", "on turn, pace   turning", "`pace` chooses among the periods of a state"),
+        ("on turn   turning", "on turn, pace   turning", "`pace` selects among the periods of a state"),
     ],
 )
 def test_what_a_list_of_periods_needs(text: Path, old: str, new: str, said: str) -> None:
@@ -137,8 +137,8 @@ def test_what_a_list_of_periods_needs(text: Path, old: str, new: str, said: str)
         ("period 10 ms", "period 0 ms", "F105", "a period of 0"),
         ("period 10 ms", "period [] ms", "F001", ""),
         ("run -> cruise", "run, cruise -> cruise", "F808", "`cruise` leads to itself"),
-        ("A.see = quick", "A.see = quick   A.see = best", "F115", "chosen twice"),
-        ("A.see = quick", "A.see = best", "F812", "nobody says how good `careful` of `See` is"),
+        ("A.see = quick", "A.see = quick   A.see = best", "F115", "selected twice"),
+        ("A.see = quick", "A.see = best", "F812", "variant `careful` of `See` has no `accuracy`"),
         ("A.see = quick", "A.see = bst", "F804", "`bst` is no variant of `A.see`"),
         ("A.see = quick", "B.see = best", "F804", "`B` does not run in `cruise`"),
         ("variant quick from", "variant best from", "F102", "no variant can be called `best`"),

@@ -360,7 +360,7 @@ DOUBLING = "".join(f"graph G{i} {{ in x out y  a: G{i + 1} b: G{i + 1}  x -> a -
     [
         ("task S { out x }\napp A { s[99999]: S }", "99999 instances"),
         (f"task F {{ in x out y }}\n{DOUBLING}graph G20 {{ in x out y  f: F  x -> f -> y }}", "more than 50000 instances"),
-        (f"task F {{ in x out y }}\n{GRAPHS}graph G600 {{ in x out y  f: F  x -> f -> y }}", "64 deep inside each other"),
+        (f"task F {{ in x out y }}\n{GRAPHS}graph G600 {{ in x out y  f: F  x -> f -> y }}", "nested more than 64 deep"),
         ("task T { out x rate [1 for 1000000] }", "a list of more than 100000 phases"),
         ("task T { out x rate [1 for 99999, 2] }\napp A { t[50]: T }", "more than 1000000 phases"),
         ("task S { out x } task D { in x } app A { s: S d: D s -> delay 1e9 = 1 -> d }", "1000000000 initial tokens"),

@@ -136,7 +136,7 @@ def test_what_cannot_be_done_with_it_is_said(detector: Path) -> None:
     assert refused(mapped(detector, pin)) == [("F504", "`A.net.post` reads `chosen`, whose size depends on data")]
     board = 'cpu core[2]  gpu ampere compute 8.7  dla nvdla  tensorrt "10.3"'
     for kind, place in (("gpu", "ampere"), ("dla", "nvdla")):
-        message = f"cannot run on a {kind}: only data decides on the size of `chosen`"
+        message = f"cannot run on a {kind}: the size of `chosen` depends on data"
         assert refused(mapped(detector, f"A.net -> {place}", board)) == [("F503", f"`A.net` {message}")]
         stages = f'A.net -> ampere until "sure" | {place}'
         assert refused(mapped(detector, stages, board)) == [("F503", f"`A.net.stage2` {message}")]

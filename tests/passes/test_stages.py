@@ -236,7 +236,7 @@ def test_a_path_to_a_network_ends_where_its_last_stage_ends(small: Write, adapt:
 @pytest.mark.parametrize(
     ("pin", "message", "hint"),
     [
-        ('-> cpu[0] until "y" | cpu[0]', "nobody reads what this stage makes", "leave it out"),
+        ('-> cpu[0] until "y" | cpu[0]', "the outputs of this stage are not read", "leave it out"),
         ('-> cpu[0] until "a; c" | cpu[0]', 'no layer "a; c"', 'did you mean `"a; b"`?'),
         ('-> cpu[0] until "y" | cpu[0] until "h" | cpu[0]', 'layer "h" comes before "y"', "from front to back"),
         ('-> cpu[0] until "nothing like it" | cpu[0] streams 2', 'no layer "nothing like it"', "--cuts` lists layers"),

@@ -231,7 +231,7 @@ def test_where_runs_scatter_the_simpler_one_wins(scatter: float, winner: str) ->
     assert decided.value is not None and other.value is not None
     said = auto.lead(decided.value, other.value, other.design.name, 4)
     if winner == "simple":
-        assert said == "other was 2.0% better in medians of 4 and 4 runs, but not surely, and is more complicated"
+        assert said == "other was 2.0% better in medians of 4 and 4 runs, but not significantly, and is more complex"
     else:
         assert said == "2.0% better than the next, simple, in medians of 4 and 4 runs"
 
