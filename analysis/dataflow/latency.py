@@ -73,12 +73,15 @@ def latency(
     begun = [[max(0, -(n // graph.firings[index[p.source]])) for n in p.newest] for p in paths]
     arcs = expansion.arcs.reversed()
     layers = min(1 + max((n for own in begun for n in own), default=0), 1 + MOST_ARCS // max(len(arcs.source), nodes))
-    released = [-layer * int(period * scale) for layer in range(layers) for _ in range(nodes)]
+    whole_period = int(period * scale)
+    released = [-layer * whole_period for layer in range(layers) for _ in range(nodes)]
     for t, gap in zip(sources, apart, strict=True):
+        step = int(gap * scale)
+        releases = [step * k for k in range(graph.firings[t])]
         for layer in range(layers):
             own = layer * nodes + first[t]
-            released[own : own + graph.firings[t]] = [int(gap * scale) * k for k in range(graph.firings[t])]
-    starts = longest_paths(_layered(arcs, layers), scale, int(period * scale), numbers(released), deadline)
+            released[own : own + graph.firings[t]] = releases
+    starts = longest_paths(_layered(arcs, layers), scale, whole_period, numbers(released), deadline)
 
     def begins(task: int, layer: int = 0) -> list[int]:
         found: list[int] = starts[layer * nodes + first[task] : layer * nodes + first[task + 1]].tolist()
