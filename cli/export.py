@@ -100,9 +100,9 @@ def export(
     """
     from ..driver.exchange.export import export as driver_export
     from ..driver.exchange.export import export_into
-    from ..interop.registry import EXPORTERS
+    from ..interop.extensions import exporters
 
-    known = {e.name: e for e in EXPORTERS}
+    known = exporters()
     if format not in known:
         names = " or ".join(known)
         raise typer.BadParameter(f"unknown format {format}; expected {names}", param_hint="--format")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...interop.registry import EXPORTERS, Changes, Exporter, Source
+from ...interop.extensions import exporters
+from ...interop.registry import Changes, Exporter, Source
 from ...model.diagnostic import Diagnostic, Errors, one_of
 from ...model.times import times_of
 from ..plan.program import places
@@ -53,7 +54,7 @@ def export_into(
     """
     exporter = _exporter(format)
     if exporter.into is None:
-        names = one_of(e.name for e in EXPORTERS if e.into is not None)
+        names = one_of(name for name, e in exporters().items() if e.into is not None)
         raise Errors(
             [Diagnostic("F704", f"`{format}` makes a file of its own", None, help=f"only {names} has `--into`")]
         )
@@ -64,7 +65,7 @@ def export_into(
 
 
 def _exporter(format: str) -> Exporter:
-    known = {e.name: e for e in EXPORTERS}
+    known = exporters()
     if format not in known:
         raise Errors([Diagnostic("F704", f"unknown format `{format}`", None, help=f"choose {one_of(known)}")])
     return known[format]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from ...interop.registry import IMPORTERS, Importer, Request
+from ...interop.extensions import importers
+from ...interop.registry import Importer, Request
 from ...model.diagnostic import Diagnostic, Errors, few_guesses
 from ...model.files import replace_file
 from ...profiling.identity import task_hashes
@@ -31,7 +32,7 @@ class Import:
 
 def importer_of(path: Path) -> Importer:
     """The importer for a path. Raises Errors if the path cannot be read."""
-    return next(i for i in IMPORTERS if i.recognizes(path))
+    return next(i for i in importers() if i.recognizes(path))
 
 
 def foreign_options(request: Request) -> tuple[str, ...]:
