@@ -46,7 +46,7 @@ def test_a_kit_comes_with_a_starter_or_beside_a_text(tmp_path: Path) -> None:
     [
         (["a.flow", "Dockerfile", ".gitignore"], "has `Dockerfile` and `.gitignore` already"),
         (["a.flow", "b.flow"], "has several texts: `a.flow` and `b.flow`"),
-        (["a b.flow"], "`a b.flow` would have to be quoted"),
+        (["a b.flow"], "`a b.flow` has a name that would need quotes"),
         (["notes.txt"], "is not empty"),
     ],
 )

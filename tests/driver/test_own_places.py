@@ -215,9 +215,9 @@ def test_places_of_one_state_are_those_of_no_other(pairs: Any, tmp_path: Path) -
     ("change", "code", "said"),
     [
         ({"processors": ["core[7]"]}, "F501", "no processor `core[7]`"),
-        ({"processors": ["core[0]", "core[1]"]}, "F504", "one place in all states"),
-        ({"process": True}, "F504", "one place in all states"),
-        ({"threads": 2}, "F504", "one place in all states"),
+        ({"processors": ["core[0]", "core[1]"]}, "F504", "the same place in every state"),
+        ({"process": True}, "F504", "the same place in every state"),
+        ({"threads": 2}, "F504", "the same place in every state"),
         (None, "F609", "placements of `{}` has `{}` twice"),
     ],
 )
