@@ -136,7 +136,7 @@ class _Side(Code):
 
     @abc.abstractmethod
     def _by_size(self) -> List[int]:
-        """Numbers that grow with the layers that a part has: nobody has counted its bytes."""
+        """Numbers that grow with the layers of a part, whose bytes are not counted."""
 
 
 class Front(_Side):

@@ -192,7 +192,7 @@ def _sharing(path: str, home: str, threads: int) -> Tuple[List[Any], List[Any]]:
 
 
 def forget() -> None:
-    """Let go of sessions that nobody uses."""
+    """Release unused sessions."""
     _sharing.cache_clear()
 
 

@@ -47,7 +47,7 @@ class Board:
 
     # -- written by the keeper ---------------------------------------------------------------------------------------
     def ask(self) -> None:
-        """Somebody wants the program to end."""
+        """The program is asked to end."""
         self._cells[_ASKED] += 1
 
     # -- read by either ----------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class Board:
 
     @property
     def asked(self) -> int:
-        """How often somebody wanted the program to end."""
+        """How often the program was asked to end."""
         return self._cells[_ASKED]
 
     @property

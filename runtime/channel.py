@@ -53,7 +53,7 @@ class Place:
 
 
 class Waiter:
-    """Whoever may have to wait at a channel; `waiting` tells the watchdog where."""
+    """A thread that may wait at a channel; `waiting` tells the watchdog where."""
 
     def __init__(self) -> None:
         self.waiting: Optional[Tuple[Place, str]] = None
@@ -90,7 +90,7 @@ class Turnstile(Place):
 class Channel(Place):
     """One producer port, one consumer port, each used by one worker. `filled` counts readable tokens, `free` the room.
 
-    Each end counts for itself, and only who has to wait, or knows of somebody who waits, takes the lock.
+    Each end counts for itself, and only a thread that has to wait, or knows that another one waits, takes the lock.
     """
 
     def __init__(self, name: str, capacity: int, initial: Optional[np.ndarray] = None) -> None:
@@ -117,7 +117,7 @@ class Channel(Place):
 
     @property
     def free(self) -> int:
-        """Room that nobody has claimed."""
+        """Unclaimed room."""
         return self.capacity - (self._claimed - self._released)
 
     # -- between two states ------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class Channel(Place):
             self.wake()
 
     def _until(self, enough: Callable[[], bool], waiter: Waiter, what: str) -> None:
-        """Who waits says so before it looks; who changes a count does so before it looks for somebody who waits."""
+        """A waiter says so before it looks; a thread changes a count before it looks for waiters."""
         with self._changed:
             self._waiters += 1
             try:
@@ -296,7 +296,7 @@ class SharedChannel(Channel):
 
 
 class LocalChannel(Channel):
-    """Both ends belong to one worker: its static order guarantees tokens and space, so that nobody ever waits."""
+    """Both ends belong to one worker: its static order guarantees tokens and space, so it never waits."""
 
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         if self.filled < count:

@@ -104,7 +104,7 @@ class Clocks:
 
 
 class Played:
-    """Clocks that are only played: whoever has computed at the highest rate waits for as long as a slower one takes.
+    """Emulated clocks: a worker that has computed at the highest rate waits for as long as a slower one takes.
 
     That shows which deadlines hold. A core is free meanwhile, and memory as fast as ever.
     """

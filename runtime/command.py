@@ -118,7 +118,7 @@ def _outside(program: Program, options: RunOptions) -> Any:
 
 
 def _put_back(program: Program, outside: Any) -> None:
-    """What the program has changed on this machine, and nobody should find so."""
+    """Undo what the program has changed on this machine."""
     if outside is not None:
         outside.close()
     if program.control is not None and program.control.clocks is not None:
@@ -222,7 +222,7 @@ def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure
 
 
 def _print(text: str) -> bool:
-    """On standard output, behind what the tasks have printed. Whoever closes a pipe has seen enough."""
+    """On standard output, behind what the tasks have printed. A closed pipe is no failure."""
     try:
         flush_streams()
         write_to("stdout", text)
@@ -236,7 +236,7 @@ def _print(text: str) -> bool:
 
 
 def _with_huge_pages() -> None:
-    """Start again with memory in large pages, unless somebody has said how memory is to be had.
+    """Start again with memory in large pages, unless the environment says how to allocate memory.
 
     Networks walk through all their weights for every frame; that is 0 to 8 % faster (3 % in the mean over 14 networks),
     and malloc of glibc is asked for it by a variable that it reads when a process starts.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .program import Program
     from .worker import Worker
 
-#: Seconds between two looks at what nobody tells: how many frames an app has begun, or finished.
+#: Seconds between two polls of the frames that an app has begun, or finished.
 LOOK = 0.001
 #: The event that comes with a rate, and chooses among levels of states.
 PACE = "pace"
@@ -128,7 +128,7 @@ class Control(threading.Thread):
         #: Events that led nowhere, by name.
         self.ignored: Dict[str, int] = {}
         self.frames: Optional[int] = None
-        #: Who sets clock rates, where somebody wants that, and who counts joules, where anything is known of these.
+        #: The setter of clock rates, if they are to be set, and the meter of joules, if there is one.
         self.clocks: Optional[Union[Clocks, Played]] = None
         self.power: Optional[Power] = None
         #: Where clocks and meters are.
@@ -260,11 +260,11 @@ class Control(threading.Thread):
             yield
 
     def set_clocks(self) -> None:
-        """States are to have their clock rates. Raises Refused where the machine cannot, or nobody has chosen any."""
+        """Set the clock rates of states. Raises Refused where the machine cannot, or no mapping has any."""
         self.clocks = Clocks(self._chosen(), self.sysfs)
 
     def play_clocks(self) -> None:
-        """Work is to take as long as at the clock rates of states. Raises Refused where nobody has chosen any."""
+        """Work is to take as long as at the clock rates of states. Raises Refused where no mapping has chosen any."""
         self._chosen()
         self.clocks = self._program.played = Played()
 
@@ -342,7 +342,7 @@ class Control(threading.Thread):
         self._leave(self.now)
 
     def _repeat(self, script: Sequence[Stay]) -> None:
-        """Stay in states as somebody says, those without a pause between them together."""
+        """Stay in states as they are given, those without a pause between them together."""
         left = list(script)
         while left:
             stays = [left.pop(0)]
@@ -358,7 +358,7 @@ class Control(threading.Thread):
                 break
 
     def _given(self, before: Stay, after: Stay) -> Change:
-        """A change that nobody has asked for."""
+        """A change without an event."""
         change = Change(self.states[before.state], self.states[after.state], "", time.perf_counter_ns())
         change.drained = change.asked
         return change
@@ -438,7 +438,7 @@ class Control(threading.Thread):
         return Change(state, at, cause, max(since, state.since))
 
     def _paced(self, state: State) -> State:
-        """The slowest level of a state that is fast enough, the fastest one where none is, or nobody has asked."""
+        """The slowest level of a state that is fast enough, the fastest one where none is, or no rate was asked for."""
         asked = float("inf") if self._pace is None else self._pace
         enough = [(rate, n) for n, (rate, _) in enumerate(state.levels) if rate >= asked]
         return state.levels[min(enough)[1] if enough else 0][1] if state.levels else state
@@ -508,7 +508,7 @@ class Control(threading.Thread):
             self._begins(self.states[name], now)
         self.stays += [stay for stay, _ in self._stretches]
         self._program.calm()
-        if self._program.ending:  # whoever ended it may have come before the apps of this state were ready
+        if self._program.ending:  # it may have been ended before the apps of this state were ready
             for app in state.apps:
                 app.drain()
         with self._changed:

@@ -49,7 +49,7 @@ class Outgoing(Channel):
         self.number, self._send = number, send
         self._put = self._claimed = delay
         self.least_free = capacity - delay
-        #: Nobody reads it here, so that a frame ends with what is put on it.
+        #: It is not read here, so a frame ends with what is put on it.
         self.delay = FOREVER
 
     @property

@@ -25,7 +25,7 @@ MOST_NAMED = 4
 
 
 class Token:
-    """Memory with what one firing wrote to it. It goes back to its pool when nobody refers to it any more."""
+    """Memory with what one firing wrote to it. It goes back to its pool when nothing refers to it any more."""
 
     def __init__(self, pool: "Pool", memory: Memory) -> None:
         self.pool, self.memory = pool, memory
@@ -35,7 +35,7 @@ class Token:
         self.origin = ""
         #: When its readers on the device are done.
         self.read: List[Event] = []
-        #: The same for the host, where somebody there reads it.
+        #: The same for the host, where a task there reads it.
         self.mirror: Optional["Token"] = None
 
     def __del__(self) -> None:
@@ -66,7 +66,7 @@ class Pool:
         self._idle.append((memory, users))
 
     def close(self) -> None:
-        """Free everything that nobody refers to."""
+        """Free everything that nothing refers to."""
         idle = {id(memory) for memory, _ in self._idle}
         for memory in self._all:
             if id(memory) in idle:
@@ -290,7 +290,7 @@ class OnDevice(Code):
         self.name = ""
         #: Memory for what lies between its layers, which it shares with other code of its worker.
         self.arena_bytes = 0
-        #: Outputs that somebody on the host reads; the program says it before it opens the code.
+        #: Outputs that tasks on the host read; the program says it before it opens the code.
         self.mirrored: List[bool] = []
         #: Wait for every piece of work, so that a failure has one cause.
         self.strict = False

@@ -20,7 +20,7 @@ from typing import Any, Dict
 #: token. And those of the longest frame, with what encryption adds.
 PIECE = 1 << 17
 _FRAME = PIECE + 1024
-#: Ports that are taken where none is named: below those that systems give to whoever connects.
+#: Ports that are taken where none is named: below the ephemeral ports of the system.
 PORTS = 20000, 32000
 #: Connections that are heard at a time before they belong to a part, beside those of all parts, and milliseconds until
 #: they have to.

@@ -25,7 +25,7 @@ CONFIG = "DORA_NODE_CONFIG"
 #: The output by which a part says where it is; inputs that hear of others begin with its name.
 MEET = "flowc.meet"
 #: What stands behind the name of an end, for the word how many of its tokens have been taken; and how many more than
-#: these may be on their way, where somebody says it.
+#: these may be on their way, where the dataflow says it.
 TAKEN, WINDOW = ".taken", 16
 #: Seconds between two looks whether the program has ended, and without a token behind the end of an input: the word
 #: that an input has ended may come before its last tokens.
@@ -158,7 +158,7 @@ class DoraNode(Face):
                     self._credited[end] = max(
                         self._credited[end], int(event["value"].to_numpy(zero_copy_only=False)[0])
                     )
-                else:  # nobody reads any more
+                else:  # there is no reader any more
                     del self._credited[end]
                 self._credit.notify_all()
         elif kind == "INPUT_CLOSED" and name.startswith(MEET):
@@ -177,7 +177,7 @@ class DoraNode(Face):
             self.fail("dora says: %s" % event["error"])
 
     def _part_ended(self, name: str) -> None:
-        """A part is no node any more. Once it has said hello, its connection tells how it has ended; before, nobody."""
+        """A part is no node any more. After its hello, its connection tells how it has ended."""
         mesh = self.program.mesh
         if mesh is None or name == mesh.name or self._leaving:
             return

@@ -1,4 +1,4 @@
-"""A program inside of somebody else's Python process.
+"""A program inside of another Python process.
 
 In: a program that was built but not started. Out: `Running`, which runs it in threads of its own. Nothing is printed,
 no signal is handled and no process forked, but for tasks that have a process of their own.
@@ -183,7 +183,7 @@ class Running:
         program = self._program
         try:
             program.run(self._frames, self._full_speed, watchdog=self._watchdog, progress=self._look)
-        except BaseException as error:  # our own mistake: whoever waits shall know
+        except BaseException as error:  # our own mistake: waiting threads have to know
             program.fail(Failure("", "", None, "internal error: " + describe(error), traceback.format_exc()))
         for each in self._ends.values():
             each.look(finished=True)
@@ -194,5 +194,5 @@ class Running:
 
 
 def _all_over(ends: List[Ends]) -> bool:
-    """Whoever waits at any of them is told."""
+    """Threads that wait at any of them are woken."""
     return sum(each.look() for each in ends) == len(ends)

@@ -1,4 +1,4 @@
-"""The open ends of apps: where tokens come in from whoever runs the program, and go out to him.
+"""The open ends of apps: where tokens come in from the caller of the program, and go out to it.
 
 In: a program with tasks whose code is an `Inlet` or an `Outlet`. Who joins them to the world outside decides what they
 take and give: `embed.py` for a program that is used from Python, `feed` for one that is measured or tested.
@@ -56,7 +56,7 @@ class Inlet(Code):
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         if self.take is None:
-            raise TaskError("nobody puts anything in: a program with open ends is opened from Python")
+            raise TaskError("no caller puts tokens in: a program with open ends is opened from Python")
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         assert self.take is not None
@@ -68,7 +68,7 @@ class Inlet(Code):
 
 
 class Outlet(Code):
-    """A sink whose tokens go to `give`; without one nobody wants them."""
+    """A sink whose tokens go to `give`; without one they are dropped."""
 
     def __init__(self) -> None:
         self.give: Optional[Callable[[np.ndarray], None]] = None

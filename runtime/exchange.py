@@ -1,4 +1,4 @@
-"""The open ends of one app, for somebody outside: tokens are put in and results taken out, from any thread.
+"""The open ends of one app, for its caller: tokens are put in and results taken out, from any thread.
 
 In: a program that is about to run. Out: `Ends`, which stand between its inlets and outlets and who uses it. Only what
 waits at the ends is here; how a program is started and stopped is left to `embed.py`.
@@ -21,9 +21,9 @@ from .graph import FOREVER, App, Task
 from .program import Program
 from .tokens import Port, TaskError
 
-#: Tokens that wait at an end: before the program takes them, and until somebody gets them.
+#: Tokens that wait at an end: before the program takes them, and until the caller gets them.
 WAIT_IN, WAIT_OUT = 4, 64
-#: Seconds between two looks of somebody who waits whether waiting still makes sense.
+#: Seconds after which a waiting thread checks whether waiting still makes sense.
 LOOK = 0.05
 
 #: A token by the name of its end.
@@ -69,7 +69,7 @@ class Ends:
                 task.code.give = self._giving(name)
         lock = threading.Lock()
         self._lock = lock
-        #: Somebody may go on: an inlet; who puts; who gets; an outlet.
+        #: Conditions: of an inlet, of a caller that puts, of a caller that gets, of an outlet.
         self._filled, self._room = threading.Condition(lock), threading.Condition(lock)
         self._ready, self._taken = threading.Condition(lock), threading.Condition(lock)
         self._lobby: Deque[Offer] = deque()
@@ -82,7 +82,7 @@ class Ends:
         self._answered = 0
         self._why_not = "the program has not begun"
         self._ended = self._stopped = self._left = self._finished = False
-        #: Does anybody know that the program has failed?
+        #: Was a caller told that the program has failed?
         self.told = False
 
     # -- for who runs the program ------------------------------------------------------------------------------------
@@ -174,13 +174,13 @@ class Ends:
             self._room.notify_all()
 
     def leave(self) -> None:
-        """Nobody has to get the results any more."""
+        """Results need not be fetched any more."""
         with self._lock:
             self._left = True
             self._taken.notify_all()
 
     def look(self, finished: bool = False) -> bool:
-        """Is the app over, or the whole program finished? Whoever waits is told then."""
+        """Is the app over, or the whole program finished? Waiting callers are told then."""
         with self._lock:
             self._finished |= finished
             if not self._over():
@@ -368,7 +368,7 @@ class Ends:
 
 # -- waiting, and what is put in ---------------------------------------------------------------------------------------
 def _wait(condition: threading.Condition, until: Optional[float], why: str) -> None:
-    """A while, for somebody outside. Raises TimeoutError after `until`."""
+    """A while, for a caller. Raises TimeoutError after `until`."""
     left = LOOK if until is None else min(LOOK, until - time.monotonic())
     if left <= 0:
         raise TimeoutError(why)
@@ -376,7 +376,7 @@ def _wait(condition: threading.Condition, until: Optional[float], why: str) -> N
 
 
 def wait_in_worker(condition: threading.Condition, decided: Callable[[], bool]) -> None:
-    """Wait for somebody outside. The worker counts as being in no firing meanwhile: the task takes no time."""
+    """Wait for a caller. The worker counts as being in no firing meanwhile: the task takes no time."""
     if decided():
         return
     line = _line()

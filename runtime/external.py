@@ -66,7 +66,7 @@ class External:
         try:
             if not os.path.exists(os.path.join(self._home, stage["file"])):
                 raise TaskError("%s is missing in %s" % (stage["file"], self._home))
-            code.open(self._home, (), ())  # single firings: nobody asks for shapes
+            code.open(self._home, (), ())  # single firings: shapes are not asked for
         except Exception as error:
             raise TaskError("task %s cannot start: %s" % (stage["name"], describe(error))) from error
         return stage["name"], code, stage["inputs"], stage["outputs"]

@@ -32,7 +32,7 @@ from .wire import lacking
 if TYPE_CHECKING:
     from .program import Program
 
-#: The variable that says where the others find the machine of that name; all parts run on one where nobody says it.
+#: The variable that says where the others find the machine of that name; without it all parts run on one.
 ADDRESS, LOCAL = "FLOWC_ADDRESS_%s", "127.0.0.1"
 #: Tokens that wait at an end at most, and the bytes that they may have.
 MOST, MOST_BYTES, LEAST = 1000, 1 << 28, 16
@@ -76,11 +76,11 @@ class Face:
         raise NotImplementedError
 
     def send(self, name: str, token: np.ndarray) -> None:
-        """Hand a token to whoever reads that end."""
+        """Hand a token to the reader of that end."""
         raise NotImplementedError
 
     def taken(self, name: str) -> None:
-        """The program has taken a token of that inlet; whoever sends it may want to know."""
+        """The program has taken a token of that inlet; its sender may want to know."""
 
     def tell(self, text: str) -> None:
         """Say something to all other parts, which hear it by `met`."""
@@ -117,7 +117,7 @@ class Face:
     def came(self, name: str, token: Any, shape: Optional[Sequence[int]] = None) -> None:
         """A token has come for an inlet: an array with its elements, which is copied. What does not fit is a failure.
 
-        `shape` is what whoever sent it says, if anything.
+        `shape` is what its sender says, if anything.
         """
         task = self.inlets[name]
         port = task.outputs[0]
@@ -243,7 +243,7 @@ def _place(address: str, port: int) -> str:
 
 
 def _free_port() -> int:
-    """A port below those that systems give to whoever connects."""
+    """A port below the ephemeral ports of the system."""
     while True:
         with socket.socket() as free:
             try:

@@ -67,7 +67,7 @@ class Task:
         self.turnstile: Optional[Turnstile] = None
         self.phases = max([len(p.rates) for p in self.inputs + self.outputs] or [1])
         self.firings = 0
-        #: How long a source has waited in its firings, while somebody traces them.
+        #: How long a source has waited in its firings, while they are traced.
         self.waited = 0
         self.busy = 0
         self.longest = 0
@@ -266,7 +266,7 @@ class App:
     def prepare(self) -> None:
         """Decide which tasks start a frame (sources, or all where there are none), and which end it.
 
-        A frame ends with the tasks that nobody reads inside the same iteration: sinks, and what lies before a delay.
+        A frame ends with the tasks that no task reads inside the same iteration: sinks, and what lies before a delay.
         """
         for task in self.tasks:
             task.starts_frame = not task.inputs
@@ -344,7 +344,7 @@ class App:
         return newest >= self.mark
 
     def follow(self, state: str, at_once: bool) -> int:
-        """Another state goes on with the frames that nobody has begun, at once: finished; the first of them."""
+        """Another state goes on with the frames that have not begun, at once: finished; the first of them."""
         if self.pick is None:
             with self._lock:
                 self.mark = max(self.mark, self.begun + 1)

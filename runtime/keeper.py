@@ -40,7 +40,7 @@ LONGEST_DUMP = 1 << 20
 #: A task, and the number of its firing.
 Inside = Tuple[Task, Optional[int]]
 END = {signal.SIGINT, signal.SIGTERM}
-#: What is handed on as it is, if somebody has sent it to the keeper alone.
+#: Signals that are handed on as they are, if they were sent to the keeper alone.
 OTHERS = {signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 
 
@@ -90,7 +90,7 @@ def keep(
 
 
 def _forget_streams() -> None:
-    """Whoever writes to the program, or reads what it prints, has to do with nobody but the program."""
+    """Pipes to and from the program are held by the program alone."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
@@ -230,4 +230,4 @@ def _say(text: str, details: str = "") -> None:
     try:
         os.write(2, ("%sflowc: %s\n" % (details, text)).encode("utf-8", "replace"))
     except OSError:
-        pass  # nobody listens
+        pass  # there is no listener

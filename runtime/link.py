@@ -19,7 +19,7 @@ from .tokens import Port
 if TYPE_CHECKING:
     from .program import Program
 
-#: Seconds between two looks of somebody who waits whether waiting still makes sense.
+#: Seconds after which a waiting reader checks whether waiting still makes sense.
 LOOK = 0.05
 #: Seconds in which a source that goes on by itself may see that the program ends.
 PATIENCE = 0.15
@@ -35,7 +35,7 @@ class Place:
         self._closed = False
 
     def put(self, token: Any, came: Optional[int] = None) -> None:
-        """A new one, which the oldest makes room for; it came now, unless somebody knows better."""
+        """A new one, which the oldest makes room for; it came now, unless `came` says otherwise."""
         with self._changed:
             self.dropped += len(self._tokens) == self._tokens.maxlen
             self.written += 1
@@ -144,7 +144,7 @@ class Take(_End):
 
 
 class Dropping(Code):
-    """A source that goes on while nobody takes its tokens: the newest `keep` of them wait, older ones are dropped."""
+    """A source that goes on while its tokens are not taken: the newest `keep` of them wait, older ones are dropped."""
 
     def __init__(self, program: Program, code: Code, keep: int) -> None:
         self.program, self.code, self.place = program, code, Place(keep)

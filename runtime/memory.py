@@ -53,7 +53,7 @@ def share(options: Any, path: str) -> None:
 
 
 class Outputs:
-    """The outputs of a session as new arrays: large ones in memory that is used again once nobody looks at it.
+    """The outputs of a session as new arrays: large ones in memory that is used again once nothing refers to it.
 
     Small ones come from the arena, unless all are to be our `own`; where several sessions share it they are copied,
     lest they lie where a large block has to fit.
@@ -145,7 +145,7 @@ class Rehearsal:
             self._outputs.of(self.session, list(self._feeds), arrays, options)
         except Exception:  # whatever is wrong with it, its first firing says so, and names the task
             pass
-        self._outputs.forget()  # nobody will want them, and whoever holds the rehearsal would hold them
+        self._outputs.forget()  # they are not needed, and the rehearsal would hold them
 
 
 #: Types of ONNX Runtime by name that are not called as in numpy.
@@ -243,7 +243,7 @@ def _counter() -> Any:
 
 
 def _heap() -> int:
-    """Bytes that malloc has given out; 0 where nobody counts."""
+    """Bytes that malloc has given out; 0 where that is not counted."""
     count = _counter()
     if count is None:
         return 0
@@ -258,7 +258,7 @@ def trim() -> None:
 
 
 def taken() -> Optional[Dict[str, Optional[int]]]:
-    """Bytes that this process had at most, has now, and had before its first network; None: nobody says.
+    """Bytes that this process had at most, has now, and had before its first network; None: unknown.
 
     Of pages that it shares with other processes, `proportional` has its part only (PSS).
     """

@@ -1,7 +1,7 @@
 """Python modules of tasks, apart from all others of the process.
 
 In: the file of a task. Out: its module. What it imports by the name of a file or package beside it, at once or later,
-belongs to this copy of the program alone: another program, or whoever uses this one as a library, may have modules of
+belongs to this copy of the program alone: another program, or the user of this one as a library, may have modules of
 the same names.
 """
 
@@ -39,7 +39,7 @@ def load(path: str) -> Any:
 
 
 def _name(kind: str, path: str) -> str:
-    """A name that nobody else gives: this copy of the runtime has its own."""
+    """A unique name: this copy of the runtime has its own."""
     return "%s_%s" % (kind, hashlib.sha256(("%s %s" % (__name__, path)).encode()).hexdigest()[:16])
 
 

@@ -104,7 +104,7 @@ def _stays(path: str, control: Control) -> List[Stay]:
 
 
 def _dead(path: str) -> bool:
-    """Is it a socket that nobody listens at: of a program that was killed?"""
+    """Is it a socket without a listener, of a program that was killed?"""
     try:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             return False
@@ -154,7 +154,7 @@ class Outside:
             threading.Thread(target=target, name="outside", daemon=True).start()
 
     def close(self) -> None:
-        """Nobody hears any more. In the process that looks after the program: nor if that could not say so itself."""
+        """Stop listening. In the process that looks after the program: nor if that could not say so itself."""
         self._over.set()
         if self._listener is not None:
             self._listener.close()
@@ -162,7 +162,7 @@ class Outside:
             try:
                 os.unlink(self._path)
             except OSError:
-                pass  # somebody has removed it
+                pass  # it was removed
 
     def _follow(self) -> None:
         while not self._program.go.wait(0.05):

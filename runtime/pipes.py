@@ -34,7 +34,7 @@ class Pipes:
         self._lock = threading.Lock()  # threads of a task print while it fires
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
-        """Raises OSError when nobody reads."""
+        """Raises OSError without a reader."""
         message = _HEAD.pack(kind, len(content)) + content
         with self._lock:
             written = os.write(self._sink, message)

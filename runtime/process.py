@@ -211,7 +211,7 @@ class _Child:
             pass  # the worker has said so already, or the child is gone: the next answer tells
 
     def kill(self) -> bool:
-        """Whoever waits for the answer to a firing learns that it will not come. Did anybody?"""
+        """A thread that waits for the answer to a firing learns that it will not come. Did one wait?"""
         if self._firing:
             self._killed = True
             self._process.kill()
@@ -260,7 +260,7 @@ class _Child:
             if kind in self._printed:
                 try:
                     self._print(kind, content)
-                except Exception as error:  # nobody reads the program's output any more; the answer has to be taken
+                except Exception as error:  # the program's output has no reader any more; the answer has to be taken
                     unheard = error
             elif unheard is not None:
                 raise unheard
@@ -330,7 +330,7 @@ class _Relay(io.RawIOBase):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Takes classes of the runtime from this copy: packages above it, of whoever uses the program, are not imported."""
+    """Takes classes of the runtime from this copy: packages above it, of the user of the program, are not imported."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith(str(__package__) + "."):

@@ -38,7 +38,7 @@ DRAIN = 5.0
 
 
 class Interrupted(BaseException):
-    """Somebody wants the program to end before it has begun."""
+    """The program is asked to end before it has begun."""
 
 
 class Program:
@@ -276,7 +276,7 @@ class Program:
         return joined
 
     def _open(self) -> bool:
-        """Start all tasks, or none: those that were started are closed when another one fails, or somebody stops it."""
+        """Start all tasks, or none: they are closed again when one fails, or the program is stopped."""
         # Interpreters of processes come up side by side; the tasks are opened one after the other.
         codes = self._codes
         steps: List[Tuple[Task, Code, Callable[[], None]]] = []
@@ -337,7 +337,7 @@ class Program:
         self.ending = True
         inside = [w.firing for w in self.workers if w.is_alive()]
         stuck = [code for firing in inside if firing is not None for _, code in firing[0].codes()]
-        # A source that waits for data is closed all the same, by this thread: nobody can tell when it will return.
+        # A source that waits for data is closed all the same, by this thread: it is unknown when it will return.
         self._close([(t, c) for t, c in self._codes if c not in stuck or (t.is_source and c.closes_inside)])
         if any(w.is_alive() for w in self.workers):
             return
@@ -380,7 +380,7 @@ class Program:
         return release
 
     def say(self, text: str) -> None:
-        """Tell whoever runs the program, once."""
+        """Tell the user of the program, once."""
         if text not in self._said:
             self._said.add(text)
             self.speak(text)
@@ -444,4 +444,4 @@ class Program:
                 if what == "space":
                     who, whom = whom, who
                 lines.append("%s waits for %s from %s" % (who, what, whom))
-        return "; ".join(lines) or "nobody waits"
+        return "; ".join(lines) or "no worker waits"

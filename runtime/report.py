@@ -81,7 +81,7 @@ def _channels(program: Program) -> Dict[str, Dict[str, int]]:
 
 
 def build_of(home: str) -> Optional[str]:
-    """The digest of the build in a directory; None where nobody says."""
+    """The digest of the build in a directory; None where it is unknown."""
     try:
         with open(os.path.join(home, MANIFEST)) as stream:
             return str(json.load(stream)["identity"]["digest"])

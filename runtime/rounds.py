@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Statistics are kept in variables, and handed over after so many ns.
 TELL = 20_000_000
-#: The same where somebody wants to know when the first frames of a state end.
+#: The same where the end of the first frames of a state has to be known.
 TELL_OFTEN = 1_000_000
 #: Firings of a round up to which it is written out.
 MOST_FIRINGS = 1500
@@ -138,7 +138,7 @@ class _Source:
     """Variables are numbered, everything else is looked up: `t` is the time at which a firing begins.
 
     `k` says between which firings the round is. A block goes with its last reader. `tell` hands over what is known so
-    far, also to somebody who gives up waiting for a firing.
+    far, also to a thread that gives up waiting for a firing.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -148,7 +148,7 @@ class _Source:
         self._local = {channel: k for k, channel in enumerate(plan.local)}
         app = plan.tasks[0].app
         self._stages = sorted({f.entry.stage for f in plan.sequence})
-        #: Everything of the app is here: nobody else has to know of frames that have begun.
+        #: Everything of the app is here: no other worker has to know of frames that have begun.
         self._alone = len(plan.tasks) == len(app.tasks) and not plan.remote and self._stages == [0]
         self._paced = app.period is not None and not plan.worker.program.full_speed
         self._starters = [f.position for f in plan.firings if f.task.starts_frame and not f.offset]
@@ -184,7 +184,7 @@ class _Source:
         return [firings for firings in found if len(firings) > 1]
 
     def _last_uses(self) -> Dict[str, int]:
-        """Who reads a block last in the round, or makes it for nobody; what stays for the next round is not there."""
+        """The last reader of a block in the round, or its maker; blocks that stay are left out."""
         last: Dict[str, int] = {}
         for firing in self._plan.firings:
             for i in range(len(firing.task.outputs)):
@@ -427,7 +427,7 @@ class _Source:
         return "type(%s) is ndarray and %s.dtype is dtype%d_%d and %s.shape == %r" % (x, x, j, i, x, shape)
 
     def _hand_on(self, firing: Firing) -> List[str]:
-        """Tokens and room for other workers, and what nobody needs any more."""
+        """Tokens and room for other workers, and what is not needed any more."""
         task, lines = firing.task, []
         for i, (port, channels) in enumerate(zip(task.outputs, task.readers)):
             for channel in channels:

@@ -22,7 +22,7 @@ from .tokens import Port
 class Pick:
     """Which state counts for each iteration of an app; whatever is chosen for one counts for all later ones.
 
-    `asked` is the newest iteration that somebody has asked for, `done` the newest of which something was computed.
+    `asked` is the newest iteration that was asked for, `done` the newest of which something was computed.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Pick:
         return self._states[bisect_right(self._marks, iteration) - 1]
 
     def follow(self, state: str, least: int, at_once: bool) -> int:
-        """Another state counts from the first iteration on that nobody has asked for (at once: nobody has computed).
+        """Another state counts from the first iteration on that was not asked for yet (at once: not computed yet).
 
         That is `least` at least. Inferences under way for it, or for later ones, are broken off.
         """

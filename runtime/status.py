@@ -14,7 +14,7 @@ from .streams import write_to
 
 #: Seconds between two lines on a terminal, which replace each other, and between two in a log.
 ON_TERMINAL, IN_LOG = 0.2, 60.0
-#: And between two for somebody who shows them.
+#: And between two for a program that shows them.
 LIVE = 0.5
 
 
@@ -91,7 +91,7 @@ class LiveStatus:
             self._write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
 
     def clear(self) -> None:
-        """Whoever reads sees that there is no more."""
+        """The reader sees that there is no more."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -31,7 +31,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def anonymous_memory() -> int:
-    """A file without a name, in memory where the system has that: nothing of it is left behind, whoever dies."""
+    """A file without a name, in memory where the system has that: nothing of it is left behind when a process dies."""
     try:
         return os.memfd_create("flowc")
     except (AttributeError, OSError):

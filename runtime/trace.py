@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .tokens import Port
 
 #: Processes of the trace: what runs on processors, and the first app, whose frames are a process for each.
-#: Number 2 is left to whoever adds what was predicted.
+#: Number 2 is left for predicted firings.
 RUNNING, APPS = 1, 3
 
 

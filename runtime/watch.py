@@ -111,7 +111,7 @@ class Watch:
                 self._progress(program)
 
     def _only_sources_wait(self, alive: List[Worker]) -> bool:
-        """Is nobody left but sources that wait for their data? What they wait for begins no frame any more."""
+        """Are only sources left that wait for their data? What they wait for begins no frame any more."""
         left = 0
         alive = [w for w in alive if not w.parked]
         for worker in alive:
@@ -145,7 +145,7 @@ class Watch:
                 rest()
 
     def _follow_the_keeper(self) -> None:
-        """Whoever stops a program stops the process that was started; that one lets us go on when it goes on."""
+        """A user who stops a program stops the process that was started; that one lets us go on when it goes on."""
         program = self._program
         if program.keeper and is_stopped(program.keeper):
             program.board.follow(1)
@@ -153,7 +153,7 @@ class Watch:
             program.board.follow(0)
 
     def _notice_sleep(self) -> None:
-        """While the whole process was suspended (Ctrl-Z, a sleeping laptop) nobody was stuck, and nobody slow."""
+        """While the whole process was suspended (Ctrl-Z, a sleeping laptop) no worker was stuck or slow."""
         now = time.monotonic()
         if now - self._polled > ASLEEP:
             self._since = now

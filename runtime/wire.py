@@ -1,10 +1,10 @@
 """The connections between the parts of a program that runs on several machines.
 
-In: a part that knows its peers, and where they are (FLOWC_MACHINES, from whoever starts all parts; or it listens where
-there is room, says so, and reads where the others are). Out: tokens in
+In: a part that knows its peers, and where they are (FLOWC_MACHINES, from the process that starts all
+parts; or it listens where there is room, says so, and reads where the others are). Out: tokens in
 order, credits, the end of streams and failures, told to those whom they are about. Sockets, framing, encryption, keys
 and heartbeats are ZeroMQ's (pyzmq, CURVE); what is added is the contract of channels. Each part listens at one place
-(`door.py`), and sends to each peer over a connection of its own. Nothing is sent twice and nobody comes back: a
+(`door.py`), and sends to each peer over a connection of its own. Nothing is sent twice and no peer comes back: a
 connection that ends before its farewell is the death of that part, and with it of all others.
 """
 
@@ -157,7 +157,7 @@ class Mesh:
             os.write(2, ("%s%d\n" % (LISTENS, self._door.port)).encode())
 
     def _told_where(self) -> Optional[Dict[str, Any]]:
-        """Where the others are, from whoever starts all parts; None: that will not be."""
+        """Where the others are, from the process that starts all parts; None: that will not be."""
         told, interrupts = b"", self.program.interrupts
         assert self._door is not None
         while self.program.interrupts == interrupts:
@@ -172,7 +172,7 @@ class Mesh:
                 if "peers" in found:
                     peers: Dict[str, Any] = found["peers"]
                     return peers
-                self._end(found.get("gone", "whoever started part %s has left" % self.name))
+                self._end(found.get("gone", "the process that started part %s has left" % self.name))
                 return None
         return None
 
@@ -258,7 +258,7 @@ class Mesh:
         self._say(self.peers[self._of[number]], CREDIT, number, count)
 
     def limit(self, app: App, iterations: int) -> None:
-        """An app ends after so many iterations: nobody begins others."""
+        """An app ends after so many iterations: no part begins others."""
         if iterations < self._limits.get(app.name, FOREVER):
             self._limits[app.name] = iterations
             self._of_app(app.name, LIMIT, iterations, app.name.encode())
@@ -269,7 +269,7 @@ class Mesh:
         self._of_app(app.name, STARTED, iteration, body)
 
     def drain(self) -> None:
-        """Somebody wants the program to end in order."""
+        """The program is asked to end in order."""
         self._all(DRAIN)
 
     def failed(self, failure: Failure) -> None:
@@ -488,7 +488,7 @@ class Mesh:
                 peer.ended = time.monotonic()
             elif event == zmq.EVENT_DISCONNECTED and peer.reached and not peer.joined:
                 peer.gone = True
-                self._end("whoever answers at %s is not part %s of this run, or is gone" % (peer.address, peer.name))
+                self._end("the process at %s is not part %s of this run, or has exited" % (peer.address, peer.name))
 
     def _look_after(self, peer: Peer) -> None:
         peer.quiet += 1

@@ -21,7 +21,7 @@ PLACE = 13824  # samples: a word with the silence around it; ten are 54 iteratio
 
 
 def word(name: str, rng: np.random.Generator) -> np.ndarray:
-    """A word as nobody has spoken it before: of another pitch, strength and speed."""
+    """A new variant of a word: of another pitch, strength and speed."""
     time = np.linspace(0, 1, LENGTH)
     low, wide = rng.uniform(300, 1500), rng.uniform(1.5, 3.5)
     paths = {"up": low * wide**time, "down": low * wide ** (1 - time), "tone": np.full(LENGTH, low * wide**0.5)}

@@ -1,4 +1,4 @@
-"""The code around the network: a scene to look at, and somebody who keeps the last picture."""
+"""The code around the network: a scene to look at, and a sink that keeps the last picture."""
 
 import struct
 import zlib

@@ -49,7 +49,7 @@ class _Program:
         pass
 
     def who_waits(self) -> str:
-        return "nobody waits"
+        return "no worker waits"
 
 
 def _messages() -> list[list[bytes]]:
