@@ -125,6 +125,8 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
 
 def json_text(rng: Random, seed: str) -> str:
     """A JSON document with some values changed, missing, doubled or renamed."""
+    if seed.startswith("[" * 100):  # it was nested by an earlier call
+        return seed
     document = json.loads(seed)
     for _ in range(edits(rng)):
         places = list(_places(document))
