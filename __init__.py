@@ -1,9 +1,10 @@
 """flowc: from a dataflow text with neural networks in it to a checked, mapped, running program.
 
-From Python, every verb is a function of its name, and does what the verb does: `check`, `analyze`, `profile`, `map`,
-`build`, `run`, `test`, `import_`, `export`; `load` gives the model of a faultless text, and `open` starts a program in
-this process, to put frames in and get results out. They print nothing, but for what programs print. What is wrong with
-a text is raised as `Errors`, whose `diagnostics` say where and why; `check` and `analyze` return what they found.
+From Python, every verb is a function of its name, and does what the verb does: `check`, `analyze`,
+`profile`, `map`, `build`, `run`, `test`, `import_`, `export`; `load` gives the model of a faultless
+text, and `open` starts a program in this process, to put frames in and get results out. They print
+nothing, but for what programs print. What is wrong with a text is raised as `Errors`, whose
+`diagnostics` say where and why; `check` and `analyze` return what they found.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def __getattr__(name: str) -> object:
 
 
 def load(path: str | Path, *, platform: str = "host") -> System:
-    """The model of a text, networks cut as it pins them. Raises `flowc.Errors` when it has errors."""
+    """The model of a text, networks cut as it pins them. Raises `flowc.Errors` when it has
+    errors."""
     from .driver.text.check import check
 
     return check(path, platform=platform).require().system

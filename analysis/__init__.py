@@ -1,1 +1,2 @@
-"""Questions about a model, answered with verdicts and witnesses. No costs are measured and nothing is mapped here."""
+"""Questions about a model, answered with verdicts and witnesses. No costs are measured and nothing
+is mapped here."""

@@ -50,7 +50,11 @@ def algorithm8(edges: Sequence[Edge], together: Collection[frozenset[int]]) -> t
     """
     found: list[tuple[int, list[Edge]]] = []
     for edge in edges:
-        fitting = [k for k, (_, there) in enumerate(found) if not any(_apart(edge, z, together) for z in there)]
+        fitting = [
+            k
+            for k, (_, there) in enumerate(found)
+            if not any(_apart(edge, z, together) for z in there)
+        ]
         if not fitting:
             found.append((edge.size, [edge]))
             continue
@@ -114,10 +118,14 @@ def algorithm9(
     whole = of((False,) * layers)
     if whole.memory <= limit:
         return whole
-    return selected(_front(layers, of, rng, population, generations, enough), limit, slowest, printed=printed)
+    return selected(
+        _front(layers, of, rng, population, generations, enough), limit, slowest, printed=printed
+    )
 
 
-def selected(front: Sequence[Reduced], limit: int, slowest: Sequence[float], *, printed: bool = True) -> Reduced:
+def selected(
+    front: Sequence[Reduced], limit: int, slowest: Sequence[float], *, printed: bool = True
+) -> Reduced:
     """Lines 9 to 16: of those within the limits the one with the least memory, else of all.
 
     That is what is `printed`. It contradicts the thesis's own examples, whose answers take more
@@ -126,7 +134,9 @@ def selected(front: Sequence[Reduced], limit: int, slowest: Sequence[float], *, 
     highest throughput within the limits: with `printed` off.
     """
     fitting = [
-        c for c in front if c.memory <= limit and all(t <= most for t, most in zip(c.times, slowest, strict=True))
+        c
+        for c in front
+        if c.memory <= limit and all(t <= most for t, most in zip(c.times, slowest, strict=True))
     ]
     if fitting and not printed:
         return min(fitting, key=lambda c: (sum(c.times), c.memory))
@@ -134,7 +144,12 @@ def selected(front: Sequence[Reduced], limit: int, slowest: Sequence[float], *, 
 
 
 def _front(
-    layers: int, of: Evaluate, rng: random.Random, population: int, generations: int, enough: Callable[[], bool]
+    layers: int,
+    of: Evaluate,
+    rng: random.Random,
+    population: int,
+    generations: int,
+    enough: Callable[[], bool],
 ) -> tuple[Reduced, ...]:
     """What no other one beats in memory and in every time, of all that NSGA-II has looked at."""
     from deap import base, tools

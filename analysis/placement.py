@@ -1,8 +1,10 @@
-"""Stretches of memory with known lives in one arena: where each begins, so that the arena is as small as can be found.
+"""Stretches of memory with known lives in one arena: where each begins, so that the arena is as
+small as can be found.
 
-In: sizes with the first and the last moment of their lives. Out: offsets, their end, and a bound below which no
-placement gets. Four quick rules come first (they reach the bound for most networks); then, as far as it is asked for,
-hill climbing, and OR-Tools' CP-SAT, where it is installed, which may prove that there is nothing better.
+In: sizes with the first and the last moment of their lives. Out: offsets, their end, and a bound
+below which no placement gets. Four quick rules come first (they reach the bound for most networks);
+then, as far as it is asked for, hill climbing, and OR-Tools' CP-SAT, where it is installed, which
+may prove that there is nothing better.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """`offsets` in the order of the items, all below `total`; no placement has less than `bound`. `by` says how."""
+    """`offsets` in the order of the items, all below `total`; no placement has less than `bound`.
+    `by` says how."""
 
     offsets: tuple[int, ...]
     total: int
@@ -62,7 +65,8 @@ def live_set(items: Iterable[Item]) -> int:
 
 
 def place(items: Sequence[Item], *, seconds: float = 0.0, seed: int = 0) -> Placed:
-    """The best placement found: quick rules, then for about `seconds` each hill climbing and the exact search.
+    """The best placement found: quick rules, then for about `seconds` each hill climbing and the
+    exact search.
 
     Both count steps, so that the same items have the same placement wherever that is done.
     """
@@ -82,9 +86,11 @@ def place(items: Sequence[Item], *, seconds: float = 0.0, seed: int = 0) -> Plac
 
 
 def in_order(items: Sequence[Item], order: Iterable[int]) -> tuple[tuple[int, ...], int]:
-    """Each item, in turn, into the smallest gap that takes it among those that are placed; offsets and their end."""
+    """Each item, in turn, into the smallest gap that takes it among those that are placed; offsets
+    and their end."""
     offsets = [0] * len(items)
-    placed: list[tuple[int, int, int, int]] = []  # begin, end, and life, from the first byte to the last
+    # begin, end, and life, from the first byte to the last
+    placed: list[tuple[int, int, int, int]] = []
     end = 0
     for k in order:
         item = items[k]
@@ -112,7 +118,10 @@ def _orders(items: Sequence[Item]) -> Iterator[tuple[str, Iterable[int]]]:
     """Quick rules by name, each worked out when it is asked for."""
     numbers = range(len(items))
     yield "greedy by size", _by_size(items)
-    moments = sorted({i.first for i in items}, key=lambda m: -sum(i.size for i in items if i.first <= m <= i.last))
+    moments = sorted(
+        {i.first for i in items},
+        key=lambda m: -sum(i.size for i in items if i.first <= m <= i.last),
+    )
     largest = sorted(numbers, key=lambda k: -items[k].size)
     yield (
         "greedy by breadth",
@@ -168,7 +177,10 @@ def _exact(items: Sequence[Item], best: Placed, seconds: float) -> Placed:
     solver.parameters.num_workers = 1
     status = solver.solve(model)
     bound = max(best.bound, int(-(-solver.best_objective_bound // 1)) * unit)
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) and int(solver.objective_value) * unit < best.total:
+    if (
+        status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+        and int(solver.objective_value) * unit < best.total
+    ):
         offsets = tuple(solver.value(p) * unit for p in places)
         return Placed(offsets, int(solver.objective_value) * unit, bound, "CP-SAT")
     return Placed(best.offsets, best.total, min(bound, best.total), best.by)

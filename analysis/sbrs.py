@@ -1,9 +1,10 @@
-"""Sharing between alternative networks, and switching between them, after Minakova's thesis (chapter 5): SBRS.
+"""Sharing between alternative networks, and switching between them, after Minakova's thesis
+(chapter 5): SBRS.
 
-In: alternatives as layers and edges. Out: what Algorithm 5 would make one layer or one buffer of, the delays that
-Algorithm 6 finds for a switch, and the switch itself step by step (Algorithm 7), each as printed and in a way that is
-safe. flowc runs none of it: as printed, layers overwrite what others still read. It is here for comparison, and
-`flowc analyze` shows it beside what flowc does.
+In: alternatives as layers and edges. Out: what Algorithm 5 would make one layer or one buffer of,
+the delays that Algorithm 6 finds for a switch, and the switch itself step by step (Algorithm 7),
+each as printed and in a way that is safe. flowc runs none of it: as printed, layers overwrite what
+others still read. It is here for comparison, and `flowc analyze` shows it beside what flowc does.
 
 Steps are counted from 1, as in the thesis; a step of a scenario executes its next layer.
 """
@@ -18,7 +19,8 @@ from typing import TypeVar
 T = TypeVar("T")
 #: From a layer to one that reads it.
 Edge = tuple[str, str]
-#: What the thesis lets differ between layers that are one: where they read and write, and their weights.
+#: What the thesis lets differ between layers that are one: where they read and write, and their
+#: weights.
 ADAPTIVE = frozenset({"inputs", "outputs", "parameters"})
 
 
@@ -48,10 +50,11 @@ class Alternative:
         return tuple(x.name for x in self.layers)
 
 
-# -- Algorithm 5: what is shared ---------------------------------------------------------------------------------------
+# -- Algorithm 5: what is shared -------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Supergraph:
-    """Numbers for layers and for buffers; `layer_of` and `buffer_of` say, for each alternative, which is whose."""
+    """Numbers for layers and for buffers; `layer_of` and `buffer_of` say, for each alternative,
+    which is whose."""
 
     layers: int
     buffers: int
@@ -72,11 +75,13 @@ def _in_several(sets: Sequence[set[int]]) -> int:
     return len({n for n in every if every.count(n) > 1})
 
 
-def as_printed(alternatives: Sequence[Alternative], adaptive: frozenset[str] = ADAPTIVE) -> Supergraph:
+def as_printed(
+    alternatives: Sequence[Alternative], adaptive: frozenset[str] = ADAPTIVE
+) -> Supergraph:
     """Algorithm 5: each layer is the first one of the supergraph that is like it, or a new one.
 
-    Layers of one alternative may become one as well. No two layers are executed in parallel here, so that its line 4
-    excludes nothing.
+    Layers of one alternative may become one as well. No two layers are executed in parallel here,
+    so that its line 4 excludes nothing.
     """
     keys: list[object] = []
     pairs: list[tuple[int, int]] = []
@@ -95,13 +100,17 @@ def _number(known: list[T], key: T) -> int:
     return known.index(key)
 
 
-def overwritten(alternative: Alternative, buffer_of: Mapping[Edge, int]) -> tuple[tuple[Edge, Edge], ...]:
-    """Pairs of edges of one alternative that are in one buffer while both hold something that is still to be read."""
+def overwritten(
+    alternative: Alternative, buffer_of: Mapping[Edge, int]
+) -> tuple[tuple[Edge, Edge], ...]:
+    """Pairs of edges of one alternative that are in one buffer while both hold something that is
+    still to be read."""
     position = {name: k for k, name in enumerate(alternative.order)}
     found = []
     for k, first in enumerate(alternative.edges):
         for second in alternative.edges[k + 1 :]:
-            if buffer_of[first] != buffer_of[second] or first[0] == second[0]:  # one tensor with two readers
+            if buffer_of[first] != buffer_of[second] or first[0] == second[0]:
+                # one tensor with two readers
                 continue
             (a, b), (c, d) = first, second
             if position[a] <= position[d] and position[c] <= position[b]:
@@ -110,7 +119,8 @@ def overwritten(alternative: Alternative, buffer_of: Mapping[Edge, int]) -> tupl
 
 
 def safe(alternatives: Sequence[Alternative], adaptive: frozenset[str] = ADAPTIVE) -> Supergraph:
-    """The same, but layers of one alternative stay apart, and an edge is in a buffer that holds nothing else then.
+    """The same, but layers of one alternative stay apart, and an edge is in a buffer that holds
+    nothing else then.
 
     So each alternative computes what it would compute alone.
     """
@@ -130,9 +140,10 @@ def safe(alternatives: Sequence[Alternative], adaptive: frozenset[str] = ADAPTIV
     return Supergraph(len(keys), len(buffers), tuple(layer_of), tuple(buffer_of))
 
 
-# -- Algorithm 6: how long the next alternative waits ------------------------------------------------------------------
+# -- Algorithm 6: how long the next alternative waits ----------------------------------------------
 def delays(old: Sequence[str], new: Sequence[str]) -> tuple[int, ...]:
-    """Algorithm 6: X, the steps that each layer of the new alternative waits, since the old one still needs it."""
+    """Algorithm 6: X, the steps that each layer of the new alternative waits, since the old one
+    still needs it."""
     last = {layer: j for j, layer in enumerate(old, 1)}
     found, x = [], 0
     for layer in new:
@@ -145,7 +156,8 @@ def delays(old: Sequence[str], new: Sequence[str]) -> tuple[int, ...]:
 def safe_delays(
     old: Sequence[str], new: Sequence[str], old_edges: Sequence[Edge], new_edges: Sequence[Edge]
 ) -> tuple[int, ...]:
-    """The same where a layer also waits for the last old reader of every shared edge that it writes."""
+    """The same where a layer also waits for the last old reader of every shared edge that it
+    writes."""
     last = {layer: j for j, layer in enumerate(old, 1)}
     theirs = set(old_edges)
     found, x = [], 0
@@ -159,20 +171,22 @@ def safe_delays(
     return tuple(found)
 
 
-# -- Algorithm 7: the switch -------------------------------------------------------------------------------------------
+# -- Algorithm 7: the switch -----------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A control step: the numbers of the layers that are executed side by side, of the old and the new alternative."""
+    """A control step: the numbers of the layers that are executed side by side, of the old and the
+    new alternative."""
 
     old: int | None
     new: int | None
 
 
 def switch(old: int, new: int, waits: Sequence[int], asked: int) -> tuple[Step, ...]:
-    """Algorithm 7: the control steps from the one in which a switch is asked for, the `asked`-th of `old` layers, on.
+    """Algorithm 7: the control steps from the one in which a switch is asked for, the `asked`-th of
+    `old` layers, on.
 
-    Its line 6 counts modulo the number of layers, which from 1 on leads to a layer 0 that there is not; here the new
-    alternative goes on to its end, as the text says it.
+    Its line 6 counts modulo the number of layers, which from 1 on leads to a layer 0 that there is
+    not; here the new alternative goes on to its end, as the text says it.
     """
     found = [Step(asked, None)]
     i, j = 1, asked + 1
@@ -192,8 +206,8 @@ def ends(
 ) -> tuple[Fraction, Fraction]:
     """When the old frame and the first new one end, from the beginning of the first step.
 
-    Layers of a step wait for each other. `together` is the time of those: `max` of two that have a processor each,
-    `sum` of two that share one.
+    Layers of a step wait for each other. `together` is the time of those: `max` of two that have a
+    processor each, `sum` of two that share one.
     """
     now, end_old, end_new = Fraction(0), Fraction(0), Fraction(0)
     for step in steps:
@@ -206,7 +220,8 @@ def ends(
 
 
 def line_6_fails(old: int, new: int, waits: Sequence[int], asked: int) -> bool:
-    """Does line 6 of Algorithm 7, as printed, reach layer 0: is the last new layer but one beside one of the old?"""
+    """Does line 6 of Algorithm 7, as printed, reach layer 0: is the last new layer but one beside
+    one of the old?"""
     last = max(1, new - 1)
     return any(step.new == last and step.old is not None for step in switch(old, new, waits, asked))
 
@@ -219,7 +234,8 @@ def races(
     waits: Sequence[int],
     asked: int,
 ) -> int:
-    """How often a layer reads what belongs to the other frame, or shares its buffer or itself with one of it.
+    """How often a layer reads what belongs to the other frame, or shares its buffer or itself with
+    one of it.
 
     A layer reads and writes all through its step.
     """

@@ -1,18 +1,26 @@
-"""How long the exact analyses take: least periods, verdicts on large graphs, least buffers of networks.
+"""How long the exact analyses take: least periods, verdicts on large graphs, least buffers of
+networks.
 
-    known graphs    the least period of four graphs of the literature (tests/data/known_graphs.json) as they are, and
+    known graphs    the least period of four graphs of the literature (tests/data/known_graphs.json)
+    as they are, and
                     with their least capacities as bounds; the answers are checked
-    large graphs    random live CSDF graphs of up to 10,000 tasks and a million firings per iteration: the repetition
-                    vector, and all verdicts (`analysis.dataflow.check.check`, which has the repetition vector in it)
-    networks        least buffers of ResNet-50 and DenseNet-121 (light models of the onnx package), by parts
-    bounded graphs  the least period of random graphs that their capacities make strongly connected, 10 seconds each
+    large graphs    random live CSDF graphs of up to 10,000 tasks and a million firings per
+    iteration: the repetition
+                    vector, and all verdicts (`analysis.dataflow.check.check`, which has the
+                    repetition vector in it)
+    networks        least buffers of ResNet-50 and DenseNet-121 (light models of the onnx package),
+    by parts
+    bounded graphs  the least period of random graphs that their capacities make strongly connected,
+    10 seconds each
 
-The peer of the known graphs is the classical way: expand the graph to one node per firing, and look for the largest
-cycle ratio. Once with the solver of digraphx, a public library (in floats; flowc is exact), where it is installed
-(`pip install digraphx`; flowc does not need it), once with flowc's own solver, so that method and solver can be told
-apart. Tools made for dataflow (SDF3, Kiter) have to be compiled and are not on PyPI.
+The peer of the known graphs is the classical way: expand the graph to one node per firing, and look
+for the largest cycle ratio. Once with the solver of digraphx, a public library (in floats; flowc is
+exact), where it is installed (`pip install digraphx`; flowc does not need it), once with flowc's
+own solver, so that method and solver can be told apart. Tools made for dataflow (SDF3, Kiter) have
+to be compiled and are not on PyPI.
 
-Every side runs in a process of its own and analyses something small first, so that imports are not in the times.
+Every side runs in a process of its own and analyses something small first, so that imports are not
+in the times.
 """
 
 from __future__ import annotations
@@ -53,7 +61,8 @@ NETWORKS = {"ResNet-50": "light_resnet50.onnx", "DenseNet-121": "light_densenet1
 NETWORK_AIM = 30.0
 BOUNDED = {10: 20, 30: 20, 100: 10, 300: 5, 1_000: 3}  # graphs by tasks
 
-#: By name in the file: what it is, the least period, aim in seconds; least period with the least capacities.
+#: By name in the file: what it is, the least period, aim in seconds; least period with the least
+#: capacities.
 KNOWN = {
     "samplerate": ("CD to DAT", 960, 0.2, 1088),
     "modem": ("modem", 16, 0.2, 32),
@@ -62,9 +71,10 @@ KNOWN = {
 }
 
 
-# -- graphs ------------------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 class Sketch:
-    """A graph that grows: phases and phase cycles of every task, and channels whose rates follow from them."""
+    """A graph that grows: phases and phase cycles of every task, and channels whose rates follow
+    from them."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -86,7 +96,9 @@ class Sketch:
         self._outs.append([])
         return len(self.names) - 1
 
-    def channel(self, a: int, b: int, made: Sequence[int], taken: Sequence[int], tokens: int) -> None:
+    def channel(
+        self, a: int, b: int, made: Sequence[int], taken: Sequence[int], tokens: int
+    ) -> None:
         """A channel with these rates per phase."""
         out = Port(f"o{len(self._outs[a])}", "out", None, tuple(made), True, PLACE)
         into = Port(f"i{len(self._ins[b])}", "in", None, tuple(taken), True, PLACE)
@@ -97,7 +109,8 @@ class Sketch:
         self._channels.append(Channel(name, *ends, tokens, (), PLACE))
 
     def join(self, a: int, b: int, share: int = 0) -> None:
-        """A channel with random rates; its initial tokens are the traffic of an iteration over `share` (0: none)."""
+        """A channel with random rates; its initial tokens are the traffic of an iteration over
+        `share` (0: none)."""
         traffic = lcm(self.cycles[a], self.cycles[b]) * self.rng.choice((1, 1, 2))
         made, taken = (self._split(traffic // self.cycles[t], self.phases[t]) for t in (a, b))
         self.channel(a, b, made, taken, traffic // share if share else 0)
@@ -107,19 +120,23 @@ class Sketch:
         return [b - a for a, b in zip([0, *cuts], [*cuts, total], strict=True)]
 
     def app(self, *, mixed: bool = True) -> Application:
-        """The application; when `mixed`, its tasks in random order: what is written first need not run first."""
+        """The application; when `mixed`, its tasks in random order: what is written first need not
+        run first."""
         tasks = [
             Task(name, name, tuple(ins), tuple(outs), (), (), (), True, times, None, "", PLACE)
-            for name, ins, outs, times in zip(self.names, self._ins, self._outs, self.times, strict=True)
+            for name, ins, outs, times in zip(
+                self.names, self._ins, self._outs, self.times, strict=True
+            )
         ]
         if mixed:
             self.rng.shuffle(tasks)
         return Application("G", tuple(tasks), tuple(self._channels), None, None, 0, "", PLACE)
 
 
-# -- known graphs ------------------------------------------------------------------------------------------------------
+# -- known graphs ----------------------------------------------------------------------------------
 def known_graph(name: str) -> Application:
-    """As flowc imports it: an edge that keeps the firings of a task apart is what every task has anyway."""
+    """As flowc imports it: an edge that keeps the firings of a task apart is what every task has
+    anyway."""
     graphs = json.loads((HERE.parent / "tests/data/known_graphs.json").read_text())
     (numbers,) = (g for g in graphs if g["name"] == name)
     sketch = Sketch(random.Random(0))
@@ -144,9 +161,11 @@ def ours(limited: Graph) -> Fraction:
 
 
 def expanded(limited: Graph) -> tuple[int, dict[tuple[int, int], tuple[int, int]]]:
-    """One node per firing; (firing, firing that waits for it): time of the first, iterations that lie between.
+    """One node per firing; (firing, firing that waits for it): time of the first, iterations that
+    lie between.
 
-    A task fires once at a time, so it is enough to wait for the firing that makes the last token needed.
+    A task fires once at a time, so it is enough to wait for the firing that makes the last token
+    needed.
     """
     first = [0, *accumulate(limited.firings)]
     arcs: dict[tuple[int, int], tuple[int, int]] = {}
@@ -185,7 +204,11 @@ def digraphx(limited: Graph) -> Fraction:
 
 
 FLOWC, OWN, PEER = "flowc", "expanded, flowc's solver", "expanded, digraphx"
-SOLVERS: dict[str, Callable[[Graph], Fraction | None]] = {FLOWC: ours, OWN: own_solver, PEER: digraphx}
+SOLVERS: dict[str, Callable[[Graph], Fraction | None]] = {
+    FLOWC: ours,
+    OWN: own_solver,
+    PEER: digraphx,
+}
 
 
 def solve_known(side: str) -> dict[str, Any]:
@@ -225,19 +248,22 @@ def known(count: int) -> str:
             reached = "" if limit else verdict(spread.median, most=1e3 * aim, digits=0)
             rows.append([label, str(tasks), f"{firings:,}", spread.text(), reached])
             mine = sides[FLOWC].seconds(key)
-            others = (ratio(s.seconds(key), mine).text(1) for side, s in sides.items() if side != FLOWC)
+            others = (
+                ratio(s.seconds(key), mine).text(1) for side, s in sides.items() if side != FLOWC
+            )
             beside.append([f"{title}{', bounded' if limit else ''}", *others])
     return f"{table(rows)}\n\n{table(beside)}{note}"
 
 
-# -- large graphs ------------------------------------------------------------------------------------------------------
+# -- large graphs ----------------------------------------------------------------------------------
 def large_app(tasks: int) -> Application:
     """Random, consistent and live; tasks have 1 to 4 phases and about a hundred firings.
 
-    A tenth of the tasks is one strongly connected part; a third is in parts of 300, a fifth in parts of 2 to 20, the
-    rest on their own, every fifth with a loop to itself. Each part is a ring with half as many chords, a tenth of the
-    pairs with two channels. The tokens on its channels that lead back last for 1/4 to 1/12 of the iteration: that is an
-    iteration of the part alone, so it is live.
+    A tenth of the tasks is one strongly connected part; a third is in parts of 300, a fifth in
+    parts of 2 to 20, the rest on their own, every fifth with a loop to itself. Each part is a ring
+    with half as many chords, a tenth of the pairs with two channels. The tokens on its channels
+    that lead back last for 1/4 to 1/12 of the iteration: that is an iteration of the part alone, so
+    it is live.
     """
     rng = random.Random(tasks)
     sketch = Sketch(rng)
@@ -249,7 +275,10 @@ def large_app(tasks: int) -> Application:
     for size in sizes:
         before = len(sketch.names)
         share = rng.choice((4, 5, 6, 8, 9, 10, 12))
-        part = [sketch.task(rng.randint(1, 4), share * rng.choice((1, 2, 3, 4, 6, 8, 12))) for _ in range(size)]
+        part = [
+            sketch.task(rng.randint(1, 4), share * rng.choice((1, 2, 3, 4, 6, 8, 12)))
+            for _ in range(size)
+        ]
         arrows = list(pairwise(part)) + ([(part[-1], part[0])] if size > 1 else [])
         for _ in range(size // 2):
             a = rng.randrange(size)
@@ -273,8 +302,12 @@ def judge_large(tasks: int) -> dict[str, Any]:
     middle = time.perf_counter()
     verdicts, _ = check(app)
     end = time.perf_counter()
-    if not (verdicts.consistent.holds and verdicts.deadlock_free.holds and verdicts.repetition == vector):
-        raise SystemExit(f"the graph of {tasks} tasks is not what it should be: {verdicts.deadlock_free.witness}")
+    if not (
+        verdicts.consistent.holds and verdicts.deadlock_free.holds and verdicts.repetition == vector
+    ):
+        raise SystemExit(
+            f"the graph of {tasks} tasks is not what it should be: {verdicts.deadlock_free.witness}"
+        )
     parts = cyclic_parts(graph_of(app, vector, overlap=True))
     facts = [len(app.channels), sum(vector.values()), len(parts), max(len(p.tasks) for p in parts)]
     return {"seconds": {"repetition": middle - begin, "check": end - middle}, "facts": facts}
@@ -285,7 +318,9 @@ def large(count: int) -> str:
     sides = {str(tasks): Side("large", str(tasks)) for tasks in LARGE}
     alternate(sides, count)
     head = f"verdicts, {count} rounds"
-    rows = [[head, "channels", "firings", "cyclic parts", "largest", "repetition s", "all s", "aim"]]
+    rows = [
+        [head, "channels", "firings", "cyclic parts", "largest", "repetition s", "all s", "aim"]
+    ]
     growth = [["us per firing", "all", f"over {LARGE[0]:,} tasks"]]
     each: dict[str, list[float]] = {}
     for tasks, side in sides.items():
@@ -294,13 +329,23 @@ def large(count: int) -> str:
         aim = verdict(whole.median, most=LARGE_AIM, digits=0) if int(tasks) == LARGE[-1] else ""
         label = f"{int(tasks):,} tasks"
         counts = (f"{n:,}" for n in (channels, firings, parts, largest))
-        rows.append([label, *counts, f"{Spread.of(side.seconds('repetition')).median:.2f}", whole.text(), aim])
+        rows.append(
+            [
+                label,
+                *counts,
+                f"{Spread.of(side.seconds('repetition')).median:.2f}",
+                whole.text(),
+                aim,
+            ]
+        )
         each[tasks] = [1e6 * s / firings for s in side.seconds("check")]
-        growth.append([label, Spread.of(each[tasks]).text(), ratio(each[tasks], each[str(LARGE[0])]).text()])
+        growth.append(
+            [label, Spread.of(each[tasks]).text(), ratio(each[tasks], each[str(LARGE[0])]).text()]
+        )
     return f"{table(rows)}\n\n{table(growth)}"
 
 
-# -- networks ----------------------------------------------------------------------------------------------------------
+# -- networks --------------------------------------------------------------------------------------
 def buffers_of(name: str) -> dict[str, Any]:
     """Seconds of a network from its file to its least buffers."""
     import onnx
@@ -323,11 +368,28 @@ def networks(count: int) -> str:
     sides = {name: Side("network", name) for name in NETWORKS}
     alternate(sides, count)
     head = f"least buffers, {count} rounds"
-    rows = [[head, "layers", "phases", "elements", "by parts", "less", "", "reading s", "analysis s", "aim"]]
+    rows = [
+        [
+            head,
+            "layers",
+            "phases",
+            "elements",
+            "by parts",
+            "less",
+            "",
+            "reading s",
+            "analysis s",
+            "aim",
+        ]
+    ]
     for name, side in sides.items():
         layers, phases, whole, least, lower = side.facts[0]
         spread = Spread.of(side.seconds("buffers"))
-        proved = "proved" if least == lower else f"at most {100 * (least - lower) / lower:.1f} % too many"
+        proved = (
+            "proved"
+            if least == lower
+            else f"at most {100 * (least - lower) / lower:.1f} % too many"
+        )
         counts = (f"{n:,}" for n in (layers, phases, whole, least))
         times = f"{Spread.of(side.seconds('read')).median:.2f}", spread.text()
         aim = verdict(spread.median, most=NETWORK_AIM, digits=0)
@@ -335,14 +397,17 @@ def networks(count: int) -> str:
     return table(rows)
 
 
-# -- bounded graphs ----------------------------------------------------------------------------------------------------
+# -- bounded graphs --------------------------------------------------------------------------------
 def bounded_app(seed: int, tasks: int) -> Application:
-    """Random, connected, live, with times of 1 to 100 ns: 1 to 3 phases, half as many joins as tasks, some loops."""
+    """Random, connected, live, with times of 1 to 100 ns: 1 to 3 phases, half as many joins as
+    tasks, some loops."""
     rng = random.Random(f"{tasks} {seed}")
     sketch = Sketch(rng)
     for _ in range(tasks):
         phases = rng.randint(1, 3)
-        sketch.task(phases, rng.choice((1, 2, 3, 4, 6)), [rng.randint(1, 100) for _ in range(phases)])
+        sketch.task(
+            phases, rng.choice((1, 2, 3, 4, 6)), [rng.randint(1, 100) for _ in range(phases)]
+        )
     for b in range(1, tasks):
         sketch.join(rng.randrange(max(0, b - 10), b), b)
     for _ in range(tasks // 2):
@@ -355,9 +420,12 @@ def bounded_app(seed: int, tasks: int) -> Application:
 
 
 def sequential_capacities(app: Application, vector: dict[str, int]) -> dict[int, int]:
-    """The room that one sequential schedule takes, downstream first: enough to be live, and not much more."""
+    """The room that one sequential schedule takes, downstream first: enough to be live, and not
+    much more."""
     tasks = {t.name: t for t in app.tasks}
-    touching: dict[str, tuple[list[tuple[int, Port]], list[tuple[int, Port]]]] = {n: ([], []) for n in tasks}
+    touching: dict[str, tuple[list[tuple[int, Port]], list[tuple[int, Port]]]] = {
+        n: ([], []) for n in tasks
+    }
     for i, c in enumerate(app.channels):
         touching[c.source][0].append((i, tasks[c.source].port(c.source_port)))
         touching[c.destination][1].append((i, tasks[c.destination].port(c.destination_port)))
@@ -377,7 +445,8 @@ def sequential_capacities(app: Application, vector: dict[str, int]) -> dict[int,
 
 
 def periods_of(tasks: int) -> dict[str, Any]:
-    """Seconds and gap of some bounded graphs, once each: the capacities of a sequential schedule, and twice those."""
+    """Seconds and gap of some bounded graphs, once each: the capacities of a sequential schedule,
+    and twice those."""
     least_period(graph(bounded_app(0, 5)))
     found: dict[str, list[tuple[float, float, int]]] = {"tight": [], "twice": []}
     for seed in range(BOUNDED[tasks]):
@@ -388,7 +457,11 @@ def periods_of(tasks: int) -> dict[str, Any]:
             begin = time.perf_counter()
             period = least_period(limited, seconds=SECONDS)
             spent = time.perf_counter() - begin
-            gap = float(period.upper / period.lower) - 1 if period.upper is not None and period.lower > 0 else inf
+            gap = (
+                float(period.upper / period.lower) - 1
+                if period.upper is not None and period.lower > 0
+                else inf
+            )
             found[way].append((spent, gap, sum(limited.firings)))
     return {"seconds": {}, "facts": found}
 
@@ -396,24 +469,48 @@ def periods_of(tasks: int) -> dict[str, Any]:
 def random_bounded() -> str:
     """One pass over all graphs; the table."""
     wanted = f"proved in {SECONDS:.0f} s"
-    rows = [["least period, bounded", "capacities", "firings", "median s", "worst s", wanted, "largest gap"]]
+    rows = [
+        [
+            "least period, bounded",
+            "capacities",
+            "firings",
+            "median s",
+            "worst s",
+            wanted,
+            "largest gap",
+        ]
+    ]
     for tasks in BOUNDED:
         side = Side("bounded", str(tasks))
         side()
         for way, found in side.facts[0].items():
             seconds, gaps, firings = zip(*found, strict=True)
             proved = f"{sum(g == 0 for g in gaps)} of {len(gaps)}"
-            gap = "" if max(gaps) == 0 else "no bound" if max(gaps) == inf else f"{100 * max(gaps):.0f} %"
+            gap = (
+                ""
+                if max(gaps) == 0
+                else "no bound"
+                if max(gaps) == inf
+                else f"{100 * max(gaps):.0f} %"
+            )
             times = f"{median(seconds):.3f}", f"{max(seconds):.3f}"
             rows.append(
-                [f"{tasks:,} tasks, {BOUNDED[tasks]} graphs", way, f"{median(firings):,.0f}", *times, proved, gap]
+                [
+                    f"{tasks:,} tasks, {BOUNDED[tasks]} graphs",
+                    way,
+                    f"{median(firings):,.0f}",
+                    *times,
+                    proved,
+                    gap,
+                ]
             )
     return table(rows)
 
 
-# -- all ---------------------------------------------------------------------------------------------------------------
+# -- all -------------------------------------------------------------------------------------------
 class Side:
-    """Something that is measured, in a process of its own: `python analysis.py --one PART NAME` prints JSON."""
+    """Something that is measured, in a process of its own: `python analysis.py --one PART NAME`
+    prints JSON."""
 
     def __init__(self, part: str, name: str) -> None:
         self._command = sys.executable, Path(__file__).resolve(), "--one", part, name
@@ -446,7 +543,11 @@ def main() -> None:
     count = rounds(__doc__, 5)
     others = Others()
     tables = known(2 * count), large(count), networks(count), random_bounded()
-    print(f"{machine()}; {others.text()}\nTimes and ratios: median [quartiles] least..most", *tables, sep="\n\n")
+    print(
+        f"{machine()}; {others.text()}\nTimes and ratios: median [quartiles] least..most",
+        *tables,
+        sep="\n\n",
+    )
 
 
 if __name__ == "__main__":

@@ -22,10 +22,20 @@ from flowc.model.platform import Platform, Pool
 from flowc.model.span import Span
 from flowc.model.times import MARGIN
 from flowc.search.deadline.candidates import Kernels, front
-from flowc.search.deadline.problem import Assignment, Candidate, Item, JointChannel, JointProblem, Net, Step, Team
+from flowc.search.deadline.problem import (
+    Assignment,
+    Candidate,
+    Item,
+    JointChannel,
+    JointProblem,
+    Net,
+    Step,
+    Team,
+)
 
 HERE = Path(__file__).parent
-#: Tasks of the random graphs have these times (us) when there are sixteen of them; with fewer graphs, longer ones.
+#: Tasks of the random graphs have these times (us) when there are sixteen of them; with fewer
+#: graphs, longer ones.
 GPU_US, CPU_US, GRAPHS = (10, 100), (100, 500), 16
 
 
@@ -75,7 +85,11 @@ def imgprocessing(fps: Fraction | float) -> JointProblem:
         name = f"G{g + 1}"
         channels = tuple(JointChannel(f"{name}.{a}", f"{name}.{b}") for a, b in told["channels"])
         teams.append(Team(name, period(fps), None, priority, channels))
-        tasks = {**told["image_tasks"], "Jedi_pre": {"cpu": own["pre"]}, "Jedi_post": {"cpu": own["post"]}}
+        tasks = {
+            **told["image_tasks"],
+            "Jedi_pre": {"cpu": own["pre"]},
+            "Jedi_post": {"cpu": own["post"]},
+        }
         for task, us in tasks.items():
             items.append(Item(f"{name}.{task}", name, {kind: 1000 * t for kind, t in us.items()}))
         nets.append(Net(f"{name}.Jedi", name, candidates(g)))
@@ -83,8 +97,8 @@ def imgprocessing(fps: Fraction | float) -> JointProblem:
 
 
 def authors(problem: JointProblem) -> tuple[JointProblem, Assignment, list[str]]:
-    """The mapping that comes with the example, as a problem with these candidates; tasks that it puts where they cannot
-    run, which are left on the GPU."""
+    """The mapping that comes with the example, as a problem with these candidates; tasks that it
+    puts where they cannot run, which are left on the GPU."""
     moved, items, nets, places = [], [], [], []
     for g, (own, net) in enumerate(zip(figures()["groups"], problem.nets, strict=True)):
         chain = kernels(g)
@@ -92,7 +106,14 @@ def authors(problem: JointProblem) -> tuple[JointProblem, Assignment, list[str]]
         for place, last in own["authors"]["stages"]:
             kind = place.partition("[")[0]
             parts = tuple(round(t) for t in chain.wcet_ns[kind][first:last])
-            steps.append(Step(kind, parts if kind == "gpu" else (sum(parts),), chain.layers[last - 1], kind == "dla"))
+            steps.append(
+                Step(
+                    kind,
+                    parts if kind == "gpu" else (sum(parts),),
+                    chain.layers[last - 1],
+                    kind == "dla",
+                )
+            )
             first = last
         nets.append(replace(net, candidates=(Candidate("authors", tuple(steps)),)))
         places.append(tuple(place for place, _ in own["authors"]["stages"]))
@@ -108,7 +129,8 @@ def authors(problem: JointProblem) -> tuple[JointProblem, Assignment, list[str]]
 
 
 def random_system(graphs: int, fps: Fraction | float, seed: int) -> JointProblem:
-    """The four YOLOs beside random graphs of ten nodes, half of which run on the GPU only; all are independent."""
+    """The four YOLOs beside random graphs of ten nodes, half of which run on the GPU only; all are
+    independent."""
     rng = random.Random(f"{graphs} {seed}")
     teams, items = [], []
     nets = []
@@ -143,9 +165,11 @@ def _graph(rng: random.Random, name: str, count: int) -> tuple[list[str], tuple[
 
 
 def large_system(groups: int, cores: int, gpus: int, dlas: int, seed: int = 0) -> JointProblem:
-    """Groups of ten tasks in a row with a fork, every fourth with a YOLO of the example, on a large board; 10 fps.
+    """Groups of ten tasks in a row with a fork, every fourth with a YOLO of the example, on a large
+    board; 10 fps.
 
-    Most tasks run on CPUs only, a third of them on a GPU as well; CPUs are used for about half of their time.
+    Most tasks run on CPUs only, a third of them on a GPU as well; CPUs are used for about half of
+    their time.
     """
     rng = random.Random(seed)
     teams, items, nets = [], [], []
@@ -155,7 +179,9 @@ def large_system(groups: int, cores: int, gpus: int, dlas: int, seed: int = 0) -
         count = 9 if g % 4 == 0 else 10
         tasks = [f"{name}.t{k}" for k in range(count)]
         rows = [*tasks[:5], f"{name}.net", *tasks[5:]] if g % 4 == 0 else tasks
-        channels = [JointChannel(a, b) for a, b in pairwise(rows[:-1])] + [JointChannel(rows[2], rows[-1])]
+        channels = [JointChannel(a, b) for a, b in pairwise(rows[:-1])] + [
+            JointChannel(rows[2], rows[-1])
+        ]
         for task in tasks:
             cpu = round(share * rng.uniform(0.5, 1.5))
             times = {"cpu": cpu, "gpu": cpu // 8} if rng.random() < 0.3 else {"cpu": cpu}

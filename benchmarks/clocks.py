@@ -1,16 +1,18 @@
-"""Clock rates of the HOPES example in the scenarios of Kim's thesis (Table 4.5), and what rates one mapping reaches.
+"""Clock rates of the HOPES example in the scenarios of Kim's thesis (Table 4.5), and what rates one
+mapping reaches.
 
 Usage: python benchmarks/clocks.py [--brute]
 
-Four cameras on a Xavier (benchmarks/boards.py), which states run alone or together: FSM-B, C and D. One mapping,
-found for all cameras at once, is judged state by state: the highest rate at which every state keeps its deadlines,
-beside that for all at once. Then every state gets the rates of Table 4.7 (1,120 combinations) that take least: the
-proved optimum, beside the greedy rule of the thesis and the highest rates, at three periods of each scenario;
-witnesses of a longer period are handed on to the next shorter one. `--brute` tests all combinations of one state of
-each as well.
+Four cameras on a Xavier (benchmarks/boards.py), which states run alone or together: FSM-B, C and D.
+One mapping, found for all cameras at once, is judged state by state: the highest rate at which
+every state keeps its deadlines, beside that for all at once. Then every state gets the rates of
+Table 4.7 (1,120 combinations) that take least: the proved optimum, beside the greedy rule of the
+thesis and the highest rates, at three periods of each scenario; witnesses of a longer period are
+handed on to the next shorter one. `--brute` tests all combinations of one state of each as well.
 
-The powers are made up (voltages that rise with the rate, some watts at the highest): the thesis shows curves only. So
-what is to be seen is who finds what with how many tests, not how much a Xavier takes.
+The powers are made up (voltages that rise with the rate, some watts at the highest): the thesis
+shows curves only. So what is to be seen is who finds what with how many tests, not how much a
+Xavier takes.
 """
 
 from __future__ import annotations
@@ -49,13 +51,18 @@ MACHINES: dict[str, tuple[tuple[int, ...], ...]] = {
 AIMS = {"FSM-B": 1.10, "FSM-C": 1.25, "FSM-D": 1.00}
 #: Table 4.7, in MHz.
 RATES = {
-    "cpu": "1190.4 1267.2 1344 1420.8 1497.6 1574.4 1651.2 1728 1804.8 1881.6 2035.2 2112 2188.8 2265.6",
+    "cpu": (
+        "1190.4 1267.2 1344 1420.8 1497.6 1574.4 1651.2 1728 1804.8 1881.6 2035.2 2112 2188.8"
+        " 2265.6"
+    ),
     "gpu": "675.75 828.75 905.25 1032.75 1198.5 1236.75 1338.75 1377",
     "dla": "550.4 640 729.6 806.4 896 972.8 1062.4 1152 1228.8 1395.2",
 }
-#: Watts of a processor at the highest rate: idle, and more while it is busy; of the board, whatever runs.
+#: Watts of a processor at the highest rate: idle, and more while it is busy; of the board, whatever
+#: runs.
 WATTS, BOARD = {"cpu": (0.1, 1.5), "gpu": (1.6, 12.0), "dla": (0.2, 3.2)}, Fraction(42, 10)
-#: Of a worst case, what a firing takes in the mean; how much longer than the shortest the three periods are.
+#: Of a worst case, what a firing takes in the mean; how much longer than the shortest the three
+#: periods are.
 MEAN, LONGER = Fraction(3, 4), (Fraction(2), Fraction(3, 2), Fraction(1))
 SEED, BUDGET = 0, 15.0
 
@@ -81,15 +88,25 @@ def mapped() -> Board:
         fps += 1
 
 
-def state(board: Board, cameras: tuple[int, ...], fps: Fraction | int) -> tuple[JointProblem, Assignment]:
+def state(
+    board: Board, cameras: tuple[int, ...], fps: Fraction | int
+) -> tuple[JointProblem, Assignment]:
     """The part of the mapping that runs in a state."""
     names = {f"G{c + 1}" for c in cameras}
     whole, given = board.problem, board.assignment
     teams = tuple(replace(t, period_ns=boards.period(fps)) for t in whole.teams if t.name in names)
-    items = [(i, place) for i, place in zip(whole.items, given.items, strict=True) if i.group in names]
-    nets = [x for x in zip(whole.nets, given.choice, given.steps, strict=True) if x[0].group in names]
-    problem = replace(whole, teams=teams, items=tuple(i for i, _ in items), nets=tuple(n for n, _, _ in nets))
-    places = Assignment(tuple(c for _, c, _ in nets), tuple(s for _, _, s in nets), tuple(p for _, p in items))
+    items = [
+        (i, place) for i, place in zip(whole.items, given.items, strict=True) if i.group in names
+    ]
+    nets = [
+        x for x in zip(whole.nets, given.choice, given.steps, strict=True) if x[0].group in names
+    ]
+    problem = replace(
+        whole, teams=teams, items=tuple(i for i, _ in items), nets=tuple(n for n, _, _ in nets)
+    )
+    places = Assignment(
+        tuple(c for _, c, _ in nets), tuple(s for _, _, s in nets), tuple(p for _, p in items)
+    )
     return problem, places
 
 
@@ -101,9 +118,14 @@ def clocks(problem: JointProblem, places: Assignment) -> ClockProblem:
         hz = tuple(Fraction(word) * 10**6 for word in RATES[pool.kind].split())
         idle, busy = map(Fraction, WATTS[pool.kind])
         share = sum(
-            (Fraction(t.cost) * t.firings / Fraction(g.period) for g in system.groups for t in g.tasks
-             if t.processor in pool.processors), Fraction(0),
-        )  # fmt: skip
+            (
+                Fraction(t.cost) * t.firings / Fraction(g.period)
+                for g in system.groups
+                for t in g.tasks
+                if t.processor in pool.processors
+            ),
+            Fraction(0),
+        )
         watts = []
         for rate in hz:
             speed = rate / hz[-1]
@@ -116,7 +138,9 @@ def clocks(problem: JointProblem, places: Assignment) -> ClockProblem:
     least = Least(system, number)
 
     def slowness(levels: Levels) -> list[Fraction]:
-        return [domain.hz[-1] / domain.hz[level] for domain, level in zip(domains, levels, strict=True)]
+        return [
+            domain.hz[-1] / domain.hz[level] for domain, level in zip(domains, levels, strict=True)
+        ]
 
     def surely_late(levels: Levels) -> bool:
         return least.missed(slowness(levels))
@@ -133,7 +157,8 @@ def clocks(problem: JointProblem, places: Assignment) -> ClockProblem:
 
 
 def highest(board: Board, states: tuple[tuple[int, ...], ...]) -> tuple[int, int]:
-    """The highest whole rate at which every state keeps its deadlines with that mapping, and with one for the states.
+    """The highest whole rate at which every state keeps its deadlines with that mapping, and with
+    one for the states.
 
     The second is searched for from the first on.
     """
@@ -148,7 +173,9 @@ def highest(board: Board, states: tuple[tuple[int, ...], ...]) -> tuple[int, int
     while True:
         problems = {str(n): state(board, cameras, own + 1)[0] for n, cameras in enumerate(states)}
         found = search_states(problems, run, budget=Budget(BUDGET)).states.values()
-        if len(found) < len(states) or not all(o.verdict is not None and o.verdict.feasible for o in found):
+        if len(found) < len(states) or not all(
+            o.verdict is not None and o.verdict.feasible for o in found
+        ):
             return fps, own
         own += 1
 
@@ -180,17 +207,28 @@ def tuned(board: Board, name: str, fps: int, brute: bool) -> Iterator[list[str]]
             failing[cameras] = found.witnesses
             tests, greedy_tests = tests + found.tests, greedy_tests + other.tests
             missed += found.watts < other.watts
-            watts, others, fastest = watts + found.watts, others + other.watts, fastest + problem.watts(problem.highest)
+            watts, others, fastest = (
+                watts + found.watts,
+                others + other.watts,
+                fastest + problem.watts(problem.highest),
+            )
             if brute and not n:
                 every = itertools.product(*(range(len(d.hz)) for d in problem.domains))
                 assert min(problem.watts(x) for x in every if problem.holds(x)) == found.watts
         count = len(states)
         yield [
-            name, f"{float(rate):.1f}", f"{float(watts) / count:.3f}", f"{float(others) / count:.3f}",
-            f"{float(fastest) / count:.3f}", f"{missed} of {count}",
-            f"{worse} of {count}", f"{whole} of {count}", f"{tests / count:.1f}",
-            f"{greedy_tests / count:.1f}", f"{seconds:.1f}",
-        ]  # fmt: skip
+            name,
+            f"{float(rate):.1f}",
+            f"{float(watts) / count:.3f}",
+            f"{float(others) / count:.3f}",
+            f"{float(fastest) / count:.3f}",
+            f"{missed} of {count}",
+            f"{worse} of {count}",
+            f"{whole} of {count}",
+            f"{tests / count:.1f}",
+            f"{greedy_tests / count:.1f}",
+            f"{seconds:.1f}",
+        ]
 
 
 def main(brute: bool) -> None:
@@ -199,9 +237,27 @@ def main(brute: bool) -> None:
     board = mapped()
     reached = {name: highest(board, states) for name, states in MACHINES.items()}
     print(f"{machine()}; {others.text()}\n")
-    rows = [["scenario", "all at once fps", "the same, state by state", "searched state by state", "ratio", "aim"]]
+    rows = [
+        [
+            "scenario",
+            "all at once fps",
+            "the same, state by state",
+            "searched state by state",
+            "ratio",
+            "aim",
+        ]
+    ]
     for name, (fps, own) in reached.items():
-        rows.append([name, str(board.fps), str(fps), str(own), f"{own / board.fps:.2f}", f"{AIMS[name]:.2f}"])
+        rows.append(
+            [
+                name,
+                str(board.fps),
+                str(fps),
+                str(own),
+                f"{own / board.fps:.2f}",
+                f"{AIMS[name]:.2f}",
+            ]
+        )
     print(table(rows), end="\n\n")
     head = [
         "scenario",
@@ -216,7 +272,18 @@ def main(brute: bool) -> None:
         "greedy tests",
         "CPU s",
     ]
-    print(table([head, *(row for name, (fps, _) in reached.items() for row in tuned(board, name, fps, brute))]))
+    print(
+        table(
+            [
+                head,
+                *(
+                    row
+                    for name, (fps, _) in reached.items()
+                    for row in tuned(board, name, fps, brute)
+                ),
+            ]
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """How long flowc takes to start and to check a text, and how that grows with the text.
 
-`flowc --help` stands beside `python -c "import typer"` (the library that its command line is made with) and
-`python -c pass`. `flowc check` reads generated texts of 2,000 to 20,000 tasks with 1.5 channels each, in a process of
-its own every time. The texts have four apps at every size, so that the apps grow: multi-rate and
-cyclo-static tasks, feedback loops with delays, composites in composites, named types, constants, parameters, units and
-Python code whose signatures are checked. They are consistent and free of deadlock, which is proven each time.
+`flowc --help` stands beside `python -c "import typer"` (the library that its command line is made
+with) and `python -c pass`. `flowc check` reads generated texts of 2,000 to 20,000 tasks with 1.5
+channels each, in a process of its own every time. The texts have four apps at every size, so that
+the apps grow: multi-rate and cyclo-static tasks, feedback loops with delays, composites in
+composites, named types, constants, parameters, units and Python code whose signatures are checked.
+They are consistent and free of deadlock, which is proven each time.
 
-Time per task is compared round by round with that of the smallest text. The start of flowc, taken from a text of three
-tasks, would hide growth: `net` leaves it out, and the aim holds for that.
+Time per task is compared round by round with that of the smallest text. The start of flowc, taken
+from a text of three tasks, would hide growth: `net` leaves it out, and the aim holds for that.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class Speaker:
 '''
 
 
-# -- texts -------------------------------------------------------------------------------------------------------------
+# -- texts -----------------------------------------------------------------------------------------
 def bands(i: int, before: str) -> tuple[str, str]:
     """Written out: a splitter, two filters, a mixer; its lines and the instance at its end."""
     return (
@@ -198,13 +199,17 @@ def nested(i: int, before: str) -> tuple[str, str]:
     return f"    voice{i}: Voice\n    {before} -> voice{i}\n", f"voice{i}"
 
 
-#: What an app is made of, again and again: tasks in it, and its text. Each has 1.5 channels per task.
+#: What an app is made of, again and again: tasks in it, and its text. Each has 1.5 channels per
+#: task.
 CELLS = ((4, bands), (2, loop), (4, multirate), (4, composite), (4, cyclostatic), (6, nested))
 
 
 def app(name: str, tasks: int) -> Iterator[str]:
     """The lines of an app with exactly that even number of tasks."""
-    yield f"\n/// A chain of {tasks} tasks.\napp {name} {{\n    microphone: Microphone   speaker: Speaker\n"
+    yield (
+        f"\n/// A chain of {tasks} tasks.\napp {name} {{\n    microphone: Microphone   speaker:"
+        " Speaker\n"
+    )
     left, end, number = tasks - 2, "microphone", 0
     while left:
         size, cell = CELLS[number % len(CELLS)]
@@ -220,7 +225,9 @@ def app(name: str, tasks: int) -> Iterator[str]:
 def write_text(folder: Path, tasks: int) -> Path:
     """A text with that many tasks."""
     path = folder / f"tasks_{tasks}.flow"
-    path.write_text(DECLARATIONS + "".join(line for i in range(APPS) for line in app(f"Room{i}", tasks // APPS)))
+    path.write_text(
+        DECLARATIONS + "".join(line for i in range(APPS) for line in app(f"Room{i}", tasks // APPS))
+    )
     return path
 
 
@@ -228,13 +235,13 @@ def write_small(folder: Path) -> Path:
     """A text with next to nothing in it: what is left is flowc's start."""
     path = folder / "small.flow"
     path.write_text(
-        "task A { out x: float32 }   task B { in x: float32   out y: float32 }   task C { in y: float32 }\n"
-        "app Small { a: A   b: B   c: C   a -> b -> c }\n"
+        "task A { out x: float32 }   task B { in x: float32   out y: float32 }   task C { in y:"
+        " float32 }\napp Small { a: A   b: B   c: C   a -> b -> c }\n"
     )
     return path
 
 
-# -- times -------------------------------------------------------------------------------------------------------------
+# -- times -----------------------------------------------------------------------------------------
 def timed(call: Callable[[], str]) -> Callable[[], float]:
     """Seconds of a call."""
 
@@ -270,7 +277,9 @@ def main() -> None:
         lines = {size: text.read_text().count("\n") for size, text in texts.items()}
         calls: dict[str, Callable[[], str]] = {
             "flowc --help": lambda: flowc("--help", cwd=folder),
-            'python -c "import typer"': lambda: execute(sys.executable, "-c", "import typer", cwd=folder),
+            'python -c "import typer"': lambda: execute(
+                sys.executable, "-c", "import typer", cwd=folder
+            ),
             "python -c pass": lambda: execute(sys.executable, "-c", "pass", cwd=folder),
         }
         start = alternate({side: timed(call) for side, call in calls.items()}, 4 * count)
@@ -284,7 +293,9 @@ def main() -> None:
         spread = Spread.of(seconds)
         own = side == "flowc --help"
         beside = "" if own else ratio(start["flowc --help"], seconds).text()
-        rows.append([side, spread.text(3), beside, verdict(spread.median, most=HELP_AIM) if own else ""])
+        rows.append(
+            [side, spread.text(3), beside, verdict(spread.median, most=HELP_AIM) if own else ""]
+        )
     print(table(rows), end="\n\n")
 
     rows = [[f"flowc check, {count} rounds", "lines", "seconds", "aim"]]
@@ -292,14 +303,28 @@ def main() -> None:
     for size in SIZES:
         spread = Spread.of(checks[str(size)])
         aim = verdict(spread.median, most=CHECK_AIM, digits=1) if size == SIZES[0] else ""
-        rows.append([f"{size:,} tasks, {3 * size // 2:,} channels", f"{lines[size]:,}", spread.text(), aim])
+        rows.append(
+            [f"{size:,} tasks, {3 * size // 2:,} channels", f"{lines[size]:,}", spread.text(), aim]
+        )
     print(table(rows), end="\n\n")
 
     per_task = {size: [1e6 * s / size for s in checks[str(size)]] for size in SIZES}
     net = {
-        size: [1e6 * (s - t) / size for s, t in zip(checks[str(size)], checks["small"], strict=True)] for size in SIZES
+        size: [
+            1e6 * (s - t) / size for s, t in zip(checks[str(size)], checks["small"], strict=True)
+        ]
+        for size in SIZES
     }
-    rows = [["us per task", "all", f"over {SIZES[0]:,} tasks", "net", f"net over {SIZES[0]:,} tasks", "aim"]]
+    rows = [
+        [
+            "us per task",
+            "all",
+            f"over {SIZES[0]:,} tasks",
+            "net",
+            f"net over {SIZES[0]:,} tasks",
+            "aim",
+        ]
+    ]
     for size in SIZES:
         cells = []
         for times in (per_task, net):

@@ -1,10 +1,13 @@
-"""The overhead of a contestant of `flowc map` beside the seconds that its program runs: here, and on a board.
+"""The overhead of a contestant of `flowc map` beside the seconds that its program runs: here, and
+on a board.
 
-    python benchmarks/contestants.py [--board user@host:port/folder] [--board-python COMMAND] [--rounds N]
+    python benchmarks/contestants.py [--board user@host:port/folder] [--board-python COMMAND]
+    [--rounds N]
 
-The plain ways of examples/detect (one core, threads of the library, frames in turn, ...) run one after the other, so
-that each has to take the place of the one before, a second each. Planning, writing, sending, starting Python and
-libraries, ending and reading the answer are what is printed; the connection is made once, and shown beside it.
+The plain ways of examples/detect (one core, threads of the library, frames in turn, ...) run one
+after the other, so that each has to take the place of the one before, a second each. Planning,
+writing, sending, starting Python and libraries, ending and reading the answer are what is printed;
+the connection is made once, and shown beside it.
 """
 
 from __future__ import annotations
@@ -48,10 +51,16 @@ def costs(text: Path, host: Host, rounds: int) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--board", metavar="ADDRESS", help="as for flowc; without it, this machine alone")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--board", metavar="ADDRESS", help="as for flowc; without it, this machine alone"
+    )
     parser.add_argument("--board-python", default="python3", metavar="COMMAND")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="default 3, and one to begin with")
+    parser.add_argument(
+        "--rounds", type=int, default=3, metavar="N", help="default 3, and one to begin with"
+    )
     given = parser.parse_args()
     others = Others()
     rows = [["contestants", "runs", "s beside the run: median [quartiles] least..most", "aim"]]
@@ -69,7 +78,9 @@ def main() -> None:
             connected = time.monotonic() - begin
             found = costs(folder / "detect.flow", board, given.rounds)
             spread = Spread.of(found)
-            rows.append(["on the board", str(len(found)), spread.text(), verdict(spread.median, most=AIM)])
+            rows.append(
+                ["on the board", str(len(found)), spread.text(), verdict(spread.median, most=AIM)]
+            )
             rows.append(["connecting, once", "1", f"{connected:.2f}", ""])
     print(f"{machine()}; {others.text()}\n\n{table(rows)}")
 

@@ -31,7 +31,10 @@ RATES = (10, 15, 20, 25)
 BUDGETS = {"heuristic-ga": 10.0, "entire-ga": 30.0, "baseline": 15.0, "exact": 20.0, "auto": 10.0}
 AIMS = {"heuristic-ga": 5.0, "entire-ga": 60.0, "auto": 10.5}
 #: What the thesis says, in its words for the same searches.
-CLAIMS = {"baseline": "5 to 7 % worse than entire-ga up to 20 fps, nothing at 25 fps", "entire-ga": "best at all rates"}
+CLAIMS = {
+    "baseline": "5 to 7 % worse than entire-ga up to 20 fps, nothing at 25 fps",
+    "entire-ga": "best at all rates",
+}
 SEEDS = 3
 SIMULATIONS = 20
 
@@ -65,17 +68,33 @@ def answer(fps: int, name: str) -> Answer:
     """Search with some seeds."""
     problem = boards.imgprocessing(fps)
     seeds = range(1 if name == "exact" else SEEDS)
-    outcomes = [search(problem, name=name, seed=seed, budget=Budget(BUDGETS[name])) for seed in seeds]
+    outcomes = [
+        search(problem, name=name, seed=seed, budget=Budget(BUDGETS[name])) for seed in seeds
+    ]
     ranked = sorted(
         outcomes,
-        key=lambda o: (o.verdict is None, o.verdict and not o.verdict.feasible, o.verdict and o.verdict.maximum),
+        key=lambda o: (
+            o.verdict is None,
+            o.verdict and not o.verdict.feasible,
+            o.verdict and o.verdict.maximum,
+        ),
     )
     middle = ranked[len(ranked) // 2]
     seconds = sorted(o.seconds for o in outcomes)[len(outcomes) // 2]
     bound = max((float(o.bound) for o in outcomes if o.bound is not None), default=None)
     found = sum(o.verdict is not None and o.verdict.feasible for o in outcomes)
-    made = Answer(fps, name, problem, middle.assignment, middle.verdict, bound, middle.proved, seconds, found)
-    print(fps, name, f"{made.maximum:.4f}", made.feasible, f"{seconds:.1f} s", file=sys.stderr, flush=True)
+    made = Answer(
+        fps, name, problem, middle.assignment, middle.verdict, bound, middle.proved, seconds, found
+    )
+    print(
+        fps,
+        name,
+        f"{made.maximum:.4f}",
+        made.feasible,
+        f"{seconds:.1f} s",
+        file=sys.stderr,
+        flush=True,
+    )
     return made
 
 
@@ -85,11 +104,14 @@ def of_authors(fps: int) -> tuple[Answer, list[str]]:
     problem, assignment, moved = boards.authors(boards.imgprocessing(fps))
     told = verdict(problem, assignment)
     seconds = time.monotonic() - begin
-    return Answer(fps, "authors", problem, assignment, told, None, False, seconds, int(told.feasible)), moved
+    return Answer(
+        fps, "authors", problem, assignment, told, None, False, seconds, int(told.feasible)
+    ), moved
 
 
 def simulated(answers: list[Answer], runs: int) -> tuple[int, list[float]]:
-    """Simulations of answers: how many responses were above their bound, and all bounds / largest responses seen."""
+    """Simulations of answers: how many responses were above their bound, and all bounds / largest
+    responses seen."""
     above = 0
     tightness = []
     for a in answers:
@@ -112,7 +134,10 @@ def simulated(answers: list[Answer], runs: int) -> tuple[int, list[float]]:
 
 def rows(answers: list[Answer]) -> Iterator[list[str]]:
     """The table of a rate."""
-    best = {a.fps: min((b.maximum for b in answers if b.fps == a.fps and b.feasible), default=0) for a in answers}
+    best = {
+        a.fps: min((b.maximum for b in answers if b.fps == a.fps and b.feasible), default=0)
+        for a in answers
+    }
     bounds = {fps: max((b.bound or 0 for b in answers if b.fps == fps), default=0) for fps in best}
     for a in answers:
         late = "" if a.feasible else f"{len(a.verdict.late)} late" if a.verdict else "nothing found"
@@ -121,20 +146,33 @@ def rows(answers: list[Answer]) -> Iterator[list[str]]:
         most = AIMS.get(a.search)
         seconds = f"{a.seconds:.1f}" + (f" ({aim(a.seconds, most=most)})" if most else "")
         runs = "" if a.search in ("authors", "exact") else f"{a.found}/{SEEDS}"
-        yield [str(a.fps), a.search, f"{a.maximum:.3%}", late or "all met", runs, worse, gap, seconds]
+        yield [
+            str(a.fps),
+            a.search,
+            f"{a.maximum:.3%}",
+            late or "all met",
+            runs,
+            worse,
+            gap,
+            seconds,
+        ]
 
 
 def highest(start: int, step: int = 1) -> int:
     """The highest whole rate at which `auto` finds a mapping."""
     fps, budget = start, Budget(BUDGETS["auto"])
-    while search(boards.imgprocessing(fps + step), name="auto", seed=0, budget=budget).verdict.feasible:  # type: ignore[union-attr]
+    while search(
+        boards.imgprocessing(fps + step), name="auto", seed=0, budget=budget
+    ).verdict.feasible:  # type: ignore[union-attr]
         fps += step
     return fps
 
 
 def main() -> None:
     """Rate by rate."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--fps", type=int, action="append", help="rates (default 10, 15, 20, 25)")
     given = parser.parse_args()
     others = Others()
@@ -145,7 +183,10 @@ def main() -> None:
         own, moved = of_authors(fps)
         answers.append(own)
     print(f"{machine()}; {others.text()}")
-    print(f"middle of {SEEDS} seeds; `worse` is against the best of the rate, `gap` against the best bound\n")
+    print(
+        f"middle of {SEEDS} seeds; `worse` is against the best of the rate, `gap` against the best"
+        " bound\n"
+    )
     head = ["fps", "search", "maximum", "deadlines", "found", "worse", "gap", "seconds"]
     print(table([head, *rows(answers)]), end="\n\n")
     print(f"authors: {', '.join(moved)} stand on the GPU, because no time on a CPU is known\n")
@@ -153,11 +194,17 @@ def main() -> None:
         print(f"the thesis says of {name}: {claim}")
     feasible = [a for a in answers if a.feasible]
     above, tightness = simulated(feasible, SIMULATIONS)
-    print(f"\n{SIMULATIONS} simulations of each of {len(feasible)} mappings: {above} responses above their bound;")
+    print(
+        f"\n{SIMULATIONS} simulations of each of {len(feasible)} mappings: {above} responses above"
+        " their bound;"
+    )
     middle = tightness[len(tightness) // 2]
     print(f"bound / largest response: median {middle:.2f}, {tightness[0]:.2f}..{tightness[-1]:.2f}")
     if given.fps is None:
-        print(f"highest rate with all deadlines met (auto, {BUDGETS['auto']:.0f} s): {highest(RATES[-1])} fps")
+        print(
+            f"highest rate with all deadlines met (auto, {BUDGETS['auto']:.0f} s):"
+            f" {highest(RATES[-1])} fps"
+        )
 
 
 if __name__ == "__main__":

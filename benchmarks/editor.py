@@ -78,11 +78,20 @@ def main() -> None:
         for tasks, most in SIZES:
             start, taken = asyncio.run(measured(write_text(Path(folder), tasks), edits))
             within = sorted(taken)[round(0.95 * (len(taken) - 1))]
-            rows.append([
-                f"{tasks:,}", f"{start:.2f}", verdict(start, most=START), Spread.of(taken).text(0), f"{within:.0f}",
-                verdict(within, most=most, digits=0),
-            ])  # fmt: skip
-    print(f"{machine()}; {others.text()}\n{edits} edits: median [quartiles] least..most\n\n{table(rows)}")
+            rows.append(
+                [
+                    f"{tasks:,}",
+                    f"{start:.2f}",
+                    verdict(start, most=START),
+                    Spread.of(taken).text(0),
+                    f"{within:.0f}",
+                    verdict(within, most=most, digits=0),
+                ]
+            )
+    print(
+        f"{machine()}; {others.text()}\n{edits} edits: median [quartiles]"
+        f" least..most\n\n{table(rows)}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,21 @@
 """Generated programs on an NVIDIA GPU: streams, pipelining, hand-over on the device, graphs.
 
-streams      examples/detector, its network through ONNX Runtime's CUDA provider, with 1 to 8 streams
-pipeline     the same with camera, letterbox and non-maximum suppression on CPU threads, against the loop one would
+streams      examples/detector, its network through ONNX Runtime's CUDA provider, with 1 to 8
+streams
+pipeline     the same with camera, letterbox and non-maximum suppression on CPU threads, against the
+loop one would
              write: camera, letterbox, `session.run` on the GPU, suppression, one after the other
-hand-over    four CUDA tasks in a row on 4 MB tokens that stay on the device, against the same with a task on the
+hand-over    four CUDA tasks in a row on 4 MB tokens that stay on the device, against the same with
+a task on the
              host between any two of them
-graph        a task of 24 small kernels that are recorded once and started together, against single launches
+graph        a task of 24 small kernels that are recorded once and started together, against single
+launches
 
 python benchmarks/gpu.py                  build everything and measure
-python benchmarks/gpu.py --prepare DIR    only build, on any machine; then `python DIR/gpu.py` on one with a GPU,
-                                          numpy, cuda-python and onnxruntime-gpu: flowc is not needed there
+python benchmarks/gpu.py --prepare DIR    only build, on any machine; then `python DIR/gpu.py` on
+one with a GPU,
+                                          numpy, cuda-python and onnxruntime-gpu: flowc is not
+                                          needed there
 """
 
 from __future__ import annotations
@@ -98,22 +104,28 @@ def texts() -> dict[str, str]:
     """The texts that are measured, by the name of their build."""
     detector = 'use "detector.flow"\n' + PC
     made = {
-        f"streams{n}": detector + f"mapping on pc {{ Detect.find -> cuda streams {n}  buffers {2 * n} }}\n"
+        f"streams{n}": detector
+        + f"mapping on pc {{ Detect.find -> cuda streams {n}  buffers {2 * n} }}\n"
         for n in STREAMS
     }
     alone = "a: Scale  b: Scale  c: Scale  d: Scale"
-    made["device"] = CHAIN + f"app Chain {{ s: Source  {alone}  t: Sink  s -> a -> b -> c -> d -> t }}\n" + PC
+    made["device"] = (
+        CHAIN + f"app Chain {{ s: Source  {alone}  t: Sink  s -> a -> b -> c -> d -> t }}\n" + PC
+    )
     between = "p: Pass  q: Pass  r: Pass"
     chain = "s -> a -> p -> b -> q -> c -> r -> d -> t"
     made["host"] = CHAIN + f"app Chain {{ s: Source  {alone}  {between}  t: Sink  {chain} }}\n" + PC
     names = ["x", *(("ping", "pong")[k % 2] for k in range(KERNELS - 1)), "y"]
-    launches = "\n".join(f'    on gpu cuda "small.cu:step" ({a}, {b})   grid 4   block 256' for a, b in pairwise(names))
+    launches = "\n".join(
+        f'    on gpu cuda "small.cu:step" ({a}, {b})   grid 4   block 256'
+        for a, b in pairwise(names)
+    )
     small = (
-        'task Source { out x: float32[1024]   python "small.py:source" }\n'
-        f"task Steps {{ in x: float32[1024]   out y: float32[1024]\n    scratch ping: float32[1024]   "
-        f'scratch pong: float32[1024]\n{launches}\n    reference python "small.py:steps" }}\n'
-        'task Sink { in x: float32[1024]   python "small.py:sink" }\n'
-        "app Small { s: Source  steps: Steps  t: Sink  s -> steps -> t }\n" + PC
+        'task Source { out x: float32[1024]   python "small.py:source" }\ntask Steps { in x:'
+        " float32[1024]   out y: float32[1024]\n    scratch ping: float32[1024]   scratch pong:"
+        f' float32[1024]\n{launches}\n    reference python "small.py:steps" }}\ntask Sink {{ in x:'
+        ' float32[1024]   python "small.py:sink" }\napp Small { s: Source  steps: Steps  t: Sink'
+        "  s -> steps -> t }\n" + PC
     )
     made["launches"] = small
     made["graph"] = small + "mapping on pc { Small.steps -> cuda graph }\n"
@@ -124,10 +136,15 @@ def prepare(folder: Path) -> None:
     """Build all sides below a folder, with this script beside them."""
 
     source = folder / "texts"
-    shutil.copytree(HERE.parent / "examples" / "detector", source, ignore=shutil.ignore_patterns("*.json"))
+    shutil.copytree(
+        HERE.parent / "examples" / "detector", source, ignore=shutil.ignore_patterns("*.json")
+    )
     for name, content in (
-        ("chain.cu", CHAIN_CU), ("chain.py", CHAIN_PY), ("small.cu", SMALL_CU), ("small.py", SMALL_PY % KERNELS),
-    ):  # fmt: skip
+        ("chain.cu", CHAIN_CU),
+        ("chain.py", CHAIN_PY),
+        ("small.cu", SMALL_CU),
+        ("small.py", SMALL_PY % KERNELS),
+    ):
         (source / name).write_text(content)
     for name, text in texts().items():
         (source / f"{name}.flow").write_text(text)
@@ -140,7 +157,15 @@ def program(directory: Path, frames: int) -> float:
     """Frames per second of a build."""
     with tempfile.TemporaryDirectory() as name:
         report = Path(name) / "report.json"
-        execute(sys.executable, directory / "main.py", "--frames", str(frames), "--quiet", "--report", report)
+        execute(
+            sys.executable,
+            directory / "main.py",
+            "--frames",
+            str(frames),
+            "--quiet",
+            "--report",
+            report,
+        )
         (app,) = json.loads(report.read_text())["apps"].values()
         return float(app["fps"])
 
@@ -151,13 +176,19 @@ def by_hand(folder: str, frames: int) -> None:
 
     sys.path.insert(0, folder)
     detector = importlib.import_module("detector")
-    session = onnxruntime.InferenceSession(f"{folder}/yolo.onnx", providers=["CUDAExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        f"{folder}/yolo.onnx", providers=["CUDAExecutionProvider"]
+    )
     camera, report = detector.Camera(seed=1), detector.Report()
     begin = 0.0
     for number in range(frames + 20):
         if number == 20:
             begin = time.perf_counter()
-        report(detector.select(*session.run(["coarse", "fine"], {"image": detector.letterbox(camera())})))
+        report(
+            detector.select(
+                *session.run(["coarse", "fine"], {"image": detector.letterbox(camera())})
+            )
+        )
     print(frames / (time.perf_counter() - begin))
 
 
@@ -165,7 +196,13 @@ def measure(folder: Path) -> None:
     """Alternate the sides and print."""
     gpu = execute("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").strip()
     print(f"{gpu}; {ROUNDS} rounds, medians [quartiles] least..most\n")
-    loop: list[str | Path] = [sys.executable, folder / "gpu.py", "--peer", folder / "texts", str(FRAMES["detector"])]
+    loop: list[str | Path] = [
+        sys.executable,
+        folder / "gpu.py",
+        "--peer",
+        folder / "texts",
+        str(FRAMES["detector"]),
+    ]
 
     def build(name: str) -> Callable[[], float]:
         return lambda: program(folder / name, FRAMES.get(name, FRAMES["detector"]))
@@ -177,13 +214,25 @@ def measure(folder: Path) -> None:
         for name, fps in samples.items():
             gain = ratio(fps, samples[base])
             aim = verdict(gain.median, least=aims[name]) if name in aims else ""
-            rows.append([name, f"{Spread.of(fps).median:.1f}", base, "" if name == base else gain.text(), aim])
+            rows.append(
+                [
+                    name,
+                    f"{Spread.of(fps).median:.1f}",
+                    base,
+                    "" if name == base else gain.text(),
+                    aim,
+                ]
+            )
 
     compare({f"{n} streams": build(f"streams{n}") for n in STREAMS}, "1 streams", {})
     loops = {"plain loop": lambda: float(execute(*loop))}
     pipelines = {"pipeline": build("streams1"), "pipeline, 4 streams": build("streams4")}
     compare({**loops, **pipelines}, "plain loop", {"pipeline": 1.5})
-    compare({"through the host": build("host"), "on the device": build("device")}, "through the host", {})
+    compare(
+        {"through the host": build("host"), "on the device": build("device")},
+        "through the host",
+        {},
+    )
     compare({"launches": build("launches"), "graph": build("graph")}, "launches", {})
     print(table(rows))
 
@@ -194,8 +243,14 @@ def main(arguments: list[str]) -> None:
         by_hand(arguments[1], int(arguments[2]))
     elif arguments[:1] == ["--prepare"]:
         prepare(Path(arguments[1]))
-    elif shutil.which("nvidia-smi") is None or subprocess.run(["nvidia-smi"], capture_output=True).returncode:
-        raise SystemExit("there is no NVIDIA GPU here: `--prepare DIR` builds what `python DIR/gpu.py` measures on one")
+    elif (
+        shutil.which("nvidia-smi") is None
+        or subprocess.run(["nvidia-smi"], capture_output=True).returncode
+    ):
+        raise SystemExit(
+            "there is no NVIDIA GPU here: `--prepare DIR` builds what `python DIR/gpu.py` measures"
+            " on one"
+        )
     elif (HERE / "texts").is_dir():
         measure(HERE)
     else:

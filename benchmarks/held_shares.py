@@ -45,10 +45,15 @@ CODES = {
 def main() -> None:
     """Each share several times, in turns."""
     count, others = rounds(__doc__, 9), Others()
-    sides = {name: lambda fire=fire: held_share(fire, SECONDS) or 0.0 for name, (fire, _) in CODES.items()}
+    sides = {
+        name: lambda fire=fire: held_share(fire, SECONDS) or 0.0
+        for name, (fire, _) in CODES.items()
+    }
     found = alternate(sides, count)
     rows = [["code", "holds", "found: median [quartiles] extremes"]]
-    rows += [[name, f"{share:.1f}", Spread.of(found[name]).text()] for name, (_, share) in CODES.items()]
+    rows += [
+        [name, f"{share:.1f}", Spread.of(found[name]).text()] for name, (_, share) in CODES.items()
+    ]
     print(machine(), others.text(), "", table(rows), sep="\n")
 
 

@@ -1,10 +1,12 @@
-"""Random applications through HOPES' own translator and gcc; their output is compared with that of flowc's programs.
+"""Random applications through HOPES' own translator and gcc; their output is compared with that of
+flowc's programs.
 
     python benchmarks/hopes_exports.py [--graphs 200] [--seed 0] [--iterations 5]
 
-The translator: tests/referees/hopes_translator.py; what it counts wrongly in apps of two tasks is mended. Each graph is
-exported for both policies; all firings of all tasks print what they computed, and every line has to be the same. One
-process of Java translates them all, gcc does not optimize, and flowc's programs are forks of a Python that has numpy.
+The translator: tests/referees/hopes_translator.py; what it counts wrongly in apps of two tasks is
+mended. Each graph is exported for both policies; all firings of all tasks print what they computed,
+and every line has to be the same. One process of Java translates them all, gcc does not optimize,
+and flowc's programs are forks of a Python that has numpy.
 """
 
 from __future__ import annotations
@@ -80,7 +82,8 @@ def tried(seed: int, folder: Path, iterations: int) -> str:
 
 
 def _counted(flow: Path, made: ExportedProject, program: Path) -> bool:
-    """Does HOPES count the firings of an iteration? Those of two tasks alone are mended, which it counts wrongly."""
+    """Does HOPES count the firings of an iteration? Those of two tasks alone are mended, which it
+    counts wrongly."""
     right, found = firings(flow, made, 1), counts(program)
     wrong = {t: n for t, n in right.items() if found[t] != n}
     count_as(program, wrong)
@@ -89,7 +92,12 @@ def _counted(flow: Path, made: ExportedProject, program: Path) -> bool:
 
 def expected(flow: Path, iterations: int) -> list[str]:
     """What flowc's own program prints."""
-    done = run(build(flow, flow.parent / "built", platform="two"), "--frames", str(iterations), timeout=HANGS)
+    done = run(
+        build(flow, flow.parent / "built", platform="two"),
+        "--frames",
+        str(iterations),
+        timeout=HANGS,
+    )
     assert done.returncode == 0, done.stderr
     return lines(done.stdout)
 

@@ -2,11 +2,12 @@
 
     python benchmarks/hopes_projects.py HOPES/HOPES_UI/schematics
 
-HOPES is a clone of cap-lab/HOPES (tried with commit bd0c1ec), which is no part of flowc. Each project below the folder
-is imported and checked; the firings of its tasks are held against those that HOPES' own translator computes
-(hopes_counts.json: UEMTranslator of cap-lab/CodeGeneration, commit 23d492b; a `-` where it gives none). Those whose
-tasks all have code run for FRAMES frames. Each is imported once more in the form that the translator reads, which has
-to give the same text. The result is a table in Markdown, as it stands in docs/hopes.md.
+HOPES is a clone of cap-lab/HOPES (tried with commit bd0c1ec), which is no part of flowc. Each
+project below the folder is imported and checked; the firings of its tasks are held against those
+that HOPES' own translator computes (hopes_counts.json: UEMTranslator of cap-lab/CodeGeneration,
+commit 23d492b; a `-` where it gives none). Those whose tasks all have code run for FRAMES frames.
+Each is imported once more in the form that the translator reads, which has to give the same text.
+The result is a table in Markdown, as it stands in docs/hopes.md.
 """
 
 from __future__ import annotations
@@ -87,18 +88,28 @@ class Row:
 
 def main() -> None:
     """Print the table and its sums."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("projects", type=Path, metavar="FOLDER")
     folder: Path = parser.parse_args().projects
     known = json.loads(COUNTS.read_text())
     rows = []
     for files in sorted(folder.rglob("*.files")):
         with tempfile.TemporaryDirectory() as work:
-            rows.append(row(files, str(files.relative_to(folder)).removesuffix(".files"), known, Path(work)))
-    print("| project | import | check | firings, flowc and HOPES | run | left out, each with a warning |")
+            rows.append(
+                row(files, str(files.relative_to(folder)).removesuffix(".files"), known, Path(work))
+            )
+    print(
+        "| project | import | check | firings, flowc and HOPES | run | left out, each with a"
+        " warning |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     for r in rows:
-        print(f"| {r.name} | {r.imported} | {r.checked} | {r.counts} | {r.run} | {', '.join(r.lost)} |")
+        print(
+            f"| {r.name} | {r.imported} | {r.checked} | {r.counts} | {r.run} |"
+            f" {', '.join(r.lost)} |"
+        )
     sums = [sum(getattr(r, what) == "yes" for r in rows) for what in ("imported", "checked", "run")]
     equal = sum(" = " in r.counts for r in rows)
     print(f"\n{len(rows)} projects: {sums[0]} imported, {sums[1]} checked, {sums[2]} run")
@@ -118,7 +129,9 @@ def row(files: Path, name: str, known: Mapping[str, dict[str, int]], work: Path)
     found.imported = "yes"
     found.alike = alike_translated(files, text, work)
     found.lost = list(dict.fromkeys(word for w in told for word in lost(w.message)))
-    faults = [d for d in flowc.check(text).diagnostics if d.severity == "error" and d.code != "F601"]
+    faults = [
+        d for d in flowc.check(text).diagnostics if d.severity == "error" and d.code != "F601"
+    ]
     found.checked = "yes" if not faults else faults[0].code
     found.counts = compared(files, known.get(name))
     found.run = ran(text) if not faults else "-"
@@ -129,7 +142,10 @@ def alike_translated(files: Path, text: Path, work: Path) -> bool:
     """Does the other form give the same text? Comments say which file something was in."""
     other = work / "translator/app.flow"
     flowc.import_(translated(files, work / "cic"), other)
-    lines = [[line for line in t.read_text().splitlines() if not line.lstrip().startswith("//")] for t in (text, other)]
+    lines = [
+        [line for line in t.read_text().splitlines() if not line.lstrip().startswith("//")]
+        for t in (text, other)
+    ]
     return lines[0] == lines[1]
 
 
@@ -149,7 +165,11 @@ def compared(files: Path, wanted: Mapping[str, object] | None) -> str:
     total = sum(counts.total[way] for way in counts.total if tasks[way].graph is None)
     if wanted is None:
         return f"{total}, -"
-    sign = "=" if total + controls == wanted["sum"] and alike(tasks, counts, wanted["counts"]) else "against"
+    sign = (
+        "="
+        if total + controls == wanted["sum"] and alike(tasks, counts, wanted["counts"])
+        else "against"
+    )
     return f"{total + controls} {sign} {wanted['sum']}"
 
 
@@ -162,15 +182,28 @@ def alike(tasks: Mapping[Way, Task], counts: Counts, wanted: object) -> bool:
 
 def ran(text: Path) -> str:
     """Whether it runs for some frames, or why it does not."""
-    command = [sys.executable, "-m", "flowc", "run", text.name, "--no-measure", "--frames", str(FRAMES)]
+    command = [
+        sys.executable,
+        "-m",
+        "flowc",
+        "run",
+        text.name,
+        "--no-measure",
+        "--frames",
+        str(FRAMES),
+    ]
     try:
-        done = subprocess.run(command, cwd=text.parent, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(
+            command, cwd=text.parent, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
     except subprocess.TimeoutExpired:
         return f"not over in {PATIENCE} s"
     if done.returncode == 0:
         return "yes"
     code = re.search(r"error\[(F\d+)\]", done.stderr)
-    lines = [line for line in done.stderr.splitlines() if " failed" in line] or [done.stderr.strip()]
+    lines = [line for line in done.stderr.splitlines() if " failed" in line] or [
+        done.stderr.strip()
+    ]
     why = re.sub(r"^.*? task \S+\.(\S+) failed", r"`\1` failed", lines[-1])
     return code[1] if code else textwrap.shorten(why, 90, placeholder=" ...")
 

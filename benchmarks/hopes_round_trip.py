@@ -2,10 +2,11 @@
 
     python benchmarks/hopes_round_trip.py HOPES/HOPES_UI/schematics [--anew]
 
-HOPES is a clone of cap-lab/HOPES (tried with commit bd0c1ec), which is no part of flowc. Each project goes there and
-back in the form of the tool and in that of the translator, by the application alone and by the text with its authors'
-mapping. All XML of a project is compared: attributes, texts and elements, in any order. `--anew` leaves the XML out of
-the baggage, which shows what the language and the names alone bring back.
+HOPES is a clone of cap-lab/HOPES (tried with commit bd0c1ec), which is no part of flowc. Each
+project goes there and back in the form of the tool and in that of the translator, by the
+application alone and by the text with its authors' mapping. All XML of a project is compared:
+attributes, texts and elements, in any order. `--anew` leaves the XML out of the baggage, which
+shows what the language and the names alone bring back.
 """
 
 from __future__ import annotations
@@ -27,15 +28,32 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "referees
 from hopes_cic import translated
 
 #: Attributes that say which of its siblings an element is.
-NAMES = ("name", "task", "port", "mode", "type", "pool", "localId", "macroNodePort", "src_task", "src_port",
-         "dst_task", "dst_port")  # fmt: skip
+NAMES = (
+    "name",
+    "task",
+    "port",
+    "mode",
+    "type",
+    "pool",
+    "localId",
+    "macroNodePort",
+    "src_task",
+    "src_port",
+    "dst_task",
+    "dst_port",
+)
 
 
 def main() -> None:
-    """Print what becomes of each project, and the classes of differences with their numbers of projects."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Print what becomes of each project, and the classes of differences with their numbers of
+    projects."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("projects", type=Path, metavar="FOLDER")
-    parser.add_argument("--anew", action="store_true", help="without the XML that the baggage keeps")
+    parser.add_argument(
+        "--anew", action="store_true", help="without the XML that the baggage keeps"
+    )
     given = parser.parse_args()
     classes: dict[str, Counter[str]] = defaultdict(Counter)
     equal: Counter[str] = Counter()
@@ -59,11 +77,16 @@ def main() -> None:
 
 def words(found: list[str]) -> str:
     """Differences with their numbers."""
-    return ", ".join(f"{count} x {word}" if count > 1 else word for word, count in sorted(Counter(found).items()))
+    return ", ".join(
+        f"{count} x {word}" if count > 1 else word for word, count in sorted(Counter(found).items())
+    )
 
 
-def there_and_back(files: Path, form: str, work: Path, anew: bool) -> Iterator[tuple[str, list[str]]]:
-    """What is other in a project that was imported and exported, for each text that has its apps."""
+def there_and_back(
+    files: Path, form: str, work: Path, anew: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """What is other in a project that was imported and exported, for each text that has its
+    apps."""
     project = files.parent if form == "tool" else translated(files, work / "cic").parent
     start = files if form == "tool" else next(project.glob("*_algorithm.xml"))
     text = work / "text/app.flow"
@@ -74,7 +97,11 @@ def there_and_back(files: Path, form: str, work: Path, anew: bool) -> Iterator[t
         return
     baggage = text.with_name("app.hopes.json")
     said = json.loads(baggage.read_text())
-    originals = [files.with_suffix(""), *files.rglob("*.xml")] if form == "tool" else [*project.rglob("*.xml")]
+    originals = (
+        [files.with_suffix(""), *files.rglob("*.xml")]
+        if form == "tool"
+        else [*project.rglob("*.xml")]
+    )
     originals = [path for path in originals if path.is_file()]
     if anew:
         baggage.write_text(json.dumps({**said, "xml": {}}))
@@ -88,7 +115,14 @@ def there_and_back(files: Path, form: str, work: Path, anew: bool) -> Iterator[t
         except Errors as errors:
             yield kind, sorted({d.code for d in errors.diagnostics if d.severity == "error"})
             continue
-        yield kind, [word for path in originals for word in differences(path, out / path.relative_to(project))]
+        yield (
+            kind,
+            [
+                word
+                for path in originals
+                for word in differences(path, out / path.relative_to(project))
+            ],
+        )
 
 
 def differences(was: Path, now: Path) -> Iterator[str]:
@@ -98,7 +132,10 @@ def differences(was: Path, now: Path) -> Iterator[str]:
         yield f"no {kind if was.suffix else 'file of the tool'}"
         return
     try:
-        yield from (f"{kind}: {word}" for word in compared(Xml.parse(was).getroot(), Xml.parse(now).getroot()))
+        yield from (
+            f"{kind}: {word}"
+            for word in compared(Xml.parse(was).getroot(), Xml.parse(now).getroot())
+        )
     except Xml.ParseError:
         if was.read_bytes() != now.read_bytes():
             yield f"{kind}: bytes"
@@ -126,7 +163,12 @@ def by_name(node: Xml.Element) -> dict[tuple[str, ...], list[Xml.Element]]:
     """What is in an element by tag and name, in an order of its own."""
     found: dict[tuple[str, ...], list[Xml.Element]] = defaultdict(list)
     for child in sorted(node, key=lambda n: Xml.tostring(n, "unicode").strip()):
-        ends = (e.get(key, "") for e in child for key in ("task", "port") if e.tag.endswith(("src", "dst")))
+        ends = (
+            e.get(key, "")
+            for e in child
+            for key in ("task", "port")
+            if e.tag.endswith(("src", "dst"))
+        )
         found[(child.tag, *(child.get(key, "") for key in NAMES), *ends)].append(child)
     return found
 

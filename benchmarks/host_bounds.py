@@ -98,16 +98,26 @@ def write_app(folder: Path, network: Path) -> Path:
     text = folder / "two.flow"
     frame = f"float32[{shape}]"
     text.write_text(
-        TEXT.format(frame=frame, scores=f"float32[{scores}]", network=network, image=image.name, output=output.name)
+        TEXT.format(
+            frame=frame,
+            scores=f"float32[{scores}]",
+            network=network,
+            image=image.name,
+            output=output.name,
+        )
     )
     return text
 
 
 def main() -> None:
     """Map, build, run; a line for each app and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="default 5")
-    parser.add_argument("--frames", type=int, default=200, metavar="N", help="iterations of each app (default 200)")
+    parser.add_argument(
+        "--frames", type=int, default=200, metavar="N", help="iterations of each app (default 200)"
+    )
     given = parser.parse_args()
     others = Others()
     rows = [["app", "run", "bound ms", "p50", "p99", "max", "max / bound", "missed"]]
@@ -121,14 +131,26 @@ def main() -> None:
         for run in range(given.runs):
             report = folder / "report.json"
             execute(
-                sys.executable, build / "main.py", "--frames", str(given.frames), "--quiet", "--report", str(report)
+                sys.executable,
+                build / "main.py",
+                "--frames",
+                str(given.frames),
+                "--quiet",
+                "--report",
+                str(report),
             )
             for name, seen in json.loads(report.read_text())["apps"].items():
                 told = seen["latency_ms"]
                 rows.append(
-                    [name, str(run + 1), f"{bounds[name]:.2f}", *(f"{told[k]:.2f}" for k in ("p50", "p99", "max")),
-                     f"{told['max'] / bounds[name]:.2f}", str(seen["deadline_misses"])]
-                )  # fmt: skip
+                    [
+                        name,
+                        str(run + 1),
+                        f"{bounds[name]:.2f}",
+                        *(f"{told[k]:.2f}" for k in ("p50", "p99", "max")),
+                        f"{told['max'] / bounds[name]:.2f}",
+                        str(seen["deadline_misses"]),
+                    ]
+                )
     print(f"{machine()}; {others.text()}\n{given.frames} iterations a run\n")
     print(table(rows))
 

@@ -35,10 +35,15 @@ def built(folder: Path, network: Path, bits: int) -> tuple[Path, str]:
         rng = np.random.default_rng(1)
         for k in range(SAMPLES):
             np.save(folder / "frames" / f"{k}.npy", rng.standard_normal(image.shape, np.float32))
-        words = words.replace(f'from "{network}" {{', f'from "{network}" {{ precision int8  calibrate "frames/*.npy"  ')
+        words = words.replace(
+            f'from "{network}" {{',
+            f'from "{network}" {{ precision int8  calibrate "frames/*.npy"  ',
+        )
     checked = flowc.check(text)
     assert checked.platform is not None
-    text.write_text(words + f"mapping on host {{ One.net -> {', '.join(checked.platform.processors)} }}\n")
+    text.write_text(
+        words + f"mapping on host {{ One.net -> {', '.join(checked.platform.processors)} }}\n"
+    )
     done = flowc.build(text, folder / "build")
     lost = [f"{x.decibels:.1f} dB" for found in done.losses.values() for x in found]
     return done.directory, " ".join(lost)

@@ -1,17 +1,19 @@
-"""Parts of a program that are killed at random moments: how the others end, and whether results came once, in order.
+"""Parts of a program that are killed at random moments: how the others end, and whether results
+came once, in order.
 
     python benchmarks/kills.py [N] [--still SECONDS] [--jobs J] [--seed S] [--list]
 
-Three parts on this machine, `a -> b -> c -> a` and `a -> c`, are started at the same moment, as `flowc run --machines`
-does it: they report their ports, and get those of the others. One of them is killed (SIGKILL: the process
-that was started, or its child, which computes): every third time while they start, else within a second behind the
-first result. The others have to end within 5 s with another status than 0; a part that has not noticed after 4 s is
-terminated. The output of the last task has to be 0, 1, 2 and so on. Parts are forks of a Python that has imported numpy
-and zmq, so that a thousand take minutes; J trials are under way at a time.
+Three parts on this machine, `a -> b -> c -> a` and `a -> c`, are started at the same moment, as
+`flowc run --machines` does it: they report their ports, and get those of the others. One of them is
+killed (SIGKILL: the process that was started, or its child, which computes): every third time while
+they start, else within a second behind the first result. The others have to end within 5 s with
+another status than 0; a part that has not noticed after 4 s is terminated. The output of the last
+task has to be 0, 1, 2 and so on. Parts are forks of a Python that has imported numpy and zmq, so
+that a thousand take minutes; J trials are under way at a time.
 
-With `--still` a part that runs stands still for so long instead (SIGSTOP, all of its processes), as a machine does
-that is suspended. Up to two seconds are waited for: then all go on, and end in order by SIGINT half a second later.
-Longer is death for the others.
+With `--still` a part that runs stands still for so long instead (SIGSTOP, all of its processes), as
+a machine does that is suspended. Up to two seconds are waited for: then all go on, and end in order
+by SIGINT half a second later. Longer is death for the others.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ from flowc.driver.execute.rig import _PORT, AGAIN, GRACE
 from flowc.runtime.report import columns
 from paired import Others, machine
 
-#: A part is killed so many seconds after the start at most, or behind the first result; the others have so many to end.
+#: A part is killed so many seconds after the start at most, or behind the first result; the others
+#: have so many to end.
 STARTING, FLOWING, AIM = 1.5, 1.0, 5.0
 #: No process is waited for any longer.
 HANGS = 30.0
@@ -80,7 +83,8 @@ def sink(half, number):
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of one: seconds are those after the death; `told` parts had not noticed by themselves."""
+    """What became of one: seconds are those after the death; `told` parts had not noticed by
+    themselves."""
 
     killed: str
     child: bool
@@ -108,12 +112,18 @@ def environments() -> dict[str, str]:
 
     keys = {name: [k.decode() for k in zmq.curve_keypair()] for name in PARTS}
     return {
-        name: json.dumps({
-            "listen": "tcp://*:*", "token": "t" * 64, "public": keys[name][0], "secret": keys[name][1],
-            "peers": {n: {"public": keys[n][0]} for n in PARTS if n != name}, "fed": True,
-        })
+        name: json.dumps(
+            {
+                "listen": "tcp://*:*",
+                "token": "t" * 64,
+                "public": keys[name][0],
+                "secret": keys[name][1],
+                "peers": {n: {"public": keys[n][0]} for n in PARTS if n != name},
+                "fed": True,
+            }
+        )
         for name in PARTS
-    }  # fmt: skip
+    }
 
 
 def start(main: Path, given: str, files: Mapping[int, int]) -> int:
@@ -146,7 +156,8 @@ def children(process: int) -> list[int]:
 
 
 class Running:
-    """Parts that are started, and when and how they ended; `out` and `err` are what they have said."""
+    """Parts that are started, and when and how they ended; `out` and `err` are what they have
+    said."""
 
     def __init__(self, built: Path) -> None:
         given = environments()
@@ -160,7 +171,8 @@ class Running:
         self.ended: dict[str, tuple[int, float]] = {}
 
     def wait(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Wait for the ends of all processes, so long, or `until` something holds; have all ended?"""
+        """Wait for the ends of all processes, so long, or `until` something holds; have all
+        ended?"""
         end = time.monotonic() + seconds
         while len(self.ended) < len(self.processes) and time.monotonic() < end and not until():
             for part, process in self.processes.items():
@@ -175,8 +187,14 @@ class Running:
 
     def _tell_where(self) -> None:
         """As `driver.rig` does."""
-        ports = {part: found[1] for part in PARTS if (found := _PORT.search(text_of(self.err[part]).encode()))}
-        where = {part: {"address": f"tcp://127.0.0.1:{port.decode()}"} for part, port in ports.items()}
+        ports = {
+            part: found[1]
+            for part in PARTS
+            if (found := _PORT.search(text_of(self.err[part]).encode()))
+        }
+        where = {
+            part: {"address": f"tcp://127.0.0.1:{port.decode()}"} for part, port in ports.items()
+        }
         if self.ended:
             document: Any = {"gone": f"part {next(iter(self.ended))} has ended before it began"}
         elif len(ports) == len(PARTS):
@@ -241,11 +259,15 @@ def trial(built: Path, seed: int, still: float) -> Trial:
             break
         left = parts.send(way)
         told = told or left
-    out, said = ({part: text_of(file) for part, file in files.items()} for files in (parts.out, parts.err))
+    out, said = (
+        {part: text_of(file) for part, file in files.items()} for files in (parts.out, parts.err)
+    )
     lines = out["c"].splitlines(keepends=True)
     lines = lines[:-1] if lines and not lines[-1].endswith("\n") else lines
     early_end = f"{', '.join(parts_before)} had ended before" if parts_before else ""
-    wrong = early_end or next((f"{line!r} as number {k}" for k, line in enumerate(lines) if line != f"{k}\n"), "")
+    wrong = early_end or next(
+        (f"{line!r} as number {k}" for k, line in enumerate(lines) if line != f"{k}\n"), ""
+    )
     parts.close_inputs()
     for file in (*parts.out.values(), *parts.err.values()):
         os.close(file)
@@ -274,7 +296,15 @@ def build(folder: Path) -> Path:
     """The program with its parts."""
     (folder / "kills.flow").write_text(TEXT)
     (folder / "t.py").write_text(TASKS)
-    words = ["build", str(folder / "kills.flow"), "--platform", "rig", "--no-measure", "-o", str(folder / "out")]
+    words = [
+        "build",
+        str(folder / "kills.flow"),
+        "--platform",
+        "rig",
+        "--no-measure",
+        "-o",
+        str(folder / "out"),
+    ]
     subprocess.run([sys.executable, "-m", "flowc", *words], check=True, capture_output=True)
     return folder / "out"
 
@@ -284,7 +314,15 @@ def told(found: list[dict[str, Any]], listed: bool) -> None:
     made = {row.pop("seed"): Trial(**row) for row in found}
     bad = {seed: t for seed, t in made.items() if not t.good}
     rows: list[list[Any]] = [
-        ["killed", "trials", "s: median", "99 %", "most", "told by the starter", "not as it has to be"]
+        [
+            "killed",
+            "trials",
+            "s: median",
+            "99 %",
+            "most",
+            "told by the starter",
+            "not as it has to be",
+        ]
     ]
     for name in (*PARTS, "all"):
         own = {seed: t for seed, t in made.items() if name in (t.killed, "all")}
@@ -292,28 +330,54 @@ def told(found: list[dict[str, Any]], listed: bool) -> None:
         if seconds:
             late = seconds[min(len(seconds) - 1, int(0.99 * len(seconds)))]
             times = [f"{x:.2f}" for x in (statistics.median(seconds), late, seconds[-1])]
-            rows.append([name, len(own), *times, sum(bool(t.told) for t in own.values()), sum(s in bad for s in own)])
+            rows.append(
+                [
+                    name,
+                    len(own),
+                    *times,
+                    sum(bool(t.told) for t in own.values()),
+                    sum(s in bad for s in own),
+                ]
+            )
     print(columns(rows))
-    print(f"\n{sum(t.results for t in made.values())} results, each of them once and in order" if not any(
-        t.wrong for t in made.values()) else "\nresults came twice, or out of order")  # fmt: skip
+    print(
+        f"\n{sum(t.results for t in made.values())} results, each of them once and in order"
+        if not any(t.wrong for t in made.values())
+        else "\nresults came twice, or out of order"
+    )
     others = Counter(s for t in made.values() for part, s in t.statuses.items() if part != t.killed)
-    print("others ended with " + ", ".join(f"{status} ({count})" for status, count in sorted(others.items())))
+    print(
+        "others ended with "
+        + ", ".join(f"{status} ({count})" for status, count in sorted(others.items()))
+    )
     for seed, t in bad.items() if not listed else made.items():
-        print(f"\nseed {seed}: {t.killed}{', its child' if t.child else ''} after {t.after:.3f} s: {t.seconds:.2f} s, "
-              f"{t.statuses}, {t.results} results {t.wrong}")  # fmt: skip
+        print(
+            f"\nseed {seed}: {t.killed}{', its child' if t.child else ''} after {t.after:.3f} s: {t.seconds:.2f} s, "
+            f"{t.statuses}, {t.results} results {t.wrong}"
+        )
         for part, said in t.said.items():
             print(f"    {part}: {said.strip()}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("count", nargs="?", type=int, default=1000, metavar="N", help="default 1000")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--still", type=float, default=0.0, metavar="SECONDS", help="do not kill, but have it stand still"
+        "count", nargs="?", type=int, default=1000, metavar="N", help="default 1000"
+    )
+    parser.add_argument(
+        "--still",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="do not kill, but have it stand still",
     )
     parser.add_argument("--jobs", type=int, default=4, metavar="J", help="default 4")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first one")
-    parser.add_argument("--list", action="store_true", help="show all of them, not only what went wrong")
+    parser.add_argument(
+        "--list", action="store_true", help="show all of them, not only what went wrong"
+    )
     given = parser.parse_args()
     others, begin = Others(), time.monotonic()
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -322,19 +386,34 @@ def main() -> None:
         last = given.seed + given.count
         workers = [
             subprocess.Popen(
-                [sys.executable, __file__, "--trials", str(built), str(given.seed + k), str(last), str(given.jobs),
-                 str(given.still)],
-                stdout=subprocess.PIPE, text=True,
+                [
+                    sys.executable,
+                    __file__,
+                    "--trials",
+                    str(built),
+                    str(given.seed + k),
+                    str(last),
+                    str(given.jobs),
+                    str(given.still),
+                ],
+                stdout=subprocess.PIPE,
+                text=True,
             )
             for k in range(given.jobs)
-        ]  # fmt: skip
+        ]
         try:
-            found = [json.loads(line) for worker in workers for line in worker.communicate()[0].splitlines()]
+            found = [
+                json.loads(line)
+                for worker in workers
+                for line in worker.communicate()[0].splitlines()
+            ]
         except KeyboardInterrupt:
             for worker in workers:
                 worker.kill()
             raise
-    print(f"{machine()}; {others.text()}; {time.monotonic() - begin:.0f} s, {given.jobs} at a time\n")
+    print(
+        f"{machine()}; {others.text()}; {time.monotonic() - begin:.0f} s, {given.jobs} at a time\n"
+    )
     told(found, given.list)
 
 

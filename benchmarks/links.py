@@ -1,14 +1,16 @@
-"""The cost of a token between two machines: candidates for the transport between parts of a program, with credits.
+"""The cost of a token between two machines: candidates for the transport between parts of a
+program, with credits.
 
     python benchmarks/links.py [KIND...] [--size BYTES] [--rounds N]
 
-Two processes over loopback, tokens of a megabyte, room for four (`WINDOW`): a credit comes back for each. Paced (a
-token every 20 ms) the time from the call that sends to the token in hand; at full speed the CPU time of both
-processes together per token. `tcp` is the reference: plain sockets of the standard library, credits, nothing else. Each
-round takes all kinds in turn; the medians of the rounds are printed. Zenoh (`pip install eclipse-zenoh`) and pyzmq (the
-extra `machines`) are left out where they are not installed; keys and certificates for TLS are made by `openssl`.
-`program` is an application in two parts as flowc builds it, source and sink and reports included, over zmq-curve, and
-`program-plain` the same with `encrypted = false`.
+Two processes over loopback, tokens of a megabyte, room for four (`WINDOW`): a credit comes back for
+each. Paced (a token every 20 ms) the time from the call that sends to the token in hand; at full
+speed the CPU time of both processes together per token. `tcp` is the reference: plain sockets of
+the standard library, credits, nothing else. Each round takes all kinds in turn; the medians of the
+rounds are printed. Zenoh (`pip install eclipse-zenoh`) and pyzmq (the extra `machines`) are left
+out where they are not installed; keys and certificates for TLS are made by `openssl`. `program` is
+an application in two parts as flowc builds it, source and sink and reports included, over
+zmq-curve, and `program-plain` the same with `encrypted = false`.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def port_of_nobody() -> int:
         return int(free.getsockname()[1])
 
 
-# -- plain sockets, and the same with TLS ------------------------------------------------------------------------------
+# -- plain sockets, and the same with TLS ----------------------------------------------------------
 def _exactly(connection: Any, view: memoryview) -> None:
     while view.nbytes:
         view = view[connection.recv_into(view) :]
@@ -67,7 +69,9 @@ def tcp_sender(port: int, folder: Path, tls: bool) -> tuple[Send, Callable[[], i
     return send, lambda: len(connection.recv(64))
 
 
-def tcp_receiver(port: int, size: int, folder: Path, tls: bool) -> tuple[Callable[[], tuple[int, int, Any]], Any]:
+def tcp_receiver(
+    port: int, size: int, folder: Path, tls: bool
+) -> tuple[Callable[[], tuple[int, int, Any]], Any]:
     while True:
         try:
             connection: Any = socket.create_connection(("127.0.0.1", port))
@@ -89,7 +93,7 @@ def tcp_receiver(port: int, size: int, folder: Path, tls: bool) -> tuple[Callabl
     return receive, lambda: connection.sendall(b"c")
 
 
-# -- ZeroMQ ------------------------------------------------------------------------------------------------------------
+# -- ZeroMQ ----------------------------------------------------------------------------------------
 def _zmq_pair(folder: Path, curve: bool, own: str, other: str) -> tuple[Any, Any]:
     """A socket to listen at and one to send with."""
     import zmq
@@ -117,7 +121,9 @@ def zmq_sender(port: int, folder: Path, curve: bool) -> tuple[Send, Callable[[],
     return send, lambda: len(ears.recv())
 
 
-def zmq_receiver(port: int, size: int, folder: Path, curve: bool) -> tuple[Callable[[], tuple[int, int, Any]], Any]:
+def zmq_receiver(
+    port: int, size: int, folder: Path, curve: bool
+) -> tuple[Callable[[], tuple[int, int, Any]], Any]:
     ears, mouth = _zmq_pair(folder, curve, "b", "a")
     ears.bind(f"tcp://127.0.0.1:{port}")
     mouth.connect(f"tcp://127.0.0.1:{port + 1}")
@@ -130,14 +136,15 @@ def zmq_receiver(port: int, size: int, folder: Path, curve: bool) -> tuple[Calla
     return receive, lambda: mouth.send(b"c")
 
 
-# -- Zenoh -------------------------------------------------------------------------------------------------------------
+# -- Zenoh -----------------------------------------------------------------------------------------
 def _zenoh(port: int, folder: Path, tls: bool, listens: bool) -> Any:
     import zenoh
 
     config = zenoh.Config()
     config.insert_json5("mode", '"peer"')
     config.insert_json5("scouting/multicast/enabled", "false")
-    config.insert_json5("transport/shared_memory/enabled", "false")  # there is none between machines
+    # there is none between machines
+    config.insert_json5("transport/shared_memory/enabled", "false")
     place = f"tls/localhost:{port}" if tls else f"tcp/127.0.0.1:{port}"
     config.insert_json5("listen/endpoints" if listens else "connect/endpoints", json.dumps([place]))
     if tls:
@@ -146,7 +153,9 @@ def _zenoh(port: int, folder: Path, tls: bool, listens: bool) -> Any:
             ("listen_private_key", "key"),
             ("listen_certificate", "cert"),
         ):
-            config.insert_json5(f"transport/link/tls/{name}", json.dumps(str(folder / f"{file}.pem")))
+            config.insert_json5(
+                f"transport/link/tls/{name}", json.dumps(str(folder / f"{file}.pem"))
+            )
     return zenoh.open(config)
 
 
@@ -157,7 +166,9 @@ def zenoh_sender(port: int, folder: Path, tls: bool) -> tuple[Send, Callable[[],
 
     session, came = _zenoh(port, folder, tls, True), queue.SimpleQueue[int]()
     credits = session.declare_subscriber("f/c", lambda sample: came.put(1))
-    tokens = session.declare_publisher("f/x", congestion_control=zenoh.CongestionControl.BLOCK, express=True)
+    tokens = session.declare_publisher(
+        "f/x", congestion_control=zenoh.CongestionControl.BLOCK, express=True
+    )
     came.get()  # the reader is there
 
     def send(number: int, token: np.ndarray) -> None:
@@ -167,7 +178,9 @@ def zenoh_sender(port: int, folder: Path, tls: bool) -> tuple[Send, Callable[[],
     return send, came.get
 
 
-def zenoh_receiver(port: int, size: int, folder: Path, tls: bool) -> tuple[Callable[[], tuple[int, int, Any]], Any]:
+def zenoh_receiver(
+    port: int, size: int, folder: Path, tls: bool
+) -> tuple[Callable[[], tuple[int, int, Any]], Any]:
     import queue
 
     import zenoh
@@ -175,7 +188,9 @@ def zenoh_receiver(port: int, size: int, folder: Path, tls: bool) -> tuple[Calla
     time.sleep(1)
     session, came = _zenoh(port, folder, tls, False), queue.SimpleQueue[Any]()
     tokens = session.declare_subscriber("f/x", came.put)
-    credits = session.declare_publisher("f/c", congestion_control=zenoh.CongestionControl.BLOCK, express=True)
+    credits = session.declare_publisher(
+        "f/c", congestion_control=zenoh.CongestionControl.BLOCK, express=True
+    )
     time.sleep(1)
     credits.put(b"r")
 
@@ -201,7 +216,7 @@ KINDS: dict[str, tuple[Any, Any, bool, str]] = {
 }
 
 
-# -- the two processes -------------------------------------------------------------------------------------------------
+# -- the two processes -----------------------------------------------------------------------------
 def _cpu() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
@@ -220,7 +235,15 @@ def receiving(kind: str, port: int, size: int, folder: Path) -> None:
         hops.append(time.perf_counter_ns() - sent)
         order.append(got)
         credit()
-    print(json.dumps({"hops": hops[10:PACED], "cpu": _cpu() - begin, "good": order == list(range(PACED + FAST))}))
+    print(
+        json.dumps(
+            {
+                "hops": hops[10:PACED],
+                "cpu": _cpu() - begin,
+                "good": order == list(range(PACED + FAST)),
+            }
+        )
+    )
     sys.stdout.flush()
     time.sleep(1)
     os._exit(0)
@@ -248,10 +271,15 @@ def once(kind: str, size: int, folder: Path) -> tuple[float, float, float, bool]
     assert reader.stdout is not None
     said = json.loads(reader.stdout.readline())
     reader.wait()
-    return statistics.median(said["hops"]) / 1e3, (used + said["cpu"]) / FAST * 1e6, FAST / seconds, said["good"]
+    return (
+        statistics.median(said["hops"]) / 1e3,
+        (used + said["cpu"]) / FAST * 1e6,
+        FAST / seconds,
+        said["good"],
+    )
 
 
-# -- the parts of a program --------------------------------------------------------------------------------------------
+# -- the parts of a program ------------------------------------------------------------------------
 TEXT = """
 task Source {{ out token: uint8[{size}]   python "t.py:Source" }}
 task Sink {{ in token: uint8[{size}]   python "t.py:sink" }}
@@ -269,15 +297,32 @@ def sink(token): token[0] + token[-1]
 
 
 def program(size: int, folder: Path, secret: bool) -> tuple[float, float, float, bool]:
-    """The same of a program that flowc writes: a frame from its release to its end, and CPU time per frame."""
+    """The same of a program that flowc writes: a frame from its release to its end, and CPU time
+    per frame."""
     encrypted = json.dumps(secret)
-    (folder / "rig.toml").write_text("".join(f"[{m}]\nhere = true\nencrypted = {encrypted}\n" for m in "ab"))
+    (folder / "rig.toml").write_text(
+        "".join(f"[{m}]\nhere = true\nencrypted = {encrypted}\n" for m in "ab")
+    )
     (folder / "t.py").write_text(TASKS.format(size=size))
     used, seconds = {}, {}
-    for name, pace, frames in (("paced", "period 20 ms", PACED), ("few", "", FAST), ("many", "", 3 * FAST)):
+    for name, pace, frames in (
+        ("paced", "period 20 ms", PACED),
+        ("few", "", FAST),
+        ("many", "", 3 * FAST),
+    ):
         flow = folder / f"{name}.flow"
         flow.write_text(TEXT.format(size=size, pace=pace))
-        run = [sys.executable, "-m", "flowc", "run", str(flow), "--platform", "rig", "--json", "--frames"]
+        run = [
+            sys.executable,
+            "-m",
+            "flowc",
+            "run",
+            str(flow),
+            "--platform",
+            "rig",
+            "--json",
+            "--frames",
+        ]
         words = ["--no-measure", "--machines", str(folder / "rig.toml"), "-o", str(folder / name)]
         subprocess.run([*run, "1", *words], check=True, capture_output=True)  # builds it
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -293,11 +338,32 @@ def program(size: int, folder: Path, secret: bool) -> tuple[float, float, float,
 
 def _secrets(folder: Path) -> None:
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=CA:FALSE",
-         "-keyout", "key.pem", "-out", "cert.pem"],
-        cwd=folder, check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+            "-addext",
+            "basicConstraints=CA:FALSE",
+            "-keyout",
+            "key.pem",
+            "-out",
+            "cert.pem",
+        ],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
     if importlib.util.find_spec("zmq"):
         import zmq
 
@@ -306,7 +372,9 @@ def _secrets(folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kinds", nargs="*", default=list(KINDS))
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -319,10 +387,15 @@ def main() -> None:
         for _ in range(options.rounds):
             for kind in kinds:  # a process of its own, so that none inherits the threads of another
                 words = [sys.executable, __file__, "--once", kind, str(options.size), made]
-                done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
+                done = subprocess.run(
+                    words, stdout=subprocess.PIPE, text=True, timeout=300, check=True
+                )
                 found[kind].append(tuple(json.loads(done.stdout)))
     yardstick = statistics.median(r[1] for r in found.get("tcp", [(0.0, 1.0, 0.0, True)]))
-    print(f"{'kind':13}  {'p50 us':>8}  {'CPU us':>8}  {'x tcp':>6}  {'tokens/s':>8}  complete, in order")
+    print(
+        f"{'kind':13}  {'p50 us':>8}  {'CPU us':>8}  {'x tcp':>6}  {'tokens/s':>8}  complete, in"
+        " order"
+    )
     for kind, rows in found.items():
         p50, cpu, rate = (statistics.median(r[i] for r in rows) for i in range(3))
         good = "yes" if all(r[3] for r in rows) else "NO"
@@ -335,7 +408,10 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--once"]:
         kind, size, folder = sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
         made = KINDS[kind][0]
-        print(json.dumps(once(kind, size, folder) if made else program(size, folder, KINDS[kind][2])), flush=True)
+        print(
+            json.dumps(once(kind, size, folder) if made else program(size, folder, KINDS[kind][2])),
+            flush=True,
+        )
         os._exit(0)
     else:
         main()

@@ -1,20 +1,24 @@
-"""Memory and time of networks: ONNX Runtime as it is, one shared arena, bands of rows, and plans on paper.
+"""Memory and time of networks: ONNX Runtime as it is, one shared arena, bands of rows, and plans on
+paper.
 
-Every way runs a network in a process of its own, as a bare loop: what is opened, what malloc has given out since then
-(counted by malloc itself), and ms per inference, in turns. Weights are not in it, nor are inputs and outputs.
+Every way runs a network in a process of its own, as a bare loop: what is opened, what malloc has
+given out since then (counted by malloc itself), and ms per inference, in turns. Weights are not in
+it, nor are inputs and outputs.
 
     default       a session of ONNX Runtime as it is, one thread
     no arena      the same with enable_cpu_mem_arena=False
     shared arena  what generated programs do (flowc.runtime.memory): one arena, rehearsed
-    bands         the choice of `flowc analyze --memory` with the least memory at 1.3 of the time (predicted) or less,
+    bands         the choice of `flowc analyze --memory` with the least memory at 1.3 of the time
+    (predicted) or less,
                   in ONNX Runtime's own blocked layout where it has one
     plain bands   the same in plain models, as on machines without such a layout
     quick bands   the choice of least predicted time within the megabytes of `ENOUGH`
     in turn       four networks one after the other: sessions as they are, and in the shared arena
 
-On paper: each tensor its own, Minakova's Algorithm 8, the live set of fused layers, and rows under a layer, below which
-nothing gets that goes row by row. `planned` and `predicted` are what flowc says beforehand, the latter by what bands of
-the network cost here, which is measured first (as `flowc profile` does), over the network in the shared arena.
+On paper: each tensor its own, Minakova's Algorithm 8, the live set of fused layers, and rows under
+a layer, below which nothing gets that goes row by row. `planned` and `predicted` are what flowc
+says beforehand, the latter by what bands of the network cost here, which is measured first (as
+`flowc profile` does), over the network in the shared arena.
 """
 
 from __future__ import annotations
@@ -43,7 +47,16 @@ from paired import Others, alternate, execute, machine, ratio, table, verdict
 
 #: Of the whole network's time, what bands may take as predicted.
 SLOWER = 1.3
-NAMES = ("mobilenet", "resnet18", "squeezenet", "yolov3_tiny", "inception_v1", "edsr", "unet", "mobilenet_1024")
+NAMES = (
+    "mobilenet",
+    "resnet18",
+    "squeezenet",
+    "yolov3_tiny",
+    "inception_v1",
+    "edsr",
+    "unet",
+    "mobilenet_1024",
+)
 IN_TURN = ("mobilenet", "squeezenet", "resnet18", "inception_v1")
 #: Aims for the memory between layers, over ONNX Runtime as it is.
 AIM, AIM_IN_TURN = 0.65, 0.20
@@ -58,9 +71,12 @@ ENOUGH = {
 }
 
 
-# -- a way, in a process of its own: `python memory.py --way JSON` -----------------------------------------------------
+# -- a way, in a process of its own: `python memory.py --way JSON` ---------------------------------
 class _Heap(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in ("a", "b", "c", "d", "mapped", "f", "g", "used", "i", "j")]
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("a", "b", "c", "d", "mapped", "f", "g", "used", "i", "j")
+    ]
 
 
 def heap() -> int:
@@ -79,7 +95,10 @@ def plain(path: str, arena: bool) -> tuple[Callable[[], None], list[Any]]:
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     options.enable_cpu_mem_arena = arena
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    feeds = {i.name: np.random.default_rng(0).standard_normal(i.shape).astype(np.float32) for i in session.get_inputs()}
+    feeds = {
+        i.name: np.random.default_rng(0).standard_normal(i.shape).astype(np.float32)
+        for i in session.get_inputs()
+    }
     return lambda: session.run(None, feeds), []
 
 
@@ -102,7 +121,9 @@ def banded(path: str, folder: str) -> tuple[Callable[[], None], list[Any]]:
     from flowc.runtime.tokens import Port
 
     ends = json.loads((Path(folder) / "ends.json").read_text())
-    inputs, outputs = ([Port(n, "float32", tuple(s)) for n, s in ends[side]] for side in ("inputs", "outputs"))
+    inputs, outputs = (
+        [Port(n, "float32", tuple(s)) for n, s in ends[side]] for side in ("inputs", "outputs")
+    )
     code = Bands("plan.json", [p.name for p in inputs], [p.name for p in outputs])
     code.open(folder, inputs, outputs)
     arrays = [np.random.default_rng(0).standard_normal(p.shape).astype(np.float32) for p in inputs]
@@ -119,7 +140,11 @@ def measure(way: str, paths: list[str], folder: str, seconds: float) -> dict[str
     """Bytes between layers after some runs, the process, and ms per inference."""
     from flowc.runtime.memory import rehearsed, trim
 
-    openers = {"default": lambda p: plain(p, True), "no arena": lambda p: plain(p, False), "shared arena": shared}
+    openers = {
+        "default": lambda p: plain(p, True),
+        "no arena": lambda p: plain(p, False),
+        "shared arena": shared,
+    }
     made = [openers[way](p) if way in openers else banded(p, folder) for p in paths]
     trim()
     before = heap()
@@ -137,11 +162,19 @@ def measure(way: str, paths: list[str], folder: str, seconds: float) -> dict[str
         for run, _ in made:
             run()
         spent.append(time.process_time() - begin)
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
-    return {"bytes": least - before, "process": int(status["VmRSS"].split()[0]) * 1024, "ms": 1e3 * median(spent)}
+    status = dict(
+        line.split(":", 1)
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if ":" in line
+    )
+    return {
+        "bytes": least - before,
+        "process": int(status["VmRSS"].split()[0]) * 1024,
+        "ms": 1e3 * median(spent),
+    }
 
 
-# -- all of them -------------------------------------------------------------------------------------------------------
+# -- all of them -----------------------------------------------------------------------------------
 def choice_of(choices: tuple[Choice, ...]) -> Choice:
     """The least memory at so much time, or the whole network."""
     return min((c for c in choices if c.time <= SLOWER), key=lambda c: c.buffers)
@@ -163,13 +196,17 @@ def write_bands(net: Net, blocked: Net | None, choice: Choice, folder: Path) -> 
         return name
 
     found = forms(net, blocked, choice.bands)
-    (folder / "plan.json").write_text(json.dumps(document(found, place, net.chain.inputs, net.chain.outputs)))
+    (folder / "plan.json").write_text(
+        json.dumps(document(found, place, net.chain.inputs, net.chain.outputs))
+    )
     ends = {s: [(t, net.shapes[t]) for t in getattr(net.chain, s)] for s in ("inputs", "outputs")}
     (folder / "ends.json").write_text(json.dumps(ends))
     return found
 
 
-def side(way: str, paths: list[Path], folder: Path, seconds: float, seen: dict[str, float]) -> Callable[[], float]:
+def side(
+    way: str, paths: list[Path], folder: Path, seconds: float, seen: dict[str, float]
+) -> Callable[[], float]:
     """ms of a way in a process of its own; `seen` collects what it measured besides."""
 
     def run() -> float:
@@ -190,15 +227,21 @@ def main() -> None:
     """Network by network, then four in turn."""
     from flowc.driver.measure.band_costs import costs_of
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default 5")
-    parser.add_argument("--seconds", type=float, default=2.0, metavar="S", help="of each run; default 2")
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, metavar="S", help="of each run; default 2"
+    )
     parser.add_argument("--only", action="append", choices=NAMES, metavar="NAME", help="repeatable")
     parser.add_argument("--networks", type=Path, metavar="FOLDER", help="keep the networks here")
     given = parser.parse_args()
     names = given.only or list(NAMES)
     others = Others()
-    papers = [["MB between layers", "each its own", "Algorithm 8", "live set", "rows under a layer"]]
+    papers = [
+        ["MB between layers", "each its own", "Algorithm 8", "live set", "rows under a layer"]
+    ]
     rows = [
         [
             "MB between layers",
@@ -223,36 +266,66 @@ def main() -> None:
             choice = choice_of(compared.choices)
             made = {"bands": write_bands(net, blocked, choice, Path(scratch) / name / "bands")}
             if blocked is not None:
-                made["plain bands"] = write_bands(net, None, choice, Path(scratch) / name / "plain bands")
+                made["plain bands"] = write_bands(
+                    net, None, choice, Path(scratch) / name / "plain bands"
+                )
             predicted = dict.fromkeys(("bands", "plain bands"), choice.time)
             if name in ENOUGH:
                 quick = quick_of(compared.choices, ENOUGH[name])
-                made["quick bands"] = write_bands(net, blocked, quick, Path(scratch) / name / "quick bands")
+                made["quick bands"] = write_bands(
+                    net, blocked, quick, Path(scratch) / name / "quick bands"
+                )
                 predicted["quick bands"] = quick.time
             papers.append(
-                [name, *(mb(n) for n in (compared.separate, compared.algorithm8, compared.whole.bound, compared.rows))]
+                [
+                    name,
+                    *(
+                        mb(n)
+                        for n in (
+                            compared.separate,
+                            compared.algorithm8,
+                            compared.whole.bound,
+                            compared.rows,
+                        )
+                    ),
+                ]
             )
             planned = {
-                way: (f.used.plan.arena + f.used.block + HELD * len(f.used.plan.calls), len(f.used.plan.calls))
+                way: (
+                    f.used.plan.arena + f.used.block + HELD * len(f.used.plan.calls),
+                    len(f.used.plan.calls),
+                )
                 for way, f in made.items()
             }
             planned["shared arena"] = needs_of(net.chain, net.model, net.folder).block, 1
             ways = ["default", "no arena", "shared arena", *(made if choice.bands else [])]
             seen: dict[str, dict[str, float]] = {way: {} for way in ways}
-            sides = {w: side(w, [paths[name]], Path(scratch) / name / w, given.seconds, seen[w]) for w in ways}
+            sides = {
+                w: side(w, [paths[name]], Path(scratch) / name / w, given.seconds, seen[w])
+                for w in ways
+            }
             samples = alternate(sides, given.rounds)
             for way in ways:
                 plan, firings = planned.get(way, (0, 0))
-                rows.append([
-                    name, way, mb(plan) if plan else "", mb(seen[way]["bytes"]),
-                    f"{seen[way]['bytes'] / plan:.2f}" if plan else "", mb(seen[way]["process"]),
-                    f"{predicted[way]:.2f}" if way in predicted else "", ratio(samples[way], samples["default"]).text(),
-                    str(firings) if plan else "",
-                ])  # fmt: skip
+                rows.append(
+                    [
+                        name,
+                        way,
+                        mb(plan) if plan else "",
+                        mb(seen[way]["bytes"]),
+                        f"{seen[way]['bytes'] / plan:.2f}" if plan else "",
+                        mb(seen[way]["process"]),
+                        f"{predicted[way]:.2f}" if way in predicted else "",
+                        ratio(samples[way], samples["default"]).text(),
+                        str(firings) if plan else "",
+                    ]
+                )
             less.append(seen["shared arena"]["bytes"] / seen["default"]["bytes"])
         turns: dict[str, dict[str, float]] = {way: {} for way in ("default", "shared arena")}
         four = [paths[name] for name in IN_TURN]
-        samples = alternate({w: side(w, four, folder, given.seconds, turns[w]) for w in turns}, given.rounds)
+        samples = alternate(
+            {w: side(w, four, folder, given.seconds, turns[w]) for w in turns}, given.rounds
+        )
     print(f"{machine()}; {others.text()}")
     print(f"{given.rounds} rounds\n\n{table(papers)}\n\n{table(rows)}\n")
     mean = geometric_mean(less)

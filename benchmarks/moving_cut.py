@@ -92,12 +92,18 @@ def network(path: Path) -> None:
     for k in range(1, DEPTH + 1):
         kernel = rng.normal(0, 0.07, (CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
         weights.append(numpy_helper.from_array(kernel, f"w{k}"))
-        nodes.append(helper.make_node("Conv", [f"r{k - 1}" if k > 1 else "x", f"w{k}"], [f"c{k}"], pads=[1, 1, 1, 1]))
+        nodes.append(
+            helper.make_node(
+                "Conv", [f"r{k - 1}" if k > 1 else "x", f"w{k}"], [f"c{k}"], pads=[1, 1, 1, 1]
+            )
+        )
         nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
     shape = [1, CHANNELS, SIZE, SIZE]
     ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", f"r{DEPTH}")]
     graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path
+    )
 
 
 def built(folder: Path) -> Path:
@@ -129,9 +135,22 @@ def main() -> None:
 
         found = alternate({way: partial(rate, way) for way in ("fixed", "moving")}, count)
     gain = ratio(found["moving"], found["fixed"])
-    rows = [["cut", "frames per second"], *([way, Spread.of(values).text(0)] for way, values in found.items())]
-    print(machine() + "; " + others.text(), f"{count} rounds: median [quartiles] least..most", "", sep="\n")
-    print(table(rows), "", f"moving over fixed: {gain.text()}, {verdict(gain.median, least=AIM)}", sep="\n")
+    rows = [
+        ["cut", "frames per second"],
+        *([way, Spread.of(values).text(0)] for way, values in found.items()),
+    ]
+    print(
+        machine() + "; " + others.text(),
+        f"{count} rounds: median [quartiles] least..most",
+        "",
+        sep="\n",
+    )
+    print(
+        table(rows),
+        "",
+        f"moving over fixed: {gain.text()}, {verdict(gain.median, least=AIM)}",
+        sep="\n",
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
-"""Throughput of one network alone: what `flowc map` chooses, against plain loops around ONNX Runtime.
+"""Throughput of one network alone: what `flowc map` chooses, against plain loops around ONNX
+Runtime.
 
-Every network of structures.py gets an app of three tasks: a source that has its frames ready, the network, and a sink
-that looks for the largest value of each output. flowc searches a mapping for 25 s. Every side then runs the same Python
-functions around the network, in a process of its own, for some seconds; the first quarter of them does not count, so
-that caches are warm and pipelines full. What the sinks saw is compared once. A run that other processes disturbed is
-repeated, for some minutes at most.
+Every network of structures.py gets an app of three tasks: a source that has its frames ready, the
+network, and a sink that looks for the largest value of each output. flowc searches a mapping for 25
+s. Every side then runs the same Python functions around the network, in a process of its own, for
+some seconds; the first quarter of them does not count, so that caches are warm and pipelines full.
+What the sinks saw is compared once. A run that other processes disturbed is repeated, for some
+minutes at most.
 
     flowc         the generated program, as `flowc map` found it
-    default       a loop: source, `session.run`, sink; the session as ONNX Runtime opens it by default
+    default       a loop: source, `session.run`, sink; the session as ONNX Runtime opens it by
+    default
     two threads   the same with intra_op_num_threads=2
     one core      the same with intra_op_num_threads=1
 """
@@ -40,7 +43,8 @@ WAYS: dict[str, dict[str, int]] = {
     "two threads": {"intra_op_num_threads": 2},
     "one core": {"intra_op_num_threads": 1},
 }
-#: What flowc should reach as the geometric mean over all networks, and where no network should be below.
+#: What flowc should reach as the geometric mean over all networks, and where no network should be
+#: below.
 AIMS = {"default": 1.02, "two threads": 1.02, "one core": 1.85}
 NEVER_BELOW = {"default": 0.98, "two threads": 0.98}
 PYTHON = '''"""The tasks around the network."""
@@ -79,16 +83,20 @@ class Largest:
 '''
 
 
-# -- the app -----------------------------------------------------------------------------------------------------------
+# -- the app ---------------------------------------------------------------------------------------
 def write_app(folder: Path, network: Path) -> Path:
     """A text with one app around a network, and its tasks; the path of the text."""
     folder.mkdir(parents=True, exist_ok=True)
     model = read_network(network, {}, 1)
     (image,) = model.inputs
     outputs = {f"y{k}": border for k, border in enumerate(model.outputs)}
-    types = {port: f"float32[{', '.join(map(str, border.shape))}]" for port, border in outputs.items()}
+    types = {
+        port: f"float32[{', '.join(map(str, border.shape))}]" for port, border in outputs.items()
+    }
     frame = f"float32[{', '.join(map(str, image.shape))}]"
-    ports = "   ".join(f'out {port}: {types[port]} from "{border.name}"' for port, border in outputs.items())
+    ports = "   ".join(
+        f'out {port}: {types[port]} from "{border.name}"' for port, border in outputs.items()
+    )
     inputs = "   ".join(f"in {port}: {types[port]}" for port in outputs)
     arrows = "   ".join(f"net.{port} -> largest.{port}" for port in outputs)
     (folder / "tasks.py").write_text(PYTHON.format(shape=tuple(image.shape)))
@@ -132,7 +140,7 @@ def loop(way: str, folder: Path, network: Path, seconds: float, frames: int) -> 
         print(steady.loop(frame, seconds))
 
 
-# -- the sides ---------------------------------------------------------------------------------------------------------
+# -- the sides -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Mapped:
     """A network with what flowc made of it."""
@@ -181,10 +189,20 @@ def mapped(name: str, network: Path, folder: Path) -> Mapped:
 
 def main() -> None:
     """Network by network: search, alternate, and one line; then the means."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="default 7")
-    parser.add_argument("--only", action="append", choices=list(structures.NETWORKS), metavar="NAME", help="repeatable")
-    parser.add_argument("--networks", type=Path, metavar="FOLDER", help="keep the networks (1.4 GB) here")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=list(structures.NETWORKS),
+        metavar="NAME",
+        help="repeatable",
+    )
+    parser.add_argument(
+        "--networks", type=Path, metavar="FOLDER", help="keep the networks (1.4 GB) here"
+    )
     given = parser.parse_args()
     names = given.only or list(structures.NETWORKS)
     others, quiet = Others(), steady.Quiet()
@@ -197,7 +215,9 @@ def main() -> None:
             network = structures.write(kept, [name])[name]
             quiet.wait()
             one = mapped(name, network, Path(scratch) / name)
-            samples = alternate({side: quiet.side(call) for side, call in one.sides.items()}, given.rounds)
+            samples = alternate(
+                {side: quiet.side(call) for side, call in one.sides.items()}, given.rounds
+            )
             over = {way: ratio(samples[way], samples["flowc"]) for way in WAYS}
             for way, gain in over.items():
                 gains[way].append(gain.median)
@@ -213,7 +233,9 @@ def main() -> None:
     for way in WAYS:
         mean, least = geometric_mean(gains[way]), min(gains[way])
         floor = verdict(least, least=NEVER_BELOW[way]) if way in NEVER_BELOW else ""
-        means.append([f"over {way}", f"{mean:.3f}", verdict(mean, least=AIMS[way]), f"{least:.3f}", floor])
+        means.append(
+            [f"over {way}", f"{mean:.3f}", verdict(mean, least=AIMS[way]), f"{least:.3f}", floor]
+        )
     print(table(means), end="\n\nchosen:\n")
     print("\n".join(f"  {name}: {what}" for name, what in chosen))
 

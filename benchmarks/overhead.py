@@ -1,21 +1,25 @@
-"""The overhead of the runtime of a generated program: per hop of a token between processors, and per firing of a task.
+"""The overhead of the runtime of a generated program: per hop of a token between processors, and
+per firing of a task.
 
-Texts with empty Python tasks (they return what they get) are generated, pinned to processors, built with flowc and run
-for many iterations; the time comes from the program's `--report`: from the first start to the last end, divided by the
-number of hops or firings. A side runs in a process of its own, and so do the peers, which move the same arrays through
-the same functions.
+Texts with empty Python tasks (they return what they get) are generated, pinned to processors, built
+with flowc and run for many iterations; the time comes from the program's `--report`: from the first
+start to the last end, divided by the number of hops or firings. A side runs in a process of its
+own, and so do the peers, which move the same arrays through the same functions.
 
-    1 MB, there and back    two tasks on two processors in a cycle with one token: half of an iteration is one hop, a
+    1 MB, there and back    two tasks on two processors in a cycle with one token: half of an
+    iteration is one hop, a
                             firing and a wake-up of the other thread included. Nothing overlaps.
-    1 MB, stream            a source on one processor, a sink on the other: time per token, both working at once
+    1 MB, stream            a source on one processor, a sink on the other: time per token, both
+    working at once
     50 tasks, one core      a chain on one processor: time per firing
     50 tasks, alternating   the same chain, every channel between two processors: time per firing
     50 tasks in C           the first chain with empty functions in C
 
 Tokens are passed by reference, which is the point: a megabyte must cost no more than a byte.
 
-Peers: `queue.Queue` between two threads for the hops and, for everything, plain calls of the same functions in a loop;
-those in C are called through ctypes, with the addresses of arrays that are there already.
+Peers: `queue.Queue` between two threads for the hops and, for everything, plain calls of the same
+functions in a loop; those in C are called through ctypes, with the addresses of arrays that are
+there already.
 """
 
 from __future__ import annotations
@@ -133,10 +137,15 @@ GRAPHS = {
     f"{TASKS} tasks, alternating": chain(2, 1_500),
     f"{TASKS} tasks in C": chain(1, 20_000, 'c "tasks.c:'),
 }
-AIMS = {"1 MB, there and back": 60.0, "1 MB, stream": 60.0, f"{TASKS} tasks, one core": 2.0, f"{TASKS} tasks in C": 1.0}
+AIMS = {
+    "1 MB, there and back": 60.0,
+    "1 MB, stream": 60.0,
+    f"{TASKS} tasks, one core": 2.0,
+    f"{TASKS} tasks in C": 1.0,
+}
 
 
-# -- the generated programs --------------------------------------------------------------------------------------------
+# -- the generated programs ------------------------------------------------------------------------
 def build(folder: Path, name: str, graph: Graph) -> Path:
     """Write and build a text; its main.py."""
     stem = "".join(c if c.isalnum() else "_" for c in name)
@@ -151,14 +160,16 @@ def program(main: Path, graph: Graph) -> Callable[[], float]:
 
     def run() -> float:
         report = main.parent.parent / "report.json"
-        execute(sys.executable, main, "--frames", str(graph.iterations), "--quiet", "--report", report)
+        execute(
+            sys.executable, main, "--frames", str(graph.iterations), "--quiet", "--report", report
+        )
         (app,) = json.loads(report.read_text())["apps"].values()
         return 1e6 * float(app["seconds"]) / (graph.iterations * graph.units)
 
     return run
 
 
-# -- the peers: `python overhead.py PEER` runs one and prints its us per hop or firing ---------------------------------
+# -- the peers: `python overhead.py PEER` runs one and prints its us per hop or firing -------------
 def queue_there_and_back() -> float:
     """One array, to another thread and back, through two queues."""
     count = 20_000
@@ -222,7 +233,9 @@ def calls_of_c() -> float:
         typed = "".join(f"typedef void {name}_params;\n" for name in ("source", "same", "sink"))
         (Path(folder) / "tasks.c").write_text(typed + C)
         library = f"{folder}/tasks.so"
-        subprocess.run(["cc", "-O2", "-fPIC", "-shared", "-o", library, f"{folder}/tasks.c"], check=True)
+        subprocess.run(
+            ["cc", "-O2", "-fPIC", "-shared", "-o", library, f"{folder}/tasks.c"], check=True
+        )
         function = ctypes.CDLL(library).same
     function.argtypes = [ctypes.c_void_p] * 4
     x, y = np.zeros(1, np.float32), np.zeros(1, np.float32)
@@ -276,7 +289,9 @@ def main() -> None:
         folder = Path(name)
         (folder / "tasks.c").write_text(C)
         (folder / "tasks.py").write_text(PYTHON.format(size=MEGABYTE))
-        sides = {graph: program(build(folder, graph, GRAPHS[graph]), GRAPHS[graph]) for graph in GRAPHS}
+        sides = {
+            graph: program(build(folder, graph, GRAPHS[graph]), GRAPHS[graph]) for graph in GRAPHS
+        }
         sides.update({p: peer(p) for p in PEERS})
         samples = alternate(sides, count)
 

@@ -33,19 +33,27 @@ class Spread:
     @staticmethod
     def of(values: Sequence[float]) -> Spread:
         """The spread of at least one value."""
-        quarters = quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
+        quarters = (
+            quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
+        )
         return Spread(median(values), quarters[0], quarters[2], min(values), max(values))
 
     def text(self, digits: int = 2) -> str:
         """`median [quartiles] least..most`."""
-        m, q1, q3, a, b = (f"{v:.{digits}f}" for v in (self.median, self.low, self.high, self.least, self.most))
+        m, q1, q3, a, b = (
+            f"{v:.{digits}f}" for v in (self.median, self.low, self.high, self.least, self.most)
+        )
         return f"{m} [{q1} {q3}] {a}..{b}"
 
 
 def rounds(description: str | None, default: int) -> int:
     """The command line of a benchmark: `--rounds N`."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=default, metavar="N", help=f"default {default}")
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=default, metavar="N", help=f"default {default}"
+    )
     wanted: int = parser.parse_args().rounds
     if wanted < 1:
         parser.error("--rounds must be at least 1")
@@ -53,7 +61,8 @@ def rounds(description: str | None, default: int) -> int:
 
 
 def alternate(sides: Mapping[str, Callable[[], float]], count: int) -> Samples:
-    """Call every side once per round, in an order that rotates and turns around; what they returned, round by round."""
+    """Call every side once per round, in an order that rotates and turns around; what they
+    returned, round by round."""
     names = list(sides)
     samples: Samples = {name: [] for name in names}
     for number in range(count):
@@ -76,7 +85,9 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
     return Spread.of([a / b for a, b in zip(over, under, strict=True)])
 
 
-def verdict(value: float, *, least: float | None = None, most: float | None = None, digits: int = 2) -> str:
+def verdict(
+    value: float, *, least: float | None = None, most: float | None = None, digits: int = 2
+) -> str:
     """An aim beside what was reached."""
     kept = (least is None or value >= least) and (most is None or value <= most)
     aim = f">= {least:.{digits}f}" if least is not None else f"<= {most:.{digits}f}"
@@ -88,7 +99,10 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:
-        cells = [c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            c.rjust(w) if i else c.ljust(w)
+            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
 
@@ -98,11 +112,15 @@ def machine() -> str:
     from flowc.machines.whoami import cores, processor_name, version_of
 
     onnx = f", ONNX Runtime {version_of('onnxruntime')}, numpy {version_of('numpy')}"
-    return f"{cores()} x {processor_name()} ({platform.machine()}), Python {platform.python_version()}{onnx}"
+    return (
+        f"{cores()} x {processor_name()} ({platform.machine()}), Python"
+        f" {platform.python_version()}{onnx}"
+    )
 
 
 class Others:
-    """How busy other processes kept the machine since this was made: what a reader has to know of the figures."""
+    """How busy other processes kept the machine since this was made: what a reader has to know of
+    the figures."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic(), self._busy()
@@ -120,11 +138,14 @@ class Others:
         )
         ticks = user + nice + system + irq + soft + stolen
         own = os.times()
-        return ticks / os.sysconf("SC_CLK_TCK") - (own.user + own.system + own.children_user + own.children_system)
+        return ticks / os.sysconf("SC_CLK_TCK") - (
+            own.user + own.system + own.children_user + own.children_system
+        )
 
 
 def execute(*command: str | Path, cwd: Path | None = None) -> str:
-    """Run a command to its end; its standard output. A failure ends the benchmark with what the command said."""
+    """Run a command to its end; its standard output. A failure ends the benchmark with what the
+    command said."""
     done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True)
     if done.returncode:
         shown = " ".join(Path(str(c)).name for c in command)

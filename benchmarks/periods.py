@@ -1,13 +1,15 @@
-"""Least periods of graphs whose channels are bounded, beside Kiter: seconds of CPU time, and the ratio of the two.
+"""Least periods of graphs whose channels are bounded, beside Kiter: seconds of CPU time, and the
+ratio of the two.
 
     python benchmarks/periods.py [--graphs DIRECTORY] [--kiter PROGRAM] [--rounds N]
 
-The graphs are the SDF3 files (.xml) of the directory, or else generated ones: cyclo-static tasks in a row with some
-shortcuts, each channel with another one back that holds its free space. Kiter (github.com/bbodin/kiter, to be compiled)
-is the public program of the method that flowc uses, K-Iter; both sides have to come to the same period.
+The graphs are the SDF3 files (.xml) of the directory, or else generated ones: cyclo-static tasks in
+a row with some shortcuts, each channel with another one back that holds its free space. Kiter
+(github.com/bbodin/kiter, to be compiled) is the public program of the method that flowc uses,
+K-Iter; both sides have to come to the same period.
 
-flowc's time is that of the least period alone, in a process of its own after its imports; Kiter's is that of its
-process, which reads the file as well (a few hundredths of a second).
+flowc's time is that of the least period alone, in a process of its own after its imports; Kiter's
+is that of its process, which reads the file as well (a few hundredths of a second).
 """
 
 from __future__ import annotations
@@ -36,14 +38,16 @@ from flowc.model.span import Span
 from paired import Others, Spread, alternate, execute, machine, ratio, table, verdict
 
 PLACE = Span("benchmark", 1, 1, 1, 1)
-GENERATED = ((30, 60), (100, 120), (100, 720), (300, 360))  # tasks, most phase cycles of each in an iteration
+# tasks, most phase cycles of each in an iteration
+GENERATED = ((30, 60), (100, 120), (100, 720), (300, 360))
 SECONDS = 300.0
 AIM = 1.5
 SHORT = 0.1  # no aim below so many seconds of Kiter
 
 
 def tight_app(tasks: int, most: int) -> Application:
-    """A row of tasks of 1 to 3 phases with a tenth as many shortcuts; each channel has just the room that it needs.
+    """A row of tasks of 1 to 3 phases with a tenth as many shortcuts; each channel has just the
+    room that it needs.
 
     A shortcut has room for two iterations.
     """
@@ -58,7 +62,11 @@ def tight_app(tasks: int, most: int) -> Application:
         number = len(channels)
         ports[a][1].append(Port(f"o{number}", "out", None, rates[0], True, PLACE))
         ports[b][0].append(Port(f"i{number}", "in", None, rates[1], True, PLACE))
-        channels.append(Channel(f"c{number}", f"G.t{a}", f"o{number}", f"G.t{b}", f"i{number}", tokens, (), PLACE))
+        channels.append(
+            Channel(
+                f"c{number}", f"G.t{a}", f"o{number}", f"G.t{b}", f"i{number}", tokens, (), PLACE
+            )
+        )
 
     shortcuts = [sorted(rng.sample(range(tasks), 2)) for _ in range(tasks // 10)]
     for a, b in [*([t, t + 1] for t in range(tasks - 1)), *shortcuts]:
@@ -71,12 +79,30 @@ def tight_app(tasks: int, most: int) -> Application:
     return Application(
         "G",
         tuple(
-            Task(f"G.t{t}", f"T{t}", tuple(ins), tuple(outs), (), (), (), True, spent, None, "", PLACE)
+            Task(
+                f"G.t{t}",
+                f"T{t}",
+                tuple(ins),
+                tuple(outs),
+                (),
+                (),
+                (),
+                True,
+                spent,
+                None,
+                "",
+                PLACE,
+            )
             for t, (ins, outs) in enumerate(ports)
             for spent in [tuple(Fraction(rng.randint(1, 100)) for _ in range(phases[t]))]
         ),
-        tuple(channels), None, None, 0, "", PLACE,
-    )  # fmt: skip
+        tuple(channels),
+        None,
+        None,
+        0,
+        "",
+        PLACE,
+    )
 
 
 def written(folder: Path) -> Iterator[Path]:
@@ -94,7 +120,9 @@ def solve(file: Path) -> dict[str, Any]:
         text = Path(folder) / "graph.flow"
         text.write_text(sdf3.read(str(file), file.read_bytes()).text)
         (app,) = flowc.check(text).system.apps
-    graph = graph_of(app, repetition(app).vector, {t.name: t.wcet_ns or (Fraction(1),) for t in app.tasks})
+    graph = graph_of(
+        app, repetition(app).vector, {t.name: t.wcet_ns or (Fraction(1),) for t in app.tasks}
+    )
     begin = time.process_time()
     period = least_period(graph, seconds=SECONDS)
     spent = time.process_time() - begin
@@ -110,7 +138,9 @@ class Flowc:
         self.found: dict[str, Any] = {}
 
     def __call__(self) -> float:
-        self.found = json.loads(execute(sys.executable, Path(__file__).resolve(), "--one", self._file))
+        self.found = json.loads(
+            execute(sys.executable, Path(__file__).resolve(), "--one", self._file)
+        )
         return float(self.found["seconds"])
 
 
@@ -124,7 +154,9 @@ class Kiter:
     def __call__(self) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         try:
-            said = subprocess.run(self._command, capture_output=True, text=True, timeout=SECONDS).stdout
+            said = subprocess.run(
+                self._command, capture_output=True, text=True, timeout=SECONDS
+            ).stdout
         except subprocess.TimeoutExpired:
             said = ""
         told = [line.split()[-1] for line in said.splitlines() if "Period is" in line]
@@ -150,13 +182,22 @@ def row(file: Path, program: Path | None, count: int) -> list[str]:
         raise SystemExit(f"{file.name}: flowc says {lower}, Kiter {theirs.period}")
     beside = ratio(samples["flowc"], samples["Kiter"])
     peer = Spread.of(samples["Kiter"])
-    return [*shown, peer.text(), beside.text(), verdict(beside.median, most=AIM) if peer.median > SHORT else ""]
+    return [
+        *shown,
+        peer.text(),
+        beside.text(),
+        verdict(beside.median, most=AIM) if peer.median > SHORT else "",
+    ]
 
 
 def main() -> None:
     """Alternate, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graphs", type=Path, metavar="DIRECTORY", help="SDF3 files instead of generated graphs")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--graphs", type=Path, metavar="DIRECTORY", help="SDF3 files instead of generated graphs"
+    )
     parser.add_argument("--kiter", type=Path, metavar="PROGRAM", help="a Kiter to compare with")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default 5")
     wanted = parser.parse_args()
@@ -164,7 +205,9 @@ def main() -> None:
     head = [f"least period, {wanted.rounds} rounds", "tasks", "firings", "period", "flowc s"]
     head += ["Kiter s", "flowc over Kiter", "aim"] if wanted.kiter else []
     with tempfile.TemporaryDirectory() as folder:
-        files = sorted(wanted.graphs.glob("*.xml")) if wanted.graphs else list(written(Path(folder)))
+        files = (
+            sorted(wanted.graphs.glob("*.xml")) if wanted.graphs else list(written(Path(folder)))
+        )
         rows = [row(file, wanted.kiter, wanted.rounds) for file in files]
     print(f"{machine()}; {others.text()}\n\n{table([head, *rows])}")
 

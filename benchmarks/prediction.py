@@ -1,11 +1,13 @@
 """flowc's predictions for a network alone against measurements of the generated program.
 
-Every network of structures.py gets the app of one_network.py. Its layers are profiled as `flowc map` does it, and fixed
-configurations are predicted and run: one core; frames in turn on two; two stages with 30, 50 and 70 % of the time in
-the first; three stages, the outer ones on the same core. A run that other processes disturbed is repeated, for some
-minutes at most; configurations take turns, and medians over the rounds count.
+Every network of structures.py gets the app of one_network.py. Its layers are profiled as `flowc
+map` does it, and fixed configurations are predicted and run: one core; frames in turn on two; two
+stages with 30, 50 and 70 % of the time in the first; three stages, the outer ones on the same core.
+A run that other processes disturbed is repeated, for some minutes at most; configurations take
+turns, and medians over the rounds count.
 
-Errors are predicted / measured - 1: for stages the mean time of a firing, for pipelines the time between frames.
+Errors are predicted / measured - 1: for stages the mean time of a firing, for pipelines the time
+between frames.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ AIMS = {"stages": 0.05, "pipelines": 0.08}
 
 @dataclass
 class Trial:
-    """A configuration of a network with what its runs showed, in ns: the period, and each stage's time."""
+    """A configuration of a network with what its runs showed, in ns: the period, and each stage's
+    time."""
 
     network: str
     design: Design
@@ -78,12 +81,15 @@ class Trial:
         return [s.predicted_ns / ns - 1 for s, ns in zip(self.plan.stages, measured, strict=True)]
 
 
-# -- configurations ----------------------------------------------------------------------------------------------------
+# -- configurations --------------------------------------------------------------------------------
 def nearest_cut(network: Divisible, share: float) -> int:
     """The cut before which about that share of the time is spent: the number of layers in front."""
     times = network.costs.layers["cpu"]
     whole = sum(times)
-    return min((after for after, _ in network.costs.cuts), key=lambda after: abs(sum(times[:after]) - share * whole))
+    return min(
+        (after for after, _ in network.costs.cuts),
+        key=lambda after: abs(sum(times[:after]) - share * whole),
+    )
 
 
 def plans(network: Divisible, cpus: tuple[str, ...]) -> Iterator[tuple[str, NetworkPlan]]:
@@ -92,7 +98,9 @@ def plans(network: Divisible, cpus: tuple[str, ...]) -> Iterator[tuple[str, Netw
     def staged(*shares: float) -> NetworkPlan:
         ends = sorted({nearest_cut(network, share) for share in shares})
         untils = [*(network.layers[end - 1] for end in ends), None]
-        return NetworkPlan(NET, tuple(StagePlan((cpus[k % 2],), until) for k, until in enumerate(untils)))
+        return NetworkPlan(
+            NET, tuple(StagePlan((cpus[k % 2],), until) for k, until in enumerate(untils))
+        )
 
     yield "one core", NetworkPlan(NET, (StagePlan(cpus[:1]),))
     yield "frames in turn", NetworkPlan(NET, (StagePlan(cpus[:2]),))
@@ -117,11 +125,16 @@ def trials(name: str, network: Path, folder: Path) -> Iterator[Trial]:
         yield Trial(name, design, folder / f"build{number}")
 
 
-# -- the table ---------------------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 def in_words(errors: list[float]) -> list[str]:
     """Number, median of the error with its sign, median of its size, and the worst."""
     sizes = [abs(e) for e in errors]
-    return [str(len(errors)), f"{median(errors):+.1%}", f"{median(sizes):.1%}", f"{max(errors, key=abs):+.1%}"]
+    return [
+        str(len(errors)),
+        f"{median(errors):+.1%}",
+        f"{median(sizes):.1%}",
+        f"{max(errors, key=abs):+.1%}",
+    ]
 
 
 def rows_by(done: list[Trial], key: str) -> Iterator[list[str]]:
@@ -133,11 +146,22 @@ def rows_by(done: list[Trial], key: str) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Network by network: profile, build, alternate; then the errors by network and by configuration."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Network by network: profile, build, alternate; then the errors by network and by
+    configuration."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="default 3")
-    parser.add_argument("--only", action="append", choices=list(structures.NETWORKS), metavar="NAME", help="repeatable")
-    parser.add_argument("--networks", type=Path, metavar="FOLDER", help="keep the networks (1.4 GB) here")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=list(structures.NETWORKS),
+        metavar="NAME",
+        help="repeatable",
+    )
+    parser.add_argument(
+        "--networks", type=Path, metavar="FOLDER", help="keep the networks (1.4 GB) here"
+    )
     given = parser.parse_args()
     others, quiet = Others(), steady.Quiet()
     done: list[Trial] = []
@@ -155,11 +179,16 @@ def main() -> None:
         for t in own:
             said = " ".join(f"{e:+.1%}" for e in t.stage_errors)
             print(
-                f"{name}, {t.design.name}: period {t.pipeline_error:+.1%}, stages {said}", file=sys.stderr, flush=True
+                f"{name}, {t.design.name}: period {t.pipeline_error:+.1%}, stages {said}",
+                file=sys.stderr,
+                flush=True,
             )
 
     print(f"{machine()}; {others.text()}\n{quiet.text()}")
-    print(f"{given.rounds} rounds; noise of equal work before each network: median {median(noises):.1%}")
+    print(
+        f"{given.rounds} rounds; noise of equal work before each network: median"
+        f" {median(noises):.1%}"
+    )
     print("errors: number, median, median size, worst\n")
     head = ["stages", "median", "size", "worst", "pipelines", "median", "size", "worst"]
     print(table([["network", *head], *rows_by(done, "network")]), end="\n\n")

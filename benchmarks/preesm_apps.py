@@ -2,11 +2,16 @@
 
     python benchmarks/preesm_apps.py PROJECTS [--run] [--no-display] [--only TEXT]
 
-PROJECTS is a clone of a repository such as https://github.com/preesm/preesm-apps, below which scenarios (.scenario)
-name graphs; each graph is read through the first of them. Firings are counted twice, by flowc and by a sum over the
-files of PREESM that shares no code with the import (tests/referees/pisdf.py). With --run each program that has all of
-its code runs two frames within a minute, unmeasured, in an empty folder: many want videos that no repository has. With
---no-display they need no SDL and no such files: `benchmarks/no_display` draws nothing, and has noise in their place.
+PROJECTS is a clone of a repository such as https://github.com/preesm/preesm-apps, below which
+scenarios (.scenario)
+name graphs; each graph is read through the first of them. Firings are counted twice, by flowc and
+by a sum over the
+files of PREESM that shares no code with the import (tests/referees/pisdf.py). With --run each
+program that has all of
+its code runs two frames within a minute, unmeasured, in an empty folder: many want videos that no
+repository has. With
+--no-display they need no SDL and no such files: `benchmarks/no_display` draws nothing, and has
+noise in their place.
 
     imported  the files became a text; else the first diagnostic
     checked   `flowc check` has no errors
@@ -86,7 +91,9 @@ def tried(root: Path, graph: Path, scenario: Path, folder: Path, run: bool, flag
     expected = pisdf.Flat(graph, pisdf.given(scenario)).firings()
     row.agreed = pisdf.agree(counts, expected)
     # What repeats tokens on an arrow is called like the arrow, and needs no code.
-    row.code = all(t.implementations for app in valid.system.apps for t in app.tasks if "->" not in t.name)
+    row.code = all(
+        t.implementations for app in valid.system.apps for t in app.tasks if "->" not in t.name
+    )
     if run and row.code:
         row.ran, row.why = executed(text, folder, flags)
     elif not row.code:
@@ -95,20 +102,27 @@ def tried(root: Path, graph: Path, scenario: Path, folder: Path, run: bool, flag
 
 
 def executed(text: Path, folder: Path, flags: str) -> tuple[bool, str]:
-    """Did two frames come to their end, with these flags of the compiler? Else the line that says why not."""
+    """Did two frames come to their end, with these flags of the compiler? Else the line that says
+    why not."""
     command = [sys.executable, "-m", "flowc", "run", str(text), "--frames", "2", "--no-measure"]
     try:
         environment = {**os.environ, "CFLAGS": f"{os.environ.get('CFLAGS', '')} {flags}".strip()}
-        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=SECONDS, check=False, env=environment)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, timeout=SECONDS, check=False, env=environment
+        )
     except subprocess.TimeoutExpired:
         return False, f"longer than {SECONDS} s"
-    lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    lines = [
+        line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()
+    ]
     said = [line for line in lines if "error: " in line or "failed" in line] or lines
     return done.returncode == 0, "" if done.returncode == 0 else (said or ["no word"])[0][:160]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("projects", type=Path)
     parser.add_argument("--run", action="store_true")
     parser.add_argument("--no-display", action="store_true")
@@ -132,13 +146,19 @@ def main() -> None:
         imported, checked, code, ran = ("yes" if mark else "-" for mark in marks)
         same = "=" if row.agreed else "!" if row.checked else " "
         print(
-            f"{row.graph[-74:]:74} {imported:>8} {checked:>7} {row.firings:>8}{same} {code:>5} {ran:>5}  {row.why}",
+            f"{row.graph[-74:]:74} {imported:>8} {checked:>7} {row.firings:>8}{same} {code:>5}"
+            f" {ran:>5}  {row.why}",
             flush=True,
         )
     noise.unlink()
-    sums = [sum(getattr(r, a) for r in rows) for a in ("imported", "checked", "agreed", "code", "ran")]
+    sums = [
+        sum(getattr(r, a) for r in rows) for a in ("imported", "checked", "agreed", "code", "ran")
+    ]
     words = ("imported", "checked", "counted alike", "with all code", "ran")
-    print(f"{len(rows)} graphs: {', '.join(f'{n} {word}' for n, word in zip(sums, words, strict=True))}")
+    print(
+        f"{len(rows)} graphs:"
+        f" {', '.join(f'{n} {word}' for n, word in zip(sums, words, strict=True))}"
+    )
 
 
 if __name__ == "__main__":

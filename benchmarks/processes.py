@@ -1,14 +1,20 @@
 """The gain and the cost of a separate process for a task in Python.
 
-    two stages              a pipeline of two tasks that only count, about a millisecond each, on two cores: time per
-                            frame as threads, which take turns at the interpreter, and with `process` in their pins
-    1 kB, 100 kB, 1 MB      an array goes to another task and back: that task on the other processor, a thread; or
-                            `process` on the same processor; or, as peer, through two multiprocessing.Queue
+    two stages              a pipeline of two tasks that only count, about a millisecond each, on
+    two cores: time per
+                            frame as threads, which take turns at the interpreter, and with
+                            `process` in their pins
+    1 kB, 100 kB, 1 MB      an array goes to another task and back: that task on the other
+    processor, a thread; or
+                            `process` on the same processor; or, as peer, through two
+                            multiprocessing.Queue
 
-Where others keep a core busy there is no second core to gain: the first figure needs a quiet machine.
+Where others keep a core busy there is no second core to gain: the first figure needs a quiet
+machine.
 
-Texts are built with flowc; the time comes from the program's `--report`: from the first start to the last end, divided
-by the number of frames. A side runs in a process of its own; sides are taken in turns.
+Texts are built with flowc; the time comes from the program's `--report`: from the first start to
+the last end, divided by the number of frames. A side runs in a process of its own; sides are taken
+in turns.
 """
 
 from __future__ import annotations
@@ -114,7 +120,7 @@ def program(folder: Path, name: str, graph: Graph) -> Callable[[], float]:
     return run
 
 
-# -- the peer: `python processes.py --peer SIZE` runs it and prints its us there and back ------------------------------
+# -- the peer: `python processes.py --peer SIZE` runs it and prints its us there and back ----------
 def answer(there: Any, back: Any) -> None:
     """What the other process does."""
     while (x := there.get()) is not None:
@@ -156,12 +162,21 @@ def main() -> None:
         folder = Path(name)
         (folder / "tasks.py").write_text(PYTHON)
         sides = {side: program(folder, side, graph) for side, graph in GRAPHS.items()}
-        sides.update({f"{size}, multiprocessing.Queue": peer(number) for size, number in SIZES.items()})
+        sides.update(
+            {f"{size}, multiprocessing.Queue": peer(number) for size, number in SIZES.items()}
+        )
         samples = alternate(sides, count)
 
     print(f"{machine()}; {others.text()}")
     print(f"{count} rounds; us per frame, or there and back: median [quartiles] least..most\n")
-    print(table([["", "us"], *([side, Spread.of(samples[side]).text(0)] for side in sorted(samples, key=_order))]))
+    print(
+        table(
+            [
+                ["", "us"],
+                *([side, Spread.of(samples[side]).text(0)] for side in sorted(samples, key=_order)),
+            ]
+        )
+    )
     gain = ratio(samples["two stages, threads"], samples["two stages, processes"])
     rows = [["times as long as a process", "median [quartiles] least..most", "aim"]]
     rows.append(["two stages, threads", gain.text(), verdict(gain.median, least=AIM)])

@@ -1,12 +1,14 @@
-"""More machines than available: the cost of cameras on a rack by the model of links, and its bottlenecks.
+"""More machines than available: the cost of cameras on a rack by the model of links, and its
+bottlenecks.
 
     python benchmarks/rack.py [CAMERAS...]
 
-Each camera is a machine with a core and a link of its own (1 GbE: 110 MB/s, 0.3 ms; for the least number also ten
-times as fast and a ninth as fast) to a rack, to which it sends a frame of 0.92 MB ten times a second; there each frame
-takes 20 ms of a core, and its result goes back. The rack gets as many cores as that needs at 80 % of their time.
-Printed are what flowc says of it, and how long it takes to say so: check, order and bounds, and a simulation beside the
-bounds, with links as processors.
+Each camera is a machine with a core and a link of its own (1 GbE: 110 MB/s, 0.3 ms; for the least
+number also ten times as fast and a ninth as fast) to a rack, to which it sends a frame of 0.92 MB
+ten times a second; there each frame takes 20 ms of a core, and its result goes back. The rack gets
+as many cores as that needs at 80 % of their time. Printed are what flowc says of it, and how long
+it takes to say so: check, order and bounds, and a simulation beside the bounds, with links as
+processors.
 """
 
 from __future__ import annotations
@@ -55,15 +57,18 @@ def text(cameras: int, cores: int, rate: str) -> str:
     """So many cameras at so many MB/s each."""
     numbers = range(cameras)
     apps = "\n".join(
-        f"app A{i} {{ period {PERIOD} ms   camera: Camera   detect: Detect   act: Act   camera -> detect -> act }}"
+        f"app A{i} {{ period {PERIOD} ms   camera: Camera   detect: Detect   act: Act   camera ->"
+        " detect -> act }"
         for i in numbers
     )
     machines = "\n".join(
-        f"    machine cam{i} {{ cpu core scheduler fixed_priority }}\n    link cam{i} rack {rate} MB/s 0.3 ms"
+        f"    machine cam{i} {{ cpu core scheduler fixed_priority }}\n    link cam{i} rack {rate}"
+        " MB/s 0.3 ms"
         for i in numbers
     )
     pins = "\n".join(
-        f"    A{i}.camera -> cam{i}.core\n    A{i}.act -> cam{i}.core\n    A{i}.detect -> rack.core[{i % cores}]"
+        f"    A{i}.camera -> cam{i}.core\n    A{i}.act -> cam{i}.core\n    A{i}.detect ->"
+        f" rack.core[{i % cores}]"
         for i in numbers
     )
     return TEXT.format(apps=apps, machines=machines, pins=pins, cores=cores)
@@ -86,11 +91,16 @@ def row(cameras: int, rate: str, folder: Path) -> list[Any]:
     times = times_of(valid.system, valid.platform)
     deployed, order_s = timed(lambda: plan(valid, times, place(valid, times)))
     worst = {n: tuple(t.worst_ns) for n in valid.tasks if (t := times.here(n)) is not None}
-    system = timed_program(deployed.deployment, valid.platform, {n: max(w) for n, w in worst.items()})
+    system = timed_program(
+        deployed.deployment, valid.platform, {n: max(w) for n, w in worst.items()}
+    )
     found, bound_s = timed(lambda: worst_cases(system))
     known = [b for b in found.groups.values() if b is not None]
-    longest = max(known) if len(known) == len(found.groups) else None  # some app may be late without end
-    seen, _ = timed(lambda: simulate(system, Fraction(PERIOD * 10**6 * 3), Choices(), random.Random(1)))
+    # some app may be late without end
+    longest = max(known) if len(known) == len(found.groups) else None
+    seen, _ = timed(
+        lambda: simulate(system, Fraction(PERIOD * 10**6 * 3), Choices(), random.Random(1))
+    )
     late = max(seen.groups.values())
     busy = utilization(system)
     busiest = max(busy, key=lambda p: busy[p])
@@ -98,9 +108,17 @@ def row(cameras: int, rate: str, folder: Path) -> list[Any]:
     assert longest is None or late <= longest
     bound = "none" if longest is None else f"{float(longest) / 1e6:.1f}"
     return [
-        cameras, rate, cores, f"{float(busy[busiest]):.0%} {busiest}", f"{float(link):.1%}", bound,
-        f"{float(late) / 1e6:.1f}", f"{check_s:.2f}", f"{order_s:.2f}", f"{bound_s:.2f}",
-    ]  # fmt: skip
+        cameras,
+        rate,
+        cores,
+        f"{float(busy[busiest]):.0%} {busiest}",
+        f"{float(link):.1%}",
+        bound,
+        f"{float(late) / 1e6:.1f}",
+        f"{check_s:.2f}",
+        f"{order_s:.2f}",
+        f"{bound_s:.2f}",
+    ]
 
 
 def main() -> None:

@@ -61,8 +61,16 @@ def row(graphs: int, fps: int, systems: list[System]) -> list[str]:
 
 def main() -> None:
     """Sizes and rates; then growth."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"systems of each kind (default {SEEDS})")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=SEEDS,
+        metavar="N",
+        help=f"systems of each kind (default {SEEDS})",
+    )
     given = parser.parse_args()
     others = Others()
     systems = []
@@ -71,10 +79,14 @@ def main() -> None:
             for seed in range(given.seeds):
                 problem = boards.random_system(graphs, fps, seed)
                 outcomes = {
-                    name: search(problem, name=name, seed=0, budget=Budget(budget)) for name, budget in BUDGETS.items()
+                    name: search(problem, name=name, seed=0, budget=Budget(budget))
+                    for name, budget in BUDGETS.items()
                 }
                 systems.append(System(graphs, fps, outcomes))
-                said = {name: o.verdict and f"{float(o.verdict.maximum):.4f}" for name, o in outcomes.items()}
+                said = {
+                    name: o.verdict and f"{float(o.verdict.maximum):.4f}"
+                    for name, o in outcomes.items()
+                }
                 print(graphs, fps, seed, said, outcomes["auto"].gap, file=sys.stderr, flush=True)
     rows = [row(graphs, fps, systems) for graphs in GRAPHS for fps in RATES]
     head = ["graphs", "fps", "auto", "gap", "heuristic-ga", "worse", "baseline", "worse", "seconds"]
@@ -83,7 +95,10 @@ def main() -> None:
     gaps = sorted(s.outcomes["auto"].gap or 0.0 for s in systems if s.maximum("auto") is not None)
     if gaps:
         print(f"gap of auto: median {median(gaps):.3%}, at most {gaps[-1]:.2%}", end=" ")
-        print(f"({aim(gaps[-1], most=MOST_GAP)}); proved: {sum(s.outcomes['auto'].proved for s in systems)}\n")
+        print(
+            f"({aim(gaps[-1], most=MOST_GAP)}); proved:"
+            f" {sum(s.outcomes['auto'].proved for s in systems)}\n"
+        )
 
     rows = [["groups", "tasks", "processors", "seconds", "aim", "maximum", "gap", "deadlines"]]
     for groups, cores, gpus, dlas in SIZES:
@@ -96,7 +111,9 @@ def main() -> None:
         gap = "-" if found.gap is None else f"{found.gap:.2%}"
         late = "-" if told is None else f"{len(told.late)} late" if told.late else "all met"
         sizes = f"{cores} + {gpus} + {dlas}"
-        rows.append([str(groups), str(tasks), sizes, f"{found.seconds:.1f}", most, worst, gap, late])
+        rows.append(
+            [str(groups), str(tasks), sizes, f"{found.seconds:.1f}", most, worst, gap, late]
+        )
     print(table(rows))
 
 

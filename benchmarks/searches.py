@@ -31,11 +31,21 @@ def program(directory: Path) -> Callable[[], float]:
 
 def main() -> None:
     """Search, build, alternate."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="default 7")
-    parser.add_argument("--budget", type=float, default=400.0, metavar="S", help="seconds for a search (default 400)")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=400.0,
+        metavar="S",
+        help="seconds for a search (default 400)",
+    )
     parser.add_argument("--network", default="squeezenet", choices=list(structures.NETWORKS))
-    parser.add_argument("--against", action="append", choices=SEARCHES[1:], metavar="S", help="default: jedi and ga")
+    parser.add_argument(
+        "--against", action="append", choices=SEARCHES[1:], metavar="S", help="default: jedi and ga"
+    )
     given = parser.parse_args()
     others = Others()
     found = {}
@@ -46,7 +56,9 @@ def main() -> None:
             folder = Path(scratch) / name
             if sides:  # the same profile for all
                 shutil.copytree(
-                    Path(scratch) / SEARCHES[0], folder, ignore=shutil.ignore_patterns("build", "*.mapping.json")
+                    Path(scratch) / SEARCHES[0],
+                    folder,
+                    ignore=shutil.ignore_patterns("build", "*.mapping.json"),
                 )
             text = write_app(folder, network)
             found[name] = find_mapping(text, search=name, budget=given.budget).mapping
@@ -56,12 +68,22 @@ def main() -> None:
     runs = {name: mapping.effort.measured_runs for name, mapping in found.items()}
     for name, mapping in found.items():
         gain, fewer = ratio(samples[name], samples["auto"]), runs[name] / runs["auto"]
-        said = [gain.text(), f"{fewer:.1f} {verdict(fewer, least=5)}"] if name != "auto" else ["", ""]
+        said = (
+            [gain.text(), f"{fewer:.1f} {verdict(fewer, least=5)}"] if name != "auto" else ["", ""]
+        )
         rows.append(
-            [name, str(runs[name]), f"{mapping.effort.seconds:.0f}", *said, mapping.contestants[0].configuration]
+            [
+                name,
+                str(runs[name]),
+                f"{mapping.effort.seconds:.0f}",
+                *said,
+                mapping.contestants[0].configuration,
+            ]
         )
     print(f"{machine()}; {others.text()}")
-    print(f"{given.network}, {given.rounds} rounds; times as fast: median [quartiles] least..most\n")
+    print(
+        f"{given.network}, {given.rounds} rounds; times as fast: median [quartiles] least..most\n"
+    )
     print(table(rows))
 
 

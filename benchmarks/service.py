@@ -1,9 +1,11 @@
 """The cost of a single request: a program with open ends, used from Python, against plain calls.
 
-A frame goes through a network that takes about 17 ms here, with a function before and one behind it. Both sides wait
-300 ms before each request, as between people who come now and then, so that caches and clocks are equally cold:
+A frame goes through a network that takes about 17 ms here, with a function before and one behind
+it. Both sides wait 300 ms before each request, as between people who come now and then, so that
+caches and clocks are equally cold:
 
-    flowc on one core     `ask` of a program that was opened in this process, everything on one processor
+    flowc on one core     `ask` of a program that was opened in this process, everything on one
+    processor
     flowc on two cores    the same with the network on a processor of its own
     plain calls           the same functions and a session of one thread, called one after the other
 
@@ -69,9 +71,14 @@ def write_network(path: Path) -> None:
         out = "y" if k + 1 == LAYERS else f"c{k}"
         nodes.append(helper.make_node("Conv", [x, f"w{k}"], [out], pads=[1, 1, 1, 1]))
         x = out
-    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, CHANNELS, SIZE, SIZE]) for n in ("x", "y")]
+    ports = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, CHANNELS, SIZE, SIZE])
+        for n in ("x", "y")
+    ]
     graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path
+    )
 
 
 def plain_calls(folder: Path) -> Callable[[np.ndarray], np.ndarray]:
@@ -80,11 +87,15 @@ def plain_calls(folder: Path) -> Callable[[np.ndarray], np.ndarray]:
     exec(PYTHON, names)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(folder / "net.onnx", options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        folder / "net.onnx", options, providers=["CPUExecutionProvider"]
+    )
     return lambda frame: names["mean"](session.run(["y"], {"x": names["scaled"](frame)})[0])
 
 
-def timed(answer: Callable[[np.ndarray], np.ndarray], frame: np.ndarray, wanted: np.ndarray) -> Callable[[], float]:
+def timed(
+    answer: Callable[[np.ndarray], np.ndarray], frame: np.ndarray, wanted: np.ndarray
+) -> Callable[[], float]:
     """A request after a pause, in ms."""
 
     def request() -> float:
@@ -113,7 +124,9 @@ def main() -> None:
             text = folder / f"on{core}.flow"
             text.write_text(TEXT.replace("NET", str(core)))
             with contextlib.redirect_stderr(io.StringIO()):
-                running = stack.enter_context(flowc.open(text, folder / f"build{core}", platform="board"))
+                running = stack.enter_context(
+                    flowc.open(text, folder / f"build{core}", platform="board")
+                )
             sides[side] = timed(lambda x, ask=running.ask: ask(x).result(), frame, wanted)  # type: ignore[misc]
         for request in sides.values():
             request()
@@ -123,13 +136,19 @@ def main() -> None:
         print(f"{count} requests of each, {PAUSE * 1e3:.0f} ms apart; answers agree\n")
     rows = [["side", "ms: median [quartiles] least..most", "aim"]]
     for side, times in samples.items():
-        aim = "" if side == "plain calls" else verdict(Spread.of(times).median, most=MOST_MS, digits=0)
+        aim = (
+            ""
+            if side == "plain calls"
+            else verdict(Spread.of(times).median, most=MOST_MS, digits=0)
+        )
         rows.append([side, Spread.of(times).text(), aim])
     print(table(rows) + "\n")
     rows = [["flowc takes", "times plain calls: median [quartiles] least..most", "more us"]]
     for side, times in samples.items():
         if side != "plain calls":
-            more = Spread.of([a - b for a, b in zip(times, samples["plain calls"], strict=True)]).median
+            more = Spread.of(
+                [a - b for a, b in zip(times, samples["plain calls"], strict=True)]
+            ).median
             rows.append([side, ratio(times, samples["plain calls"]).text(), f"{1e3 * more:+.0f}"])
     print(table(rows))
 

@@ -2,9 +2,10 @@
 
 Usage: python benchmarks/sharing.py [--rounds N]
 
-Three heads on one ResNet-18, and a ResNet-18 with an early exit, as variants of a network whose states follow each
-other. The peer is the same program whose networks have trunks of other weights each, so that there is nothing to share:
-a session for each variant. Memory is PSS above a process that has loaded the library; times are CPU times of firings.
+Three heads on one ResNet-18, and a ResNet-18 with an early exit, as variants of a network whose
+states follow each other. The peer is the same program whose networks have trunks of other weights
+each, so that there is nothing to share: a session for each variant. Memory is PSS above a process
+that has loaded the library; times are CPU times of firings.
 """
 
 from __future__ import annotations
@@ -78,8 +79,11 @@ def trunk() -> tuple[onnx.ModelProto, int]:
     return net, next(k for k, n in enumerate(net.graph.node) if n.op_type == "Flatten")
 
 
-def with_ends(net: onnx.ModelProto, ends: dict[str, tuple[int, str, int]], rng: np.random.Generator) -> onnx.ModelProto:
-    """The network up to the last of the `ends`: for each output the number of a node, its tensor and the features."""
+def with_ends(
+    net: onnx.ModelProto, ends: dict[str, tuple[int, str, int]], rng: np.random.Generator
+) -> onnx.ModelProto:
+    """The network up to the last of the `ends`: for each output the number of a node, its tensor
+    and the features."""
     last = max(k for k, _, _ in ends.values())
     nodes, weights, outputs = list(net.graph.node[: last + 1]), list(net.graph.initializer), []
     for name, (_, tensor, features) in ends.items():
@@ -90,7 +94,9 @@ def with_ends(net: onnx.ModelProto, ends: dict[str, tuple[int, str, int]], rng: 
         nodes.append(helper.make_node("MatMul", [f"{name}_f", f"{name}_w"], [name]))
         outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1000]))
     read = {t for n in nodes for t in n.input}
-    graph = helper.make_graph(nodes, "net", net.graph.input, outputs, [w for w in weights if w.name in read])
+    graph = helper.make_graph(
+        nodes, "net", net.graph.input, outputs, [w for w in weights if w.name in read]
+    )
     return helper.make_model(graph, opset_imports=net.opset_import, ir_version=net.ir_version)
 
 
@@ -100,7 +106,10 @@ def relus(net: onnx.ModelProto) -> list[tuple[int, str]]:
     found = []
     for k, node in enumerate(nodes):
         before = {t for n in nodes[: k + 1] for t in n.output}
-        if node.op_type == "Relu" and len({t for n in nodes[k + 1 :] for t in n.input if t in before}) == 1:
+        if (
+            node.op_type == "Relu"
+            and len({t for n in nodes[k + 1 :] for t in n.input if t in before}) == 1
+        ):
             found.append((k, node.output[0]))
     return found
 
@@ -113,7 +122,9 @@ def redrawn(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
     for weight in other.graph.initializer:
         array = numpy_helper.to_array(weight)
         weight.CopyFrom(
-            numpy_helper.from_array(array + rng.normal(0, 1e-6, array.shape).astype(array.dtype), weight.name)
+            numpy_helper.from_array(
+                array + rng.normal(0, 1e-6, array.shape).astype(array.dtype), weight.name
+            )
         )
     return other
 
@@ -125,7 +136,10 @@ def heads(folder: Path, apart: bool) -> list[str]:
     for k in range(3):
         made = with_ends(net, {"y": (flat - 2, tensor, 512)}, np.random.default_rng(k))
         onnx.save(redrawn(made, k) if apart else made, folder / f"head{k}.onnx")
-    return [f'variant v{k} from "head{k}.onnx" {{ in x from "{net.graph.input[0].name}" }}' for k in range(3)]
+    return [
+        f'variant v{k} from "head{k}.onnx" {{ in x from "{net.graph.input[0].name}" }}'
+        for k in range(3)
+    ]
 
 
 def exits(folder: Path, apart: bool) -> list[str]:
@@ -134,11 +148,18 @@ def exits(folder: Path, apart: bool) -> list[str]:
     ends = relus(net)
     k, tensor = ends[int(0.7 * len(ends))]
     features = next(
-        w.dims[0] for n in reversed(net.graph.node[: k + 1]) if n.op_type == "Conv" for w in net.graph.initializer
+        w.dims[0]
+        for n in reversed(net.graph.node[: k + 1])
+        if n.op_type == "Conv"
+        for w in net.graph.initializer
         if w.name == n.input[1]
-    )  # fmt: skip
+    )
     last = net.graph.node[flat - 1].input[0]
-    both = with_ends(net, {"soon": (k, tensor, features), "late": (flat - 2, last, 512)}, np.random.default_rng(0))
+    both = with_ends(
+        net,
+        {"soon": (k, tensor, features), "late": (flat - 2, last, 512)},
+        np.random.default_rng(0),
+    )
     onnx.save(both, folder / "net.onnx")
     onnx.save(redrawn(both, 1) if apart else both, folder / "other.onnx")
     x = net.graph.input[0].name
@@ -152,10 +173,15 @@ def exits(folder: Path, apart: bool) -> list[str]:
 def built(home: Path, variants: list[str]) -> Path:
     """The program of a text with these variants, whose states follow each other."""
     names = [line.split()[1] for line in variants]
-    states = [f"{'initial ' * (k == 0)}state s{k} {{ run A   A.net = {name} }}" for k, name in enumerate(names)]
+    states = [
+        f"{'initial ' * (k == 0)}state s{k} {{ run A   A.net = {name} }}"
+        for k, name in enumerate(names)
+    ]
     states += [f"s{k} -> s{(k + 1) % len(names)} on turn" for k in range(len(names))]
     frames = FRAMES * len(names)
-    (home / "net.flow").write_text(TEXT.replace("VARIANTS", "\n".join(variants)).replace("STATES", "\n".join(states)))
+    (home / "net.flow").write_text(
+        TEXT.replace("VARIANTS", "\n".join(variants)).replace("STATES", "\n".join(states))
+    )
     (home / "code.py").write_text(CODE.replace("FRAMES", str(frames)))
     (home / "events").write_text("".join(f"{k * FRAMES} A turn\n" for k in range(1, len(names))))
     flowc.build(home / "net.flow", home / "b", platform="one", measure=False)
@@ -183,7 +209,13 @@ def ran(home: Path) -> float:
 def firing(home: Path) -> Callable[[], float]:
     """CPU seconds of one firing of every variant, one after another, in this process."""
     states = load_deployment(str(home / "b"))["scenario"]["states"]
-    tasks = {t["name"]: t for s in states for a in s["apps"] for t in a["tasks"] if t["name"].startswith("A.net.")}
+    tasks = {
+        t["name"]: t
+        for s in states
+        for a in s["apps"]
+        for t in a["tasks"]
+        if t["name"].startswith("A.net.")
+    }
     codes = []
     for task in tasks.values():
         codes.append(make_code(task["code"], str(home / "b")))
@@ -203,7 +235,10 @@ def firing(home: Path) -> Callable[[], float]:
 def main() -> None:
     """Print a line for each of both."""
     count = rounds(__doc__, 5)
-    for title, make in (("three heads on one ResNet-18", heads), ("ResNet-18 and its early exit", exits)):
+    for title, make in (
+        ("three heads on one ResNet-18", heads),
+        ("ResNet-18 and its early exit", exits),
+    ):
         with tempfile.TemporaryDirectory() as folder:
             homes = {}
             for way in ("separate", "shared"):

@@ -1,11 +1,13 @@
-"""Networks of all sizes, from 20 us to 200 ms, alone in an app: what `flowc map` chooses against plain loops.
+"""Networks of all sizes, from 20 us to 200 ms, alone in an app: what `flowc map` chooses against
+plain loops.
 
-Six structures, each in six sizes, with the tasks and peers of one_network.py: a loop around ONNX Runtime as it opens a
-session by default, with two threads, and with one. Small networks are where a runtime of its own costs most: to hand a
-tensor to another core takes as long as a network of 0.1 ms. No line should be below 0.97.
+Six structures, each in six sizes, with the tasks and peers of one_network.py: a loop around ONNX
+Runtime as it opens a session by default, with two threads, and with one. Small networks are where a
+runtime of its own costs most: to hand a tensor to another core takes as long as a network of 0.1
+ms. No line should be below 0.97.
 
-Beside it stands how well whole configurations were predicted: frames per second as predicted over as measured, for the
-one that was chosen and for one core.
+Beside it stands how well whole configurations were predicted: frames per second as predicted over
+as measured, for the one that was chosen and for one core.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def depthwise(g: structures.Graph, x: str, channels: int, depth: int) -> str:
 def residual(g: structures.Graph, x: str, channels: int, depth: int) -> str:
     """Blocks that are added to what they read."""
     for _ in range(depth):
-        x = g.relu(g.add("Add", x, g.conv(g.relu(g.conv(x, channels, channels, 3)), channels, channels)))
+        x = g.relu(
+            g.add("Add", x, g.conv(g.relu(g.conv(x, channels, channels, 3)), channels, channels))
+        )
     return x
 
 
@@ -56,7 +60,9 @@ def fire(g: structures.Graph, x: str, channels: int, depth: int) -> str:
     """A narrow layer, two wide ones side by side, put together."""
     for _ in range(depth):
         narrow = g.relu(g.conv(x, channels, max(1, channels // 4)))
-        wide = [g.relu(g.conv(narrow, max(1, channels // 4), channels // 2, size)) for size in (1, 3)]
+        wide = [
+            g.relu(g.conv(narrow, max(1, channels // 4), channels // 2, size)) for size in (1, 3)
+        ]
         x = g.add("Concat", *wide, axis=1)
     return x
 
@@ -96,7 +102,8 @@ def write(folder: Path, family: str, number: int) -> Path:
 
 
 def predicted(text: Path) -> tuple[float, float]:
-    """Predicted over measured frames per second: of the best contestant, and of one core. Searches once more."""
+    """Predicted over measured frames per second: of the best contestant, and of one core. Searches
+    once more."""
     found = find_mapping(text, budget=one_network.BUDGET).mapping.contestants
     plain_way = next(c for c in found if c.name == "one core")
     over = [(c.measured_ns or 0.0) / c.predicted_ns for c in (found[0], plain_way)]
@@ -105,22 +112,46 @@ def predicted(text: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Network by network: search, alternate, and one line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="default 7")
-    parser.add_argument("--only", action="append", choices=list(FAMILIES), metavar="STRUCTURE", help="repeatable")
-    parser.add_argument("--size", action="append", type=int, choices=range(len(SIZES)), metavar="K", help="repeatable")
+    parser.add_argument(
+        "--only", action="append", choices=list(FAMILIES), metavar="STRUCTURE", help="repeatable"
+    )
+    parser.add_argument(
+        "--size",
+        action="append",
+        type=int,
+        choices=range(len(SIZES)),
+        metavar="K",
+        help="repeatable",
+    )
     given = parser.parse_args()
     others, quiet = Others(), steady.Quiet()
-    rows = [["network", "ms", *(f"over {way}" for way in one_network.WAYS), "predicted", "one core", "chosen"]]
+    rows = [
+        [
+            "network",
+            "ms",
+            *(f"over {way}" for way in one_network.WAYS),
+            "predicted",
+            "one core",
+            "chosen",
+        ]
+    ]
     least = float("inf")
     with tempfile.TemporaryDirectory() as scratch:
         for family in given.only or list(FAMILIES):
             for number in given.size or range(len(SIZES)):
                 quiet.wait()
                 one = one_network.mapped(
-                    f"{family} {number}", write(Path(scratch), family, number), Path(scratch) / f"{family}{number}"
+                    f"{family} {number}",
+                    write(Path(scratch), family, number),
+                    Path(scratch) / f"{family}{number}",
                 )
-                samples = alternate({side: quiet.side(call) for side, call in one.sides.items()}, given.rounds)
+                samples = alternate(
+                    {side: quiet.side(call) for side, call in one.sides.items()}, given.rounds
+                )
                 over = [ratio(samples[way], samples["flowc"]) for way in one_network.WAYS]
                 least = min(least, *(gain.median for gain in over))
                 told = predicted(one.folder / "app.flow")
@@ -135,7 +166,10 @@ def main() -> None:
                 )
                 print(" ".join(rows[-1]), file=sys.stderr, flush=True)
     print(f"{machine()}; {others.text()}\n{quiet.text()}")
-    print(f"{given.rounds} rounds; times as fast: median [quartiles] least..most; equal is {EQUAL:.1%}\n")
+    print(
+        f"{given.rounds} rounds; times as fast: median [quartiles] least..most; equal is"
+        f" {EQUAL:.1%}\n"
+    )
     print(table(rows), end="\n\n")
     print(f"least of all: {least:.3f} {verdict(least, least=LEAST)}")
 

@@ -19,9 +19,11 @@ from paired import Others
 WARM_UP = 0.25
 #: A run has so many frames, within these seconds.
 FRAMES, SHORTEST, LONGEST = 60, 3.0, 10.0
-#: Others may take this share of the machine (it is less than the clock of the kernel can tell in a short run).
+#: Others may take this share of the machine (it is less than the clock of the kernel can tell in a
+#: short run).
 MOST = 0.04
-#: Seconds without others before a run begins, and seconds of waiting after which a run counts as it is.
+#: Seconds without others before a run begins, and seconds of waiting after which a run counts as it
+#: is.
 CALM, PATIENCE = 1.0, 300.0
 
 
@@ -60,7 +62,8 @@ class Watch(Others):
 
 
 class Quiet:
-    """Calls functions while no other process computes, again if one did; counts the disturbances."""
+    """Calls functions while no other process computes, again if one did; counts the
+    disturbances."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
@@ -97,5 +100,6 @@ class Quiet:
     def text(self) -> str:
         """In words."""
         return (
-            f"{self.runs} runs; others disturbed {self.repeated}, which were repeated, and {self.disturbed} that count"
+            f"{self.runs} runs; others disturbed {self.repeated}, which were repeated, and"
+            f" {self.disturbed} that count"
         )

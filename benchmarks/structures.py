@@ -19,7 +19,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-#: The last part of a residual block counts less than what it is added to: sums of many blocks stay in range.
+#: The last part of a residual block counts less than what it is added to: sums of many blocks stay
+#: in range.
 RESIDUAL = 0.25
 
 
@@ -42,26 +43,47 @@ class Graph:
         self.weights.append(numpy_helper.from_array(value.astype(np.float32), name))
         return name
 
-    def conv(self, x: str, cin: int, cout: int, size: int = 1, stride: int = 1, group: int = 1) -> str:
+    def conv(
+        self, x: str, cin: int, cout: int, size: int = 1, stride: int = 1, group: int = 1
+    ) -> str:
         """A convolution with bias that keeps the size of the image, or divides it by the stride."""
         name = f"conv_{len(self.nodes)}"
         weight = self.constant(name + ".weight", he(self.rng, (cout, cin // group, size, size)))
         bias = self.constant(name + ".bias", self.rng.normal(0, 0.1, cout))
         pads = [size // 2] * 4
-        return self.add("Conv", x, weight, bias, kernel_shape=[size] * 2, strides=[stride] * 2, pads=pads, group=group)
+        return self.add(
+            "Conv",
+            x,
+            weight,
+            bias,
+            kernel_shape=[size] * 2,
+            strides=[stride] * 2,
+            pads=pads,
+            group=group,
+        )
 
     def relu(self, x: str) -> str:
         return self.add("Relu", x)
 
     def pool(self, x: str, size: int = 3, stride: int = 2) -> str:
-        """The largest of size x size; with padding at the right and at the bottom where the size asks for it."""
-        return self.add("MaxPool", x, kernel_shape=[size] * 2, strides=[stride] * 2, auto_pad="SAME_UPPER")
+        """The largest of size x size; with padding at the right and at the bottom where the size
+        asks for it."""
+        return self.add(
+            "MaxPool", x, kernel_shape=[size] * 2, strides=[stride] * 2, auto_pad="SAME_UPPER"
+        )
 
     def classify(self, x: str, features: int) -> onnx.ModelProto:
         """Mean over the image, one dense layer, 1000 classes: the end of most of them."""
         x = self.add("Flatten", self.add("GlobalAveragePool", x))
         weight = self.constant("classifier.weight", he(self.rng, (1000, features)))
-        self.add("Gemm", x, weight, self.constant("classifier.bias", np.zeros(1000)), out="logits", transB=1)
+        self.add(
+            "Gemm",
+            x,
+            weight,
+            self.constant("classifier.bias", np.zeros(1000)),
+            out="logits",
+            transB=1,
+        )
         return self.model(logits=(1, 1000))
 
     def model(self, **outputs: tuple[int, ...]) -> onnx.ModelProto:
@@ -77,12 +99,17 @@ class Graph:
 
 
 def he(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Random weights [out, in, ...] behind a rectifier: variance stays, and no filter sees the mean of its input."""
+    """Random weights [out, in, ...] behind a rectifier: variance stays, and no filter sees the mean
+    of its input."""
     weights = rng.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / np.prod(shape[1:])))
-    return weights - weights.mean(axis=tuple(range(1, len(shape))), keepdims=True) if shape[1] > 1 else weights
+    return (
+        weights - weights.mean(axis=tuple(range(1, len(shape))), keepdims=True)
+        if shape[1] > 1
+        else weights
+    )
 
 
-# -- made here ---------------------------------------------------------------------------------------------------------
+# -- made here -------------------------------------------------------------------------------------
 def mobilenet(side: int = 224) -> onnx.ModelProto:
     """MobileNetV2 1.0 (Sandler et al. 2018)."""
     g = Graph("mobilenet", seed=1, side=side)
@@ -92,7 +119,15 @@ def mobilenet(side: int = 224) -> onnx.ModelProto:
         return g.add("Clip", x, low, high)
 
     x, cin = relu6(g.conv("image", 3, 32, 3, 2)), 32
-    blocks = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+    blocks = [
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ]
     for expansion, cout, repeats, first_stride in blocks:
         for stride in [first_stride] + [1] * (repeats - 1):
             wide = cin * expansion
@@ -121,7 +156,12 @@ def squeezenet() -> onnx.ModelProto:
 
     def fire(x: str, cin: int, squeeze: int, expand: int) -> str:
         x = g.relu(g.conv(x, cin, squeeze))
-        return g.add("Concat", g.relu(g.conv(x, squeeze, expand)), g.relu(g.conv(x, squeeze, expand, 3)), axis=1)
+        return g.add(
+            "Concat",
+            g.relu(g.conv(x, squeeze, expand)),
+            g.relu(g.conv(x, squeeze, expand, 3)),
+            axis=1,
+        )
 
     x = g.pool(g.relu(g.conv("image", 3, 64, 3, 2)))
     x = g.pool(fire(fire(x, 64, 16, 64), 128, 16, 64))
@@ -133,7 +173,8 @@ def squeezenet() -> onnx.ModelProto:
 
 
 def yolov3_tiny() -> onnx.ModelProto:
-    """YOLOv3-tiny (Redmon and Farhadi 2018), 416 x 416, 80 classes: the raw values of its two detection layers."""
+    """YOLOv3-tiny (Redmon and Farhadi 2018), 416 x 416, 80 classes: the raw values of its two
+    detection layers."""
     g = Graph("yolov3_tiny", seed=4, side=416)
 
     def conv(x: str, cin: int, cout: int, size: int = 3) -> str:
@@ -146,8 +187,15 @@ def yolov3_tiny() -> onnx.ModelProto:
     x = g.pool(conv(g.pool(fine, 2), 256, 512), 2, 1)
     x = conv(conv(x, 512, 1024), 1024, 256, 1)
     g.add("Identity", g.conv(conv(x, 256, 512), 512, 255), out="coarse")
-    x = g.add("Resize", conv(x, 256, 128, 1), "", g.constant("twice", np.array([1, 1, 2, 2])), mode="nearest",
-              coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+    x = g.add(
+        "Resize",
+        conv(x, 256, 128, 1),
+        "",
+        g.constant("twice", np.array([1, 1, 2, 2])),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
     x = conv(g.add("Concat", x, fine, axis=1), 384, 256)
     g.add("Identity", g.conv(x, 256, 255), out="fine")
     return g.model(coarse=(1, 255, 13, 13), fine=(1, 255, 26, 26))
@@ -160,7 +208,9 @@ def inception_v1() -> onnx.ModelProto:
     def conv(x: str, cin: int, cout: int, size: int = 1, stride: int = 1) -> str:
         return g.relu(g.conv(x, cin, cout, size, stride))
 
-    def inception(x: str, cin: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int) -> str:
+    def inception(
+        x: str, cin: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int
+    ) -> str:
         parts = [
             conv(x, cin, one),
             conv(conv(x, cin, three[0]), *three, 3),
@@ -184,19 +234,27 @@ def inception_v1() -> onnx.ModelProto:
 
 
 def edsr(scale: int = 2, channels: int = 32, blocks: int = 4) -> onnx.ModelProto:
-    """An image four times the size: the structure of EDSR (Lim et al. 2017), 640 x 360 to 1280 x 720."""
+    """An image four times the size: the structure of EDSR (Lim et al. 2017), 640 x 360 to 1280 x
+    720."""
     g = Graph("edsr", seed=11, side=360)
     g.width = 640
     x = head = g.conv("image", 3, channels, 3)
     for _ in range(blocks):
         x = g.add("Add", x, g.conv(g.relu(g.conv(x, channels, channels, 3)), channels, channels, 3))
     x = g.add("Add", g.conv(x, channels, channels, 3), head)
-    g.add("DepthToSpace", g.conv(x, channels, 3 * scale * scale, 3), out="large", blocksize=scale, mode="CRD")
+    g.add(
+        "DepthToSpace",
+        g.conv(x, channels, 3 * scale * scale, 3),
+        out="large",
+        blocksize=scale,
+        mode="CRD",
+    )
     return g.model(large=(1, 3, 360 * scale, 640 * scale))
 
 
 def unet(side: int = 512, base: int = 16, depth: int = 3) -> onnx.ModelProto:
-    """A mask of an image: U-Net (Ronneberger et al. 2015) with 16 to 128 channels, scaled up by nearest neighbors."""
+    """A mask of an image: U-Net (Ronneberger et al. 2015) with 16 to 128 channels, scaled up by
+    nearest neighbors."""
     g = Graph("unet", seed=12, side=side)
     x, cin = "image", 3
     skips = []
@@ -209,21 +267,32 @@ def unet(side: int = 512, base: int = 16, depth: int = 3) -> onnx.ModelProto:
     x, cin = g.relu(g.conv(g.relu(g.conv(x, cin, width, 3)), width, width, 3)), width
     twice = g.constant("twice", np.array([1, 1, 2, 2]))
     for skip, width in reversed(skips):
-        x = g.add("Resize", g.conv(x, cin, width), "", twice, mode="nearest",
-                  coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+        x = g.add(
+            "Resize",
+            g.conv(x, cin, width),
+            "",
+            twice,
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
         x = g.add("Concat", x, skip, axis=1)
         x, cin = g.relu(g.conv(g.relu(g.conv(x, 2 * width, width, 3)), width, width, 3)), width
     g.add("Identity", g.conv(x, cin, 2), out="mask")
     return g.model(mask=(1, 2, side, side))
 
 
-# -- of the onnx package -----------------------------------------------------------------------------------------------
+# -- of the onnx package ---------------------------------------------------------------------------
 def light(name: str) -> onnx.ModelProto:
     """A structure of the onnx package with random weights; its opset stays."""
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     graph = model.graph
     rng = np.random.default_rng(sum(name.encode()))
-    shapes = {w.name: tuple(numpy_helper.to_array(w)) for w in graph.initializer if w.data_type == TensorProto.INT64}
+    shapes = {
+        w.name: tuple(numpy_helper.to_array(w))
+        for w in graph.initializer
+        if w.data_type == TensorProto.INT64
+    }
     weights = {w.name: tuple(w.dims) for w in graph.initializer if w.data_type == TensorProto.FLOAT}
     made = [n for n in graph.node if n.op_type == "ConstantOfShape"]
     weights |= {n.output[0]: shapes[n.input[0]] for n in made}
@@ -233,10 +302,16 @@ def light(name: str) -> onnx.ModelProto:
         for position, tensor in enumerate(node.input):
             readers.setdefault(tensor, []).append((node, position))
     of_shape = {n.input[0] for n in made}
-    kept = [w for w in graph.initializer if w.name not in of_shape and w.data_type == TensorProto.INT64]
+    kept = [
+        w for w in graph.initializer if w.name not in of_shape and w.data_type == TensorProto.INT64
+    ]
     for tensor, shape in weights.items():
         if tensor in readers:
-            kept.append(numpy_helper.from_array(_drawn(rng, tensor, shape, readers).astype(np.float32), tensor))
+            kept.append(
+                numpy_helper.from_array(
+                    _drawn(rng, tensor, shape, readers).astype(np.float32), tensor
+                )
+            )
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
     graph.initializer.extend(kept)
@@ -277,11 +352,18 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     **{
         f"light_{name}": partial(light, name)
         for name in (
-            "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet",
-            "vgg19", "zfnet512",
+            "bvlc_alexnet",
+            "densenet121",
+            "inception_v1",
+            "inception_v2",
+            "resnet50",
+            "shufflenet",
+            "squeezenet",
+            "vgg19",
+            "zfnet512",
         )
     },
-}  # fmt: skip
+}
 
 
 #: On large images, where memory counts.

@@ -1,11 +1,13 @@
-"""Changes of state: ten thousand of them with running sums that stay right, the time of one, and its bound.
+"""Changes of state: ten thousand of them with running sums that stay right, the time of one, and
+its bound.
 
 Usage: python benchmarks/switching.py [CHANGES]
 
-A program of two apps in three states: alone on one core, together over two cores in pipelines, the other one alone.
-Both add up numbers through a delay; their sinks compare every sum with the formula, and raise an event every few
-frames, so that the program changes states as fast as it can. Then the same at a pace, with frames that take a moment.
-Last, the examples patrol and drone at their own pace, mapped here: what changes took over their bounds.
+A program of two apps in three states: alone on one core, together over two cores in pipelines, the
+other one alone. Both add up numbers through a delay; their sinks compare every sum with the
+formula, and raise an event every few frames, so that the program changes states as fast as it can.
+Then the same at a pace, with frames that take a moment. Last, the examples patrol and drone at
+their own pace, mapped here: what changes took over their bounds.
 """
 
 from __future__ import annotations
@@ -73,45 +75,85 @@ class Compare:
 
 
 def changes(count: int, period: str, milliseconds: float) -> dict[str, object]:
-    """Run until there were so many changes; the report. Raises CalledProcessError when a sum is wrong."""
+    """Run until there were so many changes; the report. Raises CalledProcessError when a sum is
+    wrong."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        (home / "sums.flow").write_text(TEXT.replace("PERIOD", period).replace("MS", str(max(milliseconds, 0.001))))
+        (home / "sums.flow").write_text(
+            TEXT.replace("PERIOD", period).replace("MS", str(max(milliseconds, 0.001)))
+        )
         (home / "sums.py").write_text(CODE.replace("SLEEP", str(milliseconds / 1e3)))
         flowc.build(home / "sums.flow", home / "b", platform="duo", measure=False)
-        frames = 5 * count  # every third frame of an app asks for a change, which some others come before
-        command = [sys.executable, str(home / "b/main.py"), "--quiet", "--report", "r.json", "--frames", str(frames)]
+        # every third frame of an app asks for a change, which some others come before
+        frames = 5 * count
+        command = [
+            sys.executable,
+            str(home / "b/main.py"),
+            "--quiet",
+            "--report",
+            "r.json",
+            "--frames",
+            str(frames),
+        ]
         subprocess.run(command, cwd=home, check=True)
         found: dict[str, object] = json.loads((home / "r.json").read_text())
         return found
 
 
 def told(report: dict[str, object]) -> str:
-    """One line: how many changes, how long until the frames under way had ended, and until new ones had."""
+    """One line: how many changes, how long until the frames under way had ended, and until new ones
+    had."""
     switches: list[dict[str, float]] = report["switches"]  # type: ignore[assignment]
     apps: dict[str, dict[str, int]] = report["apps"]  # type: ignore[assignment]
-    text = f"{len(switches):6} changes, {sum(a['frames'] for a in apps.values()):7} frames, all sums right"
+    text = (
+        f"{len(switches):6} changes, {sum(a['frames'] for a in apps.values()):7} frames, all sums"
+        " right"
+    )
     for key, what in (("drain_ms", "frames under way ended"), ("first_ms", "new ones ended")):
         values = sorted(s[key] for s in switches if s[key] is not None)
-        text += f"; {what}: median {values[len(values) // 2]:.2f} ms, 99 % {values[int(0.99 * len(values))]:.2f} ms"
+        text += (
+            f"; {what}: median {values[len(values) // 2]:.2f} ms, 99 %"
+            f" {values[int(0.99 * len(values))]:.2f} ms"
+        )
     return text
 
 
 def within_bounds(name: str, events: tuple[str, ...], frames: int, each: float) -> str:
-    """An example runs so many frames, with an event every so many seconds; one line about what changes took."""
+    """An example runs so many frames, with an event every so many seconds; one line about what
+    changes took."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / name
         shutil.copytree(Path(__file__).parent.parent / "examples" / name, home)
         mapped = flowc.map(home / f"{name}.flow", budget=10)
         flowc.build(home / f"{name}.flow", home / "b")
-        lines = (f"{each * k:.3f} s {event}\n" for k, event in zip(range(1, frames), cycle(events), strict=False))
+        lines = (
+            f"{each * k:.3f} s {event}\n"
+            for k, event in zip(range(1, frames), cycle(events), strict=False)
+        )
         (home / "script").write_text("".join(lines))
-        command = [sys.executable, str(home / "b/main.py"), "--quiet", "--report", "r.json", "--events", "script"]
-        subprocess.run([*command, "--frames", str(frames)], cwd=home, check=True, stdout=subprocess.DEVNULL)
-        switches = [s for s in json.loads((home / "r.json").read_text())["switches"] if s["first_ms"] is not None]
+        command = [
+            sys.executable,
+            str(home / "b/main.py"),
+            "--quiet",
+            "--report",
+            "r.json",
+            "--events",
+            "script",
+        ]
+        subprocess.run(
+            [*command, "--frames", str(frames)], cwd=home, check=True, stdout=subprocess.DEVNULL
+        )
+        switches = [
+            s
+            for s in json.loads((home / "r.json").read_text())["switches"]
+            if s["first_ms"] is not None
+        ]
     bounded = [s for s in switches if s["bound_ms"]]
     ratios = sorted(s["first_ms"] / s["bound_ms"] for s in bounded)
-    text = f"{len(switches)} changes{' (late by the analysis)' if mapped.late else ''}, {len(bounded)} with a bound"
+    text = (
+        f"{len(switches)} changes{' (late by the analysis)' if mapped.late else ''}, {len(bounded)}"
+        " with a bound"
+    )
     if ratios:
         text += f": {ratios[len(ratios) // 2]:.2f} of it in the median, {ratios[-1]:.2f} at most, "
         text += f"{sum(r > 1 for r in ratios)} above it"

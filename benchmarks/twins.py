@@ -1,12 +1,15 @@
-"""Throughput of two networks at once: the program that flowc makes of examples/twins, against hand-written scripts.
+"""Throughput of two networks at once: the program that flowc makes of examples/twins, against
+hand-written scripts.
 
-Every side runs both applications (camera, prepare, network, top) for the same number of frames each, in a process of
-its own, with the same functions of examples/twins/twins.py; the checksums of what was recognized must agree.
+Every side runs both applications (camera, prepare, network, top) for the same number of frames
+each, in a process of its own, with the same functions of examples/twins/twins.py; the checksums of
+what was recognized must agree.
 
-A side's time is that of its frames: from the start of the first one to the end of the last one of both applications.
-Starting Python, importing and loading the networks are not in it. The scripts take it around their loops; for the
-generated program it is what its `--report` says (the longer one of the two applications, which begin together). No
-side warms up: the slower first frames count on all of them.
+A side's time is that of its frames: from the start of the first one to the end of the last one of
+both applications. Starting Python, importing and loading the networks are not in it. The scripts
+take it around their loops; for the generated program it is what its `--report` says (the longer one
+of the two applications, which begin together). No side warms up: the slower first frames count on
+all of them.
 
     flowc         the generated program, as `flowc build` maps it on this machine
     (a) at once   two threads, one network each, sessions as they are by default
@@ -30,7 +33,11 @@ from paired import Others, Spread, alternate, execute, flowc, machine, ratio, ro
 HERE = Path(__file__).resolve().parent
 EXAMPLE = HERE.parent / "examples" / "twins"
 FRAMES = 120
-PEERS = {"(a) at once": ("at_once", 1.6), "(b) in turn": ("in_turn", 1.1), "(c) no spin": ("no_spin", 1.0)}
+PEERS = {
+    "(a) at once": ("at_once", 1.6),
+    "(b) in turn": ("in_turn", 1.1),
+    "(c) no spin": ("no_spin", 1.0),
+}
 
 
 def copy_example(folder: Path) -> None:
@@ -74,7 +81,9 @@ class Sides:
     def _check(self, lines: list[str]) -> None:
         self.printed.add(tuple(sorted(lines)))
         if len(self.printed) > 1:
-            raise SystemExit(f"the sides do not agree on what was recognized: {sorted(self.printed)}")
+            raise SystemExit(
+                f"the sides do not agree on what was recognized: {sorted(self.printed)}"
+            )
 
 
 def main() -> None:
@@ -90,11 +99,16 @@ def main() -> None:
         calls.update({peer: sides.peer(way) for peer, (way, _) in PEERS.items()})
         samples = alternate(calls, count)
 
-    print(f"{machine()}; {others.text()}\n{FRAMES} frames of each application, {count} rounds; checksums agree")
+    print(
+        f"{machine()}; {others.text()}\n{FRAMES} frames of each application, {count} rounds;"
+        " checksums agree"
+    )
     print("\n".join(["mapping:", *mapping, ""]))
     rows = [["side", "seconds: median [quartiles] least..most", "frames/s"]]
     for side, seconds in samples.items():
-        rows.append([side, Spread.of(seconds).text(), f"{2 * FRAMES / Spread.of(seconds).median:.1f}"])
+        rows.append(
+            [side, Spread.of(seconds).text(), f"{2 * FRAMES / Spread.of(seconds).median:.1f}"]
+        )
     print(table(rows), end="\n\n")
     rows = [["flowc is faster than", "times: median [quartiles] least..most", "aim"]]
     for peer, (_, aim) in PEERS.items():

@@ -1,8 +1,10 @@
-"""The hand-written side of twins.py: both applications of examples/twins in one script, without flowc.
+"""The hand-written side of twins.py: both applications of examples/twins in one script, without
+flowc.
 
 Usage: python twins_peers.py at_once|in_turn|no_spin FOLDER FRAMES
 
-FOLDER holds twins.py and the two networks. Prints what the applications print, then the seconds that the frames took.
+FOLDER holds twins.py and the two networks. Prints what the applications print, then the seconds
+that the frames took.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from pathlib import Path
 
 import onnxruntime
 
-APPS = {"left": ("mobilenet.onnx", 1), "right": ("squeezenet.onnx", 2)}  # network, seed of the camera
+# network, seed of the camera
+APPS = {"left": ("mobilenet.onnx", 1), "right": ("squeezenet.onnx", 2)}
 
 
 def options(way: str) -> onnxruntime.SessionOptions:
@@ -37,7 +40,9 @@ def main() -> None:
     loops: list[Callable[[], None]] = []
     tops = []
     for name, (file, seed) in APPS.items():
-        session = onnxruntime.InferenceSession(folder / file, options(way), providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            folder / file, options(way), providers=["CPUExecutionProvider"]
+        )
         camera, top = tasks.Camera(seed), tasks.Top(name)
 
         def loop(

@@ -1,11 +1,13 @@
-"""Two networks on two machines with a core each, over one machine with one core: what a second machine gains.
+"""Two networks on two machines with a core each, over one machine with one core: what a second
+machine gains.
 
     python benchmarks/two_machines.py [--rounds N] [--frames N]
 
-The machines are network namespaces with a pair of virtual cards between them (root, and `ip` of iproute2), each kept to
-a core of its own (`taskset`). examples/twins runs on one core; as two parts, an application on each machine, with the
-camera of one at the other: 150 kB of each frame cross, encrypted as ever. Sides take turns; a side's time is that of
-its frames, as its report says. What is recognized has to be the same.
+The machines are network namespaces with a pair of virtual cards between them (root, and `ip` of
+iproute2), each kept to a core of its own (`taskset`). examples/twins runs on one core; as two
+parts, an application on each machine, with the camera of one at the other: 150 kB of each frame
+cross, encrypted as ever. Sides take turns; a side's time is that of its frames, as its report says.
+What is recognized has to be the same.
 """
 
 from __future__ import annotations
@@ -77,22 +79,38 @@ class Sides:
         report = self.folder / "report.json"
 
         def seconds() -> float:
-            command = [*words, "--frames", str(self.frames), "--no-measure", "--quiet", "--report", str(report)]
+            command = [
+                *words,
+                "--frames",
+                str(self.frames),
+                "--no-measure",
+                "--quiet",
+                "--report",
+                str(report),
+            ]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise SystemExit(done.stderr)
             self.printed.add(tuple(sorted(done.stdout.splitlines())))
             if len(self.printed) > 1:
-                raise SystemExit(f"the sides do not agree on what was recognized: {sorted(self.printed)}")
-            return float(max(app["seconds"] for app in json.loads(report.read_text())["apps"].values()))
+                raise SystemExit(
+                    f"the sides do not agree on what was recognized: {sorted(self.printed)}"
+                )
+            return float(
+                max(app["seconds"] for app in json.loads(report.read_text())["apps"].values())
+            )
 
         return seconds
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="default 7")
-    parser.add_argument("--frames", type=int, default=80, metavar="N", help="of each application (default 80)")
+    parser.add_argument(
+        "--frames", type=int, default=80, metavar="N", help="of each application (default 80)"
+    )
     given = parser.parse_args()
     others = Others()
     with tempfile.TemporaryDirectory() as name, namespaces() as inside:
@@ -107,12 +125,25 @@ def main() -> None:
         (folder / "two.toml").write_text(where)
         sides, run = Sides(folder, given.frames), [sys.executable, "-m", "flowc", "run", str(flow)]
         one = sides.run("taskset", "-c", "0", *run, "--platform", "one", "-o", str(folder / "one"))
-        two = sides.run(*run, "--platform", "two", "-o", str(folder / "two"), "--machines", str(folder / "two.toml"))
+        two = sides.run(
+            *run,
+            "--platform",
+            "two",
+            "-o",
+            str(folder / "two"),
+            "--machines",
+            str(folder / "two.toml"),
+        )
         samples = alternate({"one core": one, "two machines": two}, given.rounds)
-    print(f"{machine()}; {others.text()}\n{given.frames} frames of each application; checksums agree\n")
+    print(
+        f"{machine()}; {others.text()}\n{given.frames} frames of each application; checksums"
+        " agree\n"
+    )
     rows = [["side", "seconds: median [quartiles] least..most", "frames/s"]]
     for side, seconds in samples.items():
-        rows.append([side, Spread.of(seconds).text(), f"{2 * given.frames / Spread.of(seconds).median:.1f}"])
+        rows.append(
+            [side, Spread.of(seconds).text(), f"{2 * given.frames / Spread.of(seconds).median:.1f}"]
+        )
     print(table(rows), end="\n\n")
     gain = ratio(samples["one core"], samples["two machines"])
     print(

@@ -1,11 +1,13 @@
-"""Throughput of a whole application: examples/detect as flowc runs it after `map`, against the loop one would write.
+"""Throughput of a whole application: examples/detect as flowc runs it after `map`, against the loop
+one would write.
 
-Every side fires the same functions of examples/detect/detect.py, and the checksum of what was found is compared. Every
-side runs in a process of its own for some seconds, of which the first quarter does not count. A run that other
-processes disturbed is repeated, for some minutes at most.
+Every side fires the same functions of examples/detect/detect.py, and the checksum of what was found
+is compared. Every side runs in a process of its own for some seconds, of which the first quarter
+does not count. A run that other processes disturbed is repeated, for some minutes at most.
 
     flowc         the generated program, as `flowc map` found it
-    default       a loop: camera, decode, `session.run`, non-maximum suppression, count, one after the other; session
+    default       a loop: camera, decode, `session.run`, non-maximum suppression, count, one after
+    the other; session
                   options are those of ONNX Runtime
     two threads   the same with intra_op_num_threads=2
     one core      the same with intra_op_num_threads=1
@@ -57,7 +59,9 @@ def by_hand(way: str, folder: str, seconds: float, frames: int) -> None:
     options = onnxruntime.SessionOptions()
     for name, value in WAYS[way].items():
         setattr(options, name, value)
-    session = onnxruntime.InferenceSession(f"{folder}/ssd.onnx", options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        f"{folder}/ssd.onnx", options, providers=["CPUExecutionProvider"]
+    )
     camera, count = detect.Camera(seed=1), detect.Count()
 
     def frame() -> None:
@@ -94,11 +98,17 @@ def main() -> None:
         quiet.wait()
         found = find_mapping(text).mapping.contestants[0]
         flowc.build(text, folder / "build")
-        seen = {execute(sys.executable, folder / "build" / "main.py", "--frames", str(CHECKED), "--quiet")}
+        seen = {
+            execute(
+                sys.executable, folder / "build" / "main.py", "--frames", str(CHECKED), "--quiet"
+            )
+        }
         seen |= {peer(way, folder, CHECKED) for way in WAYS}
         if len(seen) > 1:
             raise SystemExit(f"the sides do not agree on what was found: {sorted(seen)}")
-        calls: dict[str, Callable[[], float]] = {"flowc": lambda: steady.program(folder / "build", SECONDS)}
+        calls: dict[str, Callable[[], float]] = {
+            "flowc": lambda: steady.program(folder / "build", SECONDS)
+        }
         calls |= {way: partial(timed, way, folder) for way in WAYS}
         samples = alternate({side: quiet.side(call) for side, call in calls.items()}, count)
 
@@ -108,7 +118,14 @@ def main() -> None:
     for side, times in samples.items():
         gain = ratio(times, samples["flowc"])
         aim = verdict(gain.median, least=AIMS[side]) if side in AIMS else ""
-        rows.append([side, f"{1e9 / Spread.of(times).median:.1f}", "" if side == "flowc" else gain.text(), aim])
+        rows.append(
+            [
+                side,
+                f"{1e9 / Spread.of(times).median:.1f}",
+                "" if side == "flowc" else gain.text(),
+                aim,
+            ]
+        )
     print(table(rows))
 
 

@@ -1,12 +1,14 @@
-"""Changes of state without a pause: ten thousand with numbers that stay right, and breaking an inference off.
+"""Changes of state without a pause: ten thousand with numbers that stay right, and breaking an
+inference off.
 
 Usage: python benchmarks/without_pause.py [CHANGES]
 
-First a program whose two states differ in a variant alone, with replicas, a pipeline, feedback and a process; its sink
-holds every number against the formula and raises an event every third frame. Changes are made with the next frame, then
-at once. Then what choosing a variant takes for a firing. Then the time from a change that comes at any moment until the
-first frame with the other variant has ended: where the inference under way is broken off, over the same where the next
-frame is waited for.
+First a program whose two states differ in a variant alone, with replicas, a pipeline, feedback and
+a process; its sink holds every number against the formula and raises an event every third frame.
+Changes are made with the next frame, then at once. Then what choosing a variant takes for a firing.
+Then the time from a change that comes at any moment until the first frame with the other variant
+has ended: where the inference under way is broken off, over the same where the next frame is waited
+for.
 """
 
 from __future__ import annotations
@@ -115,18 +117,29 @@ def show(y): pass
 
 
 def changes(count: int, at_once: bool) -> dict[str, object]:
-    """Run until there were about so many; the report. Raises CalledProcessError when a number is wrong."""
+    """Run until there were about so many; the report. Raises CalledProcessError when a number is
+    wrong."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for name, operator in (("plus", "Identity"), ("minus", "Neg")):
             x, y = (helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 4]) for t in "xy")
             graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], name, [x], [y])
-            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+            model = helper.make_model(
+                graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+            )
             onnx.save(model, home / f"{name}.onnx")
         (home / "signs.flow").write_text(SIGNS.replace("AT_ONCE", "at once" if at_once else ""))
         (home / "signs.py").write_text(SIGNS_CODE)
         flowc.build(home / "signs.flow", home / "b", platform="duo", measure=False)
-        command = [sys.executable, str(home / "b/main.py"), "--quiet", "--report", "r.json", "--frames", str(4 * count)]
+        command = [
+            sys.executable,
+            str(home / "b/main.py"),
+            "--quiet",
+            "--report",
+            "r.json",
+            "--frames",
+            str(4 * count),
+        ]
         subprocess.run(command, cwd=home, check=True)
         found: dict[str, object] = json.loads((home / "r.json").read_text())
         return found
@@ -142,15 +155,18 @@ def pair_of(title: str, home: Path) -> list[str]:
         weights = {w.name for w in graph.initializer}
         x = next(v.name for v in graph.input if v.name not in weights)
         lines.append(
-            f'variant {name} from "nets/{name}.onnx" {{ in x from "{x}" out y from "{graph.output[0].name}" }}'
+            f'variant {name} from "nets/{name}.onnx" {{ in x from "{x}" out y from'
+            f' "{graph.output[0].name}" }}'
         )
     return lines
 
 
 def delays(codes: dict[str, Code], at_once: bool, count: int) -> dict[tuple[str, str], list[float]]:
-    """Ms of CPU from a change that comes at any moment until the first frame with the other variant has ended.
+    """Ms of CPU from a change that comes at any moment until the first frame with the other variant
+    has ended.
 
-    Frames follow each other; time is that of the thread that computes them, so that others on the machine do not count.
+    Frames follow each other; time is that of the thread that computes them, so that others on the
+    machine do not count.
     """
     select = Select([(name, name, code) for name, code in codes.items()])
     select.breaks = at_once
@@ -201,15 +217,17 @@ def breaking_off(title: str, count: int = 30) -> None:
         states = load_deployment(str(home / "b"))["scenario"]["states"]
         codes = {}
         for state in states:
-            task = next(t for a in state["apps"] for t in a["tasks"] if t["name"].startswith("A.net."))
+            task = next(
+                t for a in state["apps"] for t in a["tasks"] if t["name"].startswith("A.net.")
+            )
             code = codes[state["name"]] = make_code(task["code"], str(home / "b"))
             code.open(str(home / "b"), make_ports(task["inputs"]), make_ports(task["outputs"]))
         waits, stops = delays(codes, False, count), delays(codes, True, count)
     for pair in stops:
         ratio = sum(stops[pair]) / sum(waits[pair])
         print(
-            f"{title}, {pair[0]} -> {pair[1]}: next frame {Spread.of(waits[pair]).text(1)} ms of CPU, "
-            f"at once {Spread.of(stops[pair]).text(1)}, ratio of means {ratio:.2f}",
+            f"{title}, {pair[0]} -> {pair[1]}: next frame {Spread.of(waits[pair]).text(1)} ms of"
+            f" CPU, at once {Spread.of(stops[pair]).text(1)}, ratio of means {ratio:.2f}",
             flush=True,
         )
 
@@ -220,7 +238,8 @@ def choosing(count: int = 20_000) -> None:
         x, y = (helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 4]) for t in "xy")
         graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "net", [x], [y])
         onnx.save(
-            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{folder}/net.onnx"
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+            f"{folder}/net.onnx",
         )
         network = Network("net.onnx", ["x"], ["y"])
         network.open(folder, [Port("x", "float32", (1, 4))], [Port("y", "float32", (1, 4))])
@@ -240,7 +259,9 @@ def choosing(count: int = 20_000) -> None:
             code.breaks = breaks
         sides[name] = partial(fires, code)
     spent = {name: Spread.of(values) for name, values in alternate(sides, 20).items()}
-    print("us of CPU for a firing: " + ", ".join(f"{name} {s.text(1)}" for name, s in spent.items()))
+    print(
+        "us of CPU for a firing: " + ", ".join(f"{name} {s.text(1)}" for name, s in spent.items())
+    )
 
 
 def main(count: int = 10_000) -> None:

@@ -2,11 +2,11 @@
 
     python benchmarks/workers.py [--full] [--seeds N] [--evaluations N] [--rounds N] ...
 
-Where evaluations are counted, every seed has to give the same answer with one worker, two and four: `auto`, for a
-random system with the four networks of HOPES' example ImgProcessing on a Jetson Xavier (boards.py), another one for
-each seed; with `--full` for the example itself, which takes a minute and more each. Looks (bounds of response times)
-per second are those of the example, in so many seconds: sides in turns, with one and two workers; `--rounds 0` leaves
-them out.
+Where evaluations are counted, every seed has to give the same answer with one worker, two and four:
+`auto`, for a random system with the four networks of HOPES' example ImgProcessing on a Jetson
+Xavier (boards.py), another one for each seed; with `--full` for the example itself, which takes a
+minute and more each. Looks (bounds of response times) per second are those of the example, in so
+many seconds: sides in turns, with one and two workers; `--rounds 0` leaves them out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,14 @@ def looks(workers: int, seconds: float) -> Callable[[], float]:
             # What starts the workers does not count; nor does what an earlier round has looked at.
             anneal(problem, relaxed, seed=0, budget=Budget(0.1), best=Best(), crew=crew)
             best = Best()
-            anneal(problem, relaxed, seed=workers * next(seeds), budget=Budget(seconds), best=best, crew=crew)
+            anneal(
+                problem,
+                relaxed,
+                seed=workers * next(seeds),
+                budget=Budget(seconds),
+                best=best,
+                crew=crew,
+            )
         return seconds / best.looks
 
     return run
@@ -57,7 +64,9 @@ def answers(seeds: int, budget: Budget, full: bool) -> tuple[int, list[int]]:
         crews = [stack.enter_context(processes(n)) for n in (1, 2, 4)]
         for seed in range(seeds):
             problem = boards.imgprocessing(FPS) if full else boards.random_system(GRAPHS, FPS, seed)
-            outcomes = [search(problem, name="auto", seed=seed, budget=budget, crew=crew) for crew in crews]
+            outcomes = [
+                search(problem, name="auto", seed=seed, budget=budget, crew=crew) for crew in crews
+            ]
             found = {(o.assignment, o.bound, o.evaluations) for o in outcomes}
             same += len(found) == 1
             looked.append(outcomes[0].evaluations)
@@ -68,19 +77,29 @@ def answers(seeds: int, budget: Budget, full: bool) -> tuple[int, list[int]]:
 
 def main() -> None:
     """Answers, then looks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=15, metavar="N", help="default 15")
-    parser.add_argument("--evaluations", type=int, default=60, metavar="N", help="of each search (default 60)")
+    parser.add_argument(
+        "--evaluations", type=int, default=60, metavar="N", help="of each search (default 60)"
+    )
     parser.add_argument("--full", action="store_true", help="answers for ImgProcessing")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="default 7")
-    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="of each side (default 10)")
-    parser.add_argument("--workers", type=int, default=2, metavar="N", help="against one (default 2)")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, metavar="S", help="of each side (default 10)"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=2, metavar="N", help="against one (default 2)"
+    )
     given = parser.parse_args()
     others = Others()
     rows = [["what", "measured", "aim"]]
     if given.seeds:
         same, looked = answers(given.seeds, Budget(evaluations=given.evaluations), given.full)
-        rows.append(["seeds with one answer for 1, 2 and 4 workers", f"{same} of {given.seeds}", "all"])
+        rows.append(
+            ["seeds with one answer for 1, 2 and 4 workers", f"{same} of {given.seeds}", "all"]
+        )
         rows.append(["evaluations of each of them", f"{min(looked)} to {max(looked)}", ""])
     if given.rounds:
         sides = {str(n): looks(n, given.seconds) for n in (1, given.workers)}

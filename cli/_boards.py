@@ -34,7 +34,10 @@ Boards = Annotated[
     ),
 ]
 BoardPython = Annotated[
-    str, typer.Option("--board-python", help="Python of the board: 3.8 or later, with numpy.", metavar="COMMAND")
+    str,
+    typer.Option(
+        "--board-python", help="Python of the board: 3.8 or later, with numpy.", metavar="COMMAND"
+    ),
 ]
 Machines = Annotated[
     Path | None,
@@ -45,10 +48,16 @@ Machines = Annotated[
         show_default=False,
     ),
 ]
-Workers = Annotated[int, typer.Option(help="Processes that search for deadlines together.", min=1, metavar="N")]
+Workers = Annotated[
+    int, typer.Option(help="Processes that search for deadlines together.", min=1, metavar="N")
+]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="The same with the workers of a Dask scheduler.", metavar="tls://HOST:PORT", show_default=False),
+    typer.Option(
+        help="The same with the workers of a Dask scheduler.",
+        metavar="tls://HOST:PORT",
+        show_default=False,
+    ),
 ]
 
 
@@ -69,7 +78,9 @@ def crew_of(workers: int, cluster: str | None) -> Iterator[Crew]:
 def host_of(board: str | None, python: str) -> Iterator[Host]:
     """This machine, or the board, connected. Raises BadParameter for several boards, and Errors."""
     if board is not None and "," in board:
-        raise typer.BadParameter("a program runs on one board: several are for measurements", param_hint="--board")
+        raise typer.BadParameter(
+            "a program runs on one board: several are for measurements", param_hint="--board"
+        )
     with hosts_of(board, python) as host:
         yield host
 
@@ -84,7 +95,9 @@ def hosts_of(boards: str | None, python: str) -> Iterator[Host]:
         return
     from ..machines.fleet import Fleet, fleet
 
-    with fleet(boards.split(","), python=python, report=lambda said: say(f"flowc: {said}")) as reached:
+    with fleet(
+        boards.split(","), python=python, report=lambda said: say(f"flowc: {said}")
+    ) as reached:
         if isinstance(reached, Fleet):
             show_diagnostics(reached.told, {})
         where = f"each of {reached.size} boards" if isinstance(reached, Fleet) else boards

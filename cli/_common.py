@@ -38,12 +38,17 @@ def only_text(given: Path) -> Path:
     where = "here" if given == Path() else f"in `{given}`"
     if not found:
         raise typer.BadParameter(f"there is no .flow text {where}; `flowc new DIR` writes one")
-    raise typer.BadParameter(f"there are several texts {where}: {', '.join(map(str, found))}; name one of them")
+    raise typer.BadParameter(
+        f"there are several texts {where}: {', '.join(map(str, found))}; name one of them"
+    )
 
 
 def _boards() -> list[str]:
     """Platforms that come with flowc, for completion in a shell."""
-    return ["host", *sorted(f.stem for f in (Path(__file__).parent.parent / "platforms").glob("*.flow"))]
+    return [
+        "host",
+        *sorted(f.stem for f in (Path(__file__).parent.parent / "platforms").glob("*.flow")),
+    ]
 
 
 Text = Annotated[
@@ -72,7 +77,10 @@ OnPlatform = Annotated[
     typer.Option(
         "--platform",
         autocompletion=_boards,
-        help="`host`, a platform of the text, a board that flowc knows (`xavier`, `orin`, ...), or a .flow file.",
+        help=(
+            "`host`, a platform of the text, a board that flowc knows (`xavier`, `orin`, ...), or a"
+            " .flow file."
+        ),
     ),
 ]
 Settings = Annotated[
@@ -84,15 +92,24 @@ Settings = Annotated[
         show_default=False,
     ),
 ]
-Twin = Annotated[bool, typer.Option("--twin", help="Let CPU threads play the GPU and the DLAs of the platform.")]
+Twin = Annotated[
+    bool, typer.Option("--twin", help="Let CPU threads play the GPU and the DLAs of the platform.")
+]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False),
+    typer.Option(
+        "-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False
+    ),
 ]
 NoMeasure = Annotated[
-    bool, typer.Option("--no-measure", help="Do not run the tasks to measure them: only known times count.")
+    bool,
+    typer.Option(
+        "--no-measure", help="Do not run the tasks to measure them: only known times count."
+    ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Build into a directory that holds other files.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Build into a directory that holds other files.")
+]
 
 
 class Terminated(BaseException):
@@ -111,7 +128,9 @@ def seconds(text: str) -> float:
     try:
         return float(number) * units[unit]
     except (ValueError, KeyError):
-        raise typer.BadParameter(f"`{text}` is not a time: write `60s` or `5min`", param_hint="--budget") from None
+        raise typer.BadParameter(
+            f"`{text}` is not a time: write `60s` or `5min`", param_hint="--budget"
+        ) from None
 
 
 def print_json(document: Any) -> None:
@@ -146,18 +165,27 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, st
     from ._diagnostics import render
 
     found = list(diagnostics)
-    shown = sorted(found, key=lambda d: d.severity != "error")[:MOST_SHOWN] if len(found) > MOST_SHOWN else found
+    shown = (
+        sorted(found, key=lambda d: d.severity != "error")[:MOST_SHOWN]
+        if len(found) > MOST_SHOWN
+        else found
+    )
     for diagnostic in shown:
         say(render(diagnostic, sources, color=_color()) + "\n")
     if len(found) > len(shown):
-        say(f"and {number(len(found) - len(shown), 'more diagnostic')}: correct these first (`--json` lists all)\n")
+        say(
+            f"and {number(len(found) - len(shown), 'more diagnostic')}: correct these first"
+            " (`--json` lists all)\n"
+        )
 
 
 def sources(diagnostics: Iterable[Diagnostic]) -> dict[str, str]:
     """Texts to quote from, for faults that were raised before their sources were handed over."""
     from ..model.files import read_bytes
 
-    files = {s.file for d in diagnostics for s in [d.span, *(n.span for n in d.notes)] if s is not None}
+    files = {
+        s.file for d in diagnostics for s in [d.span, *(n.span for n in d.notes)] if s is not None
+    }
     texts = {}
     for file in files:
         try:
@@ -196,13 +224,20 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+            if (
+                isinstance(error, OSError)
+                and error.errno == errno.ENOSPC
+                and error.filename is None
+            ):
                 say(f"flowc: cannot write to standard output: {error.strerror}")
                 os._exit(1)  # the rest of the buffer cannot be written either
             import traceback
 
             traceback.print_exc()
-            say("\nThis is a mistake in flowc, not in your text. Please report it with these lines and the .flow file.")
+            say(
+                "\nThis is a mistake in flowc, not in your text. Please report it with these lines"
+                " and the .flow file."
+            )
             status = 70
         sys.stdout.flush()
         raise typer.Exit(status)
@@ -214,7 +249,9 @@ class Progress:
     """Prints progress: all of it on a terminal, elsewhere the newest line, `between` seconds after
     the last."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, between: float = BETWEEN) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, between: float = BETWEEN
+    ) -> None:
         self._clock, self._said = clock, clock()
         self.between = between
 

@@ -35,9 +35,13 @@ def joint_table(joint: Joint) -> str:
         rows.append([processor, _some(where[processor]), f"{share:.2%}"])
     tables = [fitted(rows, 2, 1)]
     ran = any(g.frames for g in mapping.groups)
-    rows = [["app", "", "response ms", "deadline ms", *(("longest seen ms", "missed") if ran else ())]]
+    rows = [
+        ["app", "", "response ms", "deadline ms", *(("longest seen ms", "missed") if ran else ())]
+    ]
     for g in mapping.groups:
-        word = ("schedulable" if g.schedulable else "too late") + (" if estimates hold" if g.conditional else "")
+        word = ("schedulable" if g.schedulable else "too late") + (
+            " if estimates hold" if g.conditional else ""
+        )
         missed = "-" if g.deadline_ns is None else f"{g.missed} of {g.frames}"
         seen = [_ms(g.seen_ns), missed] if ran else []
         rows.append([g.app, word, _ms(g.response_ns), _ms(g.deadline_ns), *seen])
@@ -47,12 +51,14 @@ def joint_table(joint: Joint) -> str:
     if joint.disturbed:
         assert joint.seen is not None
         tables.append(
-            f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the program could "
-            "have computed: bounds\nand what was seen are those of such a machine"
+            f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"
+            " program could have computed: bounds\nand what was seen are those of such a machine"
         )
     tables.append(_search(joint) + "\n" + _optimality(joint))
     if joint.doubt:
-        tables.append(f"no bounds are known for the program itself; these assume other orders: {joint.doubt}")
+        tables.append(
+            f"no bounds are known for the program itself; these assume other orders: {joint.doubt}"
+        )
     return "\n\n".join(tables)
 
 
@@ -71,7 +77,9 @@ def _ms(ns: int | None) -> str:
 
 
 def _some(names: list[str], most: int = 4) -> str:
-    short = [n.partition(".")[0] + "." + n.rpartition(".")[2] if n.count(".") > 1 else n for n in names]
+    short = [
+        n.partition(".")[0] + "." + n.rpartition(".")[2] if n.count(".") > 1 else n for n in names
+    ]
     return ", ".join(short[:most]) + (f" and {len(short) - most} more" if len(short) > most else "")
 
 
@@ -81,14 +89,19 @@ def _search(joint: Joint) -> str:
     if outcome.limit is None:
         return f"{outcome.search}: {looked}"
     # For most of them the utilization of processors decides.
-    return f"{outcome.search}: {outcome.counted:,} evaluations ({outcome.limit:,} asked for), {looked}"
+    return (
+        f"{outcome.search}: {outcome.counted:,} evaluations ({outcome.limit:,} asked for), {looked}"
+    )
 
 
 def _nothing_found(joint: Joint) -> str:
     """Why there is no mapping that keeps everything."""
     candidates = " of these candidates" if joint.problem.nets else ""
     if joint.outcome.impossible == "limits":
-        return f"no mapping{candidates} fits: processors would have more work or engines than they can hold"
+        return (
+            f"no mapping{candidates} fits: processors would have more work or engines than they can"
+            " hold"
+        )
     if joint.outcome.impossible == "deadlines":
         return f"no mapping{candidates} is proved to keep all deadlines: every one was ruled out"
     return "no mapping that keeps all deadlines was found in this time"
@@ -110,7 +123,10 @@ def _optimality(joint: Joint) -> str:
     if outcome.proved:
         return f"{said}: proved, no mapping{candidates} that keeps all deadlines has less"
     if outcome.gap is not None:
-        return said + f": at most {outcome.gap:.3%} above the least possible ({float(outcome.bound or 0):.4%})"
+        return (
+            said + f": at most {outcome.gap:.3%} above the least possible"
+            f" ({float(outcome.bound or 0):.4%})"
+        )
     return said
 
 
@@ -164,7 +180,11 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
                 "deadline_ns": g.deadline_ns,
                 "schedulable": g.schedulable,
                 "conditional": g.conditional,
-                **({"seen_ns": g.seen_ns, "frames": g.frames, "missed": g.missed} if g.frames else {}),
+                **(
+                    {"seen_ns": g.seen_ns, "frames": g.frames, "missed": g.missed}
+                    if g.frames
+                    else {}
+                ),
                 "paths": [
                     {
                         "source": p.source,
@@ -172,7 +192,11 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
                         "latency_ns": p.latency_ns,
                         "deadline_ns": p.deadline_ns,
                         "met": p.met,
-                        **({"seen_ns": p.seen_ns, "firings": p.firings, "missed": p.missed} if g.frames else {}),
+                        **(
+                            {"seen_ns": p.seen_ns, "firings": p.firings, "missed": p.missed}
+                            if g.frames
+                            else {}
+                        ),
                     }
                     for p in g.paths
                 ],
@@ -200,13 +224,17 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
 # -- scenarios -------------------------------------------------------------------------------------
 def states_table(states: States) -> str:
     """The tables of every state, then the worst state."""
-    tables = [f"state {name}{_variants(states, name)}\n\n{joint_table(joint)}" for name, joint in states.joints.items()]
+    tables = [
+        f"state {name}{_variants(states, name)}\n\n{joint_table(joint)}"
+        for name, joint in states.joints.items()
+    ]
     if states.mapping.transitions:
         from ..runtime.report import columns
 
         rows = [["from", "to", "protocol", "change ms, at most", "of that the controller"]]
         rows += [
-            [t.source, t.target, t.protocol, _ms(t.delay_ns), _ms(t.control_ns)] for t in states.mapping.transitions
+            [t.source, t.target, t.protocol, _ms(t.delay_ns), _ms(t.control_ns)]
+            for t in states.mapping.transitions
         ]
         tables.append(columns(rows, left=3))
     if states.clocked:
@@ -214,16 +242,29 @@ def states_table(states: States) -> str:
     most = _most(states)
     if most is not None:
         name, share = most
-        at_rates, at_highest = (" at its clock rates", "at the highest rates, and ") if states.clocked else ("", "")
-        placement = "places of their own for some states" if states.own else "one placement for all states"
-        said = f"{placement}: the busiest processor needs {share:.4%} of its time{at_rates}, in `{name}`"
+        at_rates, at_highest = (
+            (" at its clock rates", "at the highest rates, and ") if states.clocked else ("", "")
+        )
+        placement = (
+            "places of their own for some states" if states.own else "one placement for all states"
+        )
+        said = (
+            f"{placement}: the busiest processor needs {share:.4%} of its time{at_rates}, in"
+            f" `{name}`"
+        )
         if states.outcome.cores is not None:
             said = f"{_cores(states.outcome.cores, ' of these candidates')}; on so many, {said}"
         bound = states.outcome.bound
         if states.outcome.proved:
-            said += f"; {at_highest}by the times of the profile, no placement of these candidates needs less"
+            said += (
+                f"; {at_highest}by the times of the profile, no placement of these candidates needs"
+                " less"
+            )
         elif bound:
-            said += f"; {at_highest}by the times of the profile, none needs less than {float(bound):.4%}"
+            said += (
+                f"; {at_highest}by the times of the profile, none needs less than"
+                f" {float(bound):.4%}"
+            )
         tables.append(said)
         if states.own:
             tables.append("\n".join(_elsewhere(states)))
@@ -258,10 +299,14 @@ def why_no_better(states: States, name: str) -> list[str]:
     state, lines = scenario.state(name), []
     for r in (r for r in states.refused if r.state == name):
         where = "" if r.proved else " in what was found"
-        lines.append(f"{state.best_in_words(r.option)} does not keep its deadlines and limits{where}: {r.why}")
+        lines.append(
+            f"{state.best_in_words(r.option)} does not keep its deadlines and limits{where}:"
+            f" {r.why}"
+        )
     if state.best:
         lines.append(
-            f"{state.best_in_words()}: {'no option is more accurate' if not lines else 'the most accurate possible'}"
+            f"{state.best_in_words()}:"
+            f" {'no option is more accurate' if not lines else 'the most accurate possible'}"
         )
     return lines
 
@@ -306,19 +351,27 @@ def _clocks(states: States) -> str:
         b = clocked.bound
         rates = ", ".join(f"{pool} {hz / 1e6:g} MHz" for pool, hz in b.clocks_hz) or "-"
         tested = f"{clocked.tests} of {clocked.combinations}"
-        rows.append([name, rates, *(_w(mw) for mw in (b.energy_mw, b.highest_mw, b.greedy_mw)), tested])
+        rows.append(
+            [name, rates, *(_w(mw) for mw in (b.energy_mw, b.highest_mw, b.greedy_mw)), tested]
+        )
     if len(bounds) > 1:
         means = []
         for kind in ("energy_mw", "highest_mw", "greedy_mw"):
             known = [getattr(b, kind) for b in bounds.values()]
-            whole = sum(weights[n] * mw for n, mw in zip(bounds, known, strict=True)) if None not in known else None
+            whole = (
+                sum(weights[n] * mw for n, mw in zip(bounds, known, strict=True))
+                if None not in known
+                else None
+            )
             means.append(_w(whole))
         rows.append(["mean by weights", "", *means, ""])
     said = "power by the model of the platform; no rates that keep all deadlines take less: "
     if all(clocked.whole for clocked in states.clocked.values()):
         said += "all that do were tested"
     else:
-        said += "proved by some that miss one, if slower clocks never make a deadline easier to keep"
+        said += (
+            "proved by some that miss one, if slower clocks never make a deadline easier to keep"
+        )
     return f"{columns(rows, left=2)}\n\n{said}"
 
 
@@ -328,7 +381,9 @@ def _w(mw: float | None) -> str:
 
 def _most(states: States) -> tuple[str, float] | None:
     """The state with the busiest processor."""
-    shares = {s.state: max((u for _, u in s.utilization), default=0.0) for s in states.mapping.states}
+    shares = {
+        s.state: max((u for _, u in s.utilization), default=0.0) for s in states.mapping.states
+    }
     return max(shares.items(), key=lambda s: s[1]) if shares else None
 
 

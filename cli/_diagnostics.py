@@ -22,7 +22,9 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, str], *, color: bool = 
 
     tone = _RED if diagnostic.severity == "error" else _YELLOW
     message, *details = diagnostic.message.split("\n")
-    lines = [f"{paint(tone, f'{diagnostic.severity}[{diagnostic.code}]')}{paint(_BOLD, ': ' + message)}"]
+    lines = [
+        f"{paint(tone, f'{diagnostic.severity}[{diagnostic.code}]')}{paint(_BOLD, ': ' + message)}"
+    ]
     marks: list[tuple[Span, str, str]] = []
     if diagnostic.span is not None:
         marks.append((diagnostic.span, "^", diagnostic.label))
@@ -49,20 +51,30 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, str], *, color: bool = 
 def _printable(line: str, color: bool) -> str:
     """Control characters of untrusted text are shown as \\xNN (flowc's own colors are kept)."""
     own = "\033" if color else ""
-    return "".join(c if c.isprintable() or c == own else c.encode("unicode_escape").decode() for c in line)
+    return "".join(
+        c if c.isprintable() or c == own else c.encode("unicode_escape").decode() for c in line
+    )
 
 
-def _excerpt(source: list[str], marks: list[tuple[Span, str, str]], width: int, tone: str, paint: Any) -> list[str]:
+def _excerpt(
+    source: list[str], marks: list[tuple[Span, str, str]], width: int, tone: str, paint: Any
+) -> list[str]:
     result = []
     for number in sorted({span.line for span, _, _ in marks}):
         text = source[number - 1].replace("\t", " ") if number <= len(source) else ""
-        here = sorted((m for m in marks if m[0].line == number), key=lambda m: (m[1] != "^", m[0].column))
+        here = sorted(
+            (m for m in marks if m[0].line == number), key=lambda m: (m[1] != "^", m[0].column)
+        )
         while here:  # marks far apart in a long line get an excerpt each
             start, piece = 0, text
             if len(text) > WIDEST:
                 start = max(0, here[0][0].column - 20)
                 piece = ("... " if start else "") + text[start : start + WIDEST]
-            inside = [m for m in here if start < m[0].column <= start + WIDEST] if len(text) > WIDEST else here
+            inside = (
+                [m for m in here if start < m[0].column <= start + WIDEST]
+                if len(text) > WIDEST
+                else here
+            )
             inside = inside or here[:1]  # after the end of the line
             here = [m for m in here if m not in inside]
             start -= 4 if start else 0
@@ -71,7 +83,9 @@ def _excerpt(source: list[str], marks: list[tuple[Span, str, str]], width: int, 
                 end = span.end_column if span.end_line == span.line else start + len(piece) + 1
                 carets = mark * max(1, min(end, start + len(piece) + 1) - span.column)
                 drawn = paint(tone if mark == "^" else _BLUE, f"{carets} {label}".rstrip())
-                result.append(f"{' ' * width} {paint(_BLUE, '|')} {' ' * (span.column - 1 - start)}{drawn}")
+                result.append(
+                    f"{' ' * width} {paint(_BLUE, '|')} {' ' * (span.column - 1 - start)}{drawn}"
+                )
     return result
 
 
@@ -84,7 +98,12 @@ def as_data(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
             "message": d.message,
             **_place(d.span),
             "related": [
-                {"message": n.message, "file": n.span.file, "line": n.span.line, "column": n.span.column}
+                {
+                    "message": n.message,
+                    "file": n.span.file,
+                    "line": n.span.line,
+                    "column": n.span.column,
+                }
                 for n in d.notes
             ],
             "help": d.help,

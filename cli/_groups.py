@@ -26,10 +26,14 @@ def grouped(verb: Callable[..., int]) -> Callable[..., int]:
     """The verb as Typer takes it: fields of dataclasses are options, and the verb gets them as one
     value."""
     signature = inspect.signature(verb, eval_str=True)
-    groups = {name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)}
+    groups = {
+        name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
+    }
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        parameters += _parameters(groups[name]) if name in groups else [parameter.replace(kind=KEYWORD)]
+        parameters += (
+            _parameters(groups[name]) if name in groups else [parameter.replace(kind=KEYWORD)]
+        )
 
     @functools.wraps(verb)
     def called(**given: Any) -> int:
@@ -61,16 +65,26 @@ def _parameter(option: Field[Any], hint: Any) -> inspect.Parameter:
     said = option.metadata
     about = said["about"][0].upper() + said["about"][1:] + "."
     if not said["metavar"]:
-        return _keyword(option.name, Annotated[bool, typer.Option(flag(option), help=about)], option.default)
+        return _keyword(
+            option.name, Annotated[bool, typer.Option(flag(option), help=about)], option.default
+        )
     given: dict[str, Any] = {"help": about, "metavar": said["metavar"], "show_default": False}
     if said["choices"]:
         make: Any = StrEnum
         choice = make("Choice", {word.upper(): word for word in said["choices"]})
-        return _keyword(option.name, Annotated[choice, typer.Option(flag(option), help=about)], choice(option.default))
+        return _keyword(
+            option.name,
+            Annotated[choice, typer.Option(flag(option), help=about)],
+            choice(option.default),
+        )
     if isinstance(option.default, tuple):
-        return _keyword(option.name, Annotated[list[str] | None, typer.Option(flag(option), **given)], None)
+        return _keyword(
+            option.name, Annotated[list[str] | None, typer.Option(flag(option), **given)], None
+        )
     given["parser"] = _parser(said["parse"])
-    return _keyword(option.name, Annotated[Any, typer.Option(flag(option), **given)], option.default)
+    return _keyword(
+        option.name, Annotated[Any, typer.Option(flag(option), **given)], option.default
+    )
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -93,5 +107,7 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _made(group: Any, given: dict[str, Any]) -> Any:
     """The value of a group; an option that may be repeated, and is not given, has its default."""
-    plain = {name: value.value if isinstance(value, StrEnum) else value for name, value in given.items()}
+    plain = {
+        name: value.value if isinstance(value, StrEnum) else value for name, value in given.items()
+    }
     return group(**{name: value for name, value in plain.items() if value is not None})

@@ -33,7 +33,10 @@ class LiveTables:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         from ..driver.execute.attending import GRACE
 
@@ -71,12 +74,23 @@ def tables(now: dict[str, Any]) -> Group:
     for name, a in now["apps"].items():
         latency = "-" if a["latency_ms"] is None else f"{a['latency_ms']:.3f}"
         missed = Text(str(a["deadline_misses"]), "bold red" if a["deadline_misses"] else "")
-        apps.add_row(Text(name), str(a["frames"]), f"{a['fps']:.1f}", latency, missed, str(a["skipped"]))
+        apps.add_row(
+            Text(name), str(a["frames"]), f"{a['fps']:.1f}", latency, missed, str(a["skipped"])
+        )
     busy = table("processor", "busy", "")
     for name, share in now["processors"].items():
-        busy.add_row(Text(name), f"{100 * share:.0f} %", ProgressBar(100, min(100.0, 100 * share), 24))
+        busy.add_row(
+            Text(name), f"{100 * share:.0f} %", ProgressBar(100, min(100.0, 100 * share), 24)
+        )
     held = table("channel between processors", "tokens", "")
     for name, (filled, capacity) in now["channels"].items():
-        held.add_row(Text(name), f"{filled} of {capacity}", ProgressBar(max(1, capacity), filled, 24))
+        held.add_row(
+            Text(name), f"{filled} of {capacity}", ProgressBar(max(1, capacity), filled, 24)
+        )
     state = f", in {now['state']}" if "state" in now else ""
-    return Group(Text(f"{now['seconds']:.0f} s{state}", "dim"), apps, busy, *([held] if now["channels"] else []))
+    return Group(
+        Text(f"{now['seconds']:.0f} s{state}", "dim"),
+        apps,
+        busy,
+        *([held] if now["channels"] else []),
+    )

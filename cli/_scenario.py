@@ -45,14 +45,36 @@ def states_in_table(found: Analyzed) -> str:
     def ms(ns: Fraction | None) -> str:
         return "-" if ns is None else f"{float(ns) / 1e6:.6g}"
 
-    rows = [["state", "app", "", "period ms", "least", "on any mapping", "latency", "on any mapping", "deadline"]]
+    rows = [
+        [
+            "state",
+            "app",
+            "",
+            "period ms",
+            "least",
+            "on any mapping",
+            "latency",
+            "on any mapping",
+            "deadline",
+        ]
+    ]
     for name, state in found.checked.states.items():
         for app in state.system.apps:
             a = found.states[name][app.name]
             timed = not a.times.unknown
-            verdict = "too fast" if timed and a.too_slow(app) else "too late" if timed and a.too_late(app) else ""
-            figures = (a.period, a.mapping_lower, a.latency, a.latency_lower) if timed else (None,) * 4
-            rows.append([name, app.name, verdict, ms(app.period_ns), *map(ms, figures), ms(app.due_ns)])
+            verdict = (
+                "too fast"
+                if timed and a.too_slow(app)
+                else "too late"
+                if timed and a.too_late(app)
+                else ""
+            )
+            figures = (
+                (a.period, a.mapping_lower, a.latency, a.latency_lower) if timed else (None,) * 4
+            )
+            rows.append(
+                [name, app.name, verdict, ms(app.period_ns), *map(ms, figures), ms(app.due_ns)]
+            )
     return columns(rows, left=3)
 
 
@@ -72,7 +94,9 @@ def scenario_as_data(scenario: Scenario, apps: Mapping[str, Any]) -> dict[str, A
         "events": list(scenario.events),
         "states": {
             s.name: {
-                "periods_ns": {a.name: None if a.period_ns is None else str(a.period_ns) for a in s.apps},
+                "periods_ns": {
+                    a.name: None if a.period_ns is None else str(a.period_ns) for a in s.apps
+                },
                 "choices": dict(s.choices),
                 "best": list(s.best),
                 "weight": str(s.weight),

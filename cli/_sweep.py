@@ -15,7 +15,10 @@ Sweep = Annotated[
     list[str] | None,
     typer.Option(
         "--sweep",
-        help="What if, for each of these: `fps=10,15,20`, `cores=2,4` (all pairs of both). Not stored.",
+        help=(
+            "What if, for each of these: `fps=10,15,20`, `cores=2,4` (all pairs of both). Not"
+            " stored."
+        ),
         metavar="WHAT=A,B",
         show_default=False,
     ),
@@ -61,7 +64,9 @@ def table(found: list[Supposed]) -> str:
         )
     kept = [k for k in range(len(rows[0])) if any(row[k] not in ("", "-") for row in rows[1:])]
     why = dict.fromkeys(d.message for s in found for d in s.faults)
-    return "\n".join([columns([[row[k] for k in kept] for row in rows], left=0), *("", *why) * bool(why)])
+    return "\n".join(
+        [columns([[row[k] for k in kept] for row in rows], left=0), *("", *why) * bool(why)]
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -42,7 +42,9 @@ def fitted(rows: Sequence[Sequence[str]], left: int, soft: int, columns_: int | 
         return columns(rows, left=left)
     broken: list[list[str]] = []
     for row in rows:
-        lines = wrap(row[soft], max(room, LEAST), break_on_hyphens=False, break_long_words=False) or [""]
+        lines = wrap(
+            row[soft], max(room, LEAST), break_on_hyphens=False, break_long_words=False
+        ) or [""]
         broken.append([*row[:soft], lines[0], *row[soft + 1 :]])
         broken += [[line if i == soft else "" for i in range(len(row))] for line in lines[1:]]
     return columns(broken, left=left)
@@ -61,9 +63,15 @@ def folded(line: str, indent: int, columns_: int | None = None) -> str:
 
 def on_dla(report: OnDla) -> str:
     """The layers of a network that a DLA can run, as the table of rules that the others break."""
-    lines = [f"{report.network} on a DLA: {report.legal} of {number(report.layers, 'layer')} can run there"]
+    lines = [
+        f"{report.network} on a DLA: {report.legal} of {number(report.layers, 'layer')} can run"
+        " there"
+    ]
     if report.rows:
-        rows = [["op", "count", "rule", "layers"], *([r.op, str(r.count), r.rule, r.layers] for r in report.rows)]
+        rows = [
+            ["op", "count", "rule", "layers"],
+            *([r.op, str(r.count), r.rule, r.layers] for r in report.rows),
+        ]
         shown = fitted(rows, 4, 3).splitlines()
         lines += [f"  {line}" for line in shown]
     runs = [f"{number(r.count, 'layer')} from {r.first} to {r.last}" for r in report.runs]
@@ -84,7 +92,9 @@ def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: boo
     It ends at the first answer that is still being computed; printed lines stay when there are
     more.
     """
-    lines = [f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"]
+    lines = [
+        f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"
+    ]
 
     def row(name: str, text: str) -> None:
         lines.append(folded(f"  {name:<15} {text}", 18))
@@ -117,10 +127,13 @@ def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: boo
         row("for the period", _for_period(app, a, unit))
     if a.schedule is not None:
         row("one processor", _cut(a.schedule.text))
-    if a.looped_schedule is not None and (a.schedule is None or a.looped_schedule.text != a.schedule.text):
+    if a.looped_schedule is not None and (
+        a.schedule is None or a.looped_schedule.text != a.schedule.text
+    ):
         row(
             "each task once",
-            f"{_cut(a.looped_schedule.text)}   ({number(a.looped_schedule.total, 'token')} of buffers)",
+            f"{_cut(a.looped_schedule.text)}   ({number(a.looped_schedule.total, 'token')} of"
+            " buffers)",
         )
     for processor, order in orders.items():
         row(f"on {processor}", _cut(order))
@@ -161,7 +174,9 @@ def _times(app: Application, a: Analysis) -> str:
     if a.times.source == "unit":
         whose = "every task" if _unit(a) else ", ".join(map(_short, a.times.guessed))
         ns = "" if _unit(a) else " ns"
-        return _cut(f"1{ns} per firing of {whose}: no wcet, no stored profile (`flowc profile` measures)")
+        return _cut(
+            f"1{ns} per firing of {whose}: no wcet, no stored profile (`flowc profile` measures)"
+        )
     if a.times.source == "wcet":
         return "declared"
     declared = [_short(n) for n in a.times.ns if n not in (*a.times.measured, *a.times.timeless)]
@@ -241,10 +256,17 @@ def cycle(a: Analysis, most: int = WIDEST) -> str:
 
 def _latency(app: Application, a: Analysis, unit: bool) -> str:
     if a.latency is None:
-        if app.period_ns is not None and a.period_lower is not None and a.period_lower > app.period_ns:
+        if (
+            app.period_ns is not None
+            and a.period_lower is not None
+            and a.period_lower > app.period_ns
+        ):
             return "none: the period is below the least"
         return f"not known{_ended(a, 'latency')}"
-    text = f"{_time(a.latency, unit)} from the release of an iteration to the end of {_short(a.latency_sink)}"
+    text = (
+        f"{_time(a.latency, unit)} from the release of an iteration to the end of"
+        f" {_short(a.latency_sink)}"
+    )
     if a.too_late(app) and not unit:
         text += f"; the deadline is {_time(app.due_ns, unit)}" + _verdict(a)
     return text
@@ -254,19 +276,29 @@ def _path(a: Analysis, path: PathLatency, unit: bool) -> str:
     text = f"{_time(path.latency, unit)} from {_short(path.source)} to {_short(path.sink)}"
     if path.deadline is None or unit:
         return text
-    return f"{text}; the deadline is {_time(path.deadline, unit)}" + (_verdict(a) if path.too_late else "")
+    return f"{text}; the deadline is {_time(path.deadline, unit)}" + (
+        _verdict(a) if path.too_late else ""
+    )
 
 
 def _for_period(app: Application, a: Analysis, unit: bool) -> str:
     if a.period_buffers is None:
-        if app.period_ns is not None and a.period_lower is not None and a.period_lower > app.period_ns:
+        if (
+            app.period_ns is not None
+            and a.period_lower is not None
+            and a.period_lower > app.period_ns
+        ):
             return "none: the period is below the least"
         if a.period == 0:
             return "none: with any buffers the period is above 0"
         return f"not known{_ended(a, 'period_buffers')}"
     asked = app.period_ns or a.period
-    late = a.period_buffers.period is None or (asked is not None and a.period_buffers.period > asked)
-    return ("not found; the fastest: " if late else "") + _buffers(a, a.period_buffers, unit, "period_buffers")
+    late = a.period_buffers.period is None or (
+        asked is not None and a.period_buffers.period > asked
+    )
+    return ("not found; the fastest: " if late else "") + _buffers(
+        a, a.period_buffers, unit, "period_buffers"
+    )
 
 
 def _buffers(a: Analysis, c: Capacities | None, unit: bool, answer: Answer) -> str:
@@ -276,11 +308,15 @@ def _buffers(a: Analysis, c: Capacities | None, unit: bool, answer: Answer) -> s
 
 
 def _reached(c: Capacities, unit: bool) -> str:
-    return _time(c.period, unit) if c.exact or c.period is None else f"at most {_time(c.period, unit)}"
+    return (
+        _time(c.period, unit) if c.exact or c.period is None else f"at most {_time(c.period, unit)}"
+    )
 
 
 def _size(c: Capacities) -> str:
-    text = number(c.total, "token") + (f", {number(c.bytes, 'byte')}" if c.bytes is not None else "")
+    text = number(c.total, "token") + (
+        f", {number(c.bytes, 'byte')}" if c.bytes is not None else ""
+    )
     return text if c.proved else f"{text} (the best found; at least {_bound(c)})"
 
 
@@ -294,7 +330,16 @@ def _channels(app: Application, a: Analysis) -> list[str]:
     assert a.least_buffers is not None
     keeping = a.period_buffers.channels if a.period_buffers is not None else {}
     windows = app.windows
-    rows = [["channel", "token bytes", "initial", "least", "for the period", *(["kept"] if windows else [])]]
+    rows = [
+        [
+            "channel",
+            "token bytes",
+            "initial",
+            "least",
+            "for the period",
+            *(["kept"] if windows else []),
+        ]
+    ]
     types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
     for c in app.channels:
         kind = types[c.source, c.source_port]
@@ -310,13 +355,20 @@ def kept(app: Application) -> str:
     ports = app.windows.values()
     sizes = [p.kept * p.type.bytes for p in ports if p.type is not None]
     memory = f", {number(sum(sizes), 'byte')}" if len(sizes) == len(ports) else ""
-    return f"{number(sum(p.kept for p in ports), 'token')}{memory} that were taken are kept, beside all buffers"
+    return (
+        f"{number(sum(p.kept for p in ports), 'token')}{memory} that were taken are kept, beside"
+        " all buffers"
+    )
 
 
 def windows(app: Application) -> dict[str, Any]:
     """The inputs with a window by channel, as JSON: empty if there are none."""
     found = {
-        name: {"window": p.window, "kept": p.kept, "bytes": None if p.type is None else p.kept * p.type.bytes}
+        name: {
+            "window": p.window,
+            "kept": p.kept,
+            "bytes": None if p.type is None else p.kept * p.type.bytes,
+        }
         for name, p in app.windows.items()
     }
     return {"windows": found} if found else {}
@@ -329,7 +381,9 @@ def _front(a: Analysis, unit: bool) -> list[str]:
     rows = [["tokens", "bytes", "period", "the least"]]
     for p in a.pareto:
         bound = "proved" if p.proved else f"at least {_bound(p)}"
-        rows.append([str(p.total), "-" if p.bytes is None else str(p.bytes), _reached(p, unit), bound])
+        rows.append(
+            [str(p.total), "-" if p.bytes is None else str(p.bytes), _reached(p, unit), bound]
+        )
     lines = ["  " + line for line in columns(rows, left=0).splitlines()]
     if not a.pareto_complete:
         lines.append(f"  (full speed is not reached{_ended(a, 'pareto')})")
@@ -340,7 +394,10 @@ def _front(a: Analysis, unit: bool) -> list[str]:
 
 def network_table(m: NetworkMemory) -> str:
     """Elements in the buffers of a network, in the execution modes that differ in memory."""
-    share = f"{100 * m.by_parts / m.layerwise:.3g} % of that{'' if m.by_parts_proved else ', the best found'}"
+    share = (
+        f"{100 * m.by_parts / m.layerwise:.3g} % of"
+        f" that{'' if m.by_parts_proved else ', the best found'}"
+    )
     lines = [
         "elements in the buffers between the layers",
         f"  layer by layer  {m.layerwise}",
@@ -349,7 +406,10 @@ def network_table(m: NetworkMemory) -> str:
     if m.algorithm4 is None:
         lines.append(f"  Algorithm 4     does not apply: {m.reason}")
     else:
-        lines.append(f"  Algorithm 4     {m.algorithm4}   ({m.overlap} of them in self-loops for overlapping rows)")
+        lines.append(
+            f"  Algorithm 4     {m.algorithm4}   ({m.overlap} of them in self-loops for overlapping"
+            " rows)"
+        )
     return "\n".join(lines)
 
 
@@ -360,20 +420,32 @@ def band_table(found: Comparison, thesis: Reduction) -> str:
     from ..runtime.report import columns
 
     placed = found.whole
-    how = f"{placed.by}, proved" if placed.proved else f"{placed.by}; none has less than {_mb(placed.bound)}"
+    how = (
+        f"{placed.by}, proved"
+        if placed.proved
+        else f"{placed.by}; none has less than {_mb(placed.bound)}"
+    )
     ways = [
         ("each tensor its own", found.separate, ""),
         ("Algorithm 8", found.algorithm8, "buffers are shared, as in Minakova's thesis, ch. 6"),
         ("one arena", placed.total, how),
-        ("rows under a layer", found.rows, f"lower bound of all row by row execution, by `{found.dictated_by}`"),
+        (
+            "rows under a layer",
+            found.rows,
+            f"lower bound of all row by row execution, by `{found.dictated_by}`",
+        ),
     ]
     lines = ["between the layers, in MB"]
     lines += [f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in ways]
     lines += ["by the rules of Minakova's thesis, its input included"]
-    lines += [f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in _by_thesis(thesis)]
+    lines += [
+        f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in _by_thesis(thesis)
+    ]
     time = "estimated time" if any(c.estimated for c in found.choices) else "time"
     table = [["between layers MB", "in all", time, "firings"]]
-    table += [[_mb(c.buffers), _mb(c.bytes), f"{c.time:.2f}", str(c.firings)] for c in found.choices]
+    table += [
+        [_mb(c.buffers), _mb(c.bytes), f"{c.time:.2f}", str(c.firings)] for c in found.choices
+    ]
     words = ["", "", *("; ".join(map(bands_in_words, c.bands)) or "whole" for c in found.choices)]
     front = columns(table, left=0).splitlines()
     shown = [f"{line}  {word}".rstrip() for line, word in zip(front, words, strict=True)]
@@ -388,7 +460,8 @@ def _by_thesis(found: Reduction) -> list[tuple[str, int, str]]:
     ]
     if found.least is not None:
         note = (
-            f"{found.chosen} layers go by parts, {found.least.times[0]:.0f} firings: the least of {found.looks} looks"
+            f"{found.chosen} layers go by parts, {found.least.times[0]:.0f} firings: the least of"
+            f" {found.looks} looks"
         )
         ways.append(("Algorithm 9", found.least.memory, note))
     return ways
@@ -415,6 +488,12 @@ def in_8_bits(losses: Mapping[str, Sequence[Loss]]) -> list[str]:
     lines = []
     for network, found in losses.items():
         for x in found:
-            line = f"{network}.{x.name} in 8 bits: {x.decibels:.1f} dB signal to noise, at most {x.largest:.1%} off"
-            lines.append(line + (f", the same best score in {x.same_best:.1%}" if x.same_best is not None else ""))
+            line = (
+                f"{network}.{x.name} in 8 bits: {x.decibels:.1f} dB signal to noise, at most"
+                f" {x.largest:.1%} off"
+            )
+            lines.append(
+                line
+                + (f", the same best score in {x.same_best:.1%}" if x.same_best is not None else "")
+            )
     return lines

@@ -15,8 +15,10 @@ def variants_table(found: Comparison) -> str:
     weights = found.weights
     lines = [
         f"network {found.network}: variants {', '.join(found.variants)}",
-        f"  weights         {_mb(weights.separate)} of all, {_mb(weights.distinct)} of them different, "
-        f"{_mb(weights.built)} in a program",
+        (
+            f"  weights         {_mb(weights.separate)} of all, {_mb(weights.distinct)} of them"
+            f" different, {_mb(weights.built)} in a program"
+        ),
         f"  SBRS as printed {_sharing(found.printed, found)}",
         f"  made safe       {_sharing(found.safe, found)}",
     ]
@@ -25,7 +27,10 @@ def variants_table(found: Comparison) -> str:
         [s.source, s.target, str(s.steps), str(s.races), str(s.safe_steps), str(s.steps_in_turn)]
         for s in found.switches
     ]
-    told = "steps are layers, two of which may run at once; flowc changes between two frames, or breaks off one"
+    told = (
+        "steps are layers, two of which may run at once; flowc changes between two frames, or"
+        " breaks off one"
+    )
     return "\n".join([*lines, "", columns(rows, left=2), told])
 
 

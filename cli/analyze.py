@@ -26,37 +26,58 @@ if TYPE_CHECKING:
 def analyze(
     file: TextOrNetwork,
     buffers: Annotated[
-        bool, typer.Option("--buffers", help="Also the least capacities that keep the period, channel by channel.")
+        bool,
+        typer.Option(
+            "--buffers", help="Also the least capacities that keep the period, channel by channel."
+        ),
     ] = False,
     pareto: Annotated[
         bool, typer.Option("--pareto", help="Also the whole trade-off of memory against period.")
     ] = False,
     overlap: Annotated[
-        bool, typer.Option("--auto-concurrency", help="Let firings of the same task overlap, as SDF3 does.")
+        bool,
+        typer.Option(
+            "--auto-concurrency", help="Let firings of the same task overlap, as SDF3 does."
+        ),
     ] = False,
     by_parts: Annotated[
-        bool, typer.Option("--by-parts", help="Of a network: every layer works through its rows one by one.")
+        bool,
+        typer.Option(
+            "--by-parts", help="Of a network: every layer works through its rows one by one."
+        ),
     ] = False,
     memory: Annotated[
         bool,
         typer.Option(
             "--memory",
-            help="Of a network: memory between its layers against time, in bands of rows; with --by-parts also the "
-            "genetic search of Minakova's thesis, for comparison.",
+            help=(
+                "Of a network: memory between its layers against time, in bands of rows; with"
+                " --by-parts also the "
+                "genetic search of Minakova's thesis, for comparison."
+            ),
         ),
     ] = False,
     cuts: Annotated[
-        bool, typer.Option("--cuts", help="Of a network: the layers after which a pin may cut it into stages.")
+        bool,
+        typer.Option(
+            "--cuts", help="Of a network: the layers after which a pin may cut it into stages."
+        ),
     ] = False,
     seconds: Annotated[
-        float, typer.Option(help="Time for each search; after it the best so far is printed.", min=0.1)
+        float,
+        typer.Option(help="Time for each search; after it the best so far is printed.", min=0.1),
     ] = 10.0,
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
     """Prove what a graph can do: period, latency, buffers, schedules. Runs no code of the text."""
     from ..driver.show.analyze import analyze as driver_analyze
-    from ..driver.show.networks import network_bands, network_by_thesis, network_cuts, network_memory
+    from ..driver.show.networks import (
+        network_bands,
+        network_by_thesis,
+        network_cuts,
+        network_memory,
+    )
 
     if memory and file.suffix == ".onnx":
         found_by_thesis = network_by_thesis(file, seconds if by_parts else None)
@@ -99,21 +120,29 @@ def analyze(
     if as_json:
         document: dict[str, Any] = {
             "apps": {
-                a.name: _data(found.apps[a.name]) | {"processors": found.orders[a.name]} | windows(a)
+                a.name: _data(found.apps[a.name])
+                | {"processors": found.orders[a.name]}
+                | windows(a)
                 for a in found.checked.system.apps
             }
         }
         if found.states:
             document["states"] = {
-                name: {app: _data(answer) for app, answer in own.items()} for name, own in found.states.items()
+                name: {app: _data(answer) for app, answer in own.items()}
+                for name, own in found.states.items()
             }
-        document |= {"variants": [asdict(c) for c in found.alternatives]} if found.alternatives else {}
+        document |= (
+            {"variants": [asdict(c) for c in found.alternatives]} if found.alternatives else {}
+        )
         print_json(document | ({"memory": _memory(elements)} if elements is not None else {}))
     elif elements is not None:
         print(f"\n{network_table(elements)}")
     else:
         more = [states_in_table(found)] if found.states else []
-        print("".join(f"\n{text}\n" for text in (*more, *map(variants_table, found.alternatives))), end="")
+        print(
+            "".join(f"\n{text}\n" for text in (*more, *map(variants_table, found.alternatives))),
+            end="",
+        )
     return 1 if found.refused else 0
 
 

@@ -46,14 +46,20 @@ def build(
     target: Annotated[
         Target,
         typer.Option(
-            help="The program; its networks alone as a C library (in build/STEM-external); a graph of the text as a "
-            "Functional Mock-up Unit for Simulink, OpenModelica and others (build/GRAPH.fmu); or the program as a "
-            "module of dora (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
+            help=(
+                "The program; its networks alone as a C library (in build/STEM-external); a graph"
+                " of the text as a "
+                "Functional Mock-up Unit for Simulink, OpenModelica and others (build/GRAPH.fmu);"
+                " or the program as a "
+                "module of dora (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
+            )
         ),
     ] = Target.PROGRAM,
     graph: Annotated[
         str | None,
-        typer.Option(help="With `--target fmu`: the graph, or the app with open ends.", show_default=False),
+        typer.Option(
+            help="With `--target fmu`: the graph, or the app with open ends.", show_default=False
+        ),
     ] = None,
     platform: OnPlatform = "host",
     force: Force = False,
@@ -64,18 +70,30 @@ def build(
     from ..driver.build.build import build as driver_build
 
     if (graph is None) == (target is Target.FMU):
-        help_text = "`--target fmu` needs `--graph NAME`" if graph is None else "`--graph` is for `--target fmu` only"
+        help_text = (
+            "`--target fmu` needs `--graph NAME`"
+            if graph is None
+            else "`--graph` is for `--target fmu` only"
+        )
         raise typer.BadParameter(help_text, param_hint="--graph")
     if target is Target.FMU and graph is not None:
         if platform != "host":
-            raise typer.BadParameter("a unit runs where its simulator does", param_hint="--platform")
+            raise typer.BadParameter(
+                "a unit runs where its simulator does", param_hint="--platform"
+            )
         return _fmu(file, graph, output, force, as_json)
     if target is Target.HOPES_EXTERNAL:
         return _external(file, output, platform, force, as_json)
     built = driver_build(
-        file, output, platform=platform, force=force, measure=not no_measure, on_measure=measuring, report=progress,
+        file,
+        output,
+        platform=platform,
+        force=force,
+        measure=not no_measure,
+        on_measure=measuring,
+        report=progress,
         robot=_robot(target),
-    )  # fmt: skip
+    )
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
     if as_json:
         print_json(
@@ -84,7 +102,9 @@ def build(
                 "digest": built.digest,
                 "fresh": built.fresh,
                 "search": built.mapping.search,
-                "losses": {name: [asdict(x) for x in found] for name, found in built.losses.items()},
+                "losses": {
+                    name: [asdict(x) for x in found] for name, found in built.losses.items()
+                },
                 "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
                 "times": built.times,
                 "predicted_period_ns": _predicted(built),
@@ -134,8 +154,13 @@ def _how_with_dora(built: Built) -> None:
 
 def _predicted(built: Built) -> dict[str, int | None]:
     """Time between frames of each app, if the times of its tasks are known."""
-    guessed = {task.partition(".")[0] for task, source in built.times.items() if source == "unknown"}
-    return {name: None if name in guessed else round(ns) for name, ns in built.mapping.predicted_period_ns}
+    guessed = {
+        task.partition(".")[0] for task, source in built.times.items() if source == "unknown"
+    }
+    return {
+        name: None if name in guessed else round(ns)
+        for name, ns in built.mapping.predicted_period_ns
+    }
 
 
 def _external(file: Path, output: Path | None, platform: str, force: bool, as_json: bool) -> int:
@@ -151,8 +176,13 @@ def _external(file: Path, output: Path | None, platform: str, force: bool, as_js
                 "digest": built.digest,
                 "fresh": built.fresh,
                 "library": f"lib{built.external.library}.so",
-                "losses": {name: [asdict(x) for x in found] for name, found in built.losses.items()},
-                "networks": {n.name: {"function": n.function, "stages": [s.name for s in n.stages]} for n in networks},
+                "losses": {
+                    name: [asdict(x) for x in found] for name, found in built.losses.items()
+                },
+                "networks": {
+                    n.name: {"function": n.function, "stages": [s.name for s in n.stages]}
+                    for n in networks
+                },
             }
         )
         return 0
@@ -181,9 +211,17 @@ def _fmu(file: Path, graph: str, output: Path | None, force: bool, as_json: bool
                 "token": built.token,
                 "python": built.python,
                 "step_size": float(built.step) if built.step else None,
-                "losses": {name: [asdict(x) for x in found] for name, found in built.losses.items()},
+                "losses": {
+                    name: [asdict(x) for x in found] for name, found in built.losses.items()
+                },
                 "variables": [
-                    {"name": v.name, "causality": v.role, "type": v.fmi, "dtype": v.dtype, "shape": v.dimensions}
+                    {
+                        "name": v.name,
+                        "causality": v.role,
+                        "type": v.fmi,
+                        "dtype": v.dtype,
+                        "shape": v.dimensions,
+                    }
                     for v in shown
                 ],
             }
@@ -193,11 +231,17 @@ def _fmu(file: Path, graph: str, output: Path | None, force: bool, as_json: bool
     for line in in_8_bits(built.losses):
         print(f"  {line}")
     because = f": {built.why}" if built.why else ""
-    print(f"  FMI {built.version}.0{because}; a step is an iteration" + (f" of {built.step} s" if built.step else ""))
+    print(
+        f"  FMI {built.version}.0{because}; a step is an iteration"
+        + (f" of {built.step} s" if built.step else "")
+    )
     for v in shown:
         size = str(list(v.dimensions)) if v.dimensions else ""
         widened = f", widened from {v.dtype}" if v.widened else ""
         print(f"  {v.role} {v.name}: {v.fmi}{size}{widened}")
     if built.python:
-        print(f"  it needs {executable}: `python3 sources/build.py` in the unit builds it for another one")
+        print(
+            f"  it needs {executable}: `python3 sources/build.py` in the unit builds it for"
+            " another one"
+        )
     return 0

@@ -22,7 +22,11 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
 
     checked = driver_check(file, platform=platform)
     if as_json:
-        document = {"ok": checked.ok, "diagnostics": as_data(checked.diagnostics), "apps": _apps(checked)}
+        document = {
+            "ok": checked.ok,
+            "diagnostics": as_data(checked.diagnostics),
+            "apps": _apps(checked),
+        }
         if checked.ok and checked.system.scenario is not None:
             states = {name: _apps(state) for name, state in checked.states.items()}
             document["scenario"] = scenario_as_data(checked.system.scenario, states)
@@ -50,7 +54,10 @@ def _apps(checked: Checked) -> dict[str, Any]:
             "repetition": v.repetition,
             **windows(found),
             "pace": {source: str(ns) for source, ns in v.pace.items()},
-            "paths": [{"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)} for p in found.paths],
+            "paths": [
+                {"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)}
+                for p in found.paths
+            ],
         }
         for found in checked.system.apps
         for name, v in [(found.name, checked.verdicts[found.name])]
@@ -59,7 +66,11 @@ def _apps(checked: Checked) -> dict[str, Any]:
 
 def _on_dla(checked: Checked) -> tuple[OnDla, ...]:
     """What the platform's DLA can run, if it has one."""
-    if not checked.ok or checked.staged is None or all(p.kind != "dla" for p in checked.staged.platform.pools):
+    if (
+        not checked.ok
+        or checked.staged is None
+        or all(p.kind != "dla" for p in checked.staged.platform.pools)
+    ):
         return ()
     from ..driver.build.dla import dla_reports
 
@@ -73,7 +84,10 @@ def _print_verdicts(checked: Checked) -> None:
     words = {True: "yes", False: "no", None: "not decided"}
     for found in checked.system.apps:
         verdicts = checked.verdicts[found.name]
-        print(f"{found.name}: {number(len(found.tasks), 'task')}, {number(len(found.channels), 'channel')}")
+        print(
+            f"{found.name}: {number(len(found.tasks), 'task')},"
+            f" {number(len(found.channels), 'channel')}"
+        )
         rows = {
             "consistent": verdicts.consistent,
             "deadlock-free": verdicts.deadlock_free,
@@ -84,16 +98,28 @@ def _print_verdicts(checked: Checked) -> None:
         several = [f"{_short(n)} {q}" for n, q in verdicts.repetition.items() if q != 1]
         if several:
             shown = ", ".join(several[:12]) + (", ..." if len(several) > 12 else "")
-            print(f"  {'iteration':<14} {shown}{', the others 1' if len(several) < len(found.tasks) else ''}")
+            print(
+                f"  {'iteration':<14}"
+                f" {shown}{', the others 1' if len(several) < len(found.tasks) else ''}"
+            )
         if found.windows:
             print(f"  {'windows':<14} {kept(found)}")
         for source, ns in verdicts.pace.items():
-            again = f", {verdicts.repetition[source]} times in a period" if verdicts.repetition[source] > 1 else ""
+            again = (
+                f", {verdicts.repetition[source]} times in a period"
+                if verdicts.repetition[source] > 1
+                else ""
+            )
             print(f"  {'pace':<14} {_short(source)} every {_ms(ns)}{again}")
         for path in found.paths:
-            print(f"  {'path':<14} {_short(path.source)} to {_short(path.sink)} within {_ms(path.deadline_ns)}")
+            print(
+                f"  {'path':<14} {_short(path.source)} to {_short(path.sink)} within"
+                f" {_ms(path.deadline_ns)}"
+            )
     if checked.system.scenario is not None:
-        late = {n: [a for a, v in c.verdicts.items() if v.impossible] for n, c in checked.states.items()}
+        late = {
+            n: [a for a, v in c.verdicts.items() if v.impossible] for n, c in checked.states.items()
+        }
         print("\n" + scenario_table(checked.system.scenario, late))
 
 

@@ -48,7 +48,9 @@ def explain(
     wanted = code.upper()
     if wanted not in CODES:
         guess = did_you_mean(wanted, CODES)
-        raise typer.BadParameter(f"there is no diagnostic {code}; {guess or '`flowc explain` lists all'}")
+        raise typer.BadParameter(
+            f"there is no diagnostic {code}; {guess or '`flowc explain` lists all'}"
+        )
     title, text = CODES[wanted]
     if as_json:
         print_json({"code": wanted, "title": title, "text": text})
@@ -62,7 +64,9 @@ def _list(as_json: bool) -> int:
     from ..model.catalogue import CODES
 
     if as_json:
-        print_json({"codes": [{"code": c, "title": title} for c, (title, _) in sorted(CODES.items())]})
+        print_json(
+            {"codes": [{"code": c, "title": title} for c, (title, _) in sorted(CODES.items())]}
+        )
         return 0
     for digit, about in KINDS.items():
         print(f"{'' if digit == '0' else chr(10)}{about}")

@@ -25,8 +25,10 @@ Format = Annotated[
     str,
     typer.Option(
         "--format",
-        help="`sdf3`: the XML of the SDF3 tools. `jedi`: a configuration of JEDI. `hopes`: a project, or with `--into` "
-        "mapping and profile of one.",
+        help=(
+            "`sdf3`: the XML of the SDF3 tools. `jedi`: a configuration of JEDI. `hopes`: a"
+            " project, or with `--into` mapping and profile of one."
+        ),
     ),
 ]
 
@@ -53,7 +55,10 @@ def export(
         typer.Option(
             "-o",
             "--output",
-            help="The file to write (default: APP.xml, APP.cfg), for `hopes` the directory (build/STEM-hopes).",
+            help=(
+                "The file to write (default: APP.xml, APP.cfg), for `hopes` the directory"
+                " (build/STEM-hopes)."
+            ),
             show_default=False,
         ),
     ] = None,
@@ -61,33 +66,49 @@ def export(
         Path | None,
         typer.Option(
             "--into",
-            help="A HOPES project that the text was imported from: its mapping and profile are written anew, with "
-            "`--policy` its configuration and orders too.",
+            help=(
+                "A HOPES project that the text was imported from: its mapping and profile are"
+                " written anew, with "
+                "`--policy` its configuration and orders too."
+            ),
             show_default=False,
             metavar="PROJECT",
         ),
     ] = None,
     app: Annotated[
-        str | None, typer.Option(help="Which app, where there are several.", metavar="NAME", show_default=False)
+        str | None,
+        typer.Option(
+            help="Which app, where there are several.", metavar="NAME", show_default=False
+        ),
     ] = None,
     policy: Annotated[
         Policy | None,
         typer.Option(
-            help="For `hopes`: every task has a thread of its own (`static-assignment`), or processors follow a static "
-            "order (`self-timed`).",
+            help=(
+                "For `hopes`: every task has a thread of its own (`static-assignment`), or"
+                " processors follow a static "
+                "order (`self-timed`)."
+            ),
             show_default="static-assignment; that of an imported project stays",
         ),
     ] = None,
     form: Annotated[
         Form | None,
         typer.Option(
-            help="For `hopes`: what HOPES' translator reads (`cic`), or its tool, which adds policy and orders itself "
-            "(`project`).",
+            help=(
+                "For `hopes`: what HOPES' translator reads (`cic`), or its tool, which adds policy"
+                " and orders itself "
+                "(`project`)."
+            ),
             show_default="cic",
         ),
     ] = None,
     stubs: Annotated[
-        bool, typer.Option("--stubs", help="For `hopes`: tasks without code read, and write zeros, to be filled in.")
+        bool,
+        typer.Option(
+            "--stubs",
+            help="For `hopes`: tasks without code read, and write zeros, to be filled in.",
+        ),
     ] = False,
     platform: OnPlatform = "host",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
@@ -105,26 +126,42 @@ def export(
     known = exporters()
     if format not in known:
         names = " or ".join(known)
-        raise typer.BadParameter(f"unknown format {format}; expected {names}", param_hint="--format")
+        raise typer.BadParameter(
+            f"unknown format {format}; expected {names}", param_hint="--format"
+        )
     if file.suffix == ".onnx" and not known[format].networks:
-        raise typer.BadParameter("JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow")
+        raise typer.BadParameter(
+            "JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow"
+        )
     if policy is not None and format != "hopes" and into is None:
         raise typer.BadParameter("`--policy` is for `--format hopes` only", param_hint="--policy")
     if form is not None and (format != "hopes" or into is not None):
-        raise typer.BadParameter("`--form` is for `--format hopes` without `--into`", param_hint="--form")
+        raise typer.BadParameter(
+            "`--form` is for `--format hopes` without `--into`", param_hint="--form"
+        )
     if stubs and (format != "hopes" or into is not None):
-        raise typer.BadParameter("`--stubs` is for `--format hopes` without `--into`", param_hint="--stubs")
+        raise typer.BadParameter(
+            "`--stubs` is for `--format hopes` without `--into`", param_hint="--stubs"
+        )
     if form == Form.PROJECT and policy is not None:
-        raise typer.BadParameter("a project of HOPES' tool has no policy: the tool adds it", param_hint="--policy")
+        raise typer.BadParameter(
+            "a project of HOPES' tool has no policy: the tool adds it", param_hint="--policy"
+        )
     if format == "hopes" and into is None:
         if app is not None:
-            raise typer.BadParameter("a project always holds all apps of a text", param_hint="--app")
+            raise typer.BadParameter(
+                "a project always holds all apps of a text", param_hint="--app"
+            )
         return _project(file, output, platform, policy, form or Form.CIC, stubs, force, as_json)
     if into is not None:
         if output is not None or app is not None:
-            raise typer.BadParameter("`--into` writes files of the project", param_hint="--output, --app")
+            raise typer.BadParameter(
+                "`--into` writes files of the project", param_hint="--output, --app"
+            )
         chosen = None if policy is None else policy.value
-        done = export_into(file, into, "hopes" if format == "sdf3" else format, platform=platform, policy=chosen)
+        done = export_into(
+            file, into, "hopes" if format == "sdf3" else format, platform=platform, policy=chosen
+        )
         show_diagnostics(done.warnings, sources(done.warnings))
         for target, text in done.files.items():
             replace(target, text)
@@ -187,7 +224,8 @@ def _project(
     counts = f"{number(len(made.tasks), 'task')}, {number(made.channels, 'channel')}"
     print(f"  project {made.name}{f', device {made.device}' if made.device else ''}: {counts}")
     if made.project is None:
-        print(f"  as it was imported{', but for' if made.changed else ''} {', '.join(made.changed)}".rstrip())
+        changes = f", but for {', '.join(made.changed)}" if made.changed else ""
+        print(f"  as it was imported{changes}")
     if made.script is not None:
         print(f"`python3 {made.script}` makes the library for tasks that are not in C")
     return 0

@@ -13,7 +13,8 @@ from ._common import Json, print_json, replace
 def fmt(
     files: Annotated[list[Path], typer.Argument(help="The .flow texts.", show_default=False)],
     only_check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit status 1 if something would change.")
+        bool,
+        typer.Option("--check", help="Change nothing; exit status 1 if something would change."),
     ] = False,
     as_json: Json = False,
 ) -> int:

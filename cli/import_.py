@@ -15,37 +15,60 @@ def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            help="An SDF3 XML file, a scenario or graph of PREESM, the .cfg of a Darknet network, a configuration of "
-            "JEDI, a HOPES project (its folder, or NAME_algorithm.xml).",
+            help=(
+                "An SDF3 XML file, a scenario or graph of PREESM, the .cfg of a Darknet network, a"
+                " configuration of "
+                "JEDI, a HOPES project (its folder, or NAME_algorithm.xml)."
+            ),
             show_default=False,
             metavar="GRAPH.xml|APP.scenario|TOP.pi|NET.cfg|APP.cfg|DIR",
         ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The file to write (default: STEM.flow, STEM.onnx).", show_default=False),
+        typer.Option(
+            "-o",
+            "--output",
+            help="The file to write (default: STEM.flow, STEM.onnx).",
+            show_default=False,
+        ),
     ] = None,
     processor: Annotated[
         str | None,
-        typer.Option(help="SDF3: take the execution times of this processor type.", metavar="TYPE", show_default=False),
+        typer.Option(
+            help="SDF3: take the execution times of this processor type.",
+            metavar="TYPE",
+            show_default=False,
+        ),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Darknet: the weights (default: beside the .cfg).", show_default=False)
+        Path | None,
+        typer.Option(help="Darknet: the weights (default: beside the .cfg).", show_default=False),
     ] = None,
     times: Annotated[
         Path | None,
-        typer.Option("--profile", help="HOPES: worst-case times of tasks (JSON).", metavar="FILE", show_default=False),
+        typer.Option(
+            "--profile",
+            help="HOPES: worst-case times of tasks (JSON).",
+            metavar="FILE",
+            show_default=False,
+        ),
     ] = None,
     modes: Annotated[
         list[str] | None,
         typer.Option(
-            "--mode", help="HOPES: the mode of a task that has several.", metavar="TASK=MODE", show_default=False
+            "--mode",
+            help="HOPES: the mode of a task that has several.",
+            metavar="TASK=MODE",
+            show_default=False,
         ),
     ] = None,
     state: Annotated[
         str | None,
         typer.Option(
-            help="HOPES: only what runs in this state of a control task.", metavar="STATE", show_default=False
+            help="HOPES: only what runs in this state of a control task.",
+            metavar="STATE",
+            show_default=False,
         ),
     ] = None,
     device: Annotated[
@@ -68,7 +91,9 @@ def import_(
     request = Request(file, output or Path("x"), processor, weights, times, chosen, state, device)
     for option in foreign_options(request):
         name = {"times": "profile", "modes": "mode"}.get(option, option)
-        raise typer.BadParameter(f"it has no effect for {importer_of(file).about}", param_hint=f"--{name}")
+        raise typer.BadParameter(
+            f"it has no effect for {importer_of(file).about}", param_hint=f"--{name}"
+        )
     found = driver_import(
         file,
         output,

@@ -11,7 +11,10 @@ import typer
 
 def lsp(
     stdio: Annotated[
-        bool, typer.Option("--stdio", help="Talk over standard input and output, as it does anyway.", hidden=True)
+        bool,
+        typer.Option(
+            "--stdio", help="Talk over standard input and output, as it does anyway.", hidden=True
+        ),
     ] = True,
 ) -> int:
     """Serve an editor: diagnostics while you type, hover, rename.

@@ -48,48 +48,82 @@ if TYPE_CHECKING:
 #: Characters of a configuration in the table; --explain prints the winner's in full.
 WIDEST = 72
 #: Units of sizes, as in texts.
-UNITS_OF_MEMORY = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+UNITS_OF_MEMORY = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
 UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ", "memory": "frames/s"}
 
 
 def map_(
     file: Text,
-    search: Annotated[str, typer.Option(help="`auto`, `exact`, ...: see docs/mapping.md.", metavar="SEARCH")] = "auto",
+    search: Annotated[
+        str, typer.Option(help="`auto`, `exact`, ...: see docs/mapping.md.", metavar="SEARCH")
+    ] = "auto",
     objective: Annotated[
-        str, typer.Option(help="What matters, in this order: `cores,utilization`. See docs/mapping.md.", metavar="LIST")
+        str,
+        typer.Option(
+            help="What matters, in this order: `cores,utilization`. See docs/mapping.md.",
+            metavar="LIST",
+        ),
     ] = "",
     memory: Annotated[
         str | None,
-        typer.Option(help="Networks may take so much: `20MB`, `512KiB`.", metavar="SIZE", show_default=False),
+        typer.Option(
+            help="Networks may take so much: `20MB`, `512KiB`.", metavar="SIZE", show_default=False
+        ),
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="How long to search: `60s`, `5min`. Ctrl-C keeps the best so far.", metavar="TIME")
+        str,
+        typer.Option(
+            help="How long to search: `60s`, `5min`. Ctrl-C keeps the best so far.", metavar="TIME"
+        ),
     ] = "60s",
     evaluations: Annotated[
         int | None,
         typer.Option(
-            help="Try N things instead, however long they take: repeatable.", min=1, metavar="N", show_default=False
+            help="Try N things instead, however long they take: repeatable.",
+            min=1,
+            metavar="N",
+            show_default=False,
         ),
     ] = None,
     workers: Workers = 1,
     cluster: Cluster = None,
     seed: Annotated[int, typer.Option(help="For searches that draw lots.")] = 0,
-    explain: Annotated[bool, typer.Option("--explain", help="Also why the winner won, and what limits it.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also why the winner won, and what limits it.")
+    ] = False,
     fps: Annotated[
         str | None,
-        typer.Option(help="What if every app had so many frames/s? Not stored.", metavar="F", show_default=False),
+        typer.Option(
+            help="What if every app had so many frames/s? Not stored.",
+            metavar="F",
+            show_default=False,
+        ),
     ] = None,
     cores: Annotated[
         int | None,
-        typer.Option(help="What if a pool of CPUs had N? Not stored.", min=1, metavar="N", show_default=False),
+        typer.Option(
+            help="What if a pool of CPUs had N? Not stored.", min=1, metavar="N", show_default=False
+        ),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Store what was found for `--fps` or `--cores`, too.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Store what was found for `--fps` or `--cores`, too.")
+    ] = False,
     sweep: Sweep = None,
     profile: Annotated[
-        Path | None, typer.Option(help="Times from this file.", metavar="P.json", show_default=False)
+        Path | None,
+        typer.Option(help="Times from this file.", metavar="P.json", show_default=False),
     ] = None,
     gantt: Annotated[
-        Path | None, typer.Option(help="Draw a simulation of the mapping.", metavar="FILE", show_default=False)
+        Path | None,
+        typer.Option(help="Draw a simulation of the mapping.", metavar="FILE", show_default=False),
     ] = None,
     no_measure: NoMeasure = False,
     platform: OnPlatform = "host",
@@ -111,13 +145,19 @@ def map_(
     from ..search.objectives import OBJECTIVES
     from ..search.registry import SEARCHES
 
-    unknown = [word for word in objective.split(",") if word.strip() and word.strip() not in OBJECTIVES]
+    unknown = [
+        word for word in objective.split(",") if word.strip() and word.strip() not in OBJECTIVES
+    ]
     if unknown:
         expected = ", ".join(OBJECTIVES)
-        raise typer.BadParameter(f"unknown objective {unknown[0]}; expected {expected}", param_hint="--objective")
+        raise typer.BadParameter(
+            f"unknown objective {unknown[0]}; expected {expected}", param_hint="--objective"
+        )
     names = {s.name for s in SEARCHES}
     if search not in names:
-        raise typer.BadParameter(f"unknown search {search}; expected {_searches()}", param_hint="--search")
+        raise typer.BadParameter(
+            f"unknown search {search}; expected {_searches()}", param_hint="--search"
+        )
     if gantt is not None:
         require("matplotlib", "plots", "`--gantt`")
     what_if = WhatIf(_rate(fps), cores, profile)
@@ -177,7 +217,9 @@ def _swept(file: Path, what_ifs: list[WhatIf], options: dict[str, Any], as_json:
     from ..driver.solve.sweep import sweep
 
     found = list(sweep(file, what_ifs, **options))
-    told = tuple(dict.fromkeys(d for s in found if s.mapped is not None for d in s.mapped.diagnostics))
+    told = tuple(
+        dict.fromkeys(d for s in found if s.mapped is not None for d in s.mapped.diagnostics)
+    )
     show_diagnostics(told, sources(told))
     if as_json:
         print_json(sweep_document(found))
@@ -190,7 +232,9 @@ def _searches() -> str:
     """Every name with its purpose."""
     from ..search.registry import searches_for
 
-    names = {kind: ", ".join(s.name for s in searches_for(kind)) for kind in ("throughput", "deadlines")}
+    names = {
+        kind: ", ".join(s.name for s in searches_for(kind)) for kind in ("throughput", "deadlines")
+    }
     return f"{names['deadlines']} for apps with periods, {names['throughput']} for others"
 
 
@@ -203,7 +247,9 @@ def _rate(text: str | None) -> Fraction | None:
     except (ValueError, ZeroDivisionError):
         rate = Fraction(0)
     if rate <= 0:
-        raise typer.BadParameter(f"`{text}` is not a rate: write `25` or `29.97`", param_hint="--fps")
+        raise typer.BadParameter(
+            f"`{text}` is not a rate: write `25` or `29.97`", param_hint="--fps"
+        )
     return rate
 
 
@@ -218,7 +264,9 @@ def _size(text: str | None) -> int | None:
     except (ValueError, KeyError, ZeroDivisionError):
         size = 0
     if size < 1:
-        raise typer.BadParameter(f"`{text}` is not a size: write `20MB` or `512KiB`", param_hint="--memory")
+        raise typer.BadParameter(
+            f"`{text}` is not a size: write `20MB` or `512KiB`", param_hint="--memory"
+        )
     return size
 
 
@@ -245,7 +293,9 @@ def _draw(mapped: Answer, file: Path) -> None:
 
     if mapped.joint is None:
         help_text = "`flowc show --gantt` draws apps without periods"
-        raise Errors([Diagnostic("F605", "only apps with periods are simulated", None, help=help_text)])
+        raise Errors(
+            [Diagnostic("F605", "only apps with periods are simulated", None, help=help_text)]
+        )
     chart = simulated(mapped.joint)
     if chart is not None:
         draw([chart], file)
@@ -266,8 +316,14 @@ def _table(mapping: Mapping, limit: int | None) -> str:
     unit = UNITS[mapping.effort.objective]
     rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]]
     for c in mapping.contestants:
-        short = c.configuration if len(c.configuration) <= WIDEST else c.configuration[: WIDEST - 3] + "..."
-        rows.append([c.name, short, *(_value(mapping, ns) for ns in (c.predicted_ns, c.measured_ns))])
+        short = (
+            c.configuration
+            if len(c.configuration) <= WIDEST
+            else c.configuration[: WIDEST - 3] + "..."
+        )
+        rows.append(
+            [c.name, short, *(_value(mapping, ns) for ns in (c.predicted_ns, c.measured_ns))]
+        )
     effort = mapping.effort
     looked, ran = f"{effort.evaluations} configurations", f"{effort.measured_runs} runs"
     if limit is not None and effort.measured_runs:  # then runs are counted
@@ -292,7 +348,9 @@ def _tie(mapping: Mapping) -> str:
     if not ahead:
         return ""
     how = "surely better" if measured else "better by 1 %"
-    return f"`{min(ahead)[1]}` is not {how}: within the tie margin the simpler `{first.name}` wins\n"
+    return (
+        f"`{min(ahead)[1]}` is not {how}: within the tie margin the simpler `{first.name}` wins\n"
+    )
 
 
 def _value(mapping: Mapping, ns: float | None) -> str:

@@ -13,12 +13,17 @@ from ._common import replace
 
 
 def new(
-    directory: Annotated[Path, typer.Argument(help="Where to write it; must not exist or be empty, but for --kit.")],
+    directory: Annotated[
+        Path, typer.Argument(help="Where to write it; must not exist or be empty, but for --kit.")
+    ],
     kit: Annotated[
         bool,
         typer.Option(
             "--kit",
-            help="Also a Dockerfile, a systemd unit, a recipe for GitHub Actions; beside a .flow text only these.",
+            help=(
+                "Also a Dockerfile, a systemd unit, a recipe for GitHub Actions; beside a .flow"
+                " text only these."
+            ),
         ),
     ] = False,
 ) -> int:
@@ -33,11 +38,22 @@ def new(
         there = [path for path in files if (directory / path).exists()]
         if there:
             message = f"`{directory}` has {listed(there)} already"
-            raise Errors([Diagnostic("F604", message, None, help="move these files; nothing was written")])
+            raise Errors(
+                [Diagnostic("F604", message, None, help="move these files; nothing was written")]
+            )
     else:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise Errors([Diagnostic("F604", f"`{directory}` is not empty", None, help="choose a new directory")])
-        name = "".join(c if c.isascii() and c.isalnum() else "_" for c in directory.resolve().name) or "app"
+            raise Errors(
+                [
+                    Diagnostic(
+                        "F604", f"`{directory}` is not empty", None, help="choose a new directory"
+                    )
+                ]
+            )
+        name = (
+            "".join(c if c.isascii() and c.isalnum() else "_" for c in directory.resolve().name)
+            or "app"
+        )
         files = starter(name) | (deployment_kit(name) if kit else {})
     for path, text in files.items():
         replace(directory / path, text)
@@ -53,8 +69,20 @@ def _only_text(directory: Path, texts: list[str]) -> str:
 
     if len(texts) > 1:
         message = f"`{directory}` has several texts: {listed([f'{t}.flow' for t in texts])}"
-        raise Errors([Diagnostic("F604", message, None, help="a kit deploys one: put it in a folder of its own")])
+        raise Errors(
+            [
+                Diagnostic(
+                    "F604", message, None, help="a kit deploys one: put it in a folder of its own"
+                )
+            ]
+        )
     if not re.fullmatch(r"\w[\w.-]*", texts[0], re.ASCII):
         message = f"`{texts[0]}.flow` has a name that would need quotes everywhere in a kit"
-        raise Errors([Diagnostic("F604", message, None, help="rename it with letters, digits, `_`, `-` and `.`")])
+        raise Errors(
+            [
+                Diagnostic(
+                    "F604", message, None, help="rename it with letters, digits, `_`, `-` and `.`"
+                )
+            ]
+        )
     return texts[0]

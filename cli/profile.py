@@ -17,7 +17,9 @@ from ._tables import cut_table, in_8_bits
 def profile(
     file: TextOrNetwork,
     seconds: Annotated[float, typer.Option(help="How long to run the application.", min=0.1)] = 5.0,
-    layers: Annotated[bool, typer.Option("--layers", help="Also list the layers of networks.")] = False,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Also list the layers of networks.")
+    ] = False,
     platform: OnPlatform = "host",
     board: Boards = None,
     board_python: BoardPython = "python3",
@@ -48,21 +50,49 @@ def profile(
         return 0
     from ..runtime.report import columns
 
-    warmth = "" if found.celsius is None else "; {:.0f} °C before, {:.0f} °C after".format(*found.celsius)
+    warmth = (
+        ""
+        if found.celsius is None
+        else "; {:.0f} °C before, {:.0f} °C after".format(*found.celsius)
+    )
     print(f"{measured.host}; measured noise: {found.noise:.0%}{warmth}\n")
-    rows = [["task", "implementation", "samples", "mean us", "std us", "max us", "wcet us", "holds python"]]
+    rows = [
+        [
+            "task",
+            "implementation",
+            "samples",
+            "mean us",
+            "std us",
+            "max us",
+            "wcet us",
+            "holds python",
+        ]
+    ]
     for e in found.entries:
         times = [f"{ns / 1e3:.1f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]
-        rows.append([e.subject, e.implementation, str(e.samples), *times, "" if e.held is None else f"{e.held:.0%}"])
+        rows.append(
+            [
+                e.subject,
+                e.implementation,
+                str(e.samples),
+                *times,
+                "" if e.held is None else f"{e.held:.0%}",
+            ]
+        )
     print(columns(rows, left=2))
     for line in in_8_bits(found.losses):
         print(f"\n{line}")
     for e in found.entries:
         if e.layers:
-            print(f"\n{e.subject}: {len(e.layers)} layers, {e.overhead_ns / 1e3:.0f} us beside them")
+            print(
+                f"\n{e.subject}: {len(e.layers)} layers, {e.overhead_ns / 1e3:.0f} us beside them"
+            )
             if layers:
                 whole = sum(x.mean_ns for x in e.layers) or 1
-                table = [[x.layer, f"{x.mean_ns / 1e3:.1f}", f"{x.mean_ns / whole:.1%}"] for x in e.layers]
+                table = [
+                    [x.layer, f"{x.mean_ns / 1e3:.1f}", f"{x.mean_ns / whole:.1%}"]
+                    for x in e.layers
+                ]
                 print(columns([["layer", "mean us", "share"], *table]))
     if measured.firing_ns is not None:
         print(f"\neach firing: {measured.firing_ns / 1e3:.3g} us of the runtime")
@@ -81,11 +111,19 @@ def _layers(file: Path, seconds: float, as_json: bool) -> int:
     if as_json:
         layers = [{"layer": name, "mean_ns": round(ns)} for name, ns in times.mean_ns.items()]
         points = [asdict(c) for c in cuts]
-        print_json({"layers": layers, "overhead_ns": round(times.overhead_ns), "runs": times.runs, "cuts": points})
+        print_json(
+            {
+                "layers": layers,
+                "overhead_ns": round(times.overhead_ns),
+                "runs": times.runs,
+                "cuts": points,
+            }
+        )
         return 0
     whole = sum(times.mean_ns.values())
     print(
-        f"{whole / 1e6:.3g} ms of layers, {times.overhead_ns / 1e3:.3g} us of overhead; {times.runs} runs, one thread\n"
+        f"{whole / 1e6:.3g} ms of layers, {times.overhead_ns / 1e3:.3g} us of overhead;"
+        f" {times.runs} runs, one thread\n"
     )
     print(cut_table(cuts, "time"))
     return 0

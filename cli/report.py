@@ -14,11 +14,19 @@ def report(
     file: Text,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Page to write (default: STEM.report.html).", show_default=False),
+        typer.Option(
+            "-o", "--output", help="Page to write (default: STEM.report.html).", show_default=False
+        ),
     ] = None,
     run: Annotated[
         int | None,
-        typer.Option("--run", help="Build and run it for N frames first.", min=1, metavar="N", show_default=False),
+        typer.Option(
+            "--run",
+            help="Build and run it for N frames first.",
+            min=1,
+            metavar="N",
+            show_default=False,
+        ),
     ] = None,
     run_file: Annotated[
         Path | None,
@@ -49,7 +57,9 @@ def report(
     from ..report.page import page
 
     if run is not None and (run_file is not None or trace_file is not None):
-        raise typer.BadParameter("name the files of a run, or give --run, not both", param_hint="--run")
+        raise typer.BadParameter(
+            "name the files of a run, or give --run, not both", param_hint="--run"
+        )
     found = driver_report(
         file,
         platform=platform,

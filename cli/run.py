@@ -30,7 +30,9 @@ def run(
     file: Text,
     options: RunOptions,
     place: BuildPlace,
-    live: Annotated[bool, typer.Option("--live", help="Show in the terminal how it is doing.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show in the terminal how it is doing.")
+    ] = False,
     machines: Machines = None,
     as_json: Json = False,
 ) -> int:
@@ -46,13 +48,23 @@ def run(
     with place.host as host, shown as tables:
         listener = RunListener(
             built=show_built,
-            played=lambda name: say(f"flowc: this machine stands in for `{name}`: the times are its own"),
+            played=lambda name: say(
+                f"flowc: this machine stands in for `{name}`: the times are its own"
+            ),
             agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
             heard=None if tables is None else tables.hear,
         )
         asked = place.asked | {f.name: getattr(options, f.name) for f in fields(options)}
         asked["live"] = None if tables is None else tables.descriptor
-        ran = driver_run(file, place.output, host=host, machines=machines, document=as_json, listener=listener, **asked)
+        ran = driver_run(
+            file,
+            place.output,
+            host=host,
+            machines=machines,
+            document=as_json,
+            listener=listener,
+            **asked,
+        )
     if ran.disagreed:
         sys.stderr.write(ran.disagreed)
     if ran.report is not None:
@@ -64,7 +76,9 @@ def run(
     return ran.status
 
 
-def _require_possible(options: RunOptions, place: BuildPlace, live: bool, machines: Path | None) -> None:
+def _require_possible(
+    options: RunOptions, place: BuildPlace, live: bool, machines: Path | None
+) -> None:
     """Raises BadParameter for options that do not go together."""
     wrong = mistake(options)
     if wrong is not None:
@@ -73,7 +87,11 @@ def _require_possible(options: RunOptions, place: BuildPlace, live: bool, machin
         raise typer.BadParameter("it is for programs on this machine", param_hint="--live")
     if machines is None:
         return
-    alone = [flag(f) for f in fields(options) if f.metadata["alone"] and getattr(options, f.name) != f.default]
+    alone = [
+        flag(f)
+        for f in fields(options)
+        if f.metadata["alone"] and getattr(options, f.name) != f.default
+    ]
     alone += ["--live"] if live else []
     alone += ["--board"] if place.board is not None else []
     if alone:
@@ -106,12 +124,18 @@ def _print_comparison(ran: Ran) -> None:
         print(f"\n{columns(rows)}")
         above = [row[0] for row, b in zip(rows[1:], ran.bounded, strict=True) if b.exceeded]
         if above:
-            print(f"above its bound: {', '.join(above)}; the times that the bound assumes were too short")
+            print(
+                f"above its bound: {', '.join(above)}; the times that the bound assumes were too"
+                " short"
+            )
     for k, s in enumerate(ran.slower[:MOST_SLOWER]):
         unit, ns = ("ms", 1e6) if s.profile_ns >= 1e6 else ("us", 1e3)
         took = f"{s.mean_ns / ns:.4g} {unit} instead of {s.profile_ns / ns:.4g} {unit}"
         factor = s.mean_ns / s.profile_ns
-        print(f"{'' if k else chr(10)}{s.task} takes {factor:.{0 if factor >= 10 else 1}f} times its profile: {took}")
+        print(
+            f"{'' if k else chr(10)}{s.task} takes {factor:.{0 if factor >= 10 else 1}f} times its"
+            f" profile: {took}"
+        )
 
 
 def _live() -> LiveTables:

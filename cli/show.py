@@ -20,10 +20,19 @@ def show(
     file: Text,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Picture to write: .svg or .png (default: STEM.svg).", show_default=False),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Picture to write: .svg or .png (default: STEM.svg).",
+            show_default=False,
+        ),
     ] = None,
-    gantt: Annotated[bool, typer.Option("--gantt", help="Draw the firings over time instead of the graph.")] = False,
-    scenario: Annotated[bool, typer.Option("--scenario", help="Draw the states of a scenario instead.")] = False,
+    gantt: Annotated[
+        bool, typer.Option("--gantt", help="Draw the firings over time instead of the graph.")
+    ] = False,
+    scenario: Annotated[
+        bool, typer.Option("--scenario", help="Draw the states of a scenario instead.")
+    ] = False,
     iterations: Annotated[int, typer.Option(help="Iterations of a Gantt chart.", min=1)] = 3,
     platform: OnPlatform = "host",
     as_json: Json = False,
@@ -48,7 +57,9 @@ def show(
     ending = ".scenario" if scenario else ".gantt" if gantt else ""
     target = output or Path(f"{shown.valid.system.stem}{ending}.svg")
     if target.suffix not in (".svg", ".png", ".pdf"):
-        raise typer.BadParameter("the picture must end in .svg, .png or .pdf", param_hint="--output")
+        raise typer.BadParameter(
+            "the picture must end in .svg, .png or .pdf", param_hint="--output"
+        )
     show_diagnostics(shown.diagnostics, {})
     try:
         if machine is not None:
@@ -80,5 +91,7 @@ def _critical(found: Mapping[str, Analysis]) -> dict[str, Critical]:
             tasks = frozenset(h.task for h in a.critical_cycle)
             channels = frozenset(h.channel for h in a.critical_cycle if h.channel)
             unknown = "no times are known, every firing counts 1: " if a.times.unknown else ""
-            marks[name] = Critical(tasks, channels, f"{unknown}least period {period(a)}; {cycle(a, most=90)}")
+            marks[name] = Critical(
+                tasks, channels, f"{unknown}least period {period(a)}; {cycle(a, most=90)}"
+            )
     return marks

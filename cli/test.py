@@ -19,11 +19,21 @@ def test(
     file: Text,
     frames: Annotated[
         int | None,
-        typer.Option(help="Frames to compare (default: a few, by size).", min=1, metavar="N", show_default=False),
+        typer.Option(
+            help="Frames to compare (default: a few, by size).",
+            min=1,
+            metavar="N",
+            show_default=False,
+        ),
     ] = None,
     junit: Annotated[
         Path | None,
-        typer.Option("--junit", help="Write the result of each test as JUnit XML.", metavar="FILE", show_default=False),
+        typer.Option(
+            "--junit",
+            help="Write the result of each test as JUnit XML.",
+            metavar="FILE",
+            show_default=False,
+        ),
     ] = None,
     twin: Twin = False,
     machines: Machines = None,
@@ -56,5 +66,7 @@ def test(
         replace(junit, as_junit(tested), follow=True)
     if as_json:
         tests = [asdict(t) for t in tested.tests]
-        print_json({"ok": tested.status == 0, "directory": str(tested.built.directory), "tests": tests})
+        print_json(
+            {"ok": tested.status == 0, "directory": str(tested.built.directory), "tests": tests}
+        )
     return tested.status

@@ -17,19 +17,35 @@ from ._common import OnPlatform, Settings, Text, measuring, progress, say, secon
 
 def view(
     file: Text,
-    port: Annotated[int, typer.Option(help="Where to listen; 0 takes a free port.", min=0, max=65535)] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
-    search: Annotated[
-        bool, typer.Option("--map", help="Look for a mapping first, as `flowc map` does, and show how that goes.")
+    port: Annotated[
+        int, typer.Option(help="Where to listen; 0 takes a free port.", min=0, max=65535)
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
     ] = False,
-    budget: Annotated[str, typer.Option(help="How long to look for it: `60s`, `5min`.", metavar="TIME")] = "60s",
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--map", help="Look for a mapping first, as `flowc map` does, and show how that goes."
+        ),
+    ] = False,
+    budget: Annotated[
+        str, typer.Option(help="How long to look for it: `60s`, `5min`.", metavar="TIME")
+    ] = "60s",
     frames: Annotated[
-        int | None, typer.Option(help="Stop after N iterations of each app.", min=1, metavar="N", show_default=False)
+        int | None,
+        typer.Option(
+            help="Stop after N iterations of each app.", min=1, metavar="N", show_default=False
+        ),
     ] = None,
     edit: Annotated[
         bool,
         typer.Option(
-            "--edit", help="Allow the page to choose another candidate of a search; the program runs again then."
+            "--edit",
+            help=(
+                "Allow the page to choose another candidate of a search; the program runs again"
+                " then."
+            ),
         ),
     ] = False,
     full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
@@ -43,7 +59,9 @@ def view(
     """
     from ..driver.show.viewing import STOPPED, Viewer
 
-    viewer = Viewer(file, platform=platform, port=port, edit=edit, on_measure=measuring, progress=progress)
+    viewer = Viewer(
+        file, platform=platform, port=port, edit=edit, on_measure=measuring, progress=progress
+    )
     try:
         show_diagnostics(viewer.reported.diagnostics, {})
         print(viewer.address, flush=True)
@@ -71,12 +89,16 @@ def _in_browser(address: str, text: Path) -> Iterator[None]:
     """
     import webbrowser
 
-    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+    if sys.platform == "linux" and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
         yield
         return
     leading = _private_file(text.resolve())
     try:
-        leading.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">\n')
+        leading.write_text(
+            f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">\n'
+        )
         webbrowser.open(leading.as_uri())
         yield
     finally:

@@ -11,7 +11,10 @@ from .names import one_line
 
 def text(value: str) -> str:
     """A string literal of C."""
-    plain = set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /._-+=:,;<>()[]{}*&!|^~@#$'`")
+    plain = set(
+        b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+        b" /._-+=:,;<>()[]{}*&!|^~@#$'`"
+    )
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in value.encode()) + '"'
 
 
@@ -39,7 +42,13 @@ def element(value: int | float, dtype: str) -> str:
             return _float(float(np.array(value, dtype).real))
     if dtype == "bool":
         return str(int(bool(value)))
-    return f"{int(value)}u" if dtype == "uint64" else f"INT64_C({int(value)})" if int(value) > -(2**63) else "INT64_MIN"
+    return (
+        f"{int(value)}u"
+        if dtype == "uint64"
+        else f"INT64_C({int(value)})"
+        if int(value) > -(2**63)
+        else "INT64_MIN"
+    )
 
 
 def comment(words: str) -> str:

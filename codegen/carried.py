@@ -1,7 +1,8 @@
 """The files of the runtime that a build carries: those that its programs can import, and no others.
 
-In: the names that a program takes from the runtime. Out: files. What a file imports is read from its text, inside of
-functions as well. A module that is only imported by its name in a string (`import_module`) has to be named.
+In: the names that a program takes from the runtime. Out: files. What a file imports is read from
+its text, inside of functions as well. A module that is only imported by its name in a string
+(`import_module`) has to be named.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ def carried(names: Iterable[str], modules: Iterable[str] = ()) -> dict[str, byte
         if module not in found:
             found.add(module)
             left += _imported(module)
-    return {f"runtime/{module}.py": (RUNTIME / f"{module}.py").read_bytes() for module in sorted(found)}
+    return {
+        f"runtime/{module}.py": (RUNTIME / f"{module}.py").read_bytes() for module in sorted(found)
+    }
 
 
 @cache
 def _imported(module: str) -> tuple[str, ...]:
-    """The modules beside it that a module of the runtime imports, but for what only type checkers read."""
+    """The modules beside it that a module of the runtime imports, but for what only type checkers
+    read."""
     tree = ast.parse((RUNTIME / f"{module}.py").read_text())
     return tuple(dict.fromkeys(_imports_in(tree)))
 

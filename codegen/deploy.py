@@ -53,13 +53,18 @@ def missing(system: System) -> tuple[Diagnostic, ...]:
     seen: set[tuple[str, str]] = set()
     for app in system.apps:
         for task in app.tasks:
-            flowing = task.resampling is not None or task.transfer is not None  # whose types are those of its neighbors
+            # whose types are those of its neighbors
+            flowing = task.resampling is not None or task.transfer is not None
             if (task.definition, "") in seen or flowing:
                 continue
             seen.add((task.definition, ""))
             if task.network is None and not task.implementations and not task.built_in:
                 help_text = f'add code to task `{task.definition}`: `python "file.py:function"`'
-                faults.append(Diagnostic("F601", f"`{task.definition}` has no code", task.span, help=help_text))
+                faults.append(
+                    Diagnostic(
+                        "F601", f"`{task.definition}` has no code", task.span, help=help_text
+                    )
+                )
             faults += _unlaunched(task)
             for port in (*task.inputs, *task.outputs):
                 if port.type is None:
@@ -73,10 +78,16 @@ def _unlaunched(task: Task) -> Iterator[Diagnostic]:
     """Errors for kernels without grid or block."""
     for code in task.implementations:
         for launch in code.launches:
-            lacks = [what for what, size in (("grid", launch.grid), ("block", launch.block)) if not all(size)]
+            lacks = [
+                what
+                for what, size in (("grid", launch.grid), ("block", launch.block))
+                if not all(size)
+            ]
             if lacks:
                 message = f"kernel `{launch.kernel}` needs a {' and a '.join(lacks)}"
-                help_text = "for example `grid [ceil(WIDTH / 16), ceil(HEIGHT / 16)]   block [16, 16]`"
+                help_text = (
+                    "for example `grid [ceil(WIDTH / 16), ceil(HEIGHT / 16)]   block [16, 16]`"
+                )
                 yield Diagnostic("F309", message, code.span, help=help_text)
 
 
@@ -90,16 +101,26 @@ def _prototypes(system: System) -> list[Diagnostic]:
             continue
         for name, value in task.parameters:
             if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
-                message = f"parameter `{name}` of `{task.definition}` is {value}, too large for C's int64_t"
+                message = (
+                    f"parameter `{name}` of `{task.definition}` is {value}, too large for C's"
+                    " int64_t"
+                )
                 faults.append(Diagnostic("F105", message, task.span, help="pass it as a float"))
         kinds = [p.type.dtype if p.type is not None else "" for p in (*task.inputs, *task.outputs)]
         params = [(n, parameter_type(v)) for n, v in task.parameters]
         signature = (len(task.inputs), *kinds, *params, task.state)
         other, expected = first.setdefault((code.path, code.symbol), (task, signature))
         if signature != expected:
-            message = f"`{code.symbol}` is called by `{task.definition}` and `{other.definition}` with different types"
+            message = (
+                f"`{code.symbol}` is called by `{task.definition}` and `{other.definition}` with"
+                " different types"
+            )
             note = Note(f"`{other.definition}`", other.implementations[0].span)
-            faults.append(Diagnostic("F303", message, code.span, notes=(note,), help="write one C function for each"))
+            faults.append(
+                Diagnostic(
+                    "F303", message, code.span, notes=(note,), help="write one C function for each"
+                )
+            )
     return faults
 
 
@@ -134,7 +155,16 @@ def deploy(
             sizes = batches(app)
             for task in (t for t in app.tasks if only is None or t.name in only):
                 arena = arenas.get(task.name)
-                site = Site(platform, placement[task.name], sources, helpers, c_tasks, alone, sizes[task.name], arena)
+                site = Site(
+                    platform,
+                    placement[task.name],
+                    sources,
+                    helpers,
+                    c_tasks,
+                    alone,
+                    sizes[task.name],
+                    arena,
+                )
                 found[task.name] = _deployed(task, site, repetition[app.name][task.name])
         return found, sources, c_tasks
 
@@ -146,12 +176,17 @@ def deploy(
     def channels_of(app: Application) -> tuple[DeployedChannel, ...]:
         return tuple(
             DeployedChannel(
-                c.name, c.source, c.source_port, c.destination, c.destination_port,
-                capacity(app, c, threads.capacities[c.name], asked_for(app, c)), c.delay,
+                c.name,
+                c.source,
+                c.source_port,
+                c.destination,
+                c.destination_port,
+                capacity(app, c, threads.capacities[c.name], asked_for(app, c)),
+                c.delay,
                 tuple(int(v) if v.denominator == 1 else float(v) for v in c.values),
             )
             for c in app.channels
-        )  # fmt: skip
+        )
 
     tasks, sources, c_tasks = sources_for(system.apps)
     apps = tuple(
@@ -164,7 +199,8 @@ def deploy(
             tuple(tasks[t.name] for t in app.tasks),
             channels_of(app),
             tuple(
-                DeployedPath(p.source, p.sink, p.newest, _exact(p.deadline)) for p in paths(app, repetition[app.name])
+                DeployedPath(p.source, p.sink, p.newest, _exact(p.deadline))
+                for p in paths(app, repetition[app.name])
             ),
         )
         for app in system.apps
@@ -193,7 +229,9 @@ def _deployed(task: Task, site: Site, firings: int) -> DeployedTask:
     code = kind_of(task, site).make(task, site)
     # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
-    return DeployedTask(task.name, task.doc, code, *ports, firings, fixed, task.live, task.keep, task.on_error)
+    return DeployedTask(
+        task.name, task.doc, code, *ports, firings, fixed, task.live, task.keep, task.on_error
+    )
 
 
 def _exact(time: Fraction | None) -> str | None:
@@ -204,10 +242,17 @@ def _port(port: Port, task: Task) -> DeployedPort:
     assert port.type is not None
     if task.network is not None and task.network.moving is not None and port.name == CUT:
         return DeployedPort(port.name, "object", (), port.rates, port.stacked)
-    return DeployedPort(port.name, port.type.dtype, port.type.shape, port.rates, port.stacked, port.window)
+    return DeployedPort(
+        port.name, port.type.dtype, port.type.shape, port.rates, port.stacked, port.window
+    )
 
 
 def sequential(system: System, platform: Platform) -> Mapping:
     """The deployment with everything on the first CPU: for measuring."""
     core = next(p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors)
-    return Mapping(platform.name, tuple(Placement(t.name, (core,)) for a in system.apps for t in a.tasks), (), "none")
+    return Mapping(
+        platform.name,
+        tuple(Placement(t.name, (core,)) for a in system.apps for t in a.tasks),
+        (),
+        "none",
+    )

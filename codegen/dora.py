@@ -40,12 +40,23 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
         requirements = program[f"{folder}requirements.txt"]
         assert isinstance(requirements, bytes)
         plan[f"{folder}requirements.txt"] = requirements + f"dora-rs>={LEAST_DORA}\n".encode()
-        plan[f"{folder}README.md"] = readme(part, "dora", ("# a node that dora starts: see ../../README.md",))
+        plan[f"{folder}README.md"] = readme(
+            part, "dora", ("# a node that dora starts: see ../../README.md",)
+        )
         nodes.append(_node(part, folder, own))
-    own_words: dict[str, Any] = {"ends": ends, "inputs": incoming, "outputs": outgoing, "nodes": nodes, "taken": TAKEN}
+    own_words: dict[str, Any] = {
+        "ends": ends,
+        "inputs": incoming,
+        "outputs": outgoing,
+        "nodes": nodes,
+        "taken": TAKEN,
+    }
     start = ["# `module: PATH/module.yml` makes it a node of a dataflow"]
     if not incoming:
-        start = ["dora run dataflow.yml             # `module: PATH/module.yml` makes it a node of another dataflow"]
+        start = [
+            "dora run dataflow.yml             # `module: PATH/module.yml` makes it a node of"
+            " another dataflow"
+        ]
     plan["README.md"] = readme(deployed, "dora", start)
     plan["module.yml"] = rendered("module.yml", deployment=whole, name=name, **own_words)
     if not incoming:
@@ -55,9 +66,15 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
 
 def _node(part: Deployed, folder: str, ends: tuple[End, ...]) -> dict[str, Any]:
     """A node of the module: its start command, and its edges."""
-    inputs = [{"name": e.name, "source": f"_mod/{e.name}", "room": room(e.dtype, e.shape)} for e in ends if e.incoming]
+    inputs = [
+        {"name": e.name, "source": f"_mod/{e.name}", "room": room(e.dtype, e.shape)}
+        for e in ends
+        if e.incoming
+    ]
     inputs += [
-        {"name": e.name + TAKEN, "source": f"_mod/{e.name}{TAKEN}", "room": MOST} for e in ends if not e.incoming
+        {"name": e.name + TAKEN, "source": f"_mod/{e.name}{TAKEN}", "room": MOST}
+        for e in ends
+        if not e.incoming
     ]
     outputs = [e.name if not e.incoming else e.name + TAKEN for e in ends]
     if part.deployment.part is None:
@@ -65,7 +82,12 @@ def _node(part: Deployed, folder: str, ends: tuple[End, ...]) -> dict[str, Any]:
     for peer in part.deployment.part.peers:
         inputs.append({"name": f"{MEET}.{peer}", "source": f"{_id(peer)}/{MEET}", "room": 1})
     machine = part.deployment.part.machine
-    return {"id": _id(machine), "path": f"{folder}node.py", "inputs": inputs, "outputs": [*outputs, MEET]}
+    return {
+        "id": _id(machine),
+        "path": f"{folder}node.py",
+        "inputs": inputs,
+        "outputs": [*outputs, MEET],
+    }
 
 
 def _id(machine: str) -> str:

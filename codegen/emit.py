@@ -28,7 +28,8 @@ from .sources import Plan
 LEAST_ONNXRUNTIME = "1.17"
 #: The first pyzmq with wheels for all machines of parts, from Python 3.8 on ARM on.
 LEAST_PYZMQ = "25"
-#: Modules of the runtime that programs need beside what main.py names: the harness, and `open` of the package.
+#: Modules of the runtime that programs need beside what main.py names: the harness, and `open` of
+#: the package.
 ALWAYS = ("embed", "harness", "outcomes")
 
 
@@ -37,7 +38,10 @@ def emit(deployed: Deployed) -> Plan:
     plan = _whole(deployed)
     for part in deployed.parts:
         assert part.deployment.part is not None
-        plan |= {f"{folder_of(part.deployment.part.machine)}/{path}": data for path, data in _part(part).items()}
+        plan |= {
+            f"{folder_of(part.deployment.part.machine)}/{path}": data
+            for path, data in _part(part).items()
+        }
     return dict(sorted(plan.items()))
 
 
@@ -49,7 +53,11 @@ def folder_of(machine: str) -> str:
 def _part(deployed: Deployed) -> Plan:
     """The files for one machine of several: no package to open, and no harness of its own."""
     plan = _whole(deployed)
-    return {path: data for path, data in plan.items() if path != "__init__.py" and not path.startswith("tests/")}
+    return {
+        path: data
+        for path, data in plan.items()
+        if path != "__init__.py" and not path.startswith("tests/")
+    }
 
 
 def _whole(deployed: Deployed) -> Plan:
@@ -58,15 +66,21 @@ def _whole(deployed: Deployed) -> Plan:
     plan: Plan = dict(deployed.files)
     needs = _needs(deployment)
     plan["main.py"] = main_text(jinja, deployment, needs)
-    package = jinja.get_template("python/__init__.py.j2").render(deployment=deployment, ends=_ends(deployment))
+    package = jinja.get_template("python/__init__.py.j2").render(
+        deployment=deployment, ends=_ends(deployment)
+    )
     plan["__init__.py"] = package.encode()
     plan["deployment.json"] = deployment.to_json().encode()
     plan["README.md"] = readme(deployed)
-    requirements = jinja.get_template("python/requirements.txt.j2").render(lines=_requirements(deployment))
+    requirements = jinja.get_template("python/requirements.txt.j2").render(
+        lines=_requirements(deployment)
+    )
     plan["requirements.txt"] = requirements.encode()
     apps = list(dict.fromkeys(a.name for a in deployment.every_app))
     for app, name in identifiers(apps, ()).items():
-        text = jinja.get_template("python/test_app.py.j2").render(app=app, class_name=f"Test_{name}")
+        text = jinja.get_template("python/test_app.py.j2").render(
+            app=app, class_name=f"Test_{name}"
+        )
         plan[f"tests/test_{name}.py"] = text.encode()
     recorded = ("recording",) if deployed.parts or deployment.part is not None else ()
     plan |= carried(words_of(deployment), (*ALWAYS, *recorded))
@@ -88,7 +102,12 @@ def readme(deployed: Deployed, robot: str = "", start: Sequence[str] = ()) -> by
     `start` commands."""
     deployment = deployed.deployment
     text = printing().get_template("python/README.md.j2")
-    words = {"c_sources": deployed.c_tasks, "tensorrt": tensorrt.stages(deployment), "robot": robot, "start": start}
+    words = {
+        "c_sources": deployed.c_tasks,
+        "tensorrt": tensorrt.stages(deployment),
+        "robot": robot,
+        "start": start,
+    }
     needs, ends = _needs(deployment), _ends(deployment)
     return text.render(
         deployment=deployment, needs=needs, ends=ends, on_device=_on_device(deployment), **words
@@ -110,7 +129,9 @@ def _libraries(deployment: Deployment) -> list[str]:
 def _needs(deployment: Deployment) -> str:
     """The libraries of a program, in words."""
     cuda = ["cuda-python or PyCUDA"] if _on_device(deployment) else []
-    return ", ".join(["numpy", *(["pyzmq"] if deployment.part else []), *_libraries(deployment), *cuda])
+    return ", ".join(
+        ["numpy", *(["pyzmq"] if deployment.part else []), *_libraries(deployment), *cuda]
+    )
 
 
 def _requirements(deployment: Deployment) -> list[str]:

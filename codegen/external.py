@@ -35,14 +35,15 @@ if TYPE_CHECKING:
 
 #: Words that C and C++ do not accept as an argument, in lower case, as `identifiers` makes them.
 _WORDS = """
-    alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char class co_await co_return co_yield
-    compl complex concept const const_cast consteval constexpr constinit continue decltype default delete do double
-    dynamic_cast else enum errno explicit export extern false float for friend goto i386 if inline int linux long major
-    minor mutable namespace new noexcept not not_eq null nullptr operator or or_eq private protected public register
-    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast stderr stdin stdout
-    struct switch template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unix
-    unsigned using virtual void volatile wchar_t while xor xor_eq
-    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+    alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char class
+    co_await co_return co_yield compl complex concept const const_cast consteval constexpr constinit
+    continue decltype default delete do double dynamic_cast else enum errno explicit export extern
+    false float for friend goto i386 if inline int linux long major minor mutable namespace new
+    noexcept not not_eq null nullptr operator or or_eq private protected public register
+    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast
+    stderr stdin stdout struct switch template this thread_local throw true try typedef typeid
+    typename typeof typeof_unqual union unix unsigned using virtual void volatile wchar_t while xor
+    xor_eq int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
 """
 RESERVED = frozenset(_WORDS.split())
 
@@ -59,8 +60,13 @@ def none_to_export(system: System) -> Diagnostic | None:
     """The fault of a text in which no app has a network."""
     if any(t.network is not None for a in system.apps for t in a.tasks):
         return None
-    message = f"no app of `{Path(system.path).name}` has a network, and a library holds only networks"
-    help_text = 'add `network Name from "file.onnx"` and an instance of it, or build a program: leave `--target` out'
+    message = (
+        f"no app of `{Path(system.path).name}` has a network, and a library holds only networks"
+    )
+    help_text = (
+        'add `network Name from "file.onnx"` and an instance of it, or build a program: leave'
+        " `--target` out"
+    )
     return Diagnostic("F611", message, system.apps[0].span if system.apps else None, help=help_text)
 
 
@@ -69,9 +75,17 @@ def without_size(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
     found: dict[str, Diagnostic] = {}
     for task in (t for s in systems for a in s.apps for t in a.tasks if t.network is not None):
         for port in task.open_ports:
-            message = f"output `{port.name}` of `{task.name}` is {port.type}: a caller in C has to know its size"
-            help_text = "export the network without what follows the last tensor of fixed size, or build a program"
-            found.setdefault(task.definition, Diagnostic("F403", message, port.span, help=help_text))
+            message = (
+                f"output `{port.name}` of `{task.name}` is {port.type}: a caller in C has to know"
+                " its size"
+            )
+            help_text = (
+                "export the network without what follows the last tensor of fixed size, or build a"
+                " program"
+            )
+            found.setdefault(
+                task.definition, Diagnostic("F403", message, port.span, help=help_text)
+            )
     return tuple(found.values())
 
 
@@ -115,7 +129,10 @@ def _network(task: Task, function: str, stages: tuple[ExternalStage, ...]) -> Ex
     assert task.network is not None
     ports = [
         tuple(ExternalPort(p.name, _tensor(t)) for p, t in zip(of_task, of_network, strict=True))
-        for of_task, of_network in ((task.inputs, task.network.inputs), (task.outputs, task.network.outputs))
+        for of_task, of_network in (
+            (task.inputs, task.network.inputs),
+            (task.outputs, task.network.outputs),
+        )
     ]
     return ExternalNetwork(task.name, function, task.doc, ports[0], ports[1], stages)
 
@@ -142,10 +159,18 @@ def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalSta
         variant = network.moving.variants[network.moving.start]
         part = variant.front if network.moving.side == "front" else variant.back
         own = path.with_name(re.sub(r"\[(\d+)\]", r"-\1", f"{path.stem}={task.name}{path.suffix}"))
-        return ExternalStage(task.name, sources.place("networks", own, part.model), part.inputs, part.outputs, threads)
+        return ExternalStage(
+            task.name,
+            sources.place("networks", own, part.model),
+            part.inputs,
+            part.outputs,
+            threads,
+        )
     tensors = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
     if place is not None and place.bands:
-        return ExternalStage(task.name, written(task, place.bands, sources)[0], *tensors, threads, bands=True)
+        return ExternalStage(
+            task.name, written(task, place.bands, sources)[0], *tensors, threads, bands=True
+        )
     file = sources.place("networks", path, network.model or None)
     for name in network.external:
         sources.place("networks", path.parent / name)
@@ -192,7 +217,9 @@ def _in_c(described: External) -> list[dict[str, Any]]:
     """Networks as the templates print them; all names are identifiers of C, except those in
     comments."""
     # Two networks and ports may give one name: `a` with a port `b_c`, and `a_b` with a port `c`.
-    counts = identifiers([f"{n.function} {key} count" for n in described.networks for key in _keys(n)], ())
+    counts = identifiers(
+        [f"{n.function} {key} count" for n in described.networks for key in _keys(n)], ()
+    )
     shown = []
     for network in described.networks:
         arguments = identifiers(_keys(network), RESERVED)
@@ -209,7 +236,9 @@ def _in_c(described: External) -> list[dict[str, Any]]:
                 "bits": ", as its bits" if p.tensor.dtype == "float16" else "",
                 "direction": "in" if i < inputs else "out",
             }
-            for i, (key, p) in enumerate(zip(_keys(network), (*network.inputs, *network.outputs), strict=True))
+            for i, (key, p) in enumerate(
+                zip(_keys(network), (*network.inputs, *network.outputs), strict=True)
+            )
         ]
         shown.append(
             {
@@ -239,5 +268,7 @@ def _jinja() -> Environment:
     jinja.filters["py"] = literal
     jinja.filters["line"] = one_line
     jinja.filters["cell"] = lambda text: one_line(str(text)).replace("|", "\\|")
-    jinja.filters["comment"] = lambda text: one_line(str(text)).replace("*/", "* /").replace("/*", "/ *")
+    jinja.filters["comment"] = lambda text: (
+        one_line(str(text)).replace("*/", "* /").replace("/*", "/ *")
+    )
     return jinja

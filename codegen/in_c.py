@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 #: A wrong pointer type in C is a wrong token: these warnings are errors.
-STRICT_C = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration")
+STRICT_C = (
+    "-Werror=incompatible-pointer-types",
+    "-Werror=int-conversion",
+    "-Werror=implicit-function-declaration",
+)
 
 
 #: FLOWC_END, as in `runtime/code.py`: "END". Not -1, which many functions return on failure.
@@ -32,7 +36,12 @@ def compile_command(source: str) -> list[str]:
     flags = ["-std=gnu++17" if is_cpp(source) else "-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
     if source != FIRINGS:
         # A task's function with the name of one in libc is meant wherever the source calls it.
-        flags += ["-Wl,-Bsymbolic", *(() if is_cpp(source) else STRICT_C), "-include", f"{stem}.flow.h"]
+        flags += [
+            "-Wl,-Bsymbolic",
+            *(() if is_cpp(source) else STRICT_C),
+            "-include",
+            f"{stem}.flow.h",
+        ]
     libraries = ["-lstdc++", "-lm"] if is_cpp(source) else ["-lm"]
     return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, *libraries]
 
@@ -46,7 +55,11 @@ def shell_word(word: str) -> str:
     """A word of a command in a script; `$` starts a variable."""
     if word.startswith("$"):
         return word
-    return word if re.fullmatch(r"[\w./=+,-]+", word, re.ASCII) else "'" + word.replace("'", "'\\''") + "'"
+    return (
+        word
+        if re.fullmatch(r"[\w./=+,-]+", word, re.ASCII)
+        else "'" + word.replace("'", "'\\''") + "'"
+    )
 
 
 # -- headers ---------------------------------------------------------------------------------------
@@ -73,7 +86,11 @@ def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
             continue
         const = "const " if port.direction == "in" else ""
         arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name, cpp)}, "
-        rates = str(port.rates[0]) if len(port.rates) == 1 else f"{list(port.rates)} (one entry per phase)"
+        rates = (
+            str(port.rates[0])
+            if len(port.rates) == 1
+            else f"{list(port.rates)} (one entry per phase)"
+        )
         tokens = f" x {rates}" if port.stacked else ""
         if port.window:
             tokens = f" x {port.window}, of which the last {rates} are new"
@@ -82,9 +99,12 @@ def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
         "definition": task.definition,
         "doc": task.doc,
         "symbol": symbol,
-        "parameters": [(C_PARAMETERS[parameter_type(v)], c_name(n, cpp)) for n, v in task.parameters],
+        "parameters": [
+            (C_PARAMETERS[parameter_type(v)], c_name(n, cpp)) for n, v in task.parameters
+        ],
         "state": [
-            (DTYPES[f.type.dtype][0], c_name(f.name, cpp), "".join(f"[{n}]" for n in f.type.shape)) for f in task.state
+            (DTYPES[f.type.dtype][0], c_name(f.name, cpp), "".join(f"[{n}]" for n in f.type.shape))
+            for f in task.state
         ],
         "ports": ports,
         "arguments": arguments,
@@ -93,10 +113,10 @@ def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
 
 #: Words of C++ that are none of C.
 _CPP_KEYWORDS = """
-alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype
-delete dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq
-protected public reinterpret_cast static_assert static_cast template this thread_local throw true try typeid typename
-private using virtual wchar_t xor xor_eq
+alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast
+constexpr decltype delete dynamic_cast explicit export false friend mutable namespace new noexcept
+not not_eq nullptr operator or or_eq protected public reinterpret_cast static_assert static_cast
+template this thread_local throw true try typeid typename private using virtual wchar_t xor xor_eq
 """
 _C_KEYWORDS = frozenset(
     [

@@ -47,10 +47,16 @@ def apart(a: DeployedState, b: DeployedState) -> str | None:
         return f"`{lone[0]}` runs in one of the states only"
     for name, app in found[a.name].items():
         other = found[b.name][name]
-        if (app.period_ns, app.deadline_ns, app.priority) != (other.period_ns, other.deadline_ns, other.priority):
+        if (app.period_ns, app.deadline_ns, app.priority) != (
+            other.period_ns,
+            other.deadline_ns,
+            other.priority,
+        ):
             return f"`{name}` has another period or deadline"
     places = place_of(a), place_of(b)
-    mine, theirs = ({place(t.name): t for t in chosen(s)} for s, place in zip((a, b), places, strict=True))
+    mine, theirs = (
+        {place(t.name): t for t in chosen(s)} for s, place in zip((a, b), places, strict=True)
+    )
     for where in mine.keys() | theirs.keys():
         if where not in mine or where not in theirs:
             lacking = mine.get(where) or theirs[where]
@@ -72,7 +78,12 @@ def apart(a: DeployedState, b: DeployedState) -> str | None:
 
 def _choosable(task: DeployedTask) -> bool:
     code = cast(Code, task.code)
-    return code.kind in CHOSEN and code.batch == 1 and not code.moves and not getattr(code, "process", False)
+    return (
+        code.kind in CHOSEN
+        and code.batch == 1
+        and not code.moves
+        and not getattr(code, "process", False)
+    )
 
 
 def _not_choosable(task: DeployedTask) -> str:
@@ -81,7 +92,11 @@ def _not_choosable(task: DeployedTask) -> str:
         return "runs on a GPU or DLA"
     if code.moves:
         return "has a cut that moves"
-    return "collects firings until it has a batch" if code.batch > 1 else "runs in a process of its own"
+    return (
+        "collects firings until it has a batch"
+        if code.batch > 1
+        else "runs in a process of its own"
+    )
 
 
 def not_broken_off(state: DeployedState) -> str | None:
@@ -101,7 +116,8 @@ def _shape(state: DeployedState, place: Place) -> object:
     tasks."""
     apps = tuple(_app(app, place) for app in state.apps)
     workers = tuple(
-        (w.processor, w.scheduler, tuple(_entry(e, place) for e in w.order), w.fixed_priority) for w in state.processors
+        (w.processor, w.scheduler, tuple(_entry(e, place) for e in w.order), w.fixed_priority)
+        for w in state.processors
     )
     return apps, workers
 
@@ -129,7 +145,10 @@ def _app(app: DeployedApp, place: Place) -> object:
 
 def _task(task: DeployedTask, place: Place) -> object:
     """Ports count by their positions: names of tensors inside of networks do not matter."""
-    ports = [tuple((p.dtype, p.shape, p.rates, p.stacked, p.window) for p in s) for s in (task.inputs, task.outputs)]
+    ports = [
+        tuple((p.dtype, p.shape, p.rates, p.stacked, p.window) for p in s)
+        for s in (task.inputs, task.outputs)
+    ]
     own = None if place(task.name) != task.name else task.code
     return place(task.name), own, *ports, task.firings, task.live, task.keep, task.on_error
 

@@ -32,7 +32,20 @@ if TYPE_CHECKING:
 
 #: Names that main.py uses itself.
 RESERVED = frozenset(
-    {"Fire", "HOME", "Port", "Program", "control", "main", "mesh", "os", "p", "program", "signal", "sys"}
+    {
+        "Fire",
+        "HOME",
+        "Port",
+        "Program",
+        "control",
+        "main",
+        "mesh",
+        "os",
+        "p",
+        "program",
+        "signal",
+        "sys",
+    }
 ).union({"Control", "Dropping", "Event", "Mesh", "Select"}, *(kind.words for kind in KINDS))
 
 
@@ -43,7 +56,10 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
     several = len(deployment.apps) > 1
     names = [a.name for a in deployment.apps]
     tasks = [t.name for a in deployment.apps for t in a.tasks]
-    ids = identifiers([*(f"app {n}" for n in names), *(n if several else n.partition(".")[2] for n in tasks)], RESERVED)
+    ids = identifiers(
+        [*(f"app {n}" for n in names), *(n if several else n.partition(".")[2] for n in tasks)],
+        RESERVED,
+    )
     app_ids = {n: ids[f"app {n}"] for n in names}
     task_ids = {n: ids[n if several else n.partition(".")[2]] for n in tasks}
     text = jinja.get_template("python/main.py.j2").render(
@@ -53,16 +69,24 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
         workers=[_worker(worker, task_ids) for worker in deployment.processors],
         words=words_of(deployment),
         part=deployment.part,
-        crossings=[] if deployment.part is None else [_crossing(c, task_ids) for c in deployment.part.crossings],
+        crossings=[]
+        if deployment.part is None
+        else [_crossing(c, task_ids) for c in deployment.part.crossings],
     )
     return text.encode()
 
 
 def _crossing(crossing: DeployedCrossing, task_ids: dict[str, str]) -> str:
     """The call in main.py for a channel between two parts."""
-    here, channel = f"{task_ids[crossing.task]}, {literal(crossing.port)}", _channel_text(crossing.channel)
+    here, channel = (
+        f"{task_ids[crossing.task]}, {literal(crossing.port)}",
+        _channel_text(crossing.channel),
+    )
     call = "sends" if crossing.outgoing else "receives"
-    return f"{call}({crossing.number}, {here}, {literal(crossing.peer)}, {literal(crossing.other)}, {channel})"
+    return (
+        f"{call}({crossing.number}, {here}, {literal(crossing.peer)}, {literal(crossing.other)},"
+        f" {channel})"
+    )
 
 
 def _channel_text(channel: DeployedChannel) -> str:
@@ -72,7 +96,9 @@ def _channel_text(channel: DeployedChannel) -> str:
     return text + (f", values={literal(list(channel.values))}" if channel.values else "")
 
 
-def _main_with_states(jinja: Environment, deployment: Deployment, scenario: DeployedScenario, needs: str) -> bytes:
+def _main_with_states(
+    jinja: Environment, deployment: Deployment, scenario: DeployedScenario, needs: str
+) -> bytes:
     """Code of tasks is made once, for all states; apps, channels and processors are made for
     each."""
     apps = list(dict.fromkeys(a.name for a in deployment.every_app))
@@ -91,7 +117,9 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
         for app, found in zip(state.apps, made, strict=True):
             for task, line in zip(app.tasks, found["tasks"], strict=True):
                 line["name"], line["code"] = choices.get(task.name, (task.name, codes[task.name]))
-            kept = [c for c, line in zip(app.channels, found["channels"], strict=True) if _kept(app, c)]
+            kept = [
+                c for c, line in zip(app.channels, found["channels"], strict=True) if _kept(app, c)
+            ]
             for key, c in enumerate(kept):
                 found["channels"][app.channels.index(c)]["delay"] += f', key="{key}"'
         workers = [_worker(worker, ids) for worker in state.processors if worker.order]
@@ -100,7 +128,9 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
         deployment=deployment,
         scenario=scenario,
         needs=needs,
-        codes=[{"id": codes[n], "doc": t.doc, "text": _task(t, ids)["code"]} for n, t in tasks.items()],
+        codes=[
+            {"id": codes[n], "doc": t.doc, "text": _task(t, ids)["code"]} for n, t in tasks.items()
+        ],
         states=states,
         words=words_of(deployment),
     )
@@ -124,7 +154,10 @@ def _choices(states: list[DeployedState], codes: dict[str, str]) -> dict[str, tu
     found = {}
     for place_name, alternatives in named.items():
         if len({task for _, task in alternatives}) > 1:
-            parts = [f"({literal(state)}, {literal(task)}, {codes[task]})" for state, task in alternatives]
+            parts = [
+                f"({literal(state)}, {literal(task)}, {codes[task]})"
+                for state, task in alternatives
+            ]
             found[alternatives[0][1]] = place_name, f"Select([{', '.join(parts)}])"
     return found
 
@@ -132,19 +165,25 @@ def _choices(states: list[DeployedState], codes: dict[str, str]) -> dict[str, tu
 def _kept(app: DeployedApp, channel: DeployedChannel) -> bool:
     """Does it hold tokens between two frames, or does its reader keep some?"""
     reader = next(t for t in app.tasks if t.name == channel.destination)
-    return bool(channel.delay or next(p.window for p in reader.inputs if p.name == channel.destination_port))
+    return bool(
+        channel.delay or next(p.window for p in reader.inputs if p.name == channel.destination_port)
+    )
 
 
 def words_of(deployment: Deployment) -> list[str]:
     """The names that main.py imports from the runtime."""
-    words = {"Fire", "Port", "Program", "main"}.union(*(cast(Code, t.code).words for t in deployment.tasks))
+    words = {"Fire", "Port", "Program", "main"}.union(
+        *(cast(Code, t.code).words for t in deployment.tasks)
+    )
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
     if deployment.scenario is not None:
         words.add("Control")
     if deployment.part is not None:
         words.add("Mesh")
-    if deployment.scenario is not None and any(s.like is not None for s in deployment.scenario.states):
+    if deployment.scenario is not None and any(
+        s.like is not None for s in deployment.scenario.states
+    ):
         words.add("Select")
     return sorted(words)
 
@@ -157,10 +196,14 @@ def _app(app: DeployedApp, app_ids: dict[str, str], task_ids: dict[str, str]) ->
             delay += f", values={literal(list(c.values))}"
         channels.append(
             {
-                "source": task_ids[c.source], "source_port": c.source_port, "destination": task_ids[c.destination],
-                "destination_port": c.destination_port, "capacity": c.capacity, "delay": delay,
+                "source": task_ids[c.source],
+                "source_port": c.source_port,
+                "destination": task_ids[c.destination],
+                "destination_port": c.destination_port,
+                "capacity": c.capacity,
+                "delay": delay,
             }
-        )  # fmt: skip
+        )
     return {
         "name": app.name,
         "doc": app.doc,

@@ -34,36 +34,65 @@ def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> P
     Memory that bands and their sessions keep between firings counts as well. Engines of TensorRT
     have weights each, and the contexts of each worker share the largest arena.
     """
-    codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode | BandsCode | SegmentsCode)}
+    codes = {
+        t.name: t.code
+        for a in apps
+        for t in a.tasks
+        if isinstance(t.code, OnnxCode | BandsCode | SegmentsCode)
+    }
     files = {file: size for c in codes.values() for file, size in _weights(c)}
     engines = engines_of(t for a in apps for t in a.tasks)
-    if not (codes or engines) or None in files.values() or any(c.block is None for c in codes.values()):
+    if (
+        not (codes or engines)
+        or None in files.values()
+        or any(c.block is None for c in codes.values())
+    ):
         return None
     if any(None in (c.weights, c.arena) for c in engines.values()):
         return None
-    weights = sum(size or 0 for size in files.values()) + sum((c.weights or 0) * len(c.on) for c in engines.values())
+    weights = sum(size or 0 for size in files.values()) + sum(
+        (c.weights or 0) * len(c.on) for c in engines.values()
+    )
     blocks = {name: c.batch * (c.block or 0) for name, c in codes.items()}
     arenas = {name: c.arena for name, c in codes.items() if isinstance(c, BandsCode)}
-    largest = max(arenas.values(), default=0)  # a worker takes memory for the largest, whichever it fires
+    # a worker takes memory for the largest, whichever it fires
+    largest = max(arenas.values(), default=0)
     buffers = 0
     for worker in workers:
         buffers += max((blocks.get(e.task, 0) for e in worker.order), default=0)
         buffers += largest if any(e.task in arenas for e in worker.order) else 0
     buffers += sum(HELD * c.firings for c in codes.values() if isinstance(c, BandsCode))
-    sessions = sum({c.plan: c.sessions for c in codes.values() if isinstance(c, BandsCode)}.values())
-    return PlannedMemory(weights, buffers, sum(map(_tokens, apps)), shared_arenas(engines, [workers]), sessions)
+    sessions = sum(
+        {c.plan: c.sessions for c in codes.values() if isinstance(c, BandsCode)}.values()
+    )
+    return PlannedMemory(
+        weights, buffers, sum(map(_tokens, apps)), shared_arenas(engines, [workers]), sessions
+    )
 
 
 def on_devices(deployment: Deployment, processors: Collection[str]) -> tuple[int, int]:
     """Of the engines of TensorRT on some processors, the bytes of their weights and of the arenas
     that they share."""
     engines = engines_of(deployment.tasks)
-    states = [s.processors for s in deployment.scenario.states] if deployment.scenario else [deployment.processors]
-    weights = sum(c.weights or 0 for c in engines.values() for processor, _, _ in c.on if processor in processors)
-    return weights, shared_arenas(engines, [[w for w in workers if w.processor in processors] for workers in states])
+    states = (
+        [s.processors for s in deployment.scenario.states]
+        if deployment.scenario
+        else [deployment.processors]
+    )
+    weights = sum(
+        c.weights or 0
+        for c in engines.values()
+        for processor, _, _ in c.on
+        if processor in processors
+    )
+    return weights, shared_arenas(
+        engines, [[w for w in workers if w.processor in processors] for workers in states]
+    )
 
 
-def shared_arenas(engines: dict[str, EngineCode], states: Sequence[Sequence[DeployedWorker]]) -> int:
+def shared_arenas(
+    engines: dict[str, EngineCode], states: Sequence[Sequence[DeployedWorker]]
+) -> int:
     """The arenas of all workers. Those of several states never compute at once: the first worker of
     a processor shares its arena with the first ones in other states, and so on."""
     found: dict[tuple[str, int], int] = {}
@@ -93,7 +122,10 @@ def _weights(code: OnnxCode | BandsCode | SegmentsCode) -> list[tuple[str, int |
 
 def _tokens(app: DeployedApp) -> int:
     ports = {(t.name, p.name): p for t in app.tasks for p in (*t.inputs, *t.outputs)}
-    rooms = (_room(c, ports[c.source, c.source_port], ports[c.destination, c.destination_port]) for c in app.channels)
+    rooms = (
+        _room(c, ports[c.source, c.source_port], ports[c.destination, c.destination_port])
+        for c in app.channels
+    )
     return sum(rooms) + sum(map(_kept, app.tasks))
 
 
@@ -103,7 +135,9 @@ def _kept(task: DeployedTask) -> int:
     if isinstance(code, LinkCode):
         if code.end == "take":
             return 0  # the caller put it there
-        return (code.keep if code.end == "put" else 1) * sum(map(_bytes, (*task.inputs, *task.outputs)))
+        return (code.keep if code.end == "put" else 1) * sum(
+            map(_bytes, (*task.inputs, *task.outputs))
+        )
     return (task.keep or 0) * sum(max(p.rates) * _bytes(p) for p in task.outputs)
 
 

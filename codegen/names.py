@@ -15,7 +15,12 @@ def identifiers(names: Iterable[str], reserved: Iterable[str]) -> dict[str, str]
     result: dict[str, str] = {}
     for name in names:
         base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower() or "x"
-        if base[0].isdigit() or keyword.iskeyword(base) or keyword.issoftkeyword(base) or base in taken:
+        if (
+            base[0].isdigit()
+            or keyword.iskeyword(base)
+            or keyword.issoftkeyword(base)
+            or base in taken
+        ):
             base = f"{base}_" if not base[0].isdigit() else f"n{base}"
         candidate, count = base, 2
         while candidate in taken or keyword.iskeyword(candidate):
@@ -59,4 +64,5 @@ def _visible(character: str) -> str:
     kind = category(character)
     if kind in ("Cc", "Zl", "Zp"):
         return " "
-    return "" if kind.startswith("C") else character  # including those that change the direction of writing
+    # including those that change the direction of writing
+    return "" if kind.startswith("C") else character

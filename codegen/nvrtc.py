@@ -40,7 +40,9 @@ class Nvrtc:
         self._library.nvrtcGetSupportedArchs(archs)
         return 10 * compute[0] + compute[1] in list(archs)
 
-    def compile(self, path: Path, compute: tuple[int, int], folders: Iterable[str]) -> tuple[bytes, str]:
+    def compile(
+        self, path: Path, compute: tuple[int, int], folders: Iterable[str]
+    ) -> tuple[bytes, str]:
         """The machine code (empty if it does not compile) and the compiler's output."""
         from ..runtime.cuda import HEADERS
 
@@ -118,9 +120,12 @@ def faults(path: Path, file: str, compute: tuple[int, int]) -> Diagnostic | None
         lines = path.read_text(errors="replace").splitlines()
         line = min(int(place[1]), max(len(lines), 1))
         text = lines[line - 1] if lines else ""
-        span = Span(str(path), line, len(text) - len(text.lstrip()) + 1, line, len(text.rstrip()) + 1)
+        span = Span(
+            str(path), line, len(text) - len(text.lstrip()) + 1, line, len(text.rstrip()) + 1
+        )
     missing = re.search(r'cannot open source file "([^"]+)"', said)
-    if missing is not None and not (path.parent / missing[1]).exists():  # of a toolkit that the target has
+    if missing is not None and not (path.parent / missing[1]).exists():
+        # of a toolkit that the target has
         help_text = "the target searches for it again, in CUDA's own folders"
         message = f"`{file}` is not checked: `{missing[1]}` is not here"
         return Diagnostic("F310", message, span, help=help_text, severity="warning")

@@ -27,12 +27,22 @@ def split(whole: Deployment, platform: Platform) -> Iterator[Deployment]:
     hub = _hub(whole, where, used)
     for machine in used:
         apps = tuple(a for a in (_own(app, where, machine) for app in whole.apps) if a.tasks)
-        workers = tuple(w for w in whole.processors if w.order and machine_of[w.processor] == machine)
+        workers = tuple(
+            w for w in whole.processors if w.order and machine_of[w.processor] == machine
+        )
         peers = tuple(m for m in used if m != machine)
-        led = tuple(a.name for a in whole.apps if _elsewhere([t.name for t in a.tasks if not t.inputs], where, machine))
+        led = tuple(
+            a.name
+            for a in whole.apps
+            if _elsewhere([t.name for t in a.tasks if not t.inputs], where, machine)
+        )
         passed = tuple(a.name for a in whole.apps if _elsewhere(list(_last(a)), where, machine))
-        part = DeployedPart(machine, peers, digest, led, passed, tuple(_crossings(whole, where, machine)), hub)
-        yield replace(whole, apps=apps, processors=workers, planned=planned(apps, workers), part=part)
+        part = DeployedPart(
+            machine, peers, digest, led, passed, tuple(_crossings(whole, where, machine)), hub
+        )
+        yield replace(
+            whole, apps=apps, processors=workers, planned=planned(apps, workers), part=part
+        )
 
 
 def _hub(whole: Deployment, where: dict[str, str], used: tuple[str, ...]) -> str | None:
@@ -69,16 +79,26 @@ def _own(app: DeployedApp, where: dict[str, str], machine: str) -> DeployedApp:
     return replace(
         app,
         tasks=tuple(t for t in app.tasks if where[t.name] == machine),
-        channels=tuple(c for c in app.channels if where[c.source] == where[c.destination] == machine),
+        channels=tuple(
+            c for c in app.channels if where[c.source] == where[c.destination] == machine
+        ),
         paths=tuple(p for p in app.paths if where[p.source] == where[p.sink] == machine),
     )
 
 
-def _crossings(whole: Deployment, where: dict[str, str], machine: str) -> Iterator[DeployedCrossing]:
+def _crossings(
+    whole: Deployment, where: dict[str, str], machine: str
+) -> Iterator[DeployedCrossing]:
     """The channels between a machine and others; numbers are unique in the program."""
-    crossing = [c for a in whole.apps for c in a.channels if where[c.source] != where[c.destination]]
+    crossing = [
+        c for a in whole.apps for c in a.channels if where[c.source] != where[c.destination]
+    ]
     for number, c in enumerate(crossing):
         if where[c.source] == machine:
-            yield DeployedCrossing(number, True, where[c.destination], c.source, c.source_port, c.destination, c)
+            yield DeployedCrossing(
+                number, True, where[c.destination], c.source, c.source_port, c.destination, c
+            )
         elif where[c.destination] == machine:
-            yield DeployedCrossing(number, False, where[c.source], c.destination, c.destination_port, c.source, c)
+            yield DeployedCrossing(
+                number, False, where[c.source], c.destination, c.destination_port, c.source, c
+            )

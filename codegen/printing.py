@@ -24,7 +24,9 @@ def printing() -> Environment:
     jinja.filters["line"] = one_line
     jinja.filters["cell"] = lambda text: one_line(str(text)).replace("|", "\\|")
     jinja.filters["steps"] = _step_in_words
-    jinja.filters["comment"] = lambda text: one_line(str(text)).replace("*/", "* /").replace("/*", "/ *")
+    jinja.filters["comment"] = lambda text: (
+        one_line(str(text)).replace("*/", "* /").replace("/*", "/ *")
+    )
     return jinja
 
 

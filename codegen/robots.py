@@ -68,7 +68,9 @@ class Robot:
 
 def open_ends(deployment: Deployment, separator: str) -> tuple[End, ...]:
     """All open ends; with the name of their app in front, if several apps have any."""
-    found = [(a.name, t) for a in deployment.apps for t in a.tasks if isinstance(t.code, BorderCode)]
+    found = [
+        (a.name, t) for a in deployment.apps for t in a.tasks if isinstance(t.code, BorderCode)
+    ]
     several = len({app for app, _ in found}) > 1
     ends = []
     for app, task in found:
@@ -102,16 +104,33 @@ def refusals(system: System, robot: Robot) -> Iterator[Diagnostic]:
             yield from _too_large(port, task, robot)
             if port.type is not None and port.type.dtype not in robot.dtypes:
                 message = f"`{port.name}` is {port.type}, but {robot.messages} have no such type"
-                instead = "float32" if port.type.dtype == "float16" else "two ends, one for each part of the number"
-                yield Diagnostic("F535", message, task.span, help=f"make it {instead}, with a task that converts")
+                instead = (
+                    "float32"
+                    if port.type.dtype == "float16"
+                    else "two ends, one for each part of the number"
+                )
+                yield Diagnostic(
+                    "F535", message, task.span, help=f"make it {instead}, with a task that converts"
+                )
 
 
 def _too_large(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
     """Messages of Arrow have a bit for each element beside its bytes, and a short header."""
     kind = port.type
-    if kind is not None and robot.most_bytes is not None and kind.bytes + prod(kind.shape) // 8 > robot.most_bytes:
-        message = f"`{port.name}` is {kind}, but a message has at most {robot.most_bytes // 10**6} MB"
-        yield Diagnostic("F537", message, task.span, help="send it in pieces, or make it smaller inside of the program")
+    if (
+        kind is not None
+        and robot.most_bytes is not None
+        and kind.bytes + prod(kind.shape) // 8 > robot.most_bytes
+    ):
+        message = (
+            f"`{port.name}` is {kind}, but a message has at most {robot.most_bytes // 10**6} MB"
+        )
+        yield Diagnostic(
+            "F537",
+            message,
+            task.span,
+            help="send it in pieces, or make it smaller inside of the program",
+        )
 
 
 def _misnamed(name: str, span: Span | None, robot: Robot) -> Iterator[Diagnostic]:

@@ -35,8 +35,12 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
         nodes.append({"script": machine or "program", "module": f"{folder}node".replace("/", ".")})
     topics = [{"end": e, "message": _message(e.dtype, e.shape)} for e in ends]
     for path in ("package.xml", "setup.py", "setup.cfg", "README.md"):
-        plan[path] = rendered(f"ros2/{path}", deployment=whole, name=name, nodes=nodes, topics=topics)
-    plan[f"launch/{name}.launch.py"] = rendered("ros2/launch.py", deployment=whole, name=name, nodes=nodes)
+        plan[path] = rendered(
+            f"ros2/{path}", deployment=whole, name=name, nodes=nodes, topics=topics
+        )
+    plan[f"launch/{name}.launch.py"] = rendered(
+        "ros2/launch.py", deployment=whole, name=name, nodes=nodes
+    )
     plan[f"resource/{name}"] = b""
     return dict(sorted(plan.items()))
 

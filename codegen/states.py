@@ -47,7 +47,10 @@ def together(
         scenario.initial,
         (*scenario.events, *raised),
         with_likes(
-            tuple(_proved(s, proved.get(s.name), platform) for s in deployed_states(scenario, states)), changes.values()
+            tuple(
+                _proved(s, proved.get(s.name), platform) for s in deployed_states(scenario, states)
+            ),
+            changes.values(),
         ),
         tuple(
             DeployedTransition(
@@ -69,29 +72,43 @@ def together(
             c_tasks.setdefault(source, {}).update((t.name, t) for t in tasks)
     memory = memory_of([d.deployment for d in states.values()])
     deployment = replace(first.deployment, apps=(), processors=(), planned=memory, scenario=made)
-    return Deployed(deployment, files, {source: tuple(tasks.values()) for source, tasks in c_tasks.items()})
+    return Deployed(
+        deployment, files, {source: tuple(tasks.values()) for source, tasks in c_tasks.items()}
+    )
 
 
-def deployed_states(scenario: Scenario, states: Mapping[str, Deployed]) -> tuple[DeployedState, ...]:
+def deployed_states(
+    scenario: Scenario, states: Mapping[str, Deployed]
+) -> tuple[DeployedState, ...]:
     """The deployment of each state, in the order of `states`."""
     return tuple(_deployed(scenario.state(n), d) for n, d in states.items())
 
 
 def _deployed(state: State, deployed: Deployed) -> DeployedState:
-    made = DeployedState(state.name, deployed.deployment.apps, deployed.deployment.processors, state.choices)
+    made = DeployedState(
+        state.name, deployed.deployment.apps, deployed.deployment.processors, state.choices
+    )
     if state.level is None:
         return made
     fastest = min(a.period_ns for a in state.apps if a.period_ns is not None)
     return replace(made, level_of=(state.of, round(float(10**9 / fastest), 6)))
 
 
-def with_likes(states: tuple[DeployedState, ...], changes: Collection[ChangeBound]) -> tuple[DeployedState, ...]:
+def with_likes(
+    states: tuple[DeployedState, ...], changes: Collection[ChangeBound]
+) -> tuple[DeployedState, ...]:
     """States that can follow each other without a pause get the layout of the first of them."""
-    linked = {c.source for c in changes if c.protocol != "idle"} | {c.target for c in changes if c.protocol != "idle"}
+    linked = {c.source for c in changes if c.protocol != "idle"} | {
+        c.target for c in changes if c.protocol != "idle"
+    }
     hosts: list[DeployedState] = []
     found = []
     for state in states:
-        host = next((h for h in hosts if apart(h, state) is None), None) if state.name in linked else None
+        host = (
+            next((h for h in hosts if apart(h, state) is None), None)
+            if state.name in linked
+            else None
+        )
         if host is None:
             hosts += [state] if state.name in linked else []
         found.append(state if host is None else replace(state, like=host.name))
@@ -104,7 +121,8 @@ def _proved(state: DeployedState, proved: StateBound | None, platform: Platform)
         return state
     pools = {pool.name: pool for pool in platform.pools}
     clocks = tuple(
-        DeployedClock(n, pools[n].kind, hz, round(max(pools[n].frequencies_hz))) for n, hz in proved.clocks_hz
+        DeployedClock(n, pools[n].kind, hz, round(max(pools[n].frequencies_hz)))
+        for n, hz in proved.clocks_hz
     )
     return replace(state, clocks=clocks, energy_mw=proved.energy_mw)
 
@@ -119,5 +137,9 @@ def memory_of(states: Sequence[Deployment]) -> PlannedMemory | None:
     most = max(found, key=lambda m: m.buffers + m.tokens, default=whole)
     engines = engines_of(t for s in states for t in s.tasks)
     return PlannedMemory(
-        whole.weights, most.buffers, most.tokens, shared_arenas(engines, [s.processors for s in states]), whole.sessions
+        whole.weights,
+        most.buffers,
+        most.tokens,
+        shared_arenas(engines, [s.processors for s in states]),
+        whole.sessions,
     )

@@ -56,10 +56,14 @@ def write(
     """
     refuse_foreign(directory, force, made_there)
     _refuse_obstacles(directory, plan)
-    compiler = [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")] if any(c_tasks.values()) else []
+    compiler = (
+        [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")] if any(c_tasks.values()) else []
+    )
     identity = {"digest": digest(plan), "compiler": compiler}
     manifest = _manifest(directory)
-    if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(directory, _listed(directory)):
+    if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(
+        directory, _listed(directory)
+    ):
         return False
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +74,12 @@ def write(
             for folder, tasks in c_tasks.items():
                 objects += [str(PurePath(folder, made)) for made in _compile(stage / folder, tasks)]
             files = sorted([*plan, *objects])
-            document = {"version": 1, "identity": identity, "files": files, "stamps": _stamps(stage, files)}
+            document = {
+                "version": 1,
+                "identity": identity,
+                "files": files,
+                "stamps": _stamps(stage, files),
+            }
             (stage / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
             _move_in(stage, directory, files)
         return True
@@ -78,7 +87,9 @@ def write(
         reason = error.strerror or str(error)
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         help_text = ("free some space, or " if full else "") + "choose another place with `-o`"
-        raise CannotWrite(Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, help=help_text)) from error
+        raise CannotWrite(
+            Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, help=help_text)
+        ) from error
 
 
 def _stamps(directory: Path, files: list[str]) -> dict[str, list[int]]:
@@ -102,7 +113,11 @@ def _listed(directory: Path) -> list[str]:
     """The files that flowc wrote, by the manifest. It may have been edited: only files inside
     count."""
     files = _manifest(directory).get("files")
-    return [f for f in files if isinstance(f, str) and _is_inside(directory, f)] if isinstance(files, list) else []
+    return (
+        [f for f in files if isinstance(f, str) and _is_inside(directory, f)]
+        if isinstance(files, list)
+        else []
+    )
 
 
 def _is_inside(directory: Path, file: str) -> bool:
@@ -116,10 +131,20 @@ def _refuse_obstacles(directory: Path, plan: Plan) -> None:
     for path in plan:
         if has_link(directory, PurePath(path).parent):
             message = f"`{directory / path}` has to be written, but a folder above it is a link"
-            raise CannotWrite(Diagnostic("F604", message, None, help="remove it, or choose another place with `-o`"))
+            raise CannotWrite(
+                Diagnostic(
+                    "F604", message, None, help="remove it, or choose another place with `-o`"
+                )
+            )
         if (directory / path).is_dir():
-            message = f"`{directory / path}` is a directory, but a file of that name has to be written"
-            raise CannotWrite(Diagnostic("F604", message, None, help="remove it, or choose another place with `-o`"))
+            message = (
+                f"`{directory / path}` is a directory, but a file of that name has to be written"
+            )
+            raise CannotWrite(
+                Diagnostic(
+                    "F604", message, None, help="remove it, or choose another place with `-o`"
+                )
+            )
 
 
 def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = MADE_THERE) -> None:
@@ -130,7 +155,11 @@ def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = M
     if force or not directory.exists():
         return
     if not directory.is_dir():
-        raise CannotWrite(Diagnostic("F604", f"`{directory}` is a file", None, help="choose another place with `-o`"))
+        raise CannotWrite(
+            Diagnostic(
+                "F604", f"`{directory}` is a file", None, help="choose another place with `-o`"
+            )
+        )
     own = {*_listed(directory), MANIFEST}
     foreign = []
     for folder, folders, files in os.walk(directory):
@@ -139,10 +168,13 @@ def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = M
         foreign += [str((Path(folder) / f).relative_to(directory)) for f in files]
     others = sorted(f for f in foreign if f not in own)
     if others:
-        shown = ", ".join(f"`{f}`" for f in others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        shown = ", ".join(f"`{f}`" for f in others[:3]) + (
+            f" and {len(others) - 3} more" if len(others) > 3 else ""
+        )
         message = f"`{directory}` holds files that flowc did not write: {shown}"
         help_text = (
-            "choose another place with `-o`, or use `--force` (those files stay unless a new file has the same name)"
+            "choose another place with `-o`, or use `--force` (those files stay unless a new file"
+            " has the same name)"
         )
         raise CannotWrite(Diagnostic("F604", message, None, help=help_text))
 
@@ -170,7 +202,9 @@ def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
         if old not in files:
             (directory / old).unlink(missing_ok=True)
     for path in [*files, MANIFEST]:
-        os.replace(stage / path, make_folders(directory, PurePath(path).parent) / PurePath(path).name)
+        os.replace(
+            stage / path, make_folders(directory, PurePath(path).parent) / PurePath(path).name
+        )
 
 
 def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:

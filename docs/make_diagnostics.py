@@ -1,6 +1,8 @@
-"""Writes docs/diagnostics.md: every code with its meaning, a faulty text, and what flowc prints about it.
+"""Writes docs/diagnostics.md: every code with its meaning, a faulty text, and what flowc prints
+about it.
 
-The texts and the answers are those of `tests/faulty`, so that a test holds the page to what flowc does.
+The texts and the answers are those of `tests/faulty`, so that a test holds the page to what flowc
+does.
 """
 
 from __future__ import annotations
@@ -41,9 +43,17 @@ SHOWN = {
     "F502": ("F502_task",),
     "F602": ("F602_types",),
 }
-PARTS = {"F0": "The text", "F1": "Names, values, types", "F2": "The graph", "F3": "Task code", "F4": "Networks",
-         "F5": "Platforms and mappings", "F6": "Building", "F7": "Files of other tools",
-         "F8": "Variants and scenarios"}  # fmt: skip
+PARTS = {
+    "F0": "The text",
+    "F1": "Names, values, types",
+    "F2": "The graph",
+    "F3": "Task code",
+    "F4": "Networks",
+    "F5": "Platforms and mappings",
+    "F6": "Building",
+    "F7": "Files of other tools",
+    "F8": "Variants and scenarios",
+}
 INTRODUCTION = """\
 # Diagnostics
 
@@ -69,7 +79,11 @@ def page() -> str:
         examples = sorted(path.stem for path in FAULTY.glob(f"{code}_*.flow"))
         shown = SHOWN.get(code, tuple(examples[:1]))
         parts += [_example(stem) for stem in shown]
-        others = [f"[{e[5:].replace('_', ' ')}](../tests/faulty/{e}.txt)" for e in examples if e not in shown]
+        others = [
+            f"[{e[5:].replace('_', ' ')}](../tests/faulty/{e}.txt)"
+            for e in examples
+            if e not in shown
+        ]
         if others:
             parts.append(f"More: {', '.join(others)}.\n")
     return "\n".join(parts)
@@ -81,7 +95,8 @@ def _example(stem: str) -> str:
     said = (FAULTY / f"{stem}.txt").read_text().rstrip()
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text + said)), default=0))
     return (
-        f"{fence}flow\n{text}\n{fence}\n\n{fence}console\n$ {command or f'flowc check {stem}.flow'}\n{said}\n{fence}\n"
+        f"{fence}flow\n{text}\n{fence}\n\n{fence}console\n$"
+        f" {command or f'flowc check {stem}.flow'}\n{said}\n{fence}\n"
     )
 
 

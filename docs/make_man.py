@@ -1,7 +1,7 @@
 """Write man pages of flowc and of each verb into a folder: `python docs/make_man.py build/man`.
 
-They are what `--help` prints, made with help2man (a Debian package of that name), which has to be installed.
-`man -l build/man/flowc-check.1` shows one of them.
+They are what `--help` prints, made with help2man (a Debian package of that name), which has to be
+installed. `man -l build/man/flowc-check.1` shows one of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ def main(folder: Path) -> None:
             pages[command.name or command.callback.__name__] = command.callback.__doc__ or ""
     for verb, text in pages.items():
         name = f"flowc-{verb}" if verb else "flowc"
-        words = ["help2man", "--no-info", "--name", text.splitlines()[0], "--version-string", flowc.__version__]
+        words = [
+            "help2man",
+            "--no-info",
+            "--name",
+            text.splitlines()[0],
+            "--version-string",
+            flowc.__version__,
+        ]
         called = f"{program} {verb}".strip()
         page = subprocess.run([*words, called], check=True, capture_output=True, text=True).stdout
         (folder / f"{name}.1").write_text(page)

@@ -1,4 +1,5 @@
-"""Writes docs/matrix.md: every kind of arrow, port and feature in every kind of program, and what comes of it.
+"""Writes docs/matrix.md: every kind of arrow, port and feature in every kind of program, and what
+comes of it.
 
 The tables are those of tests/support/matrix.py, so that a test holds the page to what programs do.
 """
@@ -38,7 +39,9 @@ def page() -> str:
     places = [k for k in kinds if k.name in table["PLACES"]]
     first = [[f.title, *(_cell(f.outcome(k.name)) for k in kinds)] for f in features]
     second = [[b.title, *(_cell(b.comes.get(k.name, "")) for k in places)] for b in together]
-    outcomes = {f.outcome(k.name) for f in features for k in kinds} | {c for b in together for c in b.comes.values()}
+    outcomes = {f.outcome(k.name) for f in features for k in kinds} | {
+        c for b in together for c in b.comes.values()
+    }
     parts = [
         INTRODUCTION,
         "## Features in programs\n",
@@ -49,7 +52,10 @@ def page() -> str:
         "## How each is tried\n",
         _table(["program", "how"], [[k.title, k.tried] for k in kinds]),
         "## The codes\n",
-        _table(["code", "what it means"], [[_cell(c), CODES[c][0]] for c in sorted(outcomes & CODES.keys())]),
+        _table(
+            ["code", "what it means"],
+            [[_cell(c), CODES[c][0]] for c in sorted(outcomes & CODES.keys())],
+        ),
     ]
     return "\n".join(parts)
 

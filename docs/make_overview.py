@@ -41,14 +41,27 @@ def main(target: Path) -> None:
     axes.set_ylim(0, 2.75)
     for x, y, title, text, color in BOXES.values():
         style = "round,pad=0,rounding_size=0.12"
-        axes.add_patch(FancyBboxPatch((x, y), WIDTH, HEIGHT, boxstyle=style, facecolor=color, edgecolor=INK))
-        axes.text(x + WIDTH / 2, y + 0.72, title, ha="center", va="center", fontsize=10, fontweight="bold", color=INK)
+        axes.add_patch(
+            FancyBboxPatch((x, y), WIDTH, HEIGHT, boxstyle=style, facecolor=color, edgecolor=INK)
+        )
+        axes.text(
+            x + WIDTH / 2,
+            y + 0.72,
+            title,
+            ha="center",
+            va="center",
+            fontsize=10,
+            fontweight="bold",
+            color=INK,
+        )
         axes.text(x + WIDTH / 2, y + 0.32, text, ha="center", va="center", fontsize=7.5, color=INK)
     for a, b in ARROWS:
         start = (BOXES[a][0] + WIDTH, BOXES[a][1] + HEIGHT / 2)
         end = (BOXES[b][0], BOXES[b][1] + HEIGHT / 2)
         axes.add_patch(
-            FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=11, color=INK, shrinkA=1, shrinkB=1)
+            FancyArrowPatch(
+                start, end, arrowstyle="-|>", mutation_scale=11, color=INK, shrinkA=1, shrinkB=1
+            )
         )
     figure.savefig(target, metadata={"Date": None} if target.suffix == ".svg" else None, dpi=130)
 

@@ -1,8 +1,10 @@
-"""Write the documentation as a site: `python docs/make_site.py`, which makes `build/site/html/index.html`.
+"""Write the documentation as a site: `python docs/make_site.py`, which makes
+`build/site/html/index.html`.
 
-Pages are the Markdown files of the repository as they are, at the paths that they have there, so that every link works
-in both places; only links to folders are completed by their README.md. The site is made by zensical (the extra `docs`),
-and shows itself without a server: `build/site/html` is all of it. A link that leads nowhere stops everything.
+Pages are the Markdown files of the repository as they are, at the paths that they have there, so
+that every link works in both places; only links to folders are completed by their README.md. The
+site is made by zensical (the extra `docs`), and shows itself without a server: `build/site/html` is
+all of it. A link that leads nowhere stops everything.
 """
 
 from __future__ import annotations
@@ -18,12 +20,28 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]*)((?:#[^)\s]*)?)(?=\))")
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
-#: The pages, in the order of the table of contents, of folders all; what is not among them comes behind them.
+#: The pages, in the order of the table of contents, of folders all; what is not among them comes
+#: behind them.
 PAGES: dict[str, list[str]] = {
-    "Tutorial": [f"docs/tutorial/{p}.md" for p in ("README", "camera", "deadline", "networks", "memory", "jetson")],
-    "Texts": [f"docs/{p}.md" for p in ("language", "tasks", "scenarios", "matrix", "diagnostics", "editor")],
-    "Steps": ["docs/analysis.md", "docs/mapping.md", "docs/program.md", "docs/report.md", "docs/memory.md"],
-    "Targets": [f"docs/{p}.md" for p in ("gpu", "boards", "machines", "robots", "embedding", "external", "fmu")],
+    "Tutorial": [
+        f"docs/tutorial/{p}.md"
+        for p in ("README", "camera", "deadline", "networks", "memory", "jetson")
+    ],
+    "Texts": [
+        f"docs/{p}.md"
+        for p in ("language", "tasks", "scenarios", "matrix", "diagnostics", "editor")
+    ],
+    "Steps": [
+        "docs/analysis.md",
+        "docs/mapping.md",
+        "docs/program.md",
+        "docs/report.md",
+        "docs/memory.md",
+    ],
+    "Targets": [
+        f"docs/{p}.md"
+        for p in ("gpu", "boards", "machines", "robots", "embedding", "external", "fmu")
+    ],
     "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],
     "Reference": ["docs/json.md", "docs/performance.md", "CHANGELOG.md"],
     "Examples": ["examples"],
@@ -76,7 +94,8 @@ def _texts(folder: Path) -> Iterator[Path]:
 
 
 def completed(page: Path, wanted: set[Path]) -> str:
-    """The text of a page with links to files; `wanted` gets what they lead to. Raises ValueError."""
+    """The text of a page with links to files; `wanted` gets what they lead to. Raises
+    ValueError."""
 
     def one(link: re.Match[str]) -> str:
         place, target = Path(os.path.normpath(page.parent / link[1])) if link[1] else page, link[1]
@@ -92,9 +111,14 @@ def completed(page: Path, wanted: set[Path]) -> str:
 
 
 def _again(page: Path, anchor: str) -> str:
-    """The anchor of a heading that a page has twice, which is `#name-1` on GitHub and `#name_1` in a site."""
+    """The anchor of a heading that a page has twice, which is `#name-1` on GitHub and `#name_1` in
+    a site."""
     name, _, number = anchor.rpartition("-")
-    twice = re.findall(rf"^#+ {re.escape(name[1:])}$", page.read_text(), re.MULTILINE | re.IGNORECASE) if name else []
+    twice = (
+        re.findall(rf"^#+ {re.escape(name[1:])}$", page.read_text(), re.MULTILINE | re.IGNORECASE)
+        if name
+        else []
+    )
     return f"{name}_{number}" if len(twice) > 1 else anchor
 
 
@@ -126,7 +150,16 @@ def main() -> None:
     nav = collect(folder / "pages")
     settings = folder / "zensical.toml"
     settings.write_text(SETTINGS.format(nav=nav))
-    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(settings)]
+    command = [
+        sys.executable,
+        "-m",
+        "zensical",
+        "build",
+        "--strict",
+        "--clean",
+        "-f",
+        str(settings),
+    ]
     sys.exit(subprocess.run(command, check=False).returncode)
 
 

@@ -17,26 +17,96 @@ from .evaluate import UNITS
 #: The words that start an item of a block, for "did you mean".
 ITEMS = {
     "TASK": (
-        "in", "out", "rate", "window", "state", "stateless", "live", "wcet", "on", "python", "cuda", "scratch",
+        "in",
+        "out",
+        "rate",
+        "window",
+        "state",
+        "stateless",
+        "live",
+        "wcet",
+        "on",
+        "python",
+        "cuda",
+        "scratch",
         "reference",
-        "tolerance", "grid", "block", "shared", "event",
+        "tolerance",
+        "grid",
+        "block",
+        "shared",
+        "event",
     ),
-    "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch", "variant", "accuracy"),
+    "NETWORK": (
+        "in",
+        "out",
+        "from",
+        "pre",
+        "post",
+        "precision",
+        "calibrate",
+        "batch",
+        "variant",
+        "accuracy",
+    ),
     "GRAPH": ("in", "out", "delay", "repeat", "last"),
-    "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop", "repeat", "last"),
+    "APP": (
+        "in",
+        "out",
+        "period",
+        "deadline",
+        "priority",
+        "delay",
+        "every",
+        "latest",
+        "drop",
+        "repeat",
+        "last",
+    ),
     "PLATFORM": (
-        "scheduler", "frequencies", "idle", "busy", "engines", "memory", "contention", "compute", "tensorrt", "power",
-        "machine", "link",
+        "scheduler",
+        "frequencies",
+        "idle",
+        "busy",
+        "engines",
+        "memory",
+        "contention",
+        "compute",
+        "tensorrt",
+        "power",
+        "machine",
+        "link",
     ),
     "MAPPING": (
-        "until", "bands", "memory", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
-        "fallback", "frequency",
+        "until",
+        "bands",
+        "memory",
+        "streams",
+        "threads",
+        "process",
+        "wcet",
+        "buffers",
+        "pre",
+        "post",
+        "adapt",
+        "graph",
+        "fallback",
+        "frequency",
     ),
     "SCENARIO": (
-        "event", "initial", "state", "run", "period", "deadline", "weight", "power", "on", "after", "once",
+        "event",
+        "initial",
+        "state",
+        "run",
+        "period",
+        "deadline",
+        "weight",
+        "power",
+        "on",
+        "after",
+        "once",
         "minimise",
     ),
-}  # fmt: skip
+}
 _TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY", "AFTER")
 _ON_ARROWS = ("DELAY", "REPEAT", "LAST", "OF", "EVERY", "LATEST", "DROP")
 _DECLARES = ("TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "SCENARIO", "CONST", "TYPE")
@@ -114,7 +184,9 @@ def _unit_missing(p: Place) -> Advice | None:
             continue
         quantity = p.text(number)
         help_text = f"write `{quantity} ms`, or another unit of time: `s`, `us`, `ns`"
-        return Advice(p.position + number, f"`{p.text(number - 1)} {quantity}` has no unit", help_text)
+        return Advice(
+            p.position + number, f"`{p.text(number - 1)} {quantity}` has no unit", help_text
+        )
     return None
 
 
@@ -123,11 +195,19 @@ def _constant_with_unit(p: Place) -> Advice | None:
     if p.tokens[0].type != "CONST" or p.text() not in units or p.kind(-1) != "NUMBER":
         return None
     name = str(p.tokens[1])
-    return Advice(p.position, "a constant has no unit", f"write the unit where it is used: `period {name} {p.text()}`")
+    return Advice(
+        p.position,
+        "a constant has no unit",
+        f"write the unit where it is used: `period {name} {p.text()}`",
+    )
 
 
 def _other_arrow(p: Place) -> Advice | None:
-    return Advice(p.position, None, "an arrow is written `->`") if p.text() + p.text(1) in ("=>", "-->") else None
+    return (
+        Advice(p.position, None, "an arrow is written `->`")
+        if p.text() + p.text(1) in ("=>", "-->")
+        else None
+    )
 
 
 def _equals(p: Place) -> Advice | None:
@@ -138,7 +218,9 @@ def _equals(p: Place) -> Advice | None:
 
 def _comma(p: Place) -> Advice | None:
     return (
-        Advice(p.position, None, "declarations need no separator: leave the comma out") if p.kind() == "COMMA" else None
+        Advice(p.position, None, "declarations need no separator: leave the comma out")
+        if p.kind() == "COMMA"
+        else None
     )
 
 
@@ -153,10 +235,18 @@ def _argument_without_name(p: Place) -> Advice | None:
 def _window_elsewhere(p: Place) -> Advice | None:
     # In a graph `window` is taken for an instance, and what follows it does not fit.
     kind, offset = str(p.tokens[0].type), 0 if p.kind() == "WINDOW" else -1
-    if kind not in ("NETWORK", "GRAPH") or p.kind(offset) != "WINDOW" or p.kind(offset + 1) not in ("NUMBER", "NAME"):
+    if (
+        kind not in ("NETWORK", "GRAPH")
+        or p.kind(offset) != "WINDOW"
+        or p.kind(offset + 1) not in ("NUMBER", "NAME")
+    ):
         return None
     message = f"a port of a {kind.lower()} has no window"
-    return Advice(p.position + offset, message, "windows are for inputs of tasks: write it at the task that reads this")
+    return Advice(
+        p.position + offset,
+        message,
+        "windows are for inputs of tasks: write it at the task that reads this",
+    )
 
 
 def _rate_behind_window(p: Place) -> Advice | None:
@@ -167,7 +257,11 @@ def _rate_behind_window(p: Place) -> Advice | None:
 
 
 def _instance_the_other_way(p: Place) -> Advice | None:
-    if p.tokens[0].type in ("APP", "GRAPH") and p.kind(-1) == p.kind() == "NAME" and "COLON" in p.accepted:
+    if (
+        p.tokens[0].type in ("APP", "GRAPH")
+        and p.kind(-1) == p.kind() == "NAME"
+        and "COLON" in p.accepted
+    ):
         return Advice(p.position, None, f"write `{p.text()}: {p.text(-1)}`")
     return None
 
@@ -191,14 +285,23 @@ def _delay_without_number(p: Place) -> Advice | None:
 
 
 def _resampling_without_number(p: Place) -> Advice | None:
-    word, what = p.text(-1), {"REPEAT": "each token is read 4 times", "LAST": "the last of every 4 tokens is passed on"}
+    word, what = (
+        p.text(-1),
+        {"REPEAT": "each token is read 4 times", "LAST": "the last of every 4 tokens is passed on"},
+    )
     if p.kind(-1) in what and p.kind(-2) == "_ARROW":
-        return Advice(p.position, None, f"`{word}` has a number: with `{word} 4` {what[p.kind(-1)]}")
+        return Advice(
+            p.position, None, f"`{word}` has a number: with `{word} 4` {what[p.kind(-1)]}"
+        )
     return None
 
 
 def _instance_called_like_a_word(p: Place) -> Advice | None:
-    if p.tokens[0].type in ("APP", "GRAPH") and p.kind() in _ON_ARROWS and p.kind(1) in ("COLON", "LSQB", "_ARROW"):
+    if (
+        p.tokens[0].type in ("APP", "GRAPH")
+        and p.kind() in _ON_ARROWS
+        and p.kind(1) in ("COLON", "LSQB", "_ARROW")
+    ):
         message = f"no instance can be called `{p.text()}`"
         return Advice(p.position, message, "that is a keyword: choose another name")
     return None
@@ -207,15 +310,25 @@ def _instance_called_like_a_word(p: Place) -> Advice | None:
 def _misspelt_word_before(p: Place) -> Advice | None:
     # A misspelt word is taken for a name, and what follows it does not fit: the word is the fault.
     items = ITEMS.get(str(p.tokens[0].type), ())
-    if p.kind(-1) == "NAME" and did_you_mean(p.text(-1), items) and p.kind(-2) not in ("DIRECTION", "COLON", "_ARROW"):
-        return Advice(p.position - 1, f"`{p.text(-1)}` means nothing here", did_you_mean(p.text(-1), items))
+    if (
+        p.kind(-1) == "NAME"
+        and did_you_mean(p.text(-1), items)
+        and p.kind(-2) not in ("DIRECTION", "COLON", "_ARROW")
+    ):
+        return Advice(
+            p.position - 1, f"`{p.text(-1)}` means nothing here", did_you_mean(p.text(-1), items)
+        )
     return None
 
 
 def _declaration_inside(p: Place) -> Advice | None:
     # `task Name {` inside a block: the keyword is taken for an instance's name, and the name does
     # not fit.
-    if p.kind(-1) in _DECLARES and p.kind() == "NAME" and p.kind(1) in ("LBRACE", "LPAR", "FROM", "EQUAL"):
+    if (
+        p.kind(-1) in _DECLARES
+        and p.kind() == "NAME"
+        and p.kind(1) in ("LBRACE", "LPAR", "FROM", "EQUAL")
+    ):
         help_text = f"move it out of `{p.tokens[0]} {p.tokens[1]}`: declarations are not nested"
         return Advice(p.position - 1, f"a {p.text(-1)} cannot be declared here", help_text)
     return None
@@ -223,7 +336,9 @@ def _declaration_inside(p: Place) -> Advice | None:
 
 def _type_before_name(p: Place) -> Advice | None:
     if p.kind() == "LSQB" and p.kind(-2) == "DIRECTION":
-        return Advice(p.position - 1, None, f"the name comes first: `{p.text(-2)} NAME: {p.text(-1)}[...]`")
+        return Advice(
+            p.position - 1, None, f"the name comes first: `{p.text(-2)} NAME: {p.text(-1)}[...]`"
+        )
     return None
 
 

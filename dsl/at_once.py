@@ -45,7 +45,10 @@ def hindrance(source: State, target: State) -> Hindrance | None:
             around = next((n for n in tasks if n.startswith(f"{whole}.")), None)
             if around is not None:
                 word = around.removeprefix(f"{whole}.").partition("_")[0]
-                return f"`{whole}` has a `{word}` of its own", f"make the code of `{word}` a task of the app"
+                return (
+                    f"`{whole}` has a `{word}` of its own",
+                    f"make the code of `{word}` a task of the app",
+                )
             network = tasks[whole].network
             if network is not None and network.batch > 1:
                 return f"`{whole}` groups {network.batch} firings", "leave `batch` out"

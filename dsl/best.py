@@ -56,7 +56,9 @@ class Ranking:
         found = []
         for row in product(*rows):
             taken = {n: variant for n, (variant, _) in zip(names, row, strict=True)}
-            found.append(({**choices, **taken}, sum((accuracy for _, accuracy in row), Fraction(0))))
+            found.append(
+                ({**choices, **taken}, sum((accuracy for _, accuracy in row), Fraction(0)))
+            )
         return tuple(sorted(found, key=lambda option: -option[1]))
 
     def _ranked(self, network: s.NetworkDecl, mode: s.ModeDecl) -> list[tuple[str, Fraction]]:
@@ -69,7 +71,9 @@ class Ranking:
                     notes = [Note(f"`{mode.name.text}` selects the best one", mode.name.span)]
                     message = f"variant `{variant.name.text}` of `{name}` has no `accuracy`"
                     help_text = "write `accuracy 0.7` behind it: larger is better"
-                    self._context.fault("F812", message, variant.name.span, notes=notes, help=help_text)
+                    self._context.fault(
+                        "F812", message, variant.name.span, notes=notes, help=help_text
+                    )
                 elif not has_errors(self._context.faults):  # else it may be reported twice
                     value = self._evaluate.number(variant.accuracy, {}, "an accuracy", 0)
                     found.append((variant.name.text, Fraction(0) if value is None else value))

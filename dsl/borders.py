@@ -27,7 +27,9 @@ class OpenEnd:
         return self.task.name, self.view.key[1]
 
 
-def open_ends(declaration: s.AppDecl, evaluate: Evaluator, context: Context, scope: Scope) -> Iterator[OpenEnd]:
+def open_ends(
+    declaration: s.AppDecl, evaluate: Evaluator, context: Context, scope: Scope
+) -> Iterator[OpenEnd]:
     """The open ends of an app; faults go to the context. `scope` are the parameters of a graph that
     became an app.
     """
@@ -50,7 +52,20 @@ def open_ends(declaration: s.AppDecl, evaluate: Evaluator, context: Context, sco
         source = part.direction == "in"
         port = Port(name, "out" if source else "in", kind, (1,), False, part.span)
         inputs, outputs = ((), (port,)) if source else ((port,), ())
-        task = Task(f"{app}.{name}", part.direction, inputs, outputs, (), (), (), False, (), None, "", part.span)
+        task = Task(
+            f"{app}.{name}",
+            part.direction,
+            inputs,
+            outputs,
+            (),
+            (),
+            (),
+            False,
+            (),
+            None,
+            "",
+            part.span,
+        )
         key = task.name, name
         edge = Edge(key, view.key, (), part.span) if source else Edge(view.key, key, (), part.span)
         yield OpenEnd(view, replace(task, live=source, border=part.direction), edge)

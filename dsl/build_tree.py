@@ -21,13 +21,18 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
 def unquote(literal: str) -> str:
-    """The text between the quotes, with `\\n`, `\\t`, `\\r`, `\\"`, `\\\\` and `\\uXXXX` resolved."""
+    """The text between the quotes, with `\\n`, `\\t`, `\\r`, `\\"`, `\\\\` and `\\uXXXX`
+    resolved."""
     if "\\" not in literal:
         return literal[1:-1]
 
     def one(match: re.Match[str]) -> str:
         code = match[1]
-        return chr(int(code[1:], 16)) if code[0] == "u" and len(code) == 5 else _ESCAPES.get(code, code)
+        return (
+            chr(int(code[1:], 16))
+            if code[0] == "u" and len(code) == 5
+            else _ESCAPES.get(code, code)
+        )
 
     return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, literal[1:-1])
 
@@ -66,12 +71,22 @@ class TreeBuilder:
     @property
     def nodes(self) -> dict[str, Callable[..., Any]]:
         """The builder of each rule."""
-        return {name: getattr(self, name) for name in vars(TreeBuilder) if name[0] != "_" and name not in _OWN}
+        return {
+            name: getattr(self, name)
+            for name in vars(TreeBuilder)
+            if name[0] != "_" and name not in _OWN
+        }
 
     # -- helpers -----------------------------------------------------------------------------------
     def token_span(self, token: Token) -> Span:
         """The place of one token."""
-        return Span(self.file, token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 1)
+        return Span(
+            self.file,
+            token.line or 1,
+            token.column or 1,
+            token.end_line or 1,
+            token.end_column or 1,
+        )
 
     def _word(self, token: Token) -> s.Word:
         return s.Word(str(token), self.token_span(token))
@@ -144,12 +159,24 @@ class TreeBuilder:
         return s.WindowDecl(size, span)
 
     def port(
-        self, span: Span, way: Any, name: s.Word, kind: s.TypeExpr | None, rate: Any, window: s.WindowDecl | None
+        self,
+        span: Span,
+        way: Any,
+        name: s.Word,
+        kind: s.TypeExpr | None,
+        rate: Any,
+        window: s.WindowDecl | None,
     ) -> s.PortDecl:
         return s.PortDecl("in" if way == "in" else "out", name, kind, rate, window, span)
 
     def implementation(
-        self, span: Span, kind: Token | None, language: Token, code: Token, arguments: Any, *options: tuple[str, Any]
+        self,
+        span: Span,
+        kind: Token | None,
+        language: Token,
+        code: Token,
+        arguments: Any,
+        *options: tuple[str, Any],
     ) -> s.ImplementationDecl:
         where = self._word(kind) if kind is not None else None
         given = dict(options)
@@ -176,7 +203,9 @@ class TreeBuilder:
     def shared(self, span: Span, amount: s.Expr, unit: Token) -> tuple[str, Any]:
         return "shared", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
 
-    def reference(self, span: Span, language: Token, code: Token, tolerance: s.Expr | None) -> s.ReferenceDecl:
+    def reference(
+        self, span: Span, language: Token, code: Token, tolerance: s.Expr | None
+    ) -> s.ReferenceDecl:
         return s.ReferenceDecl(self._word(language), self._text(code), tolerance, span)
 
     def scratch(self, span: Span, name: s.Word, kind: s.TypeExpr) -> s.ScratchDecl:
@@ -207,7 +236,9 @@ class TreeBuilder:
     def wrap(self, span: Span, kind: Token, code: Token) -> tuple[s.Word, s.Text]:
         return self._word(kind), self._text(code)
 
-    def net_port(self, span: Span, way: Any, name: s.Word, kind: Any, tensors: Any, wrap: Any) -> s.NetPort:
+    def net_port(
+        self, span: Span, way: Any, name: s.Word, kind: Any, tensors: Any, wrap: Any
+    ) -> s.NetPort:
         wrap_kind, code = wrap or (None, None)
         direction: s.Direction = "in" if way == "in" else "out"
         return s.NetPort(direction, name, kind, tensors or (), wrap_kind, code, span)
@@ -255,9 +286,17 @@ class TreeBuilder:
         return lossy if wcet is None else replace(lossy, wcet=wcet[1], span=span)
 
     def instance(
-        self, span: Span, element: s.Element, of: Token, args: Any, every: s.Quantity | None, lossy: s.Lossy | None
+        self,
+        span: Span,
+        element: s.Element,
+        of: Token,
+        args: Any,
+        every: s.Quantity | None,
+        lossy: s.Lossy | None,
     ) -> s.InstanceDecl:
-        return s.InstanceDecl(element, self._word(of), args or (), every, lossy, self._doc(span), span)
+        return s.InstanceDecl(
+            element, self._word(of), args or (), every, lossy, self._doc(span), span
+        )
 
     def endpoint(self, span: Span, element: s.Element, *inner: s.Element) -> s.Endpoint:
         return s.Endpoint(element, inner, span)
@@ -303,7 +342,9 @@ class TreeBuilder:
         return s.AppDecl(self._word(name), items, self._doc(span), span)
 
     # -- platforms and mappings --------------------------------------------------------------------
-    def _option(self, key: str, span: Span, values: tuple[s.Expr, ...], word: Token) -> s.PoolOption:
+    def _option(
+        self, key: str, span: Span, values: tuple[s.Expr, ...], word: Token
+    ) -> s.PoolOption:
         return s.PoolOption(key, values, self._word(word), span)
 
     def scheduler(self, span: Span, name: Token) -> s.PoolOption:
@@ -333,19 +374,31 @@ class TreeBuilder:
     def tensorrt(self, span: Span, version: Token) -> s.TensorRTDecl:
         return s.TensorRTDecl(self._text(version), span)
 
-    def pool(self, span: Span, kind: Token, name: Token, count: s.Expr | None, *options: s.PoolOption) -> s.PoolDecl:
+    def pool(
+        self, span: Span, kind: Token, name: Token, count: s.Expr | None, *options: s.PoolOption
+    ) -> s.PoolDecl:
         return s.PoolDecl(self._word(kind), self._word(name), count, options, span)
 
-    def contention(self, span: Span, victim: Token, aggressor: Token, factor: s.Expr) -> s.ContentionDecl:
+    def contention(
+        self, span: Span, victim: Token, aggressor: Token, factor: s.Expr
+    ) -> s.ContentionDecl:
         return s.ContentionDecl(self._word(victim), self._word(aggressor), factor, span)
 
     def machine(self, span: Span, name: Token, *items: Any) -> s.MachineDecl:
         return s.MachineDecl(self._word(name), items, span)
 
     def wire(
-        self, span: Span, one: Token, other: Token, amount: s.Expr, unit: Token, sign: Token, per: Token,
-        latency: s.Expr, time: Token,
-    ) -> s.WireDecl:  # fmt: skip
+        self,
+        span: Span,
+        one: Token,
+        other: Token,
+        amount: s.Expr,
+        unit: Token,
+        sign: Token,
+        per: Token,
+        latency: s.Expr,
+        time: Token,
+    ) -> s.WireDecl:
         rate = s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(per)))
         # `*` is refused with what stands behind it.
         word = self._word(per) if sign == "/" else s.Word(f"{sign} {per}", self.token_span(sign))
@@ -361,7 +414,9 @@ class TreeBuilder:
     def path(self, span: Span, *parts: s.Element) -> tuple[s.Element, ...]:
         return parts
 
-    def processor(self, span: Span, first: Token, second: Token | None, index: s.Expr | None) -> s.ProcessorName:
+    def processor(
+        self, span: Span, first: Token, second: Token | None, index: s.Expr | None
+    ) -> s.ProcessorName:
         machine, name = (None, first) if second is None else (self._word(first), second)
         return s.ProcessorName(machine, self._word(name), index, span)
 
@@ -438,10 +493,14 @@ class TreeBuilder:
             span,
         )
 
-    def clock(self, span: Span, pool: Token, amount: s.Expr, unit: Token, state: tuple[s.Element, ...]) -> s.ClockDecl:
+    def clock(
+        self, span: Span, pool: Token, amount: s.Expr, unit: Token, state: tuple[s.Element, ...]
+    ) -> s.ClockDecl:
         return s.ClockDecl(self._word(pool), self._quantity(amount, unit), state, span)
 
-    def mapping(self, span: Span, platform: Token, *items: s.PinDecl | s.ClockDecl) -> s.MappingDecl:
+    def mapping(
+        self, span: Span, platform: Token, *items: s.PinDecl | s.ClockDecl
+    ) -> s.MappingDecl:
         pins = tuple(i for i in items if isinstance(i, s.PinDecl))
         clocks = tuple(i for i in items if isinstance(i, s.ClockDecl))
         return s.MappingDecl(self._word(platform), pins, clocks, span)
@@ -453,7 +512,11 @@ class TreeBuilder:
     def run(self, span: Span, *parts: Any) -> s.RunDecl:
         apps = tuple(p for p in parts if isinstance(p, s.Word))
         period, period_unit, deadline, deadline_unit = parts[len(apps) :]
-        levels = tuple(self._quantity(p, period_unit) for p in period) if isinstance(period, tuple) else ()
+        levels = (
+            tuple(self._quantity(p, period_unit) for p in period)
+            if isinstance(period, tuple)
+            else ()
+        )
         one = None if levels else self._given(period, period_unit)
         return s.RunDecl(apps, one, levels, self._given(deadline, deadline_unit), span)
 

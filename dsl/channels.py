@@ -28,7 +28,9 @@ class Channels:
         self._context = context
         self._tasks = tuple(tasks)
         self._names = {t.name for t in self._tasks}
-        self._types: dict[Key, TensorType | None] = {(t.name, p.name): p.type for t in self._tasks for p in t.outputs}
+        self._types: dict[Key, TensorType | None] = {
+            (t.name, p.name): p.type for t in self._tasks for p in t.outputs
+        }
         self._following: dict[Key, list[Edge]] = defaultdict(list)
         for edge in edges:
             self._following[edge.source].append(edge)
@@ -40,7 +42,9 @@ class Channels:
         leaves = {(t.name, p.name) for t in self._tasks for p in (*t.inputs, *t.outputs)}
         for task in self._tasks:
             for port in task.outputs:
-                stack = [(edge, edge.steps) for edge in reversed(self._following[task.name, port.name])]
+                stack = [
+                    (edge, edge.steps) for edge in reversed(self._following[task.name, port.name])
+                ]
                 while stack:
                     edge, steps = stack.pop()
                     if edge.destination in leaves:
@@ -48,7 +52,10 @@ class Channels:
                             return
                         yield from self._joined((task.name, port.name), edge, steps)
                     else:
-                        stack.extend((e, (*steps, *e.steps)) for e in reversed(self._following[edge.destination]))
+                        stack.extend(
+                            (e, (*steps, *e.steps))
+                            for e in reversed(self._following[edge.destination])
+                        )
 
     def _may_hold(self, steps: Iterable[Step], span: Span) -> bool:
         """Count values of initial tokens, before they are listed."""
@@ -57,7 +64,9 @@ class Channels:
             self._initial += sum(s.count for s in delays)
         if self._initial > MOST_INITIAL:
             message = f"more than {MOST_INITIAL} initial tokens with values"
-            self._context.fault("F105", message, span, help="without a value, tokens are zero and need no list")
+            self._context.fault(
+                "F105", message, span, help="without a value, tokens are zero and need no list"
+            )
         return self._initial <= MOST_INITIAL
 
     def _joined(self, source: Key, edge: Edge, steps: Iterable[Step]) -> Iterator[Channel]:
@@ -90,14 +99,27 @@ class Channels:
             Port("out", "out", kind, made, made[0] > 1, step.span),
         )
         task = Task(
-            name, what.word, ports[:1], ports[1:], (), (), (), True, (Fraction(0),), None, "", step.span,
+            name,
+            what.word,
+            ports[:1],
+            ports[1:],
+            (),
+            (),
+            (),
+            True,
+            (Fraction(0),),
+            None,
+            "",
+            step.span,
             resampling=what,
-        )  # fmt: skip
+        )
         self._types[name, "out"] = kind
         self.resampling.append(task)
         return task
 
-    def _channel(self, source: Key, destination: Key, delays: Iterable[InitialTokens], span: Span) -> Channel:
+    def _channel(
+        self, source: Key, destination: Key, delays: Iterable[InitialTokens], span: Span
+    ) -> Channel:
         delay, values = _all_of(delays)
         kind = self._types.get(source)
         several = {id(v): v for v in values}.values()  # a delay of many tokens repeats one value
@@ -115,7 +137,9 @@ def _all_of(delays: Iterable[InitialTokens]) -> tuple[int, tuple[Fraction, ...]]
     total, values = 0, tuple[Fraction, ...]()
     for delay in delays:
         if values or delay.values:
-            values = (delay.values or (Fraction(0),) * delay.count) + (values or (Fraction(0),) * total)
+            values = (delay.values or (Fraction(0),) * delay.count) + (
+                values or (Fraction(0),) * total
+            )
         total += delay.count
     return total, values
 

@@ -29,7 +29,9 @@ class Components:
         self._evaluate = evaluator
         self._templates: dict[tuple[str, tuple[tuple[str, Parameter], ...]], Template | None] = {}
         self._code = TaskCode(context)
-        self._variants = Variants(context, evaluator, NetworkBuilder(context, evaluator, self._code.named).build)
+        self._variants = Variants(
+            context, evaluator, NetworkBuilder(context, evaluator, self._code.named).build
+        )
 
     # -- parameters --------------------------------------------------------------------------------
     def bind(
@@ -45,9 +47,14 @@ class Components:
             if arg.name.text in given:
                 self._context.fault("F108", f"`{arg.name.text}` is given twice", arg.name.span)
             elif arg.name.text not in known:
-                help_text = did_you_mean(arg.name.text, known) or (f"it has {one_of(known)}" if known else "")
+                help_text = did_you_mean(arg.name.text, known) or (
+                    f"it has {one_of(known)}" if known else ""
+                )
                 self._context.fault(
-                    "F108", f"`{of.text}` has no parameter `{arg.name.text}`", arg.name.span, help=help_text
+                    "F108",
+                    f"`{of.text}` has no parameter `{arg.name.text}`",
+                    arg.name.span,
+                    help=help_text,
                 )
                 good = False
             else:
@@ -63,7 +70,11 @@ class Components:
                 note = Note("declared here, without a default", param.span)
                 help_text = f"write `{of.text}({name} = ...)`"
                 self._context.fault(
-                    "F108", f"`{of.text}` needs a value for `{name}`", of.span, notes=[note], help=help_text
+                    "F108",
+                    f"`{of.text}` needs a value for `{name}`",
+                    of.span,
+                    notes=[note],
+                    help=help_text,
                 )
                 value = None
             if value is None:
@@ -95,14 +106,18 @@ class Components:
                 reason = unreadable(place, MOST_DATA)
                 if not reason:
                     return FilePath(value, str(place))
-                self._context.fault("F301", f"`{value}` {reason}", expr.span, label=f"looked for `{place}`")
+                self._context.fault(
+                    "F301", f"`{value}` {reason}", expr.span, label=f"looked for `{place}`"
+                )
                 return None
             case _ if kind not in PARAMETER_TYPES:
                 return None
             case _:
                 pass
         note = Note(f"`{param.name.text}` is {kind}", param.span)
-        self._context.fault("F108", f"{shown(value)} is not a value of type {kind}", expr.span, notes=[note])
+        self._context.fault(
+            "F108", f"{shown(value)} is not a value of type {kind}", expr.span, notes=[note]
+        )
         return None
 
     def check_params(self, params: tuple[s.Param, ...]) -> None:
@@ -112,28 +127,43 @@ class Components:
             self._unique(param.name, seen, "parameter")
             seen.setdefault(param.name.text, param)
             if param.type.text not in PARAMETER_TYPES:
-                help_text = did_you_mean(param.type.text, PARAMETER_TYPES) or f"use {one_of(PARAMETER_TYPES)}"
+                help_text = (
+                    did_you_mean(param.type.text, PARAMETER_TYPES)
+                    or f"use {one_of(PARAMETER_TYPES)}"
+                )
                 self._context.fault(
-                    "F101", f"`{param.type.text}` is no parameter type", param.type.span, help=help_text
+                    "F101",
+                    f"`{param.type.text}` is no parameter type",
+                    param.type.span,
+                    help=help_text,
                 )
             elif param.default is not None:
                 self._argument(param, param.default, {})
 
     def _unique(
-        self, word: s.Word, seen: Mapping[str, s.Param | s.StateDecl | s.ScratchDecl | Port], what: str
+        self,
+        word: s.Word,
+        seen: Mapping[str, s.Param | s.StateDecl | s.ScratchDecl | Port],
+        what: str,
     ) -> bool:
         if word.text not in seen:
             return True
         first = seen[word.text]
         place = first.span if isinstance(first, Port) else first.name.span
         self._context.fault(
-            "F102", f"two {what}s are called `{word.text}`", word.span, notes=[Note("the first one", place)]
+            "F102",
+            f"two {what}s are called `{word.text}`",
+            word.span,
+            notes=[Note("the first one", place)],
         )
         return False
 
     # -- templates ---------------------------------------------------------------------------------
     def template(
-        self, declaration: s.TaskDecl | s.NetworkDecl, arguments: dict[str, Parameter], variant: str | None = None
+        self,
+        declaration: s.TaskDecl | s.NetworkDecl,
+        arguments: dict[str, Parameter],
+        variant: str | None = None,
     ) -> Template | None:
         """The template of a task with these arguments, or of a network (its first `variant`, where
         none is named).
@@ -186,7 +216,9 @@ class Components:
                 case s.ReferenceDecl():
                     if reference is not None:
                         note = Note("the first one", reference.span)
-                        self._context.fault("F115", "`reference` is given twice", item.span, notes=[note])
+                        self._context.fault(
+                            "F115", "`reference` is given twice", item.span, notes=[note]
+                        )
                     reference = item
                 case s.StatelessDecl():
                     stateless = item
@@ -199,13 +231,17 @@ class Components:
                 case s.WcetDecl():
                     if wcet is not None:
                         note = Note("the first one", wcet.span)
-                        self._context.fault("F115", "`wcet` is given twice", item.span, notes=[note])
+                        self._context.fault(
+                            "F115", "`wcet` is given twice", item.span, notes=[note]
+                        )
                     wcet = item
                 case s.ImplementationDecl():
                     pass
         inputs = tuple(p for p in ports.values() if p.direction == "in")
         outputs = tuple(p for p in ports.values() if p.direction == "out")
-        launches = LaunchBuilder(self._context, self._evaluate, declaration, ports, (*state, *scratch), arguments)
+        launches = LaunchBuilder(
+            self._context, self._evaluate, declaration, ports, (*state, *scratch), arguments
+        )
         for item in declaration.items:
             if isinstance(item, s.ImplementationDecl):
                 made = self._code.implementation(
@@ -219,7 +255,11 @@ class Components:
                 )
                 good &= made is None or self._may_raise(item, declaration, made, tuple(events))
                 if made is not None:
-                    implementations = [i for i in implementations if (i.kind, i.language) != (made.kind, made.language)]
+                    implementations = [
+                        i
+                        for i in implementations
+                        if (i.kind, i.language) != (made.kind, made.language)
+                    ]
                     implementations.append(made)
         times = self._wcet(wcet, asked)
         lengths = {n for _, n in lists}
@@ -228,23 +268,34 @@ class Components:
             good = False
         if len(times) > 1 and lengths - {len(times)}:
             assert wcet is not None
-            self._context.fault("F106", f"`wcet` has {len(times)} phases, the rates {max(lengths)}", wcet.span)
+            self._context.fault(
+                "F106", f"`wcet` has {len(times)} phases, the rates {max(lengths)}", wcet.span
+            )
             good = False
         if not good:
             return None
         if stateless is not None and state:
             help_text = "remove one of the two"
-            self._context.fault("F304", "a task with `state` is not `stateless`", stateless.span, help=help_text)
+            self._context.fault(
+                "F304", "a task with `state` is not `stateless`", stateless.span, help=help_text
+            )
         if live is not None and inputs:
             help_text = "remove it: this task has inputs from inside the app"
-            self._context.fault("F217", "only a source waits for data from outside", live.span, help=help_text)
+            self._context.fault(
+                "F217", "only a source waits for data from outside", live.span, help=help_text
+            )
         self._kernel_memory(declaration, implementations, outputs, scratch)
-        twin = None if reference is None else self._code.reference(reference, declaration, inputs, tuple(arguments))
+        twin = (
+            None
+            if reference is None
+            else self._code.reference(reference, declaration, inputs, tuple(arguments))
+        )
         tolerance = None
         if reference is not None and reference.tolerance is not None:
             tolerance = self._evaluate.number(reference.tolerance, arguments, "a tolerance", 0)
         functions = bool(implementations) and all(
-            i.language == "cuda" or (i.language == "python" and not i.is_class) for i in implementations
+            i.language == "cuda" or (i.language == "python" and not i.is_class)
+            for i in implementations
         )
         is_stateless = (stateless is not None or functions) and not state
         task = Task(
@@ -268,23 +319,40 @@ class Components:
             on_error=on_error,
             events=tuple(events),
         )
-        return Template((task,), (), {p.name: ("", p) for p in inputs}, {p.name: ("", p) for p in outputs})
+        return Template(
+            (task,), (), {p.name: ("", p) for p in inputs}, {p.name: ("", p) for p in outputs}
+        )
 
-    def _events(self, item: s.EventsDecl, declaration: s.TaskDecl, events: dict[str, s.Word]) -> None:
+    def _events(
+        self, item: s.EventsDecl, declaration: s.TaskDecl, events: dict[str, s.Word]
+    ) -> None:
         """The events that the task may raise; their names are keyword arguments of its code."""
         taken = {p.name.text: p.name for p in declaration.params} | events
         for word in item.names:
             if word.text in taken:
                 notes = [Note("the first one", taken[word.text].span)]
-                self._context.fault("F102", f"`{word.text}` is taken", word.span, notes=notes, help="rename the event")
+                self._context.fault(
+                    "F102",
+                    f"`{word.text}` is taken",
+                    word.span,
+                    notes=notes,
+                    help="rename the event",
+                )
             events[word.text] = taken[word.text] = word
 
     def _may_raise(
-        self, item: s.ImplementationDecl, declaration: s.TaskDecl, code: Implementation, events: tuple[str, ...]
+        self,
+        item: s.ImplementationDecl,
+        declaration: s.TaskDecl,
+        code: Implementation,
+        events: tuple[str, ...],
     ) -> bool:
         """Check that the code can raise the events of its task."""
         if events and code.language != "python":
-            message = f"task `{declaration.name.text}` raises {listed(events)}, and {code.language} code cannot"
+            message = (
+                f"task `{declaration.name.text}` raises {listed(events)}, and {code.language} code"
+                " cannot"
+            )
             help_text = "events are raised from Python, in the program's own process"
             self._context.fault("F807", message, item.span, help=help_text)
             return False
@@ -292,7 +360,9 @@ class Components:
         if deaf:
             what = f"{code.symbol}.__init__" if code.is_class else code.symbol
             help_text = f"give it a keyword argument `{deaf[0]}`: the event is raised by calling it"
-            self._context.fault("F807", f"`{what}` does not take {listed(deaf)}", item.code.span, help=help_text)
+            self._context.fault(
+                "F807", f"`{what}` does not take {listed(deaf)}", item.code.span, help=help_text
+            )
         return not deaf
 
     def _policy(self, item: s.OnErrorDecl) -> OnError:
@@ -301,12 +371,18 @@ class Components:
         if item.event.text != "error":
             help_text = 'write `on error skip`, or code such as `on cpu python "file.py:name"`'
             self._context.fault(
-                "F217", f"`on {item.event.text}` is no event of a task", item.event.span, help=help_text
+                "F217",
+                f"`on {item.event.text}` is no event of a task",
+                item.event.span,
+                help=help_text,
             )
         elif item.policy.text not in policies:
             help_text = did_you_mean(item.policy.text, policies) or f"there is {one_of(policies)}"
             self._context.fault(
-                "F217", f"`{item.policy.text}` is no policy for errors", item.policy.span, help=help_text
+                "F217",
+                f"`{item.policy.text}` is no policy for errors",
+                item.policy.span,
+                help=help_text,
             )
         return policies.get(item.policy.text, "stop")
 
@@ -319,10 +395,15 @@ class Components:
     ) -> None:
         """Every output is an argument of some kernel, and only kernels have scratch memory."""
         kernels = next((i for i in implementations if i.language == "cuda"), None)
-        items = {i.name.text: i for i in declaration.items if isinstance(i, s.PortDecl | s.ScratchDecl)}
+        items = {
+            i.name.text: i for i in declaration.items if isinstance(i, s.PortDecl | s.ScratchDecl)
+        }
         if kernels is None:
             for f in scratch if all(i.language.text != "cuda" for i in _codes(declaration)) else ():
-                message = f"`{f.name}` is scratch memory, and task `{declaration.name.text}` has no kernels"
+                message = (
+                    f"`{f.name}` is scratch memory, and task `{declaration.name.text}` has no"
+                    " kernels"
+                )
                 self._context.fault("F309", message, items[f.name].span, help="remove it")
             return
         written = {a for launch in kernels.launches for a in launch.arguments if isinstance(a, str)}
@@ -331,7 +412,9 @@ class Components:
                 i.language.text == "cuda" for i in _codes(declaration)
             ):
                 message = f"no kernel of `{declaration.name.text}` gets its output `{port.name}`"
-                self._context.fault("F309", message, items[port.name].span, help="name it among the arguments")
+                self._context.fault(
+                    "F309", message, items[port.name].span, help="name it among the arguments"
+                )
 
     def _rate_lists(self, lists: Sequence[tuple[s.PortDecl, int]]) -> None:
         (first, length), *others = lists
@@ -362,7 +445,11 @@ class Components:
         return Port(item.name.text, item.direction, kind, rates, stacked, item.span, again)
 
     def _window(
-        self, item: s.PortDecl, window: s.WindowDecl, rates: tuple[int, ...] | None, arguments: Scope
+        self,
+        item: s.PortDecl,
+        window: s.WindowDecl,
+        rates: tuple[int, ...] | None,
+        arguments: Scope,
     ) -> int | None:
         """How many tokens a firing sees, the new ones among them; None after a fault."""
         if item.direction == "out":

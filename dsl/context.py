@@ -59,7 +59,15 @@ class Context:
         if key not in self._seen:
             self._seen.add(key)
             self.faults.append(
-                Diagnostic(code, message, span, label=label, notes=(*notes, *self._notes), help=help, severity=severity)
+                Diagnostic(
+                    code,
+                    message,
+                    span,
+                    label=label,
+                    notes=(*notes, *self._notes),
+                    help=help,
+                    severity=severity,
+                )
             )
 
     @contextmanager
@@ -71,16 +79,25 @@ class Context:
         finally:
             self._notes.pop()
 
-    def lookup(self, word: Word, kinds: tuple[type[Declaration], ...], wanted: str) -> Declaration | None:
+    def lookup(
+        self, word: Word, kinds: tuple[type[Declaration], ...], wanted: str
+    ) -> Declaration | None:
         """The declaration of that name if it is one of `kinds`; otherwise a fault and None."""
         found = self.names.get(word.text)
         if isinstance(found, kinds):
             return found
         if found is not None:
             place = Note(
-                f"`{word.text}` is {kind_word(found)}", found.span if not hasattr(found, "name") else found.name.span
+                f"`{word.text}` is {kind_word(found)}",
+                found.span if not hasattr(found, "name") else found.name.span,
             )
-            self.fault("F103", f"`{word.text}` is not {wanted}", word.span, f"{wanted} is needed here", [place])
+            self.fault(
+                "F103",
+                f"`{word.text}` is not {wanted}",
+                word.span,
+                f"{wanted} is needed here",
+                [place],
+            )
         elif word.text not in self.poisoned:
             known = (n for n, d in self.names.items() if isinstance(d, kinds))
             builtin = DTYPES if TypeDecl in kinds else ()

@@ -25,8 +25,18 @@ UNITS: dict[str, dict[str, Fraction]] = {
         "s": Fraction(10**9),
         "min": Fraction(60 * 10**9),
     },
-    "frequency": {"Hz": Fraction(1), "kHz": Fraction(10**3), "MHz": Fraction(10**6), "GHz": Fraction(10**9)},
-    "power": {"uW": Fraction(1, 10**6), "mW": Fraction(1, 1000), "W": Fraction(1), "kW": Fraction(1000)},
+    "frequency": {
+        "Hz": Fraction(1),
+        "kHz": Fraction(10**3),
+        "MHz": Fraction(10**6),
+        "GHz": Fraction(10**9),
+    },
+    "power": {
+        "uW": Fraction(1, 10**6),
+        "mW": Fraction(1, 1000),
+        "W": Fraction(1),
+        "kW": Fraction(1000),
+    },
     "memory": {
         "B": Fraction(1),
         "kB": Fraction(10**3),
@@ -95,9 +105,14 @@ class Evaluator:
         if isinstance(declared, s.ConstDecl):
             return self.constant(declared)
         if declared is not None:
-            self._context.fault("F103", f"`{expr.text}` is {kind_word(declared)}, not a constant", expr.span)
+            self._context.fault(
+                "F103", f"`{expr.text}` is {kind_word(declared)}, not a constant", expr.span
+            )
         elif expr.text not in self._context.poisoned:
-            known = [*scope, *(n for n, d in self._context.names.items() if isinstance(d, s.ConstDecl))]
+            known = [
+                *scope,
+                *(n for n, d in self._context.names.items() if isinstance(d, s.ConstDecl)),
+            ]
             self._context.fault(
                 "F101",
                 f"`{expr.text}` is not declared",
@@ -112,7 +127,9 @@ class Evaluator:
         name = declaration.name.text
         if name in self._open:
             cycle = " -> ".join([*self._open[self._open.index(name) :], name])
-            self._context.fault("F110", f"constant `{name}` depends on itself: {cycle}", declaration.name.span)
+            self._context.fault(
+                "F110", f"constant `{name}` depends on itself: {cycle}", declaration.name.span
+            )
             return None
         if name not in self._constants:
             self._open.append(name)
@@ -125,7 +142,12 @@ class Evaluator:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-            self._context.fault("F105", f"{shown(value)} is not a number", expr.span, label="a number is needed here")
+            self._context.fault(
+                "F105",
+                f"{shown(value)} is not a number",
+                expr.span,
+                label="a number is needed here",
+            )
             return None
         return value
 
@@ -159,7 +181,11 @@ class Evaluator:
     def _extent(self, expr: s.Extent, scope: Scope) -> int | None:
         shape = self.shapes.get(expr.port.text)
         if expr.what.text != "shape" or shape is None:
-            help_text = did_you_mean(expr.port.text, self.shapes) if expr.what.text == "shape" else "write `shape[0]`"
+            help_text = (
+                did_you_mean(expr.port.text, self.shapes)
+                if expr.what.text == "shape"
+                else "write `shape[0]`"
+            )
             self._context.fault(
                 "F101",
                 f"`{expr.port.text}.{expr.what.text}` is no dimension known here",
@@ -182,17 +208,23 @@ class Evaluator:
         return _normal(value)
 
     # -- numbers with a meaning --------------------------------------------------------------------
-    def number(self, expr: s.Expr, scope: Scope, what: str, least: int | None = None) -> Fraction | None:
+    def number(
+        self, expr: s.Expr, scope: Scope, what: str, least: int | None = None
+    ) -> Fraction | None:
         """A rational, at least `least` when that is given."""
         value = self._operand(expr, scope)
         if value is None:
             return None
         if least is not None and value < least:
-            self._context.fault("F105", f"{what} is {value}", expr.span, label=f"must be at least {least}")
+            self._context.fault(
+                "F105", f"{what} is {value}", expr.span, label=f"must be at least {least}"
+            )
             return None
         return Fraction(value)
 
-    def integer(self, expr: s.Expr, scope: Scope, what: str, least: int, most: int = LARGEST) -> int | None:
+    def integer(
+        self, expr: s.Expr, scope: Scope, what: str, least: int, most: int = LARGEST
+    ) -> int | None:
         """A whole number from `least` to `most`; a division that leaves a remainder is its own
         fault.
         """
@@ -200,25 +232,39 @@ class Evaluator:
         if value is None:
             return None
         if isinstance(value, Fraction):
-            help_text = "`/` must divide evenly here" if isinstance(expr, s.Binary) else "use a whole number"
-            self._context.fault("F109", f"{what} is {value}, not a whole number", expr.span, help=help_text)
+            help_text = (
+                "`/` must divide evenly here"
+                if isinstance(expr, s.Binary)
+                else "use a whole number"
+            )
+            self._context.fault(
+                "F109", f"{what} is {value}, not a whole number", expr.span, help=help_text
+            )
             return None
         if value < least:
-            self._context.fault("F105", f"{what} is {value}", expr.span, label=f"must be at least {least}")
+            self._context.fault(
+                "F105", f"{what} is {value}", expr.span, label=f"must be at least {least}"
+            )
             return None
         if value > most:
-            self._context.fault("F105", f"{what} is {value}", expr.span, label=f"must be at most {most}")
+            self._context.fault(
+                "F105", f"{what} is {value}", expr.span, label=f"must be at most {most}"
+            )
             return None
         return value
 
-    def quantity(self, amount: s.Expr, unit: s.Word, dimension: str, what: str, scope: Scope) -> Fraction | None:
+    def quantity(
+        self, amount: s.Expr, unit: s.Word, dimension: str, what: str, scope: Scope
+    ) -> Fraction | None:
         """A physical quantity in the base unit (ns, Hz, B)."""
         value = self.number(amount, scope, what)
         factor = self.unit(unit, dimension, what)
         if value is None or factor is None:
             return None
         if value < 0:
-            self._context.fault("F105", f"{what} is negative", amount.span, label="must not be negative")
+            self._context.fault(
+                "F105", f"{what} is negative", amount.span, label="must not be negative"
+            )
             return None
         return value * factor
 
@@ -229,13 +275,22 @@ class Evaluator:
             every = [u for group in UNITS.values() for u in group]
             other = next((d for d, group in UNITS.items() if unit.text in group), None)
             known = f"use {one_of(UNITS[dimension])}"
-            reason = f"`{unit.text}` is a unit of {other}" if other else f"`{unit.text}` is not a unit"
+            reason = (
+                f"`{unit.text}` is a unit of {other}" if other else f"`{unit.text}` is not a unit"
+            )
             guess = "" if other else did_you_mean(unit.text, every)
-            self._context.fault("F104", f"{reason}; {what} needs a unit of {dimension}", unit.span, help=guess or known)
+            self._context.fault(
+                "F104",
+                f"{reason}; {what} needs a unit of {dimension}",
+                unit.span,
+                help=guess or known,
+            )
         return factor
 
     # -- types and rates ---------------------------------------------------------------------------
-    def type(self, expr: s.TypeExpr, scope: Scope, open_types: tuple[str, ...] = ()) -> TensorType | None:
+    def type(
+        self, expr: s.TypeExpr, scope: Scope, open_types: tuple[str, ...] = ()
+    ) -> TensorType | None:
         """A named type or `dtype[shape]`; a shape on a named type puts axes in front of its own."""
         shape: list[int] = []
         broken = False
@@ -248,7 +303,9 @@ class Evaluator:
             return None
         found = TensorType(base.dtype, (*shape, *base.shape))
         if found.bytes > MOST_BYTES:
-            self._context.fault("F105", f"a token of {found.bytes} bytes", expr.span, label=f"at most {MOST_BYTES}")
+            self._context.fault(
+                "F105", f"a token of {found.bytes} bytes", expr.span, label=f"at most {MOST_BYTES}"
+            )
             return None
         return found
 
@@ -265,18 +322,26 @@ class Evaluator:
             return None
         return self.type(declared.type, {}, (*open_types, name))
 
-    def phases(self, phases: s.Phases, scope: Scope, what: str) -> tuple[tuple[Fraction, ...], bool]:
+    def phases(
+        self, phases: s.Phases, scope: Scope, what: str
+    ) -> tuple[tuple[Fraction, ...], bool]:
         """The entries of `[1, 0 for 9]`, and whether all of them could be evaluated."""
         entries: list[Fraction] = []
         good = True
         for phase in phases.entries:
             value = self.number(phase.value, scope, what, 0)
-            count = 1 if phase.count is None else self.integer(phase.count, scope, "the number of phases", 1)
+            count = (
+                1
+                if phase.count is None
+                else self.integer(phase.count, scope, "the number of phases", 1)
+            )
             if value is None or count is None:
                 good = False
                 continue
             if len(entries) + count > MOST_PHASES:
-                self._context.fault("F105", f"a list of more than {MOST_PHASES} phases", phases.span)
+                self._context.fault(
+                    "F105", f"a list of more than {MOST_PHASES} phases", phases.span
+                )
                 return (), False
             entries.extend([value] * count)
         return tuple(entries), good
@@ -287,7 +352,9 @@ class Evaluator:
             return 0
         return self.integer(rate, scope, "the rate", 1)
 
-    def rates(self, rate: s.Expr | s.Phases | None, scope: Scope, span: Span) -> tuple[int, ...] | None:
+    def rates(
+        self, rate: s.Expr | s.Phases | None, scope: Scope, span: Span
+    ) -> tuple[int, ...] | None:
         """Tokens per firing, one entry per phase; without a rate it is 1."""
         if rate is None:
             return (1,)
@@ -295,7 +362,10 @@ class Evaluator:
             n = self._rate(rate, scope)
             if n == 0:
                 self._context.fault(
-                    "F107", "a port with rate 0 never moves a token", rate.span, help="remove the port, or give a rate"
+                    "F107",
+                    "a port with rate 0 never moves a token",
+                    rate.span,
+                    help="remove the port, or give a rate",
                 )
                 return None
             return None if n is None else (n,)
@@ -306,7 +376,9 @@ class Evaluator:
             self._context.fault("F109", "a rate is not a whole number", rate.span)
             return None
         if not any(entries):
-            self._context.fault("F107", "all phases of this rate are 0: the port never moves a token", rate.span)
+            self._context.fault(
+                "F107", "all phases of this rate are 0: the port never moves a token", rate.span
+            )
             return None
         return tuple(int(e) for e in entries)
 

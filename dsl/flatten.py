@@ -78,7 +78,9 @@ class Flattener:
             if isinstance(item, (s.Timing, s.Setting)):
                 if item.key in places:
                     note = Note("the first one", places[item.key])
-                    self._context.fault("F115", f"`{item.key}` is given twice", item.span, notes=[note])
+                    self._context.fault(
+                        "F115", f"`{item.key}` is given twice", item.span, notes=[note]
+                    )
                 places[item.key] = item.span
             if isinstance(item, s.Timing):
                 timing[item.key] = self._time(item.key, item.value)
@@ -94,7 +96,10 @@ class Flattener:
         self._open(ends)
         if not blocks:
             self._context.fault(
-                "F215", f"app `{name}` is empty", declaration.name.span, help="add an instance: `name: Task`"
+                "F215",
+                f"app `{name}` is empty",
+                declaration.name.span,
+                help="add an instance: `name: Task`",
             )
         self._units = self._block(blocks, scope, name, {e.view.key[1]: e.view for e in ends}, ())
         self._unjoined(ends)
@@ -110,7 +115,9 @@ class Flattener:
             declaration.doc,
             declaration.name.span,
             tuple(self._deadlines(channels)),
-            tuple((n, self._choices.get(n, d.variants[0].name.text)) for n, d in self.networks.items()),
+            tuple(
+                (n, self._choices.get(n, d.variants[0].name.text)) for n, d in self.networks.items()
+            ),
         )
 
     def _open(self, ends: Sequence[OpenEnd]) -> None:
@@ -130,7 +137,9 @@ class Flattener:
                 self._read.add(end.key)
             elif end.view.direction == "out" and key not in self._fed:
                 message = f"open end `{name}` of app `{self.name}` is never fed"
-                self._context.fault("F202", message, end.view.span, help=f"add `... -> {name}` to the app")
+                self._context.fault(
+                    "F202", message, end.view.span, help=f"add `... -> {name}` to the app"
+                )
 
     def output(self, inner: Sequence[s.Element]) -> Key | str:
         """The task and output port that `instance`, or `instance.port`, of the app denotes as a
@@ -150,7 +159,10 @@ class Flattener:
         key = ports[0].key
         while edge := self._leading.get(key):  # out of graphs
             if any(isinstance(step, Resampled) for step in edge.steps):
-                return "the output of `repeat` or `last` stays in its app: read the task in front of it"
+                return (
+                    "the output of `repeat` or `last` stays in its app: read the task in front"
+                    " of it"
+                )
             key = edge.source
         return key if key[0] in self._named else instead  # nothing feeds that output of a graph
 
@@ -181,10 +193,14 @@ class Flattener:
         for item in self._paths:
             if item.to.text != "to":
                 help_text = "write `deadline 40 ms from SOURCE to TASK`"
-                self._context.fault("F001", f"`{item.to.text}` does not fit here", item.to.span, help=help_text)
+                self._context.fault(
+                    "F001", f"`{item.to.text}` does not fit here", item.to.span, help=help_text
+                )
                 continue
             value = self._time("deadline", item.value)
-            ends = [self._end(path, last) for path, last in ((item.source, False), (item.sink, True))]
+            ends = [
+                self._end(path, last) for path, last in ((item.source, False), (item.sink, True))
+            ]
             if ends[0] is None or ends[1] is None or value is None:
                 continue
             source, sink = ends[0], ends[1]
@@ -196,8 +212,12 @@ class Flattener:
             if source.name not in behind:
                 behind[source.name] = reached(source.name, channels)
             if sink.name not in behind[source.name]:
-                message = f"no arrows lead from `{_written(item.source)}` to `{_written(item.sink)}`"
-                self._context.fault("F219", message, item.span, help="name a task that gets its data")
+                message = (
+                    f"no arrows lead from `{_written(item.source)}` to `{_written(item.sink)}`"
+                )
+                self._context.fault(
+                    "F219", message, item.span, help="name a task that gets its data"
+                )
             else:
                 yield PathDeadline(source.name, sink.name, value, item.span)
 
@@ -208,7 +228,9 @@ class Flattener:
             if full in self._named:
                 return self._named[full]
         if not self._any_broken:
-            help_text = did_you_mean(_written(path), self._short) or f"there is {one_of(self._short)}"
+            help_text = (
+                did_you_mean(_written(path), self._short) or f"there is {one_of(self._short)}"
+            )
             if path[0].name.text in self._context.names:
                 help_text = "a path stays inside its app"
             message = f"there is no task `{_written(path)}` in `{self.name}`"
@@ -279,12 +301,16 @@ class Flattener:
                         arrows.append(arrow)
                     elif open_graphs:
                         help_text = "give the graph an input, and write this arrow in the app"
-                        self._context.fault("F219", "a graph joins no apps", arrow.span, help=help_text)
+                        self._context.fault(
+                            "F219", "a graph joins no apps", arrow.span, help=help_text
+                        )
                         chains.skipped.add(arrow.destination.element.name.text)
                     else:
                         arrows.append(self._link(arrow, scope, units))
         skipped = [u for name in chains.skipped for u in units.get(name, ())]
-        self._excused.update(v.key for u in skipped for v in (*u.inputs.values(), *u.outputs.values()))
+        self._excused.update(
+            v.key for u in skipped for v in (*u.inputs.values(), *u.outputs.values())
+        )
         self._excused.update(own[name].key for name in chains.skipped & set(own))
         Wiring(self._context, self._evaluate, units, arrays, own, scope, prefix).wire(
             arrows, self._edges, self._fed, self._excused, self._read
@@ -297,17 +323,25 @@ class Flattener:
         """Add a source for the data of another app; the arrow that leads on from it."""
         span, lossy = arrow.span, arrow.lossy
         keep = self._keep(lossy, scope) or 1
-        name = self._link_name("_".join(e.name.text for e in (arrow.source.element, *arrow.source.inner)))
+        name = self._link_name(
+            "_".join(e.name.text for e in (arrow.source.element, *arrow.source.inner))
+        )
         port = Port("out", "out", None, (1,), False, span)
         link = Link(name, keep, lossy.what is None, False)
         live = not link.latest
         wcet = self._link_wcet(lossy, scope)
-        end = Task(name, "link", (), (port,), (), (), (), False, wcet, None, "", span, live=live, link=link)
+        end = Task(
+            name, "link", (), (port,), (), (), (), False, wcet, None, "", span, live=live, link=link
+        )
         self._tasks.append(end)
         hidden = s.Word(f" {name}", span)  # no instance is called like that
-        units[hidden.text] = [Unit(name, span, {}, {"out": PortView(None, span, (name, "out"), "out")})]
+        units[hidden.text] = [
+            Unit(name, span, {}, {"out": PortView(None, span, (name, "out"), "out")})
+        ]
         self.links.append(replace(arrow, task=name, wcet_ns=wcet))
-        return Arrow(s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, (), span)
+        return Arrow(
+            s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, (), span
+        )
 
     def _link_name(self, where: str) -> str:
         """A name that no task of the app has; all its instances exist by now."""
@@ -335,19 +369,29 @@ class Flattener:
             return 1
         if lossy.what.text != "oldest":
             help_text = "write `drop oldest 1`, or `latest`"
-            self._context.fault("F001", f"`drop {lossy.what.text}` means nothing", lossy.what.span, help=help_text)
+            self._context.fault(
+                "F001", f"`drop {lossy.what.text}` means nothing", lossy.what.span, help=help_text
+            )
             return None
         return self._evaluate.integer(lossy.keep, scope, "the number of tokens that are kept", 1)
 
     def _never_fed(self, unit: Unit) -> None:
         if unit.broken:
             return
-        missing = [n for n, view in unit.inputs.items() if view.key not in self._fed and view.key not in self._excused]
+        missing = [
+            n
+            for n, view in unit.inputs.items()
+            if view.key not in self._fed and view.key not in self._excused
+        ]
         if missing:
             shown = listed(missing)
             short = unit.name.partition(".")[2]
             notes = [Note(f"`{n}` is declared here", unit.inputs[n].span) for n in missing[:3]]
-            what = f"input {shown} of `{short}` is" if len(missing) == 1 else f"inputs {shown} of `{short}` are"
+            what = (
+                f"input {shown} of `{short}` is"
+                if len(missing) == 1
+                else f"inputs {shown} of `{short}` are"
+            )
             help_text = f"add `... -> {short.rpartition('.')[2]}.{missing[0]}`"
             self._context.fault("F202", f"{what} never fed", unit.span, notes=notes, help=help_text)
 
@@ -355,9 +399,16 @@ class Flattener:
         """Warn of outputs without a reader."""
         for task in self._tasks:
             for port in task.outputs:
-                if (task.name, port.name) not in self._read and (task.name, port.name) not in self._excused:
+                if (task.name, port.name) not in self._read and (
+                    task.name,
+                    port.name,
+                ) not in self._excused:
                     short = task.name.partition(".")[2]
-                    what = f"output `{port.name}` of `{short}`" if task.border is None else f"open end `{short}`"
+                    what = (
+                        f"output `{port.name}` of `{short}`"
+                        if task.border is None
+                        else f"open end `{short}`"
+                    )
                     self._context.fault(
                         "F208",
                         f"{what} is not read",
@@ -368,33 +419,44 @@ class Flattener:
                     )
 
     # -- instances ---------------------------------------------------------------------------------
-    def _instances(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> list[Unit]:
+    def _instances(
+        self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]
+    ) -> list[Unit]:
         span = item.element.span
         if item.element.index is None:
             return [self._noted(self._instance(item, scope, name, open_graphs))]
         count = self._evaluate.integer(item.element.index, scope, "the number of instances", 1)
         if count is not None and count > MOST_INSTANCES:
             self._context.fault(
-                "F105", f"{count} instances", item.element.index.span, label=f"at most {MOST_INSTANCES}"
+                "F105",
+                f"{count} instances",
+                item.element.index.span,
+                label=f"at most {MOST_INSTANCES}",
             )
             count = None
         if count is None:
             return [Unit(name, span, broken=True)]
         indices = ((f"{name}[{i}]", {**scope, "index": i}) for i in range(count))
-        return [self._noted(self._instance(item, inner, full, open_graphs)) for full, inner in indices]
+        return [
+            self._noted(self._instance(item, inner, full, open_graphs)) for full, inner in indices
+        ]
 
     def _noted(self, unit: Unit) -> Unit:
         if unit.broken:
             self._context.broken.add(unit.name)
         return unit
 
-    def _instance(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> Unit:
+    def _instance(
+        self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]
+    ) -> Unit:
         span = item.element.span
         broken = Unit(name, span, broken=True)
         self._context.instances += 1
         if self._context.instances > MOST_INSTANCES:
             help_text = "nested composites multiply the number of instances"
-            self._context.fault("F105", f"more than {MOST_INSTANCES} instances", item.of.span, help=help_text)
+            self._context.fault(
+                "F105", f"more than {MOST_INSTANCES} instances", item.of.span, help=help_text
+            )
             return broken
         kinds = (s.TaskDecl, s.NetworkDecl, s.GraphDecl)
         declaration = self._context.lookup(item.of, kinds, "a task, network or graph")
@@ -424,16 +486,23 @@ class Flattener:
         (first, *others) = template.tasks
         if item.lossy is not None and (others or first.inputs):
             help_text = "say it of the source that its data comes from"
-            self._context.fault("F217", "only a source can drop its data", item.lossy.span, help=help_text)
+            self._context.fault(
+                "F217", "only a source can drop its data", item.lossy.span, help=help_text
+            )
             return template
         if item.every is not None and others:
             help_text = "say it of the source that its data comes from"
             self._context.fault("F217", "these are several tasks", item.every.span, help=help_text)
             return template
-        every = None if item.every is None else self._time("time between two firings", item.every, scope)
+        every = (
+            None
+            if item.every is None
+            else self._time("time between two firings", item.every, scope)
+        )
         keep = None if item.lossy is None else self._keep(item.lossy, scope)
         return replace(
-            template, tasks=(replace(first, every_ns=every, keep=keep, live=first.live or keep is not None),)
+            template,
+            tasks=(replace(first, every_ns=every, keep=keep, live=first.live or keep is not None),),
         )
 
     def _stamp(self, template: Template, name: str, item: s.InstanceDecl) -> Unit:
@@ -444,12 +513,19 @@ class Flattener:
         self._phases += sum(task.phases for task in template.tasks)
         if self._phases > MOST_PHASES:
             help_text = "every instance has the phases of its task"
-            self._context.fault("F105", f"more than {MOST_PHASES} phases", item.of.span, help=help_text)
+            self._context.fault(
+                "F105", f"more than {MOST_PHASES} phases", item.of.span, help=help_text
+            )
             return Unit(name, span, broken=True)
         for task in template.tasks:
-            self._tasks.append(replace(task, name=full(task.name), span=span, doc=item.doc or task.doc))
+            self._tasks.append(
+                replace(task, name=full(task.name), span=span, doc=item.doc or task.doc)
+            )
         for link in template.links:
-            source, destination = (full(link.source), link.source_port), (full(link.destination), link.destination_port)
+            source, destination = (
+                (full(link.source), link.source_port),
+                (full(link.destination), link.destination_port),
+            )
             self._edges.append(Edge(source, destination, (), span))
             self._fed[destination] = span
             self._read.add(source)
@@ -463,7 +539,12 @@ class Flattener:
         return Unit(name, span, views(template.inputs), views(template.outputs))
 
     def _graph(
-        self, declaration: s.GraphDecl, arguments: Scope, name: str, item: s.InstanceDecl, open_graphs: tuple[str, ...]
+        self,
+        declaration: s.GraphDecl,
+        arguments: Scope,
+        name: str,
+        item: s.InstanceDecl,
+        open_graphs: tuple[str, ...],
     ) -> Unit | None:
         kind = declaration.name.text
         self._context.used_graphs.add(kind)
@@ -481,7 +562,10 @@ class Flattener:
                 if part.name.text in inside:
                     note = Note("the first one", inside[part.name.text].span)
                     self._context.fault(
-                        "F102", f"two ports are called `{part.name.text}`", part.name.span, notes=[note]
+                        "F102",
+                        f"two ports are called `{part.name.text}`",
+                        part.name.span,
+                        notes=[note],
                     )
                     continue
                 type_ = None if part.type is None else self._evaluate.type(part.type, arguments)
@@ -498,7 +582,10 @@ class Flattener:
             if view.key not in self._fed and view.key not in self._excused:
                 help_text = f"add `... -> {port_name}` to the graph"
                 self._context.fault(
-                    "F202", f"output `{port_name}` of graph `{kind}` is never fed", view.span, help=help_text
+                    "F202",
+                    f"output `{port_name}` of graph `{kind}` is never fed",
+                    view.span,
+                    help=help_text,
                 )
             self._fed.pop(view.key, None)
         return unit

@@ -76,7 +76,9 @@ def format_text(path: str, text: str) -> str:
     specification, faults = Parser().parse(path, text)
     if faults:
         raise Errors(faults)
-    starts = {(span.line, span.column) for d in specification.declarations for span in _item_starts(d)}
+    starts = {
+        (span.line, span.column) for d in specification.declarations for span in _item_starts(d)
+    }
     lines: list[Line | None] = []
     depth = 0
     previous = 0
@@ -108,10 +110,16 @@ def _line(
             break
         closing += 1
     first = tokens[0]
-    continues = not closing and first.type not in _COMMENTS and _key(first) not in starts and before is not None
+    continues = (
+        not closing
+        and first.type not in _COMMENTS
+        and _key(first) not in starts
+        and before is not None
+    )
     indent = INDENT * max(depth - closing + (1 if continues and first.type != "LBRACE" else 0), 0)
     line = Line(number)
-    rated = first.type == "LINK" and len(tokens) > 1 and tokens[1].type == "NAME"  # `link a b 110 MB/s 0.3 ms`
+    # `link a b 110 MB/s 0.3 ms`
+    rated = first.type == "LINK" and len(tokens) > 1 and tokens[1].type == "NAME"
     last: Token | None = None
     for token in tokens:
         if token.type in _COMMENTS:
@@ -139,7 +147,9 @@ def _align(lines: list[Line], starts: set[tuple[int, int]]) -> None:
     """
 
     def alike(a: Token, b: Token) -> bool:
-        return (_key(a) in starts and _key(b) in starts) or (a.type == b.type and a.type in _LINED_UP)
+        return (_key(a) in starts and _key(b) in starts) or (
+            a.type == b.type and a.type in _LINED_UP
+        )
 
     places: dict[tuple[int, int], list[tuple[Line, int]]] = {}
     for above, below in pairwise(lines):
@@ -148,7 +158,11 @@ def _align(lines: list[Line], starts: set[tuple[int, int]]) -> None:
         by_column = {t.column: i for i, t in enumerate(above.tokens) if i}
         for i, token in enumerate(below.tokens):
             j = by_column.get(token.column) if i else None
-            if j is not None and alike(above.tokens[j], token) and (_gap(below, i) > 1 or _gap(above, j) > 1):
+            if (
+                j is not None
+                and alike(above.tokens[j], token)
+                and (_gap(below, i) > 1 or _gap(above, j) > 1)
+            ):
                 group = places.get((above.number, j)) or [(above, j)]
                 group.append((below, i))
                 places[above.number, j] = places[below.number, i] = group
@@ -219,11 +233,26 @@ def _item_starts(declaration: s.Declaration) -> list[Span]:
     match declaration:
         case s.TaskDecl() | s.NetworkDecl() | s.GraphDecl() | s.AppDecl() | s.PlatformDecl():
             spans += [item.span for item in declaration.items]
-            spans += [i.span for item in declaration.items if isinstance(item, s.MachineDecl) for i in item.items]
-            spans += [port.span for item in declaration.items if isinstance(item, s.VariantDecl) for port in item.ports]
+            spans += [
+                i.span
+                for item in declaration.items
+                if isinstance(item, s.MachineDecl)
+                for i in item.items
+            ]
+            spans += [
+                port.span
+                for item in declaration.items
+                if isinstance(item, s.VariantDecl)
+                for port in item.ports
+            ]
         case s.ScenarioDecl():
             spans += [item.span for item in declaration.items]
-            spans += [part.span for mode in declaration.items if isinstance(mode, s.ModeDecl) for part in mode.items]
+            spans += [
+                part.span
+                for mode in declaration.items
+                if isinstance(mode, s.ModeDecl)
+                for part in mode.items
+            ]
         case s.MappingDecl():
             spans += [pin.span for pin in declaration.pins]
             spans += [clock.span for clock in declaration.clocks]

@@ -14,9 +14,24 @@ from ..model.span import Span
 from . import syntax as s
 
 Kind = Literal[
-    "constant", "type", "task", "network", "graph", "app", "platform", "scenario",
-    "parameter", "port", "state", "instance", "processor", "variant", "mode", "event", "machine",
-]  # fmt: skip
+    "constant",
+    "type",
+    "task",
+    "network",
+    "graph",
+    "app",
+    "platform",
+    "scenario",
+    "parameter",
+    "port",
+    "state",
+    "instance",
+    "processor",
+    "variant",
+    "mode",
+    "event",
+    "machine",
+]
 #: The kinds of things that a text in quotes names.
 Quoted = Literal["flow", "python", "c", "cuda", "onnx", "layer"]
 _KINDS: dict[type, Kind] = {
@@ -79,7 +94,9 @@ class Index:
 
     def places(self, symbol: Symbol) -> tuple[Span, ...]:
         """All occurrences of a name, its declaration first."""
-        return tuple(dict.fromkeys([symbol.span, *(span for span, found in self.uses if found is symbol)]))
+        return tuple(
+            dict.fromkeys([symbol.span, *(span for span, found in self.uses if found is symbol)])
+        )
 
     def members(self, owner: str, *kinds: Kind) -> tuple[Symbol, ...]:
         """The names of a declaration; with an empty owner, the declarations."""
@@ -97,12 +114,17 @@ def index(specifications: Iterable[s.Specification]) -> Index:
     for declaration in declarations:
         finder.declare(declaration)
     for declaration in declarations:
-        finder.walk(declaration, declaration.name.text if not isinstance(declaration, _NAMELESS) else "")
+        finder.walk(
+            declaration, declaration.name.text if not isinstance(declaration, _NAMELESS) else ""
+        )
     return Index(tuple(finder.symbols), tuple(finder.uses), tuple(finder.quoted))
 
 
 def _covers(span: Span, file: str, line: int, column: int) -> bool:
-    return span.file == file and (span.line, span.column) <= (line, column) <= (span.end_line, span.end_column)
+    return span.file == file and (span.line, span.column) <= (line, column) <= (
+        span.end_line,
+        span.end_column,
+    )
 
 
 _NAMELESS = (s.UseDecl, s.MappingDecl)
@@ -126,9 +148,12 @@ class _Finder:
             return
         name = declaration.name.text
         doc = "" if isinstance(declaration, s.ConstDecl | s.TypeDecl) else declaration.doc
-        own = Symbol(_KINDS[type(declaration)], name, "", declaration.name.span, declaration.span, doc)
+        own = Symbol(
+            _KINDS[type(declaration)], name, "", declaration.name.span, declaration.span, doc
+        )
         self._add(own)
-        self._declared.setdefault(name, own)  # a duplicate is an error, and no other name refers to it
+        # a duplicate is an error, and no other name refers to it
+        self._declared.setdefault(name, own)
         params = declaration.params if isinstance(declaration, s.TaskDecl | s.GraphDecl) else ()
         items = () if isinstance(declaration, s.ConstDecl | s.TypeDecl) else declaration.items
         for item in (*params, *items):
@@ -159,7 +184,11 @@ class _Finder:
                 self._use(node.name, self._top(node.name.text, "type"))
                 self.walk(node.shape, owner)
             case s.Name():
-                self._use(node, self._apart.get(("parameter", owner, node.text)) or self._top(node.text, "constant"))
+                self._use(
+                    node,
+                    self._apart.get(("parameter", owner, node.text))
+                    or self._top(node.text, "constant"),
+                )
             case s.Extent():
                 self._use(node.port, self._inner.get((owner, node.port.text)))
                 self.walk(node.index, owner)
@@ -220,7 +249,9 @@ class _Finder:
             self.walk(node.tolerance, owner)
             return
         for argument in node.arguments or ():  # ports and memory come first there
-            inner = self._inner.get((owner, argument.text)) if isinstance(argument, s.Name) else None
+            inner = (
+                self._inner.get((owner, argument.text)) if isinstance(argument, s.Name) else None
+            )
             if isinstance(argument, s.Name) and inner is not None:
                 self._use(argument, inner)
             else:
@@ -267,7 +298,9 @@ class _Finder:
             case s.ChoiceDecl():
                 network = self._along(node.path, self._top(node.path[0].name.text, "app"))
                 if network is not None:
-                    self._use(node.variant, self._apart.get(("variant", network.of, node.variant.text)))
+                    self._use(
+                        node.variant, self._apart.get(("variant", network.of, node.variant.text))
+                    )
             case s.TransitionDecl():
                 for mode in (*node.sources, node.target):
                     self._use(mode, self._apart.get(("mode", owner, mode.text)))
@@ -289,7 +322,9 @@ class _Finder:
             for processor in stage.processors:
                 owner = platform
                 if processor.machine is not None:
-                    self._use(processor.machine, self._inner.get((platform, processor.machine.text)))
+                    self._use(
+                        processor.machine, self._inner.get((platform, processor.machine.text))
+                    )
                     owner = f"{platform}.{processor.machine.text}"
                 self._use(processor.name, self._inner.get((owner, processor.name.text)))
                 self.walk(processor.index, "")
@@ -307,7 +342,9 @@ def _inner(item: object, owner: str) -> Iterator[Symbol]:
         case s.Param():
             yield Symbol("parameter", item.name.text, owner, item.name.span, item.span)
         case s.PortDecl() | s.NetPort() | s.Boundary():
-            yield Symbol("port", item.name.text, owner, item.name.span, item.span, direction=item.direction)
+            yield Symbol(
+                "port", item.name.text, owner, item.name.span, item.span, direction=item.direction
+            )
         case s.StateDecl() | s.ScratchDecl():
             yield Symbol("state", item.name.text, owner, item.name.span, item.span)
         case s.InstanceDecl():

@@ -65,7 +65,12 @@ _TYPES = {
 }
 #: Vectors of these have their elements' dtype.
 _VECTOR = re.compile(r"(char|uchar|short|ushort|int|uint|float|double)[1-4]")
-_ELEMENT = {"uchar": "uint8", "ushort": "uint16", "uint": "uint32", **{k: _TYPES[k] for k in ("char", "short", "int")}}
+_ELEMENT = {
+    "uchar": "uint8",
+    "ushort": "uint16",
+    "uint": "uint32",
+    **{k: _TYPES[k] for k in ("char", "short", "int")},
+}
 _ELEMENT |= {"float": "float32", "double": "float64"}
 
 
@@ -106,7 +111,9 @@ def _kernels(path: str, modified: int) -> dict[str, KernelText]:
     found: dict[str, KernelText] = {}
     for match in re.finditer(r"\b__global__\b[\w\s]*?\b(\w+)\s*\(([^)]*)\)", bare):
         start = max(bare.rfind(end, 0, match.start()) for end in (";", "}", "{")) + 1
-        plain = re.search(r'extern\s+"C"', bare[start : match.start()]) is not None or _in_block(bare, match.start())
+        plain = re.search(r'extern\s+"C"', bare[start : match.start()]) is not None or _in_block(
+            bare, match.start()
+        )
         earlier = found.get(match[1])  # a declaration may come first, and its linkage holds
         line = bare.count("\n", 0, match.start(1)) + 1
         given = [p for p in match[2].split(",") if p.strip() not in ("", "void")]
@@ -122,7 +129,9 @@ def _blank(match: re.Match[str]) -> str:
 def _in_block(text: str, position: int) -> bool:
     """Is this inside `extern "C" { ... }`?"""
     for match in re.finditer(r'extern\s+"C"\s*\{', text[:position]):
-        depth = 1 + text[match.end() : position].count("{") - text[match.end() : position].count("}")
+        depth = (
+            1 + text[match.end() : position].count("{") - text[match.end() : position].count("}")
+        )
         if depth > 0:
             return True
     return False
@@ -135,7 +144,9 @@ def _parameter(text: str) -> KernelParameter:
     text = text.split("=")[0]
     stars = text.count("*") + text.count("[")
     bare = re.sub(r"\[[^\]]*\]", " ", text.replace("std::", ""))
-    words = re.findall(r"\w+", re.sub(r"\b(const|volatile|__restrict__|__restrict|restrict|struct)\b", " ", bare))
+    words = re.findall(
+        r"\w+", re.sub(r"\b(const|volatile|__restrict__|__restrict|restrict|struct)\b", " ", bare)
+    )
     name, kind = (words[-1], _kind(words[:-1])) if len(words) > 1 else ("", _kind(words))
     vector = _VECTOR.fullmatch(kind)
     dtype = _ELEMENT[vector[1]] if vector else _TYPES.get(kind)
@@ -175,13 +186,23 @@ class LaunchBuilder:
         """The launch that one clause asks for."""
         uneven = next((p for p in self._ports.values() if len(set(p.rates)) > 1), None)
         if uneven is not None:
-            message = f"the rate of `{uneven.name}` changes from phase to phase, and a kernel does not get its phase"
-            self._context.fault("F309", message, item.span, help="give it one rate, or do this task on a CPU")
+            message = (
+                f"the rate of `{uneven.name}` changes from phase to phase, and a kernel does not"
+                " get its phase"
+            )
+            self._context.fault(
+                "F309", message, item.span, help="give it one rate, or do this task on a CPU"
+            )
             return None
         windowed = next((p for p in self._ports.values() if p.window), None)
         if windowed is not None:
             message = f"`{windowed.name}` has a window, and a GPU keeps no consumed tokens"
-            self._context.fault("F309", message, item.span, help="add a task on a CPU in front of it, with the window")
+            self._context.fault(
+                "F309",
+                message,
+                item.span,
+                help="add a task on a CPU in front of it, with the window",
+            )
             return None
         kernel = kernels(path).get(symbol)
         if kernel is None:
@@ -194,10 +215,16 @@ class LaunchBuilder:
             help_text = f'write `extern "C" __global__ void {symbol}(...)`'
             message = f"kernel `{symbol}` cannot be found by its name: C++ changes it"
             self._context.fault(
-                "F309", message, item.code.span, label=f"line {kernel.line} of its file", help=help_text
+                "F309",
+                message,
+                item.code.span,
+                label=f"line {kernel.line} of its file",
+                help=help_text,
             )
             return None
-        self._evaluate.shapes = {n: p.type.shape for n, p in self._ports.items() if p.type is not None}
+        self._evaluate.shapes = {
+            n: p.type.shape for n, p in self._ports.items() if p.type is not None
+        }
         try:
             grid = self._sizes(item, item.grid, "grid", MOST_GRID)
             block = self._sizes(item, item.block, "block", MOST_BLOCK)
@@ -209,7 +236,9 @@ class LaunchBuilder:
             message = f"a block of {prod(block)} threads: a GPU takes at most {MOST_THREADS}"
             assert item.block is not None
             span = item.block[0].span.to(item.block[-1].span)
-            self._context.fault("F309", message, span, help="make the block smaller and the grid larger")
+            self._context.fault(
+                "F309", message, span, help="make the block smaller and the grid larger"
+            )
             return None
         if grid is None or block is None or arguments is None or shared is None:
             return None
@@ -222,13 +251,19 @@ class LaunchBuilder:
             item.shared.amount, item.shared.unit, "memory", "shared memory", self._parameters
         )
         if size is not None and size > MOST_SHARED:
-            message = f"{int(size)} bytes of shared memory: the largest GPU has {MOST_SHARED} for a block"
+            message = (
+                f"{int(size)} bytes of shared memory: the largest GPU has {MOST_SHARED} for a block"
+            )
             self._context.fault("F309", message, item.shared.span)
             return None
         return None if size is None else int(size)
 
     def _sizes(
-        self, item: s.ImplementationDecl, given: tuple[s.Expr, ...] | None, what: str, most: tuple[int, ...]
+        self,
+        item: s.ImplementationDecl,
+        given: tuple[s.Expr, ...] | None,
+        what: str,
+        most: tuple[int, ...],
     ) -> tuple[int, int, int] | None:
         if given is None:
             return UNKNOWN
@@ -239,7 +274,9 @@ class LaunchBuilder:
         for expr, limit in zip(given, most, strict=False):
             n = self._evaluate.integer(expr, self._parameters, f"a dimension of the {what}", 1)
             if n is not None and n > limit:
-                self._context.fault("F309", f"a dimension of the {what} is {n}: at most {limit}", expr.span)
+                self._context.fault(
+                    "F309", f"a dimension of the {what} is {n}: at most {limit}", expr.span
+                )
                 n = None
             sizes.append(n)
         if any(n is None for n in sizes):
@@ -248,7 +285,9 @@ class LaunchBuilder:
         return x, y, z
 
     # -- arguments ---------------------------------------------------------------------------------
-    def _arguments(self, item: s.ImplementationDecl, kernel: KernelText) -> tuple[str | tuple[str, Value], ...] | None:
+    def _arguments(
+        self, item: s.ImplementationDecl, kernel: KernelText
+    ) -> tuple[str | tuple[str, Value], ...] | None:
         given = item.arguments
         if given is None:  # as a C task has them: inputs, outputs, parameters
             inputs = [p.name for p in self._ports.values() if p.direction == "in"]
@@ -258,14 +297,22 @@ class LaunchBuilder:
             takes = ", ".join(p.text for p in kernel.parameters)
             gets = ", ".join(_shown(e) for e in given)
             message = (
-                f"`{kernel.name}({takes})` takes {len(kernel.parameters)} arguments, and gets {len(given)}: {gets}"
+                f"`{kernel.name}({takes})` takes {len(kernel.parameters)} arguments, and gets"
+                f" {len(given)}: {gets}"
             )
             help_text = f'name them: `cuda "..." ({", ".join(p.name for p in kernel.parameters)})`'
             self._context.fault(
-                "F309", message, item.code.span, label=f"defined in line {kernel.line} of its file", help=help_text
+                "F309",
+                message,
+                item.code.span,
+                label=f"defined in line {kernel.line} of its file",
+                help=help_text,
             )
             return None
-        found = [self._argument(e, p, kernel, item) for e, p in zip(given, kernel.parameters, strict=True)]
+        found = [
+            self._argument(e, p, kernel, item)
+            for e, p in zip(given, kernel.parameters, strict=True)
+        ]
         if any(f is None for f in found):
             return None
         return tuple(f for f in found if f is not None)
@@ -283,7 +330,12 @@ class LaunchBuilder:
         return self._value(expr, value, wanted, kernel)
 
     def _pointer(
-        self, expr: s.Name, kind: TensorType | None, port: Port | None, wanted: KernelParameter, kernel: KernelText
+        self,
+        expr: s.Name,
+        kind: TensorType | None,
+        port: Port | None,
+        wanted: KernelParameter,
+        kernel: KernelText,
     ) -> str | None:
         if not wanted.pointer or wanted.nested:
             self._mismatch(expr, f"`{expr.text}` is an array", wanted, kernel)
@@ -291,9 +343,18 @@ class LaunchBuilder:
         if kind is not None and wanted.dtype is not None and wanted.dtype != kind.dtype:
             self._mismatch(expr, f"`{expr.text}` is {kind}", wanted, kernel)
             return None
-        if port is not None and port.direction == "in" and not wanted.constant and wanted.dtype is not None:
-            message = f"`{expr.text}` is an input, and `{wanted.text}` of `{kernel.name}` may write to it"
-            help_text = f"inputs are shared with other readers: write `const {wanted.text}` in the .cu file"
+        if (
+            port is not None
+            and port.direction == "in"
+            and not wanted.constant
+            and wanted.dtype is not None
+        ):
+            message = (
+                f"`{expr.text}` is an input, and `{wanted.text}` of `{kernel.name}` may write to it"
+            )
+            help_text = (
+                f"inputs are shared with other readers: write `const {wanted.text}` in the .cu file"
+            )
             self._context.fault("F309", message, expr.span, help=help_text)
             return None
         return expr.text
@@ -305,20 +366,28 @@ class LaunchBuilder:
             self._mismatch(expr, f"{_shown(expr)} is no array", wanted, kernel)
             return None
         if wanted.dtype is None:
-            message = f"`{kernel.name}` takes `{wanted.text}` there, a type whose size is not known here"
+            message = (
+                f"`{kernel.name}` takes `{wanted.text}` there, a type whose size is not known here"
+            )
             help_text = "pass it as a number: `int`, `float`, `uint8_t`, ..."
-            self._context.fault("F309", message, expr.span, label=f"line {kernel.line} of its file", help=help_text)
+            self._context.fault(
+                "F309", message, expr.span, label=f"line {kernel.line} of its file", help=help_text
+            )
             return None
         whole = wanted.dtype.startswith(("int", "uint"))
         if whole:
             bits = int(wanted.dtype.lstrip("uint"))
-            low, high = (0, 2**bits) if wanted.dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+            low, high = (
+                (0, 2**bits) if wanted.dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+            )
             if isinstance(value, Fraction) or not low <= int(value) < high:
                 self._mismatch(expr, f"{_shown(expr)} is {value}", wanted, kernel)
                 return None
         return wanted.dtype, value
 
-    def _mismatch(self, expr: s.Expr, what: str, wanted: KernelParameter, kernel: KernelText) -> None:
+    def _mismatch(
+        self, expr: s.Expr, what: str, wanted: KernelParameter, kernel: KernelText
+    ) -> None:
         message = f"{what}, and `{kernel.name}` takes `{wanted.text}` there"
         self._context.fault("F309", message, expr.span, label=f"line {kernel.line} of its file")
 

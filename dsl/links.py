@@ -17,7 +17,9 @@ from .flatten import Flattener
 from .wiring import LossyArrow
 
 
-def joined(apps: Sequence[Application], flatteners: Sequence[Flattener], context: Context) -> list[Application]:
+def joined(
+    apps: Sequence[Application], flatteners: Sequence[Flattener], context: Context
+) -> list[Application]:
     """The apps with both ends of all links, and with the periods of their sources."""
     growing = {a.name: _Growing(a) for a in apps}
     known = {f.name: f for f in flatteners}
@@ -54,7 +56,11 @@ class _Growing:
     def first_reader(self, task: str) -> Port | None:
         """The input that its first channel leads to."""
         channel = self._readers.get(task)
-        return None if channel is None else self.tasks[channel.destination].port(channel.destination_port)
+        return (
+            None
+            if channel is None
+            else self.tasks[channel.destination].port(channel.destination_port)
+        )
 
     def free_name(self, stem: str) -> str:
         """A name that no task has: the stem, with a number where that is taken."""
@@ -75,7 +81,10 @@ def _may_skip(app: Application, context: Context) -> None:
         if task.on_error == "stop" or task.name not in cycles:
             continue
         short, place = task.name.partition(".")[2], cycles[task.name].partition(".")[2]
-        message = f"frames cannot be skipped at `{short}`: `{place}` is on a cycle, which would lose all later ones"
+        message = (
+            f"frames cannot be skipped at `{short}`: `{place}` is on a cycle, which would lose all"
+            " later ones"
+        )
         help_text = "catch errors in the task itself, and return a value"
         context.fault("F217", message, task.span, help=help_text)
 
@@ -87,7 +96,9 @@ def _cycles(app: Application) -> dict[str, str]:
     import networkx as nx
 
     graph = nx.DiGraph((c.source, c.destination) for c in app.channels)
-    looped = {name for part in nx.strongly_connected_components(graph) if len(part) > 1 for name in part}
+    looped = {
+        name for part in nx.strongly_connected_components(graph) if len(part) > 1 for name in part
+    }
     looped.update(name for name in graph if graph.has_edge(name, name))
     found: dict[str, str] = {}
     for end in sorted(looped):
@@ -101,7 +112,11 @@ def _cycles(app: Application) -> dict[str, str]:
 
 
 def _join(
-    arrow: LossyArrow, apps: dict[str, _Growing], reader: str, known: dict[str, Flattener], context: Context
+    arrow: LossyArrow,
+    apps: dict[str, _Growing],
+    reader: str,
+    known: dict[str, Flattener],
+    context: Context,
 ) -> None:
     """Add the end that writes, and give the end that reads its type."""
     source = arrow.source
@@ -111,12 +126,18 @@ def _join(
         inside = name == reader or writer is None
         if name not in context.poisoned:
             message = f"`{_text(source)}` is no task of another app"
-            help_text = "`latest` and `drop` join two apps: move the reader into an app of its own" if inside else ""
+            help_text = (
+                "`latest` and `drop` join two apps: move the reader into an app of its own"
+                if inside
+                else ""
+            )
             context.fault("F219", message, source.span, help=help_text)
         return
     key = writer.output(source.inner)
     if isinstance(key, str):
-        context.fault("F219", f"`{_text(source)}` is no output of app `{name}`", source.span, help=key)
+        context.fault(
+            "F219", f"`{_text(source)}` is no output of app `{name}`", source.span, help=key
+        )
         return
     writer.reads(key)
     app = apps[reader]
@@ -124,8 +145,16 @@ def _join(
     assert end.link is not None
     port = apps[name].tasks[key[0]].port(key[1])
     wanted = app.first_reader(arrow.task)
-    if wanted is not None and port.type is not None and wanted.type is not None and wanted.type != port.type:
-        notes = [Note(f"{port.type} comes from here", port.span), Note(f"{wanted.type} is wanted here", wanted.span)]
+    if (
+        wanted is not None
+        and port.type is not None
+        and wanted.type is not None
+        and wanted.type != port.type
+    ):
+        notes = [
+            Note(f"{port.type} comes from here", port.span),
+            Note(f"{wanted.type} is wanted here", wanted.span),
+        ]
         message = f"`{_text(source)}` is {port.type}, `{wanted.name}` is {wanted.type}"
         context.fault("F205", message, arrow.span, label="these do not fit", notes=notes)
     kind = port.type or (None if wanted is None else wanted.type)
@@ -138,15 +167,24 @@ def _text(endpoint: s.Endpoint) -> str:
 
 
 def _write(
-    app: _Growing, name: str, key: tuple[str, str], arrow: LossyArrow, kind: TensorType | None, link: Link
+    app: _Growing,
+    name: str,
+    key: tuple[str, str],
+    arrow: LossyArrow,
+    kind: TensorType | None,
+    link: Link,
 ) -> None:
     """Give the app a sink that writes the port's tokens to the link."""
     sink = app.free_name(f"{name}.to_{arrow.task.partition('.')[0]}")
     port = Port("in", "in", kind, (1,), False, arrow.span)
     link = replace(link, writes=True)
-    end = Task(sink, "link", (port,), (), (), (), (), False, arrow.wcet_ns, None, "", arrow.span, link=link)
+    end = Task(
+        sink, "link", (port,), (), (), (), (), False, arrow.wcet_ns, None, "", arrow.span, link=link
+    )
     app.tasks[sink] = end
-    app.channels.append(Channel(f"{key[0]}.{key[1]}->{sink}.in", *key, sink, "in", 0, (), arrow.span))
+    app.channels.append(
+        Channel(f"{key[0]}.{key[1]}->{sink}.in", *key, sink, "in", 0, (), arrow.span)
+    )
 
 
 # -- periods ---------------------------------------------------------------------------------------
@@ -157,17 +195,26 @@ def _paced(app: Application, context: Context) -> Application:
     if not vector:  # rates that do not balance are reported elsewhere
         return app
     period = _iteration(timed[0], vector)
-    notes = [Note(f"{_every(timed[0], vector)} gives {_ms(period)} for an iteration", timed[0].span)]
+    notes = [
+        Note(f"{_every(timed[0], vector)} gives {_ms(period)} for an iteration", timed[0].span)
+    ]
     for task in timed[1:]:
         if _iteration(task, vector) != period:
             right = period / vector[task.name]
-            message = f"{_every(task, vector)} would give {_ms(_iteration(task, vector))} for an iteration"
-            help_text = f"by the rates it is released every {_ms(right)}; a separate app may have its own period"
+            message = (
+                f"{_every(task, vector)} would give {_ms(_iteration(task, vector))} for an"
+                " iteration"
+            )
+            help_text = (
+                f"by the rates it is released every {_ms(right)}; a separate app may have its own"
+                " period"
+            )
             context.fault("F218", message, task.span, notes=notes, help=help_text)
     if app.period_ns is not None and app.period_ns != period:
         message = f"the period of `{app.name}` is {_ms(app.period_ns)}"
         help_text = (
-            f"leave `period` out: `every` is sufficient, and remains correct when rates change ({_ms(period)} now)"
+            "leave `period` out: `every` is sufficient, and remains correct when rates change"
+            f" ({_ms(period)} now)"
         )
         context.fault("F218", message, app.span, notes=notes, help=help_text)
     return replace(app, period_ns=period)

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.application import Application
-from ..model.diagnostic import Diagnostic, Errors, Note, did_you_mean, few_guesses, has_errors, listed, one_of
+from ..model.diagnostic import (
+    Diagnostic,
+    Errors,
+    Note,
+    did_you_mean,
+    few_guesses,
+    has_errors,
+    listed,
+    one_of,
+)
 from ..model.files import read_bytes
 from ..model.mapping import ClockPin, Pin
 from ..model.platform import Platform
@@ -32,7 +41,9 @@ from .scenarios import scenario_of
 from .versions import Versions
 
 #: Boards whose descriptions come with flowc, by name.
-SHIPPED = {p.stem: p for p in sorted((Path(__file__).resolve().parent.parent / "platforms").glob("*.flow"))}
+SHIPPED = {
+    p.stem: p for p in sorted((Path(__file__).resolve().parent.parent / "platforms").glob("*.flow"))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,9 @@ def load(
         context.broken.update(networks)  # the tasks of their variants are not known
     platforms = {p.name: p for p in builtin}
     declarations = [d for spec in reader.specifications for d in spec.declarations]
-    scenario = scenario_of(declarations, apps, versions, context, evaluator) if opened is None else None
+    scenario = (
+        scenario_of(declarations, apps, versions, context, evaluator) if opened is None else None
+    )
     for declaration in declarations:
         if isinstance(declaration, s.PlatformDecl):
             with _nested(declaration, context):
@@ -108,14 +121,29 @@ def load(
     for clash in clashes(codes.values()):
         context.fault(clash.code, clash.message, clash.span, help=clash.help)
     if not declarations and not context.faults:
-        help_text = "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an example"
-        context.fault("F004", f"`{Path(path).name}` declares nothing", Span(str(path), 1, 1, 1, 1), help=help_text)
+        help_text = (
+            "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an"
+            " example"
+        )
+        context.fault(
+            "F004",
+            f"`{Path(path).name}` declares nothing",
+            Span(str(path), 1, 1, 1, 1),
+            help=help_text,
+        )
     names = {t.name for a in apps for t in a.tasks}
     system = System(
-        Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(p for p in pinned if p.task in names),
-        reader.sources, others, tuple(p for p in pinned if p.task not in names), scenario,
+        Path(path).stem,
+        str(path),
+        tuple(apps),
+        tuple(platforms.values()),
+        tuple(p for p in pinned if p.task in names),
+        reader.sources,
+        others,
+        tuple(p for p in pinned if p.task not in names),
+        scenario,
         tuple(clocks),
-    )  # fmt: skip
+    )
     found, unknown = _chosen(system, platform) if platform is not None else (None, None)
     faults = tuple(sorted(context.faults, key=_place))
     return Loaded(system, found, faults, unknown, tuple(reader.specifications))
@@ -128,7 +156,9 @@ def read_pins(text: str, loaded: Loaded) -> tuple[Pin, ...]:
     every = [*loaded.system.apps, *(a for other in loaded.system.others for a in other)]
     platforms = {p.name: p for p in loaded.system.platforms}
     mappings = [d for d in specification.declarations if isinstance(d, s.MappingDecl)]
-    found = [pin for m in mappings for pin in pins(m, every, platforms, context, Evaluator(context), {})]
+    found = [
+        pin for m in mappings for pin in pins(m, every, platforms, context, Evaluator(context), {})
+    ]
     if context.faults:
         raise Errors(context.faults)
     return tuple(found)
@@ -151,7 +181,9 @@ def _file_of(platform: str, declared: set[str]) -> str:
 def _chosen(system: System, wanted: str) -> tuple[Platform | None, Diagnostic | None]:
     declared = {p.name: p for p in system.platforms}
     if wanted.endswith(".flow"):
-        found = [p for p in system.platforms if p.span is not None and _same_file(p.span.file, wanted)]
+        found = [
+            p for p in system.platforms if p.span is not None and _same_file(p.span.file, wanted)
+        ]
         if len(found) == 1:
             return found[0], None
         what = f"declares {listed(p.name for p in found)}" if found else "declares no platform"
@@ -160,7 +192,10 @@ def _chosen(system: System, wanted: str) -> tuple[Platform | None, Diagnostic | 
     if wanted in declared:
         return declared[wanted], None
     known = [*declared, *SHIPPED]
-    help_text = did_you_mean(wanted, known) or f"there is {one_of(known)}; another one is given as a .flow file"
+    help_text = (
+        did_you_mean(wanted, known)
+        or f"there is {one_of(known)}; another one is given as a .flow file"
+    )
     return None, Diagnostic("F506", f"there is no platform `{wanted}`", None, help=help_text)
 
 
@@ -169,7 +204,10 @@ def _same_file(a: str, b: str) -> bool:
 
 
 def _elaborate(
-    specifications: list[s.Specification], context: Context, evaluator: Evaluator, components: Components
+    specifications: list[s.Specification],
+    context: Context,
+    evaluator: Evaluator,
+    components: Components,
 ) -> tuple[list[Application], dict[str, s.NetworkDecl]]:
     """The apps, and their instances of networks that have variants."""
     apps: list[Application] = []
@@ -190,7 +228,11 @@ def _elaborate(
 
 
 def _opened(
-    name: str, apps: list[Application], context: Context, evaluator: Evaluator, components: Components
+    name: str,
+    apps: list[Application],
+    context: Context,
+    evaluator: Evaluator,
+    components: Components,
 ) -> list[Application]:
     """The app of that name, or a graph as an app with open ends; None after a fault."""
     found = [a for a in apps if a.name == name]
@@ -199,7 +241,11 @@ def _opened(
         return found
     if not isinstance(declaration, s.GraphDecl):
         known = [n for n, d in context.names.items() if isinstance(d, s.GraphDecl | s.AppDecl)]
-        there = f"there is {one_of(known)}" if known else "write `graph Name { in x: TYPE   out y: TYPE ... }`"
+        there = (
+            f"there is {one_of(known)}"
+            if known
+            else "write `graph Name { in x: TYPE   out y: TYPE ... }`"
+        )
         what = "" if declaration is None else f": it is {kind_word(declaration)}"
         message = f"there is no graph or app `{name}`{what}"
         context.fault("F618", message, None, help=did_you_mean(name, known) or there)
@@ -218,7 +264,9 @@ def _nested(declaration: s.Declaration, context: Context) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        context.fault("F105", "this is nested too deeply", declaration.span, help="name parts of it")
+        context.fault(
+            "F105", "this is nested too deeply", declaration.span, help="name parts of it"
+        )
 
 
 def _elaborate_one(
@@ -257,7 +305,11 @@ def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
     try:
         data = read_bytes(path)
     except OSError as error:
-        why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+        why = (
+            "does not exist"
+            if isinstance(error, FileNotFoundError)
+            else f"cannot be read: {error.strerror}"
+        )
         help_text = "the path is relative to the file that uses it" if span else "check the path"
         return Diagnostic("F006" if span else "F002", f"`{path}` {why}", span, help=help_text)
     try:
@@ -265,7 +317,9 @@ def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        return Diagnostic("F003", f"`{path}` is not a text", span, help="a .flow file is UTF-8 text")
+        return Diagnostic(
+            "F003", f"`{path}` is not a text", span, help="a .flow file is UTF-8 text"
+        )
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -297,7 +351,9 @@ class _Reader:
         if identity in [i for i, _ in self._open]:
             names = [n for _, n in self._open]
             cycle = " -> ".join([*(Path(n).name for n in names), Path(path).name])
-            self.context.fault("F005", f"these files use each other: {cycle}", span, help="remove one `use`")
+            self.context.fault(
+                "F005", f"these files use each other: {cycle}", span, help="remove one `use`"
+            )
             return
         if identity in self._done:
             return
@@ -317,7 +373,10 @@ class _Reader:
         self._open.append((identity, path))
         for declaration in specification.declarations:
             if isinstance(declaration, s.UseDecl):
-                self.read(os.path.normpath(Path(path).parent / declaration.file.value), declaration.file.span)
+                self.read(
+                    os.path.normpath(Path(path).parent / declaration.file.value),
+                    declaration.file.span,
+                )
             elif not isinstance(declaration, s.MappingDecl):
                 self._declare(declaration)
         self._open.pop()
@@ -332,5 +391,9 @@ class _Reader:
         assert not isinstance(first, (s.UseDecl, s.MappingDecl))
         note = Note(f"{kind_word(first)} of that name is declared here", first.name.span)
         self.context.fault(
-            "F102", f"`{name.text}` is declared twice", name.span, notes=[note], help="rename one of them"
+            "F102",
+            f"`{name.text}` is declared twice",
+            name.span,
+            notes=[note],
+            help="rename one of them",
         )

@@ -60,7 +60,8 @@ def _files(name: str, root: Path, folder: Path) -> list[Path]:
 
 
 def clashes(implementations: Iterable[Implementation]) -> list[Diagnostic]:
-    """Conflicts between local modules: a program has one table of modules, whatever their folders."""
+    """Conflicts between local modules: a program has one table of modules, whatever their
+    folders."""
     faults: list[Diagnostic] = []
     owners: dict[str, tuple[Path, Implementation]] = {}
     for code in implementations:
@@ -69,17 +70,28 @@ def clashes(implementations: Iterable[Implementation]) -> list[Diagnostic]:
         path = Path(code.path)
         if any(name.startswith(".") for name in read_python(path).imports):
             message = f"`{code.file}` imports relatively, but it is not part of a package"
-            faults.append(Diagnostic("F308", message, code.span, help="write `import name` for a module beside it"))
+            faults.append(
+                Diagnostic(
+                    "F308", message, code.span, help="write `import name` for a module beside it"
+                )
+            )
         for helper in local_modules(path):
             name = helper.relative_to(path.parent).parts[0].removesuffix(".py")
             if name in sys.stdlib_module_names or name in TAKEN:
                 what = "a generated program" if name in TAKEN else "Python"
-                message = f"`{code.file}` imports `{name}` from its folder, but {what} has a module of that name"
+                message = (
+                    f"`{code.file}` imports `{name}` from its folder, but {what} has a module of"
+                    " that name"
+                )
                 faults.append(Diagnostic("F308", message, code.span, help=f"rename `{name}`"))
                 break
             folder, other = owners.setdefault(name, (path.parent, code))
             if folder != path.parent:
-                message = f"`{code.file}` and `{other.file}` import different modules called `{name}`"
-                faults.append(Diagnostic("F308", message, code.span, help="rename one of them, or share one"))
+                message = (
+                    f"`{code.file}` and `{other.file}` import different modules called `{name}`"
+                )
+                faults.append(
+                    Diagnostic("F308", message, code.span, help="rename one of them, or share one")
+                )
                 break
     return faults

@@ -29,7 +29,18 @@ from .build_tree import TooDeep, TreeBuilder
 from .syntax import Declaration, Specification
 from .table import Table, Unfit, ending
 
-OPENERS = {"USE", "CONST", "TYPE", "TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "SCENARIO"}
+OPENERS = {
+    "USE",
+    "CONST",
+    "TYPE",
+    "TASK",
+    "NETWORK",
+    "GRAPH",
+    "APP",
+    "PLATFORM",
+    "MAPPING",
+    "SCENARIO",
+}
 #: The same as they are written.
 OPENING_WORDS = tuple(w.lower() for w in sorted(OPENERS))
 #: Words of other languages for what a keyword means here.
@@ -66,14 +77,24 @@ _WORDS = {
 }
 #: The items that a block may contain, the most common first.
 _BLOCKS = {
-    "TASK": 'a port (`in` or `out`), code such as `python "file.py:name"`, `state`, `stateless`, `wcet` or `}`',
+    "TASK": (
+        'a port (`in` or `out`), code such as `python "file.py:name"`, `state`, `stateless`, `wcet`'
+        " or `}`"
+    ),
     "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch`, `variant` or `}`",
-    "GRAPH": "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`",
-    "APP": "`period`, `deadline`, `priority`, an open end (`in` or `out`), an instance such as `name: Task`, "
-    "a chain such as `a -> b` or `}`",
+    "GRAPH": (
+        "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`"
+    ),
+    "APP": (
+        "`period`, `deadline`, `priority`, an open end (`in` or `out`), an instance such as `name:"
+        " Task`, a chain such as `a -> b` or `}`"
+    ),
     "PLATFORM": "processors such as `cpu core[4]`, `contention`, `power`, `machine`, `link` or `}`",
     "MAPPING": "a pin such as `App.task -> core[0]`, `frequency` or `}`",
-    "SCENARIO": "`state`, `initial state`, `event`, a transition such as `a -> b on ready`, `minimise` or `}`",
+    "SCENARIO": (
+        "`state`, `initial state`, `event`, a transition such as `a -> b on ready`, `minimise`"
+        " or `}`"
+    ),
 }
 
 
@@ -178,7 +199,11 @@ def _scanner() -> tuple[re.Pattern[str], Mapping[str, str]]:
     """
     terminals, ignored = _grammar().lexer_conf.terminals, _grammar().lexer_conf.ignore
     left_out = [t for t in terminals if t.name in ignored]
-    words = {t.pattern.value: t.name for t in terminals if t.pattern.type == "str" and t.pattern.value.isalpha()}
+    words = {
+        t.pattern.value: t.name
+        for t in terminals
+        if t.pattern.type == "str" and t.pattern.value.isalpha()
+    }
     rest = [t for t in terminals if t.name not in (*ignored, *words.values())]
     rest.sort(key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name))
     blanks = "|".join(t.pattern.to_regexp() for t in left_out)
@@ -192,7 +217,8 @@ def tokens_and_comments(text: str) -> list[Token]:
     """
     pattern, words = _scanner()
     tokens: list[Token] = []
-    line, begin, behind = 1, 0, 0  # the number of a line, where it begins, and where the token before ended
+    # the number of a line, where it begins, and where the token before ended
+    line, begin, behind = 1, 0, 0
     for match in pattern.finditer(text):
         kind = match.lastgroup or ""
         if kind == "END":
@@ -205,7 +231,9 @@ def tokens_and_comments(text: str) -> list[Token]:
         value = text[start:end]
         if kind == "NAME":
             kind = words.get(value, kind)
-        tokens.append(Token(kind, value, start, line, start - begin + 1, line, end - begin + 1, end))
+        tokens.append(
+            Token(kind, value, start, line, start - begin + 1, line, end - begin + 1, end)
+        )
     return tokens
 
 
@@ -241,7 +269,9 @@ class Parser:
         with no_garbage_collection():
             tokens = tokens_and_comments(text)
             self._builder.file = path
-            self._builder.docs = {(t.line or 0) + 1: t[3:].removeprefix(" ") for t in tokens if t.type == "DOC"}
+            self._builder.docs = {
+                (t.line or 0) + 1: t[3:].removeprefix(" ") for t in tokens if t.type == "DOC"
+            }
             declarations: list[Declaration] = []
             faults: list[Diagnostic] = []
             poisoned: set[str] = set()
@@ -262,7 +292,13 @@ class Parser:
         while first in known:  # what stands above it
             first -= 1
         docs = tuple((n, known[n]) for n in range(first, (chunk[-1].line or 0) + 1) if n in known)
-        key = path, docs, chunk[0].line, chunk[0].column, text[chunk[0].start_pos : chunk[-1].end_pos]
+        key = (
+            path,
+            docs,
+            chunk[0].line,
+            chunk[0].column,
+            text[chunk[0].start_pos : chunk[-1].end_pos],
+        )
         result = _KEPT.pop(key, None) or self._parse_one(chunk)
         _KEPT[key] = result
         if len(_KEPT) > MOST_KEPT:
@@ -290,14 +326,18 @@ class Parser:
             return self._unfinished(chunk, expected)
         token = chunk[position]
         advice = advise(Place(chunk, position, accepted)) if position else None
-        if advice is None and (position == 0 or ("$END" in accepted and token.type in ("NAME", "RBRACE"))):
+        if advice is None and (
+            position == 0 or ("$END" in accepted and token.type in ("NAME", "RBRACE"))
+        ):
             return self._top_level(chunk, position, self._builder.token_span(token))
         if advice is None:
             advice = Advice(position, None, "")
         message = advice.message or f"`{chunk[advice.at]}` does not fit here"
         label = f"in {_inside(chunk)}, after `{chunk[advice.at - 1]}`"
         help_text = advice.help or f"expected {expected}"
-        return Diagnostic("F001", message, self._builder.token_span(chunk[advice.at]), label=label, help=help_text)
+        return Diagnostic(
+            "F001", message, self._builder.token_span(chunk[advice.at]), label=label, help=help_text
+        )
 
     def _expected(self, chunk: list[Token], position: int, accepted: frozenset[str]) -> str:
         # After a complete item every item of the block is accepted: name the items, not the tokens.
@@ -311,7 +351,8 @@ class Parser:
             {"WINDOW", "REPEAT", "LAST", "OF"} if "NUMBER" in accepted else set()
         )  # where a value is expected, a name is one of its forms
         named = sorted(
-            accepted - {"$END", "BAD"} - names, key=lambda t: (t not in order, order.index(t) if t in order else 0, t)
+            accepted - {"$END", "BAD"} - names,
+            key=lambda t: (t not in order, order.index(t) if t in order else 0, t),
         )
         return " or ".join(_WORDS.get(t, f"`{t.lower()}`") for t in named)
 
@@ -323,28 +364,49 @@ class Parser:
             place = self._builder.token_span(opened[-1])
             help_text = f"add `}}` after `{chunk[-1]}` in line {last.end_line}"
             return Diagnostic(
-                "F001", f"the `{{` of {inside} is never closed", place, label="opened here", help=help_text
+                "F001",
+                f"the `{{` of {inside} is never closed",
+                place,
+                label="opened here",
+                help=help_text,
             )
-        return Diagnostic("F001", f"{inside} is not complete", last, label="ends here", help=f"expected {expected}")
+        return Diagnostic(
+            "F001",
+            f"{inside} is not complete",
+            last,
+            label="ends here",
+            help=f"expected {expected}",
+        )
 
     def _top_level(self, chunk: list[Token], position: int, span: Span) -> Diagnostic:
         text = str(chunk[position])
         if text == "}":
-            return Diagnostic("F001", "this `}` closes nothing", span, help="remove it, or add the missing `{`")
+            return Diagnostic(
+                "F001", "this `}` closes nothing", span, help="remove it, or add the missing `{`"
+            )
         if chunk[position].type == "BAD":
             help_text = "comments start with `//`" if text in "#/" else "remove it"
-            return Diagnostic("F001", f"{named(text)} means nothing in a .flow text", span, help=help_text)
+            return Diagnostic(
+                "F001", f"{named(text)} means nothing in a .flow text", span, help=help_text
+            )
         follows = chunk[position + 1].type if position + 1 < len(chunk) else ""
         if chunk[position].type == "NAME" and follows in ("COLON", "_ARROW", "DOT"):
             help_text = "instances and chains belong inside `app Name { ... }`"
             return Diagnostic("F001", f"`{text}` is outside of any app", span, help=help_text)
         guess = did_you_mean(text, (*OPENING_WORDS, *_OTHER_WORDS))
         guess = next(
-            (f"did you mean `{w}`?" for o, w in _OTHER_WORDS.items() if guess == f"did you mean `{o}`?"), guess
+            (
+                f"did you mean `{w}`?"
+                for o, w in _OTHER_WORDS.items()
+                if guess == f"did you mean `{o}`?"
+            ),
+            guess,
         )
         help_text = guess or f"a declaration starts with {one_of(OPENING_WORDS, 20)}"
         notes: tuple[Note, ...] = ()
-        return Diagnostic("F001", f"`{text}` starts no declaration", span, notes=notes, help=help_text)
+        return Diagnostic(
+            "F001", f"`{text}` starts no declaration", span, notes=notes, help=help_text
+        )
 
 
 def _accepted(parser: Any) -> frozenset[str]:
@@ -364,7 +426,14 @@ def _declarations(tokens: list[Token]) -> Iterator[list[Token]]:
     for i, token in enumerate(tokens):
         fresh_line = i == 0 or tokens[i - 1].line != token.line
         opens = token.type in OPENERS
-        if opens and chunk and ((depth == 0 and not _wants_word(chunk)) or (fresh_line and _looks_declared(tokens, i))):
+        if (
+            opens
+            and chunk
+            and (
+                (depth == 0 and not _wants_word(chunk))
+                or (fresh_line and _looks_declared(tokens, i))
+            )
+        ):
             yield chunk
             chunk, depth = [], 0
         chunk.append(token)
@@ -382,7 +451,9 @@ def _looks_declared(tokens: list[Token], i: int) -> bool:
     kinds = [t.type for t in tokens[i : i + 3]]
     if tokens[i].column != 1 or len(kinds) < 3:
         return False
-    return (kinds[1] == "NAME" and kinds[2] in ("LBRACE", "LPAR", "FROM", "EQUAL")) or kinds[1] == "ON"
+    return (kinds[1] == "NAME" and kinds[2] in ("LBRACE", "LPAR", "FROM", "EQUAL")) or kinds[
+        1
+    ] == "ON"
 
 
 def _names_declared(chunk: list[Token]) -> Iterator[str]:
@@ -390,7 +461,11 @@ def _names_declared(chunk: list[Token]) -> Iterator[str]:
     for i, token in enumerate(chunk[:-1]):
         follows = chunk[i + 2].type if i + 2 < len(chunk) else ""
         starts = i == 0 or chunk[i - 1].line != token.line
-        if starts and chunk[i + 1].type == "NAME" and (i == 0 or follows in ("LBRACE", "LPAR", "FROM", "EQUAL")):
+        if (
+            starts
+            and chunk[i + 1].type == "NAME"
+            and (i == 0 or follows in ("LBRACE", "LPAR", "FROM", "EQUAL"))
+        ):
             yield str(chunk[i + 1])
 
 

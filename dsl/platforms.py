@@ -12,8 +12,25 @@ from itertools import pairwise
 
 from ..model.application import Application
 from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
-from ..model.mapping import MOST_BUFFERS, MOST_ROWS, MOST_STREAMS, MOST_THREADS, Bands, ClockPin, Pin, PinStage
-from ..model.platform import KINDS, MOST_PROCESSORS, SCHEDULERS, Contention, Platform, Pool, Scheduler
+from ..model.mapping import (
+    MOST_BUFFERS,
+    MOST_ROWS,
+    MOST_STREAMS,
+    MOST_THREADS,
+    Bands,
+    ClockPin,
+    Pin,
+    PinStage,
+)
+from ..model.platform import (
+    KINDS,
+    MOST_PROCESSORS,
+    SCHEDULERS,
+    Contention,
+    Platform,
+    Pool,
+    Scheduler,
+)
 from ..model.scenario import Scenario
 from ..model.span import Span
 from ..model.tensorrt import TensorRTVersion
@@ -56,7 +73,9 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
 
 
 def _without_processors(what: str, span: Span, context: Context) -> None:
-    context.fault("F506", f"{what} has no processors", span, help="add a line such as `cpu core[4]`")
+    context.fault(
+        "F506", f"{what} has no processors", span, help="add a line such as `cpu core[4]`"
+    )
 
 
 def _pools(items: Iterable[object], context: Context, evaluate: Evaluator) -> dict[str, Pool]:
@@ -86,7 +105,10 @@ def _contention(
         for word in (item.victim, item.aggressor):
             if word.text not in names:
                 context.fault(
-                    "F501", f"`{word.text}` is no processor here", word.span, help=did_you_mean(word.text, names)
+                    "F501",
+                    f"`{word.text}` is no processor here",
+                    word.span,
+                    help=did_you_mean(word.text, names),
                 )
         factor = evaluate.number(item.factor, {}, "a contention factor", 1)
         found.append(Contention(item.victim.text, item.aggressor.text, factor or Fraction(1)))
@@ -99,7 +121,9 @@ def _board_power(declaration: s.PlatformDecl, context: Context, evaluate: Evalua
     if len(found) > 1:
         notes = [Note("the first one", found[0].span)]
         context.fault("F115", "the `power` of the board is given twice", found[1].span, notes=notes)
-    values = [evaluate.quantity(i.value.amount, i.value.unit, "power", "a power", {}) for i in found]
+    values = [
+        evaluate.quantity(i.value.amount, i.value.unit, "power", "a power", {}) for i in found
+    ]
     return values[0] or Fraction(0) if values else Fraction(0)
 
 
@@ -109,15 +133,27 @@ def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple
     if not found:
         return ()
     if len(found) > 1:
-        context.fault("F115", "`tensorrt` is given twice", found[1].span, notes=[Note("the first one", found[0].span)])
+        context.fault(
+            "F115",
+            "`tensorrt` is given twice",
+            found[1].span,
+            notes=[Note("the first one", found[0].span)],
+        )
     version = found[0].version
     if not re.fullmatch(r"\d+(\.\d+){1,3}", version.value):
-        context.fault("F105", f"`{version.value}` is no version", version.span, help='write it as `"10.3"`')
+        context.fault(
+            "F105", f"`{version.value}` is no version", version.span, help='write it as `"10.3"`'
+        )
         return ()
     numbers = TensorRTVersion(int(n) for n in version.value.split("."))
     if numbers.too_old:
         help_text = 'generated programs need `"8.5"` or later'
-        context.fault("F105", f"TensorRT {version.value} has no `execute_async_v3`", version.span, help=help_text)
+        context.fault(
+            "F105",
+            f"TensorRT {version.value} has no `execute_async_v3`",
+            version.span,
+            help=help_text,
+        )
         return ()
     if dla and numbers.without_dla:
         message = f"TensorRT {version.value} has no DLA"
@@ -133,7 +169,9 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
         context.fault("F114", f"`{kind}` is no kind of processor", item.kind.span, help=help_text)
         return None
     count = (
-        1 if item.count is None else evaluate.integer(item.count, {}, "the number of processors", 1, MOST_PROCESSORS)
+        1
+        if item.count is None
+        else evaluate.integer(item.count, {}, "the number of processors", 1, MOST_PROCESSORS)
     )
     scheduler, frequencies = DEFAULT_SCHEDULER[kind], tuple[Fraction, ...]()
     watts: dict[str, tuple[Fraction, ...]] = {}
@@ -142,7 +180,10 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
     for option in item.options:
         if option.key in seen:
             context.fault(
-                "F115", f"`{option.key}` is given twice", option.span, notes=[Note("the first one", seen[option.key])]
+                "F115",
+                f"`{option.key}` is given twice",
+                option.span,
+                notes=[Note("the first one", seen[option.key])],
             )
         seen[option.key] = option.span
         match option.key:
@@ -152,15 +193,21 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
                 scheduler = known or scheduler
                 if known is None:
                     help_text = did_you_mean(word, SCHEDULERS) or f"use {one_of(SCHEDULERS)}"
-                    context.fault("F105", f"`{word}` is no scheduler", option.word.span, help=help_text)
+                    context.fault(
+                        "F105", f"`{word}` is no scheduler", option.word.span, help=help_text
+                    )
             case "frequencies":
                 factor = evaluate.unit(option.word, "frequency", "a frequency")
                 values = [evaluate.number(v, {}, "a frequency", 0) for v in option.values]
-                frequencies = tuple(v * factor for v in values if v is not None and factor is not None)
+                frequencies = tuple(
+                    v * factor for v in values if v is not None and factor is not None
+                )
             case "idle" | "busy":
                 factor = evaluate.unit(option.word, "power", "a power")
                 values = [evaluate.number(v, {}, "a power", 0) for v in option.values]
-                watts[option.key] = tuple(v * factor for v in values if v is not None and factor is not None)
+                watts[option.key] = tuple(
+                    v * factor for v in values if v is not None and factor is not None
+                )
             case "engines":
                 engines = evaluate.integer(option.values[0], {}, "the number of engines", 1)
                 total = option.word.text == "total"
@@ -178,15 +225,27 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
             case "compute":
                 compute = _capability(option, kind, context, evaluate)
             case _:
-                size = evaluate.quantity(option.values[0], option.word, "memory", "a memory size", {})
+                size = evaluate.quantity(
+                    option.values[0], option.word, "memory", "a memory size", {}
+                )
                 memory = int(size or 0)
     _power_fits(item, frequencies, watts, seen, context)
     if count is None:
         return None
     return Pool(
-        item.name.text, kind, count, item.count is not None, scheduler, frequencies, engines, total, memory, compute,
-        watts.get("idle", ()), watts.get("busy", ()),
-    )  # fmt: skip
+        item.name.text,
+        kind,
+        count,
+        item.count is not None,
+        scheduler,
+        frequencies,
+        engines,
+        total,
+        memory,
+        compute,
+        watts.get("idle", ()),
+        watts.get("busy", ()),
+    )
 
 
 def _power_fits(
@@ -200,24 +259,33 @@ def _power_fits(
     name = item.name.text
     if any(a >= b for a, b in pairwise(frequencies)) and watts:
         help_text = "write the slowest one first, and the powers in the same order"
-        context.fault("F809", f"the clock rates of `{name}` do not rise", seen["frequencies"], help=help_text)
+        context.fault(
+            "F809", f"the clock rates of `{name}` do not rise", seen["frequencies"], help=help_text
+        )
     written = {option.key: len(option.values) for option in item.options}
     for key in watts:
         count, wanted = written[key], max(1, written.get("frequencies", 1))
         if count != wanted:
             rates = f"{wanted} clock rates" if wanted > 1 else "one clock rate"
-            message = f"`{name}` has {rates} and {count} {'values' if count != 1 else 'value'} of `{key}`"
+            message = (
+                f"`{name}` has {rates} and {count} {'values' if count != 1 else 'value'} of `{key}`"
+            )
             help_text = f"give `{key}` a value for each of `frequencies`, in the same order"
             context.fault("F809", message, seen[key], help=help_text)
     if len(watts) == 1:
         [key] = watts
         other = "busy" if key == "idle" else "idle"
         message = f"`{name}` has `{key}`, but not `{other}`"
-        help_text = "`idle` is the constant power of each processor, `busy` what it takes in addition while it works"
+        help_text = (
+            "`idle` is the constant power of each processor, `busy` what it takes in addition while"
+            " it works"
+        )
         context.fault("F809", message, seen[key], help=help_text)
 
 
-def _capability(option: s.PoolOption, kind: str, context: Context, evaluate: Evaluator) -> tuple[int, int] | None:
+def _capability(
+    option: s.PoolOption, kind: str, context: Context, evaluate: Evaluator
+) -> tuple[int, int] | None:
     """`compute 8.7` as (8, 7)."""
     value = evaluate.number(option.values[0], {}, "a compute capability", 1)
     if value is None:
@@ -246,19 +314,29 @@ def pins(
     for item in declaration.pins:
         parts = []
         for element in item.path:
-            index = None if element.index is None else evaluate.integer(element.index, {}, "an index", 0)
+            index = (
+                None
+                if element.index is None
+                else evaluate.integer(element.index, {}, "an index", 0)
+            )
             parts.append(element.name.text + (f"[{index}]" if index is not None else ""))
         task = ".".join(parts)
         span = item.path[0].span.to(item.path[-1].span)
         if task not in known:
             prefixes = {".".join(parts[: i + 1]) for i in range(len(parts))}
             if parts[0] not in context.poisoned and not prefixes & context.broken:
-                context.fault("F502", f"there is no task `{task}`", span, help=did_you_mean(task, known))
+                context.fault(
+                    "F502", f"there is no task `{task}`", span, help=did_you_mean(task, known)
+                )
             continue
         key = declaration.platform.text, task
         if key in seen:
             context.fault(
-                "F115", f"`{task}` is pinned twice", span, notes=[Note("the first one", seen[key])], help="remove one"
+                "F115",
+                f"`{task}` is pinned twice",
+                span,
+                notes=[Note("the first one", seen[key])],
+                help="remove one",
             )
             continue
         seen[key] = span
@@ -271,24 +349,38 @@ def pins(
             if item.buffers is None
             else evaluate.integer(item.buffers, {}, "the number of buffers", 1, MOST_BUFFERS)
         )
-        pre, post = (_count(e, evaluate, "the number of threads", MOST_THREADS) for e in (item.pre, item.post))
-        yield Pin(declaration.platform.text, task, stages, wcet, buffers, item.span, pre, post, item.adapt)
+        pre, post = (
+            _count(e, evaluate, "the number of threads", MOST_THREADS)
+            for e in (item.pre, item.post)
+        )
+        yield Pin(
+            declaration.platform.text, task, stages, wcet, buffers, item.span, pre, post, item.adapt
+        )
 
 
 def _count(given: s.Expr | None, evaluate: Evaluator, what: str, most: int) -> int:
     return 1 if given is None else evaluate.integer(given, {}, what, 1, most) or 1
 
 
-def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evaluate: Evaluator) -> PinStage:
+def _stage(
+    stage: s.StageDecl, target: Platform | None, context: Context, evaluate: Evaluator
+) -> PinStage:
     processors = []
     for element in stage.processors:
-        index = None if element.index is None else evaluate.integer(element.index, {}, "an index", 0)
+        index = (
+            None if element.index is None else evaluate.integer(element.index, {}, "an index", 0)
+        )
         machine = "" if element.machine is None else f"{element.machine.text}."
         name = machine + element.name.text + (f"[{index}]" if index is not None else "")
         if target is not None and name not in target.processors:
             names = [p for pool in target.pools if pool.kind != "link" for p in pool.processors]
             help_text = did_you_mean(name, names) or f"it has {one_of(names)}"
-            context.fault("F501", f"platform `{target.name}` has no processor `{name}`", element.span, help=help_text)
+            context.fault(
+                "F501",
+                f"platform `{target.name}` has no processor `{name}`",
+                element.span,
+                help=help_text,
+            )
         processors.append(name)
     streams = _count(stage.streams, evaluate, "the number of streams", MOST_STREAMS)
     threads = _count(stage.threads, evaluate, "the number of threads", MOST_THREADS)
@@ -300,13 +392,29 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
     )
     memory = None
     if stage.memory is not None:
-        memory = int(evaluate.quantity(stage.memory.amount, stage.memory.unit, "memory", "a memory size", {}) or 0)
+        memory = int(
+            evaluate.quantity(stage.memory.amount, stage.memory.unit, "memory", "a memory size", {})
+            or 0
+        )
     if stage.fallback is not None and stage.fallback.text != "gpu":
-        context.fault("F114", f"`fallback {stage.fallback.text}`", stage.fallback.span, help="write `fallback gpu`")
+        context.fault(
+            "F114",
+            f"`fallback {stage.fallback.text}`",
+            stage.fallback.span,
+            help="write `fallback gpu`",
+        )
     return PinStage(
-        tuple(processors), until, streams, stage.span, threads, stage.process, stage.graph, stage.fallback is not None,
-        bands, memory,
-    )  # fmt: skip
+        tuple(processors),
+        until,
+        streams,
+        stage.span,
+        threads,
+        stage.process,
+        stage.graph,
+        stage.fallback is not None,
+        bands,
+        memory,
+    )
 
 
 def clock_pins(
@@ -330,7 +438,11 @@ def clock_pins(
             continue
         rates = pools[item.pool.text].frequencies_hz if pools else ()
         if hz is not None and target is not None and hz not in rates:
-            known = f"its rates are {listed([_mhz(r) for r in rates])}" if rates else "add `frequencies` to it"
+            known = (
+                f"its rates are {listed([_mhz(r) for r in rates])}"
+                if rates
+                else "add `frequencies` to it"
+            )
             message = f"`{item.pool.text}` has no clock rate of {_mhz(hz)}"
             context.fault("F105", message, item.rate.span, help=known)
             continue

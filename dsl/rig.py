@@ -19,7 +19,9 @@ from .context import Context
 from .evaluate import Evaluator
 
 
-def names_of(machines: Iterable[s.MachineDecl], declaration: s.PlatformDecl, context: Context) -> tuple[str, ...]:
+def names_of(
+    machines: Iterable[s.MachineDecl], declaration: s.PlatformDecl, context: Context
+) -> tuple[str, ...]:
     """The names of the machines, each once."""
     seen: dict[str, Span] = {}
     for machine in machines:
@@ -30,12 +32,17 @@ def names_of(machines: Iterable[s.MachineDecl], declaration: s.PlatformDecl, con
         seen.setdefault(name.text, name.span)
     alone = next((i for i in declaration.items if isinstance(i, s.PoolDecl)), None)
     if seen and alone is not None:
-        message = f"`{alone.name.text}` belongs to no machine, and `{declaration.name.text}` has machines"
+        message = (
+            f"`{alone.name.text}` belongs to no machine, and `{declaration.name.text}` has machines"
+        )
         help_text = f"put it inside of one: `machine {next(iter(seen))} {{ ... }}`"
         context.fault("F528", message, alone.name.span, help=help_text)
     for item in declaration.items:
         if seen and isinstance(item, s.ContentionDecl):
-            message = f"contention is within one machine: which `{item.victim.text}` is meant is not clear"
+            message = (
+                f"contention is within one machine: which `{item.victim.text}` is meant is not"
+                " clear"
+            )
             help_text = f"put it inside of one: `machine {next(iter(seen))} {{ ... }}`"
             context.fault("F528", message, item.span, help=help_text)
     return tuple(seen)
@@ -47,16 +54,22 @@ def pools(machine: s.MachineDecl, own: Iterable[Pool]) -> Iterator[Pool]:
         yield replace(pool, name=f"{machine.name.text}.{pool.name}", machine=machine.name.text)
 
 
-def contention(machine: s.MachineDecl, own: Iterable[Pool], found: Iterable[Contention]) -> Iterator[Contention]:
+def contention(
+    machine: s.MachineDecl, own: Iterable[Pool], found: Iterable[Contention]
+) -> Iterator[Contention]:
     """How the processors of a machine disturb each other: a kind means those of this machine."""
     own = tuple(own)
 
     def named(word: str) -> list[str]:
-        return [f"{machine.name.text}.{pool.name}" for pool in own if word in (pool.name, pool.kind)]
+        return [
+            f"{machine.name.text}.{pool.name}" for pool in own if word in (pool.name, pool.kind)
+        ]
 
     for item in found:
         for victim in named(item.victim):
-            yield from (Contention(victim, aggressor, item.factor) for aggressor in named(item.aggressor))
+            yield from (
+                Contention(victim, aggressor, item.factor) for aggressor in named(item.aggressor)
+            )
 
 
 def wires(
@@ -78,7 +91,13 @@ def wires(
         elif known and ends in found:
             notes = [Note("the first one", found[ends].span)]
             message = f"`{ends[0]}` and `{ends[1]}` are joined twice"
-            context.fault("F529", message, item.span, notes=notes, help="declare one link with the bandwidth of both")
+            context.fault(
+                "F529",
+                message,
+                item.span,
+                notes=notes,
+                help="declare one link with the bandwidth of both",
+            )
         elif known and rate is not None and latency is not None:
             for source, destination in (ends, ends[::-1]):
                 found[source, destination] = Wire(source, destination, latency, rate, item.span)
@@ -97,14 +116,24 @@ def _known(end: s.Word, machines: tuple[str, ...], context: Context) -> bool:
 
 def _rate(item: s.WireDecl, context: Context, evaluate: Evaluator) -> Fraction | None:
     """The ns that a byte takes."""
-    per_second = evaluate.quantity(item.rate.amount, item.rate.unit, "memory", "the rate of a link", {})
+    per_second = evaluate.quantity(
+        item.rate.amount, item.rate.unit, "memory", "the rate of a link", {}
+    )
     if item.per.text != "s":
         context.fault(
-            "F529", "the rate of a link is given per second", item.per.span, help="write for example `110 MB/s`"
+            "F529",
+            "the rate of a link is given per second",
+            item.per.span,
+            help="write for example `110 MB/s`",
         )
         return None
     if per_second == 0:
-        context.fault("F529", "this link carries nothing", item.rate.span, help="give its rate, such as `110 MB/s`")
+        context.fault(
+            "F529",
+            "this link carries nothing",
+            item.rate.span,
+            help="give its rate, such as `110 MB/s`",
+        )
     return Fraction(10**9) / per_second if per_second else None
 
 

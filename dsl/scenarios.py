@@ -38,7 +38,9 @@ def scenario_of(
     for other in found[1:]:
         if other.name.text != found[0].name.text:  # else the duplicate name is reported already
             notes = [Note("the first one", found[0].name.span)]
-            context.fault("F102", "a text has one scenario", other.name.span, notes=notes, help="merge them")
+            context.fault(
+                "F102", "a text has one scenario", other.name.span, notes=notes, help="merge them"
+            )
     return _Builder(found[0], apps, versions, context, evaluator).scenario()
 
 
@@ -78,9 +80,21 @@ class _Builder:
         outside = self._outside()
         levels = {name: self._levels(mode, outside) for name, mode in self._modes.items()}
         ranking, networks = Ranking(self._context, self._evaluate), self._versions.networks
-        variants = {name: ranking.options(mode, choices[name], networks) for name, mode in self._modes.items()}
-        limits = {(name, k): dict(self._limits(mode, k)) for name, mode in self._modes.items() for k in levels[name]}
-        transitions = [t for item in declaration.items if isinstance(item, s.TransitionDecl) for t in self._all(item)]
+        variants = {
+            name: ranking.options(mode, choices[name], networks)
+            for name, mode in self._modes.items()
+        }
+        limits = {
+            (name, k): dict(self._limits(mode, k))
+            for name, mode in self._modes.items()
+            for k in levels[name]
+        }
+        transitions = [
+            t
+            for item in declaration.items
+            if isinstance(item, s.TransitionDecl)
+            for t in self._all(item)
+        ]
         self._alone(transitions)
         self._unheard(outside, transitions)
         weights = self._weights()
@@ -94,9 +108,17 @@ class _Builder:
             return None
         states: list[State] = []
         for name in self._modes:
-            state = State(name, (), weights[name] / len(levels[name]), self._modes[name].name.span, powers[name])
+            state = State(
+                name,
+                (),
+                weights[name] / len(levels[name]),
+                self._modes[name].name.span,
+                powers[name],
+            )
             best = wanted(choices[name])
-            states += self._levels_of(state, best, variants[name], {k: limits[name, k] for k in levels[name]})
+            states += self._levels_of(
+                state, best, variants[name], {k: limits[name, k] for k in levels[name]}
+            )
         transitions = list(self._between_levels(transitions, levels))
         initial = _level(initial, levels[initial][0])
         by_name = {s.name: s for s in states}
@@ -117,23 +139,37 @@ class _Builder:
         )
 
     def _levels_of(
-        self, state: State, best: tuple[str, ...], variants: Sequence[Choices], limits: Mapping[int | None, Limits]
+        self,
+        state: State,
+        best: tuple[str, ...],
+        variants: Sequence[Choices],
+        limits: Mapping[int | None, Limits],
     ) -> Iterator[State]:
         """The levels of a state, each with its apps; one if it has no lists."""
         versions = [(self._versions.apps(choices), accuracy) for choices, accuracy in variants]
         for level, own in limits.items():
-            options = tuple(Option(self._with(state.name, apps, own), accuracy) for apps, accuracy in versions)
+            options = tuple(
+                Option(self._with(state.name, apps, own), accuracy) for apps, accuracy in versions
+            )
             name = _level(state.name, level)
             made = replace(state, name=name, apps=options[0].apps, level=level)
             yield replace(made, best=best, options=options) if best else made
 
-    def _with(self, state: str, apps: Sequence[Application], limits: Limits) -> tuple[Application, ...]:
+    def _with(
+        self, state: str, apps: Sequence[Application], limits: Limits
+    ) -> tuple[Application, ...]:
         """The apps of a state, with its periods and variants."""
         found = []
         for app in apps:
             if app.name in self._runs[state]:
                 period, deadline = limits[app.name]
-                found.append(replace(app, period_ns=period or app.period_ns, deadline_ns=deadline or app.deadline_ns))
+                found.append(
+                    replace(
+                        app,
+                        period_ns=period or app.period_ns,
+                        deadline_ns=deadline or app.deadline_ns,
+                    )
+                )
         return tuple(found)
 
     # -- states ------------------------------------------------------------------------------------
@@ -144,7 +180,9 @@ class _Builder:
             first = self._modes.setdefault(item.name.text, item)
             if first is not item:
                 notes = [Note("the first one", first.name.span)]
-                self._context.fault("F102", f"two states are called `{item.name.text}`", item.name.span, notes=notes)
+                self._context.fault(
+                    "F102", f"two states are called `{item.name.text}`", item.name.span, notes=notes
+                )
 
     def _initial(self) -> str | None:
         found = [m for m in self._modes.values() if m.initial]
@@ -162,7 +200,9 @@ class _Builder:
                 if self._modes
                 else "add `initial state NAME { run App }`"
             )
-            self._context.fault("F801", f"`{name.text}` has no initial state", name.span, help=help_text)
+            self._context.fault(
+                "F801", f"`{name.text}` has no initial state", name.span, help=help_text
+            )
         return None
 
     def _running(self, mode: s.ModeDecl) -> Iterator[tuple[str, s.RunDecl]]:
@@ -172,14 +212,20 @@ class _Builder:
             for word in item.apps if isinstance(item, s.RunDecl) else ():
                 if word.text in seen:
                     notes = [Note("the first time", seen[word.text])]
-                    self._context.fault("F115", f"`{word.text}` is run twice", word.span, notes=notes)
+                    self._context.fault(
+                        "F115", f"`{word.text}` is run twice", word.span, notes=notes
+                    )
                 elif word.text in self._apps:
                     seen[word.text] = word.span
                     assert isinstance(item, s.RunDecl)
                     yield word.text, item
                 elif word.text not in self._context.poisoned:
-                    help_text = did_you_mean(word.text, self._apps) or f"there is {one_of(self._apps)}"
-                    self._context.fault("F101", f"there is no app `{word.text}`", word.span, help=help_text)
+                    help_text = (
+                        did_you_mean(word.text, self._apps) or f"there is {one_of(self._apps)}"
+                    )
+                    self._context.fault(
+                        "F101", f"there is no app `{word.text}`", word.span, help=help_text
+                    )
         if not any(isinstance(item, s.RunDecl) for item in mode.items):
             message = f"state `{mode.name.text}` runs no app"
             self._context.fault("F215", message, mode.name.span, help="add `run App`")
@@ -194,30 +240,45 @@ class _Builder:
             span = run.levels[0].span.to(run.levels[-1].span)
             if any(a is not None and b is not None and a >= b for a, b in pairwise(periods)):
                 help_text = "write the shortest one first"
-                self._context.fault("F105", f"the periods of `{mode.name.text}` do not rise", span, help=help_text)
+                self._context.fault(
+                    "F105", f"the periods of `{mode.name.text}` do not rise", span, help=help_text
+                )
             if len(run.levels) != len(lists[0].levels):
                 notes = [Note("the first list", lists[0].span)]
-                message = f"`{mode.name.text}` has lists of {len(lists[0].levels)} and of {len(run.levels)} periods"
+                message = (
+                    f"`{mode.name.text}` has lists of {len(lists[0].levels)} and of"
+                    f" {len(run.levels)} periods"
+                )
                 self._context.fault(
-                    "F105", message, span, notes=notes, help="all lists change together: give them one length"
+                    "F105",
+                    message,
+                    span,
+                    notes=notes,
+                    help="all lists change together: give them one length",
                 )
         if PACE not in outside:
             message = f"no event selects among the periods of `{mode.name.text}`"
-            help_text = f"add `event {PACE}` to the scenario: raised with a rate, it selects the slowest sufficient one"
+            help_text = (
+                f"add `event {PACE}` to the scenario: raised with a rate, it selects the slowest"
+                " sufficient one"
+            )
             self._context.fault("F105", message, lists[0].span, help=help_text)
         return tuple(range(min(len(run.levels) for run in lists)))
 
     def _between_levels(
         self, transitions: Sequence[Transition], levels: Mapping[str, tuple[int | None, ...]]
     ) -> Iterator[Transition]:
-        """The transitions of every level, to every level; and those between the levels of a state."""
+        """The transitions of every level, to every level; and those between the levels of a
+        state."""
         for t in transitions:
             for a in levels[t.source]:
                 for b in levels[t.target]:
                     yield replace(t, source=_level(t.source, a), target=_level(t.target, b))
         for name, own in levels.items():
             for a, b in permutations(own, 2):
-                yield Transition(_level(name, a), _level(name, b), (PACE,), None, self._modes[name].span)
+                yield Transition(
+                    _level(name, a), _level(name, b), (PACE,), None, self._modes[name].span
+                )
 
     def _limits(
         self, mode: s.ModeDecl, level: int | None
@@ -225,7 +286,9 @@ class _Builder:
         """Period and deadline of the apps that run in a state, if the state changes them."""
         for name, run in self._runs[mode.name.text].items():
             given = run.levels[level] if level is not None and run.levels else run.period
-            period, deadline = (self._time(w, q) for w, q in (("period", given), ("deadline", run.deadline)))
+            period, deadline = (
+                self._time(w, q) for w, q in (("period", given), ("deadline", run.deadline))
+            )
             timed = next((t for t in self._apps[name].tasks if t.every_ns is not None), None)
             if period is not None and timed is not None and period != self._apps[name].period_ns:
                 assert given is not None
@@ -254,7 +317,9 @@ class _Builder:
             app = item.path[0].name.text
             if name in seen:
                 notes = [Note("the first time", seen[name])]
-                self._context.fault("F115", f"the variant of `{name}` is selected twice", span, notes=notes)
+                self._context.fault(
+                    "F115", f"the variant of `{name}` is selected twice", span, notes=notes
+                )
             elif name not in networks:
                 there = any(t == name or t.startswith(f"{name}.") for t in self._tasks)
                 help_text = "" if there else did_you_mean(name, networks)
@@ -265,12 +330,17 @@ class _Builder:
                 self._context.fault("F804", message, span, help=help_text)
             elif app not in self._runs[mode.name.text]:
                 message = f"`{app}` does not run in `{mode.name.text}`"
-                self._context.fault("F804", message, span, help=f"add `run {app}`, or remove the selection")
+                self._context.fault(
+                    "F804", message, span, help=f"add `run {app}`, or remove the selection"
+                )
             elif item.variant.text != BEST and item.variant.text not in (
                 known := [v.name.text for v in networks[name].variants]
             ):
                 notes = [Note("its network", networks[name].name.span)]
-                help_text = did_you_mean(item.variant.text, [*known, BEST]) or f"there is {one_of(known)}, or `{BEST}`"
+                help_text = (
+                    did_you_mean(item.variant.text, [*known, BEST])
+                    or f"there is {one_of(known)}, or `{BEST}`"
+                )
                 message = f"`{item.variant.text}` is no variant of `{name}`"
                 self._context.fault("F804", message, item.variant.span, notes=notes, help=help_text)
             else:
@@ -287,7 +357,9 @@ class _Builder:
                     found[name] = value if value is not None else Fraction(0)
         given, open_ = sum(found.values(), Fraction(0)), [n for n in self._modes if n not in found]
         if self._modes and not open_ and not given and not has_errors(self._context.faults):
-            self._context.fault("F105", "all weights are 0", self._declaration.name.span, help="leave them out")
+            self._context.fault(
+                "F105", "all weights are 0", self._declaration.name.span, help="leave them out"
+            )
         rest = max(Fraction(0), 1 - given) / len(open_) if open_ else Fraction(0)
         total = given + rest * len(open_) or Fraction(1)
         return {n: found.get(n, rest) / total for n in self._modes}
@@ -297,8 +369,16 @@ class _Builder:
         found = [i for i in mode.items if isinstance(i, s.PowerDecl)]
         if len(found) > 1:
             notes = [Note("the first one", found[0].span)]
-            self._context.fault("F115", f"`{mode.name.text}` has two limits on its power", found[1].span, notes=notes)
-        values = [self._evaluate.quantity(i.value.amount, i.value.unit, "power", "a power", {}) for i in found]
+            self._context.fault(
+                "F115",
+                f"`{mode.name.text}` has two limits on its power",
+                found[1].span,
+                notes=notes,
+            )
+        values = [
+            self._evaluate.quantity(i.value.amount, i.value.unit, "power", "a power", {})
+            for i in found
+        ]
         return values[0] if values else None
 
     def _minimised(self) -> bool:
@@ -306,8 +386,15 @@ class _Builder:
         found = [i for i in self._declaration.items if isinstance(i, s.MinimiseDecl)]
         for item in found:
             if item.what.text != "energy":
-                help_text = "write `minimise energy`, or leave it out to minimize the maximum utilization"
-                self._context.fault("F105", f"`{item.what.text}` cannot be minimized", item.what.span, help=help_text)
+                help_text = (
+                    "write `minimise energy`, or leave it out to minimize the maximum utilization"
+                )
+                self._context.fault(
+                    "F105",
+                    f"`{item.what.text}` cannot be minimized",
+                    item.what.span,
+                    help=help_text,
+                )
         if len(found) > 1:
             notes = [Note("the first one", found[0].span)]
             self._context.fault("F115", "`minimise` is given twice", found[1].span, notes=notes)
@@ -323,13 +410,19 @@ class _Builder:
                 help_text = did_you_mean(word.text, self._modes) or (
                     f"there is {one_of(self._modes)}" if self._modes else ""
                 )
-                self._context.fault("F101", f"there is no state `{word.text}`", word.span, help=help_text)
+                self._context.fault(
+                    "F101", f"there is no state `{word.text}`", word.span, help=help_text
+                )
         for word in item.sources:
             if word.text == item.target.text:
                 message = f"`{word.text}` leads to itself"
-                self._context.fault("F808", message, item.span, help="leave it out: nothing would change")
+                self._context.fault(
+                    "F808", message, item.span, help="leave it out: nothing would change"
+                )
             elif word.text in self._modes and item.target.text in self._modes:
-                yield Transition(word.text, item.target.text, events, after, item.span, item.at_once)
+                yield Transition(
+                    word.text, item.target.text, events, after, item.span, item.at_once
+                )
 
     def _event(self, path: tuple[s.Element, ...], item: s.TransitionDecl) -> str | None:
         """The event of a transition: of a task, or from outside."""
@@ -337,14 +430,19 @@ class _Builder:
         outside = self._outside()
         if len(path) == 1:
             if name == PACE:
-                message = f"`{PACE}` selects among the periods of a state, and leads to no other state"
-                self._context.fault("F808", message, span, help="give the state a list: `period [1 / 30, 1 / 20] s`")
+                message = (
+                    f"`{PACE}` selects among the periods of a state, and leads to no other state"
+                )
+                self._context.fault(
+                    "F808", message, span, help="give the state a list: `period [1 / 30, 1 / 20] s`"
+                )
                 return None
             if name in outside:
                 return name
             raised = [f"{t.name}.{e}" for t in self._tasks.values() for e in t.events]
             help_text = (
-                did_you_mean(name, [*outside, *raised]) or f"add `event {name}` to the scenario, or name a task's"
+                did_you_mean(name, [*outside, *raised])
+                or f"add `event {name}` to the scenario, or name a task's"
             )
             self._context.fault("F806", f"there is no event `{name}`", span, help=help_text)
             return None
@@ -365,14 +463,20 @@ class _Builder:
         if task is None:
             name = self._written(path[:-1])
             raising = [t.name for t in self._tasks.values() if t.events]
-            help_text = did_you_mean(name, raising) or (f"events are raised by {listed(raising)}" if raising else "")
+            help_text = did_you_mean(name, raising) or (
+                f"events are raised by {listed(raising)}" if raising else ""
+            )
             self._context.fault("F806", f"there is no task `{name}`", span, help=help_text)
             return
         what = (
-            f"`{task.definition}` declares {listed(task.events)}" if task.events else f"`{task.definition}` raises none"
+            f"`{task.definition}` declares {listed(task.events)}"
+            if task.events
+            else f"`{task.definition}` raises none"
         )
         help_text = did_you_mean(path[-1].name.text, task.events) or what
-        self._context.fault("F806", f"`{task.name}` has no event `{path[-1].name.text}`", span, help=help_text)
+        self._context.fault(
+            "F806", f"`{task.name}` has no event `{path[-1].name.text}`", span, help=help_text
+        )
 
     def _outside(self) -> dict[str, Span]:
         """Events that are raised from outside."""
@@ -381,7 +485,9 @@ class _Builder:
             for word in item.names if isinstance(item, s.EventsDecl) else ():
                 if found.setdefault(word.text, word.span) != word.span:
                     notes = [Note("the first one", found[word.text])]
-                    self._context.fault("F102", f"two events are called `{word.text}`", word.span, notes=notes)
+                    self._context.fault(
+                        "F102", f"two events are called `{word.text}`", word.span, notes=notes
+                    )
         return found
 
     def _alone(self, transitions: Sequence[Transition]) -> None:
@@ -395,13 +501,17 @@ class _Builder:
                 when = "twice after some time" if event == "after" else f"on `{event}`"
                 message = f"`{t.source}` leaves to `{first.target}` and to `{t.target}` {when}"
                 notes = [Note("the first one", first.span)]
-                self._context.fault("F808", message, t.span, notes=notes, help="one event leads to one state only")
+                self._context.fault(
+                    "F808", message, t.span, notes=notes, help="one event leads to one state only"
+                )
 
     def _unheard(self, outside: Mapping[str, Span], transitions: Sequence[Transition]) -> None:
         heard = {e for t in transitions for e in t.events}
         for name, span in outside.items():
             if name not in heard and name != PACE and not has_errors(self._context.faults):
-                self._context.fault("F806", f"no transition uses `{name}`", span, severity="warning")
+                self._context.fault(
+                    "F806", f"no transition uses `{name}`", span, severity="warning"
+                )
 
     # -- the whole ---------------------------------------------------------------------------------
     def _unreached(self, initial: str, transitions: Sequence[Transition]) -> None:
@@ -415,14 +525,18 @@ class _Builder:
             if name not in reached and not has_errors(self._context.faults):
                 message = f"no transition leads to `{name}`"
                 help_text = f"add one from {one_of(sorted(reached))}, or leave the state out"
-                self._context.fault("F802", message, mode.name.span, help=help_text, severity="warning")
+                self._context.fault(
+                    "F802", message, mode.name.span, help=help_text, severity="warning"
+                )
 
     def _never_run(self) -> None:
         running = {name for apps in self._runs.values() for name in apps}
         for name, app in self._apps.items():
             if name not in running and not has_errors(self._context.faults):
                 help_text = "add `run` to a state, or leave the app out"
-                self._context.fault("F803", f"`{name}` never runs", app.span, help=help_text, severity="warning")
+                self._context.fault(
+                    "F803", f"`{name}` never runs", app.span, help=help_text, severity="warning"
+                )
 
     def _cannot_change(self) -> None:
         """Report apps that cannot be stopped between two frames and restarted later."""
@@ -430,22 +544,40 @@ class _Builder:
             for task in app.tasks:
                 if task.border is not None:
                     message = f"`{app.name}` has open ends, so it is not known when its frames end"
-                    self._context.fault("F811", message, task.span, help="leave it out of a text with a scenario")
+                    self._context.fault(
+                        "F811", message, task.span, help="leave it out of a text with a scenario"
+                    )
                 elif task.link is not None and not task.link.latest and not task.link.writes:
                     message = f"`{app.name}` waits for another app, which may have stopped"
-                    self._context.fault("F811", message, task.span, help="read the newest token: `-> latest ->`")
+                    self._context.fault(
+                        "F811", message, task.span, help="read the newest token: `-> latest ->`"
+                    )
 
     def _require_possible(self, transition: Transition, states: Mapping[str, State]) -> None:
         """Check that it can be made at once, whichever variants are the best ones."""
         source, target = states[transition.source], states[transition.target]
-        found = next((h for a in every_option(source) for b in every_option(target) if (h := hindrance(a, b))), None)
+        found = next(
+            (
+                h
+                for a in every_option(source)
+                for b in every_option(target)
+                if (h := hindrance(a, b))
+            ),
+            None,
+        )
         if found is not None:
-            self._context.fault("F811", f"it cannot be made at once: {found[0]}", transition.span, help=found[1])
+            self._context.fault(
+                "F811", f"it cannot be made at once: {found[0]}", transition.span, help=found[1]
+            )
 
     def _written(self, path: Sequence[s.Element]) -> str:
         parts = []
         for element in path:
-            index = None if element.index is None else self._evaluate.integer(element.index, {}, "an index", 0)
+            index = (
+                None
+                if element.index is None
+                else self._evaluate.integer(element.index, {}, "an index", 0)
+            )
             parts.append(element.name.text + ("" if index is None else f"[{index}]"))
         return ".".join(parts)
 

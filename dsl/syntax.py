@@ -194,7 +194,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class VariantDecl:
-    """`variant NAME from "file" { ports } accuracy 0.7`; its ports override those of the network."""
+    """`variant NAME from "file" { ports } accuracy 0.7`; its ports override those of the
+    network."""
 
     name: Word
     file: Text
@@ -427,9 +428,17 @@ class TypeDecl:
 
 
 Declaration = (
-    UseDecl | ConstDecl | TypeDecl | TaskDecl | NetworkDecl | GraphDecl | AppDecl | PlatformDecl | MappingDecl
+    UseDecl
+    | ConstDecl
+    | TypeDecl
+    | TaskDecl
+    | NetworkDecl
+    | GraphDecl
+    | AppDecl
+    | PlatformDecl
+    | MappingDecl
     | ScenarioDecl
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

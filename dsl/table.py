@@ -39,7 +39,9 @@ class Table:
         made = _shapes(grammar).create_callback(named)
         assert all(rule.expansion for rule in made), "lark has written out what may be missing"
         #: Length, name and builder of each rule: by its identity, as its hash is slow.
-        self._rules = {id(rule): (len(rule.expansion), rule.origin.name, build) for rule, build in made.items()}
+        self._rules = {
+            id(rule): (len(rule.expansion), rule.origin.name, build) for rule, build in made.items()
+        }
         self._file = ""
         self._first: Any = None  # lark's types do not guarantee places of tokens
         self._last: Any = None
@@ -47,7 +49,9 @@ class Table:
     def _placed(self, node: Node) -> Callable[[list[Any]], Any]:
         def build(parts: list[Any]) -> Any:
             first, last = self._first, self._last
-            return node(Span(self._file, first.line, first.column, last.end_line, last.end_column), *parts)
+            return node(
+                Span(self._file, first.line, first.column, last.end_line, last.end_column), *parts
+            )
 
         return build
 

@@ -40,11 +40,14 @@ class TaskCode:
         earlier: Iterable[Implementation],
         launches: LaunchBuilder,
     ) -> Implementation | None:
-        """One clause with code; `inputs` is None if a port has a fault, so arguments are not known."""
+        """One clause with code; `inputs` is None if a port has a fault, so arguments are not
+        known."""
         language = item.language.text
         if language not in LANGUAGES:
             help_text = did_you_mean(language, LANGUAGES) or f"use {one_of(LANGUAGES)}"
-            self._context.fault("F114", f"`{language}` is no language of tasks", item.language.span, help=help_text)
+            self._context.fault(
+                "F114", f"`{language}` is no language of tasks", item.language.span, help=help_text
+            )
             return None
         kind = item.kind.text if item.kind is not None else LANGUAGES[language]
         where = item.kind.span if item.kind is not None else item.language.span
@@ -54,7 +57,9 @@ class TaskCode:
             return None
         if kind != LANGUAGES[language]:
             help_text = f"write `on {LANGUAGES[language]} {language} ...`"
-            self._context.fault("F114", f"{language} code does not run on a {kind}", where, help=help_text)
+            self._context.fault(
+                "F114", f"{language} code does not run on a {kind}", where, help=help_text
+            )
             return None
         if language == "cuda":
             if inputs is None:
@@ -68,13 +73,18 @@ class TaskCode:
             (item.shared, "shared memory"),
         ):
             if given is not None:
-                message = f"{language} code has no {what.removeprefix('a ')}: only a kernel of CUDA is launched"
+                message = (
+                    f"{language} code has no {what.removeprefix('a ')}: only a kernel of CUDA is"
+                    " launched"
+                )
                 self._context.fault("F114", message, item.span, help="leave it out")
                 return None
         for other in earlier:
             if (other.kind, other.language) == (kind, language):
                 note = Note("the first one", other.span)
-                self._context.fault("F115", f"two {language} implementations on a {kind}", item.span, notes=[note])
+                self._context.fault(
+                    "F115", f"two {language} implementations on a {kind}", item.span, notes=[note]
+                )
                 return None
         found = self.named(item.code, language)
         if found is None:
@@ -91,10 +101,23 @@ class TaskCode:
                 item.code.span,
                 help="make it a class: state set in `__init__`, one firing in `__call__`",
             )
-        return Implementation(kind, language, file, path, symbol, item.span, is_class or python.kind == "other", passes)
+        return Implementation(
+            kind,
+            language,
+            file,
+            path,
+            symbol,
+            item.span,
+            is_class or python.kind == "other",
+            passes,
+        )
 
     def _kernel(
-        self, item: s.ImplementationDecl, kind: str, earlier: list[Implementation], launches: LaunchBuilder
+        self,
+        item: s.ImplementationDecl,
+        kind: str,
+        earlier: list[Implementation],
+        launches: LaunchBuilder,
     ) -> Implementation | None:
         """Add a kernel to a CUDA implementation."""
         found = self.named(item.code, "cuda")
@@ -121,12 +144,19 @@ class TaskCode:
         return replace(first, launches=(*first.launches, launch))
 
     def reference(
-        self, item: s.ReferenceDecl, task: s.TaskDecl, inputs: tuple[Port, ...], parameters: tuple[str, ...]
+        self,
+        item: s.ReferenceDecl,
+        task: s.TaskDecl,
+        inputs: tuple[Port, ...],
+        parameters: tuple[str, ...],
     ) -> Implementation | None:
         """The reference on a CPU; always Python."""
         if item.language.text != "python":
             message = f"a reference is python, not {item.language.text}"
-            help_text = 'write `reference python "file.py:function"`; C code is an implementation: `on cpu c ...`'
+            help_text = (
+                'write `reference python "file.py:function"`; C code is an implementation: `on cpu'
+                " c ...`"
+            )
             self._context.fault("F114", message, item.language.span, help=help_text)
             return None
         found = self.named(item.code, "python")
@@ -135,14 +165,27 @@ class TaskCode:
         file, path, symbol, python = found
         assert python is not None
         passes = self._signature(item, task, python, symbol, inputs, parameters)
-        return Implementation("cpu", "python", file, path, symbol, item.span, python.kind != "function", passes)
+        return Implementation(
+            "cpu", "python", file, path, symbol, item.span, python.kind != "function", passes
+        )
 
-    def named(self, code: s.Text, language: str) -> tuple[str, str, str, PythonSymbol | None] | None:
+    def named(
+        self, code: s.Text, language: str
+    ) -> tuple[str, str, str, PythonSymbol | None] | None:
         """Resolve `"file.py:name"` to (file as written, its path, symbol, what is known of it)."""
         file, colon, symbol = code.value.rpartition(":")
         if not colon or not file or not symbol.isidentifier():
-            example = {"python": "file.py:function", "c": "file.c:function", "cuda": "file.cu:kernel"}[language]
-            self._context.fault("F302", f"`{code.value}` names no code", code.span, help=f'write it as `"{example}"`')
+            example = {
+                "python": "file.py:function",
+                "c": "file.c:function",
+                "cuda": "file.cu:kernel",
+            }[language]
+            self._context.fault(
+                "F302",
+                f"`{code.value}` names no code",
+                code.span,
+                help=f'write it as `"{example}"`',
+            )
             return None
         place = beside(code.span, file)
         reason = unreadable(place)
@@ -150,26 +193,43 @@ class TaskCode:
             siblings: list[str] = []
             with contextlib.suppress(OSError):  # a name that no file could have
                 siblings = (
-                    [p.name for p in place.parent.glob("*" + place.suffix)] if os.path.isdir(place.parent) else []
+                    [p.name for p in place.parent.glob("*" + place.suffix)]
+                    if os.path.isdir(place.parent)
+                    else []
                 )
             folder = file[: len(file) - len(place.name)] if file.endswith(place.name) else ""
             near = closest(place.name, siblings)
-            help_text = f"did you mean `{folder}{near}`?" if near else "the path is relative to the .flow file"
-            self._context.fault("F301", f"`{file}` {reason}", code.span, label=f"looked for `{place}`", help=help_text)
+            help_text = (
+                f"did you mean `{folder}{near}`?"
+                if near
+                else "the path is relative to the .flow file"
+            )
+            self._context.fault(
+                "F301",
+                f"`{file}` {reason}",
+                code.span,
+                label=f"looked for `{place}`",
+                help=help_text,
+            )
             return None
         if language == "python":
             python = self._python_symbol(code, file, place, symbol)
             return None if python is None else (file, str(place), symbol, python)
-        known = c_functions(place) if language == "c" else ()  # kernels are looked up with their parameters
+        # kernels are looked up with their parameters
+        known = c_functions(place) if language == "c" else ()
         if language == "c" and symbol not in known:
             self._missing(code, file, symbol, known)
         return file, str(place), symbol, None
 
-    def _python_symbol(self, code: s.Text, file: str, place: Path, symbol: str) -> PythonSymbol | None:
+    def _python_symbol(
+        self, code: s.Text, file: str, place: Path, symbol: str
+    ) -> PythonSymbol | None:
         source = read_python(place)
         if source.error:
             line = f" in line {source.error_line}" if source.error_line else ""
-            self._context.fault("F305", f"`{file}` is not valid Python: {source.error}{line}", code.span)
+            self._context.fault(
+                "F305", f"`{file}` is not valid Python: {source.error}{line}", code.span
+            )
             return None
         if symbol not in source.symbols:
             self._missing(code, file, symbol, source.symbols)
@@ -194,7 +254,9 @@ class TaskCode:
         if python.kind == "class":
             if not python.can_fire:
                 help_text = f"a firing calls `{symbol}(...)(inputs)`: add `def __call__(self, ...)`"
-                self._context.fault("F303", f"class `{symbol}` has no `__call__`", item.code.span, help=help_text)
+                self._context.fault(
+                    "F303", f"class `{symbol}` has no `__call__`", item.code.span, help=help_text
+                )
                 return None
             if python.fires is not None:
                 self._call(item, f"{symbol}.__call__", python.fires, inputs, (), task)
@@ -215,7 +277,8 @@ class TaskCode:
         task: s.TaskDecl,
     ) -> tuple[str, ...] | None:
         n = len(inputs)
-        called = f"`{name}({', '.join(target.positional + tuple(k + '=' for k in target.keyword_only))})`"
+        keywords = tuple(f"{keyword}=" for keyword in target.keyword_only)
+        called = f"`{name}({', '.join(target.positional + keywords)})`"
         gives = listed([p.name for p in inputs]) or "no input"
         if len(target.positional) < n and not target.any_positional:
             self._context.fault(
@@ -235,7 +298,11 @@ class TaskCode:
                 item.code.span,
                 label=f"defined in line {target.line} of its file",
                 help=f"a firing gives it {gives}; "
-                + (f"parameters of the task are {one_of(parameters)}" if parameters else "the task has no parameters"),
+                + (
+                    f"parameters of the task are {one_of(parameters)}"
+                    if parameters
+                    else "the task has no parameters"
+                ),
             )
             return None
         if target.any_keyword:

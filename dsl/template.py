@@ -48,7 +48,11 @@ def unreadable(place: Path, most: int = MOST) -> str:
     except ValueError:
         return "does not exist"
     except OSError as error:
-        return "does not exist" if error.errno == errno.ENAMETOOLONG else f"cannot be read: {error.strerror}"
+        return (
+            "does not exist"
+            if error.errno == errno.ENAMETOOLONG
+            else f"cannot be read: {error.strerror}"
+        )
     return ""
 
 

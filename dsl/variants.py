@@ -26,7 +26,10 @@ class Variants:
     """Makes the templates of all variants of a network once, with `build`."""
 
     def __init__(
-        self, context: Context, evaluator: Evaluator, build: Callable[[s.NetworkDecl], Template | None]
+        self,
+        context: Context,
+        evaluator: Evaluator,
+        build: Callable[[s.NetworkDecl], Template | None],
     ) -> None:
         self._context, self._evaluate, self._build = context, evaluator, build
         self._made: dict[str, dict[str, Template | None]] = {}
@@ -35,7 +38,11 @@ class Variants:
         """The template of that variant, by default the first one; None after a fault."""
         name = declaration.name.text
         if name not in self._made:
-            self._made[name] = {**self._all(declaration)} if declaration.variants else {"": self._build(declaration)}
+            self._made[name] = (
+                {**self._all(declaration)}
+                if declaration.variants
+                else {"": self._build(declaration)}
+            )
         made = self._made[name]
         return made.get(variant or next(iter(made), ""))
 
@@ -45,7 +52,9 @@ class Variants:
             note = Note("a variant", declaration.variants[0].span)
             help_text = "make the file the first variant: it is the default"
             message = f"network `{declaration.name.text}` has a file and variants"
-            self._context.fault("F115", message, declaration.file.span, notes=[note], help=help_text)
+            self._context.fault(
+                "F115", message, declaration.file.span, notes=[note], help=help_text
+            )
             return {}
         made: dict[str, Template] = {}
         for variant in declaration.variants:
@@ -60,16 +69,22 @@ class Variants:
             made[variant.name.text] = _renamed(template, variant.name.text)
         return made if self._alike(declaration, made) else {}
 
-    def _may_be_called(self, variant: s.VariantDecl, all_of_them: tuple[s.VariantDecl, ...]) -> bool:
+    def _may_be_called(
+        self, variant: s.VariantDecl, all_of_them: tuple[s.VariantDecl, ...]
+    ) -> bool:
         name = variant.name
         if _TAKEN.fullmatch(name.text):
             help_text = "`pre`, `post` and `stage1` are tasks of a network, and `best` is reserved"
-            self._context.fault("F102", f"no variant can be called `{name.text}`", name.span, help=help_text)
+            self._context.fault(
+                "F102", f"no variant can be called `{name.text}`", name.span, help=help_text
+            )
             return False
         first = next(v for v in all_of_them if v.name.text == name.text)
         if first is not variant:
             note = Note("the first one", first.name.span)
-            self._context.fault("F102", f"two variants are called `{name.text}`", name.span, notes=[note])
+            self._context.fault(
+                "F102", f"two variants are called `{name.text}`", name.span, notes=[note]
+            )
         return first is variant
 
     def _alike(self, declaration: s.NetworkDecl, made: dict[str, Template]) -> bool:
@@ -83,15 +98,25 @@ class Variants:
         return good
 
     def _same_ports(
-        self, first: s.VariantDecl, other: s.VariantDecl, a: dict[str, tuple[str, Port]], b: dict[str, tuple[str, Port]]
+        self,
+        first: s.VariantDecl,
+        other: s.VariantDecl,
+        a: dict[str, tuple[str, Port]],
+        b: dict[str, tuple[str, Port]],
     ) -> bool:
         names = first.name.text, other.name.text
         notes = [Note(f"`{names[0]}`", first.span)]
         if a.keys() != b.keys():
             lone = sorted(a.keys() ^ b.keys())
             has, lacks = names if lone[0] in a else names[::-1]
-            message = f"`{has}` has {listed(lone)}, and `{lacks}` has not: all variants have the same ports"
-            help_text = f"declare the ports in the network, and name tensors with `from` in `{other.name.text}`"
+            message = (
+                f"`{has}` has {listed(lone)}, and `{lacks}` has not: all variants have the same"
+                " ports"
+            )
+            help_text = (
+                "declare the ports in the network, and name tensors with `from` in"
+                f" `{other.name.text}`"
+            )
             self._context.fault("F805", message, other.span, notes=notes, help=help_text)
             return False
         for name, (_, port) in a.items():
@@ -99,7 +124,10 @@ class Variants:
             if port.type != theirs.type:
                 message = f"`{name}` is {port.type} in `{names[0]}`, {theirs.type} in `{names[1]}`"
                 word = "pre" if port.direction == "in" else "post"
-                help_text = f'convert it in one of them: `{port.direction} {name}: TYPE {word} "file.py:function"`'
+                help_text = (
+                    f"convert it in one of them: `{port.direction} {name}: TYPE {word}"
+                    ' "file.py:function"`'
+                )
                 self._context.fault("F805", message, other.span, notes=notes, help=help_text)
                 return False
         return True
@@ -138,7 +166,10 @@ def _renamed(template: Template, variant: str) -> Template:
 
     return Template(
         tuple(replace(t, name=full(t.name)) for t in template.tasks),
-        tuple(replace(x, source=full(x.source), destination=full(x.destination)) for x in template.links),
+        tuple(
+            replace(x, source=full(x.source), destination=full(x.destination))
+            for x in template.links
+        ),
         {n: (full(task), port) for n, (task, port) in template.inputs.items()},
         {n: (full(task), port) for n, (task, port) in template.outputs.items()},
     )

@@ -28,14 +28,18 @@ class Versions:
         components: Components,
         networks: Mapping[str, s.NetworkDecl],
     ) -> None:
-        self._apps = [d for spec in specifications for d in spec.declarations if isinstance(d, s.AppDecl)]
+        self._apps = [
+            d for spec in specifications for d in spec.declarations if isinstance(d, s.AppDecl)
+        ]
         self._context, self._evaluate, self._components = context, evaluator, components
         self.networks = networks
 
     def apps(self, choices: Mapping[str, str]) -> tuple[Application, ...]:
         """All apps with these variants of instances; others have the first one."""
         self._context.instances = 0  # they are the same ones again
-        flatteners = [Flattener(self._context, self._evaluate, self._components, choices) for _ in self._apps]
+        flatteners = [
+            Flattener(self._context, self._evaluate, self._components, choices) for _ in self._apps
+        ]
         flat = [f.app(d) for f, d in zip(flatteners, self._apps, strict=True)]
         return tuple(joined(flat, flatteners, self._context))
 
@@ -43,4 +47,7 @@ class Versions:
         """The fewest further versions of the apps that together contain every variant."""
         names = {n: [v.name.text for v in d.variants] for n, d in self.networks.items()}
         most = max(map(len, names.values()), default=1)
-        return tuple(self.apps({n: own[min(k, len(own) - 1)] for n, own in names.items()}) for k in range(1, most))
+        return tuple(
+            self.apps({n: own[min(k, len(own) - 1)] for n, own in names.items()})
+            for k in range(1, most)
+        )

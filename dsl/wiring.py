@@ -110,7 +110,12 @@ class Wiring:
     _forgiven: set[tuple[str, str, bool]] = field(default_factory=set)
 
     def wire(
-        self, arrows: list[Arrow], edges: list[Edge], fed: dict[Key, Span], excused: set[Key], read: set[Key]
+        self,
+        arrows: list[Arrow],
+        edges: list[Edge],
+        fed: dict[Key, Span],
+        excused: set[Key],
+        read: set[Key],
     ) -> None:
         """Add an edge for each arrow (for arrays: for each pair)."""
         pairs: list[tuple[Arrow, Unit | PortView, Unit | PortView]] = []
@@ -155,7 +160,10 @@ class Wiring:
                     Note(f"{source.type} comes from here", source.span),
                     Note(f"{target.type} is wanted here", target.span),
                 ]
-                message = f"`{_short(source.key)}` is {source.type}, `{_short(target.key)}` is {target.type}"
+                message = (
+                    f"`{_short(source.key)}` is {source.type}, `{_short(target.key)}` is"
+                    f" {target.type}"
+                )
                 self.context.fault(
                     "F205",
                     message,
@@ -171,13 +179,25 @@ class Wiring:
         left, right = arrow.source, arrow.destination
         if isinstance(a, PortView) and isinstance(b, PortView):
             return False
-        from_input = a.direction == "out" if isinstance(a, PortView) else _names(left.port, a.inputs, a.outputs)
-        to_output = b.direction == "in" if isinstance(b, PortView) else _names(right.port, b.outputs, b.inputs)
+        from_input = (
+            a.direction == "out"
+            if isinstance(a, PortView)
+            else _names(left.port, a.inputs, a.outputs)
+        )
+        to_output = (
+            b.direction == "in"
+            if isinstance(b, PortView)
+            else _names(right.port, b.outputs, b.inputs)
+        )
         if not (from_input and to_output):
             return False
         help_text = f"reverse it: `{_written(right)} -> {_written(left)}`"
         self.context.fault(
-            "F209", "this arrow points backwards", arrow.span, label="from an input to an output", help=help_text
+            "F209",
+            "this arrow points backwards",
+            arrow.span,
+            label="from an input to an output",
+            help=help_text,
         )
         return True
 
@@ -185,7 +205,11 @@ class Wiring:
         name = _short(target.key)
         help_text = "an input has one source: remove one of the arrows, or add a port"
         self.context.fault(
-            "F201", f"`{name}` is fed twice", arrow.span, notes=[Note("fed here first", first)], help=help_text
+            "F201",
+            f"`{name}` is fed twice",
+            arrow.span,
+            notes=[Note("fed here first", first)],
+            help=help_text,
         )
 
     def _meant(self, name: str, excused: set[Key]) -> None:
@@ -201,7 +225,10 @@ class Wiring:
         excused: set[Key],
     ) -> None:
         """A faulty arrow is one fault: its other end is not reported as unconnected too."""
-        for ends, endpoint, side in ((sources, arrow.source, "outputs"), (targets, arrow.destination, "inputs")):
+        for ends, endpoint, side in (
+            (sources, arrow.source, "outputs"),
+            (targets, arrow.destination, "inputs"),
+        ):
             for end in ends or ():
                 if isinstance(end, PortView):
                     excused.add(end.key)
@@ -214,18 +241,26 @@ class Wiring:
                 both = named is not None  # misspelt or reversed: any port may be meant
                 if (end.name, side, both) not in self._forgiven:
                     self._forgiven.add((end.name, side, both))
-                    views = (*end.inputs.values(), *end.outputs.values()) if both else ports.values()
+                    views = (
+                        (*end.inputs.values(), *end.outputs.values()) if both else ports.values()
+                    )
                     excused.update(v.key for v in views)
 
-    def _resolve(self, endpoint: s.Endpoint, excused: set[Key]) -> list[Unit] | list[PortView] | None:
+    def _resolve(
+        self, endpoint: s.Endpoint, excused: set[Key]
+    ) -> list[Unit] | list[PortView] | None:
         name = endpoint.element.name.text
         if len(endpoint.inner) > 1 or (endpoint.inner and endpoint.inner[0].index is not None):
             message = f"`{_written(endpoint)}` is no port"
-            self.context.fault("F207", message, endpoint.span, help="write `instance`, or `instance.port`")
+            self.context.fault(
+                "F207", message, endpoint.span, help="write `instance`, or `instance.port`"
+            )
             return None
         if name in self.own and endpoint.element.index is None:
             if endpoint.port is not None:
-                self.context.fault("F207", f"`{name}` is a port itself and has no ports", endpoint.port.span)
+                self.context.fault(
+                    "F207", f"`{name}` is a port itself and has no ports", endpoint.port.span
+                )
                 return None
             return [self.own[name]]
         found = self.units.get(name)
@@ -235,12 +270,18 @@ class Wiring:
                 self._meant(meant, excused)
                 help_text = f"did you mean `{meant}`?" if meant else ""
                 if not help_text and isinstance(self.context.names.get(name), s.AppDecl):
-                    help_text = "between apps only the newest tokens are kept: `App.task -> latest -> task`"
+                    help_text = (
+                        "between apps only the newest tokens are kept: `App.task -> latest -> task`"
+                    )
                 elif not help_text and name in self.context.names:
                     help_text = f"declare an instance: `{name.lower()}: {name}`"
                 label = "an instance" + (" or a port" if self.own else "") + " is needed here"
                 self.context.fault(
-                    "F101", f"`{name}` is not declared", endpoint.element.name.span, label=label, help=help_text
+                    "F101",
+                    f"`{name}` is not declared",
+                    endpoint.element.name.span,
+                    label=label,
+                    help=help_text,
                 )
             return None
         if endpoint.element.index is not None:
@@ -248,15 +289,25 @@ class Wiring:
             if index is None:
                 return None
             if name not in self.arrays or index >= len(found):
-                message = f"`{name}` has {len(found)} elements" if name in self.arrays else f"`{name}` is no array"
-                self.context.fault("F212", message, endpoint.element.index.span, label="counted from 0")
+                message = (
+                    f"`{name}` has {len(found)} elements"
+                    if name in self.arrays
+                    else f"`{name}` is no array"
+                )
+                self.context.fault(
+                    "F212", message, endpoint.element.index.span, label="counted from 0"
+                )
                 self._meant(name, excused)
                 return None
             found = [found[index]]
         return None if any(u.broken for u in found) else found
 
     def _port(
-        self, endpoint: s.Endpoint, end: Unit | PortView, way: s.Direction, explicit: dict[str, set[str]]
+        self,
+        endpoint: s.Endpoint,
+        end: Unit | PortView,
+        way: s.Direction,
+        explicit: dict[str, set[str]],
     ) -> PortView | None:
         if isinstance(end, PortView):
             return self._own_port(endpoint, end, way)
@@ -271,7 +322,10 @@ class Wiring:
             if wanted in others:
                 code, message = (
                     "F209",
-                    f"`{short}.{wanted}` is an {'input' if way == 'out' else 'output'}, not an {side}",
+                    (
+                        f"`{short}.{wanted}` is an {'input' if way == 'out' else 'output'}, not an"
+                        f" {side}"
+                    ),
                 )
                 help_text = "an arrow leads from an output to an input"
             else:
@@ -282,7 +336,9 @@ class Wiring:
             self.context.fault(code, message, endpoint.port.span, help=help_text)
             return None
         if not ports:
-            self.context.fault("F207", f"`{short}` has no {side}s", endpoint.span, help=_end_of_chain(way))
+            self.context.fault(
+                "F207", f"`{short}` has no {side}s", endpoint.span, help=_end_of_chain(way)
+            )
             return None
         free = self._free(end.name, way, ports, explicit)
         if len(free) == 1:
@@ -291,7 +347,11 @@ class Wiring:
             return next(iter(ports.values()))
         message = f"which {side} of `{short}` is meant is not clear: "
         message += f"{one_of(free)} are free" if free else "all are connected already"
-        help_text = f"name it: `{short}.{free[0]}`" if free else f"remove an arrow, or name one of {one_of(ports)}"
+        help_text = (
+            f"name it: `{short}.{free[0]}`"
+            if free
+            else f"remove an arrow, or name one of {one_of(ports)}"
+        )
         if not free and way == "in":
             help_text = "an input has one source: remove an arrow, or add an input to the task"
         self.context.fault("F206", message, endpoint.span, help=help_text)
@@ -311,7 +371,9 @@ class Wiring:
         is_input = view.direction == "in"
         if (way == "out") == is_input:
             return view
-        what = "an input here: data comes from it" if is_input else "an output here: data goes to it"
+        what = (
+            "an input here: data comes from it" if is_input else "an output here: data goes to it"
+        )
         self.context.fault("F209", f"`{view.key[1]}` is {what}", endpoint.span)
         return None
 
@@ -341,6 +403,9 @@ def _type_help(source: TensorType, target: TensorType) -> str:
     if source.dtype == target.dtype and source.shape != target.shape:
         n = len(source.shape)
         if len(target.shape) == n + 1 and target.shape[1:] == source.shape:
-            return f"a port that takes {target.shape[0]} at once is `rate {target.shape[0]}` of type {source}"
+            return (
+                f"a port that takes {target.shape[0]} at once is `rate {target.shape[0]}` of type"
+                f" {source}"
+            )
         return "make the shapes equal, or put a task between them that reshapes"
     return "make the types equal, or put a task between them that converts"

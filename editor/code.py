@@ -33,7 +33,9 @@ def line_of(named: Named) -> tuple[Path, int] | None:
         return None
     pattern = re.compile(rf"\b{re.escape(symbol)}\s*\(")
     lines = [n for n, line in enumerate(text.splitlines(), 1) if pattern.search(line)]
-    defined = [n for n in lines if not text.splitlines()[n - 1].lstrip().startswith(("//", "*", "/*"))]
+    defined = [
+        n for n in lines if not text.splitlines()[n - 1].lstrip().startswith(("//", "*", "/*"))
+    ]
     return (file, (defined or lines)[0]) if lines else None
 
 

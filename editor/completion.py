@@ -38,7 +38,20 @@ _ENDINGS = {"python": ".py", "c": ".c", "cuda": ".cu"}
 _TERMINALS = {"in": "DIRECTION", "out": "DIRECTION", "pre": "WRAP", "post": "WRAP"}
 #: Most files of a folder that are offered.
 MOST_FILES = 200
-_EXPRESSION = ("RATE", "WINDOW", "LSQB", "ADD", "MUL", "EQUAL", "DELAY", "REPEAT", "LAST", "OF", "EVERY", "BATCH")
+_EXPRESSION = (
+    "RATE",
+    "WINDOW",
+    "LSQB",
+    "ADD",
+    "MUL",
+    "EQUAL",
+    "DELAY",
+    "REPEAT",
+    "LAST",
+    "OF",
+    "EVERY",
+    "BATCH",
+)
 
 Kind = lsp.CompletionItemKind
 
@@ -52,7 +65,9 @@ class Offer:
     detail: str = ""
 
 
-def complete(session: Session, seen: Seen, path: str, line: int, column: int) -> list[lsp.CompletionItem]:
+def complete(
+    session: Session, seen: Seen, path: str, line: int, column: int
+) -> list[lsp.CompletionItem]:
     """All completions at a place; the editor filters by the typed prefix."""
     text = plain(session.text(path)).split("\n")
     before = text[line - 1][: column - 1]
@@ -68,7 +83,9 @@ def complete(session: Session, seen: Seen, path: str, line: int, column: int) ->
     lines = session.lines(path)
     where = lsp.Range(lines.position(line, start), lines.position(line, column))
     return [
-        lsp.CompletionItem(o.text, kind=o.kind, detail=o.detail or None, text_edit=lsp.TextEdit(where, o.text))
+        lsp.CompletionItem(
+            o.text, kind=o.kind, detail=o.detail or None, text_edit=lsp.TextEdit(where, o.text)
+        )
         for o in dict.fromkeys(offers)
     ]
 
@@ -136,7 +153,10 @@ def _around(chunk: list[Token], text: str) -> list[Token]:
     if not chunk:
         return []
     tokens = [t for t in tokens_and_comments(text) if t.type not in ("COMMENT", "DOC")]
-    first = next((i for i, t in enumerate(tokens) if (t.line, t.column) == (chunk[0].line, chunk[0].column)), None)
+    first = next(
+        (i for i, t in enumerate(tokens) if (t.line, t.column) == (chunk[0].line, chunk[0].column)),
+        None,
+    )
     if first is None:
         return chunk
     depth = 0
@@ -256,7 +276,11 @@ def _block(place: _Place) -> Iterator[Offer]:
             yield from _values(place)
     elif place.kind() == "COLON":
         ends = place.depth > 0 and place.kind(3) == "DIRECTION"
-        yield from _types(place) if ends else _symbols(index.members("", "task", "network", "graph"), Kind.Class)
+        yield from (
+            _types(place)
+            if ends
+            else _symbols(index.members("", "task", "network", "graph"), Kind.Class)
+        )
     elif place.kind() == "DOT":
         yield from _inside(place, str(_before_index(place.chunk[:-1])), instances)
     elif place.kind() in _EXPRESSION:
@@ -302,7 +326,9 @@ def _pin(place: _Place) -> Iterator[Offer]:
     elif place.kind() in ("_ARROW", "COMMA", "VBAR"):
         platform = str(place.chunk[2]) if len(place.chunk) > 2 else ""
         known = (p for p in place.seen.checked.system.platforms if p.name == platform)
-        yield from (Offer(name, Kind.Value) for p in known for pool in p.pools for name in pool.processors)
+        yield from (
+            Offer(name, Kind.Value) for p in known for pool in p.pools for name in pool.processors
+        )
     elif place.kind() != "MAPPING":
         yield from _symbols(index.members("", "app"), Kind.Module)
 
@@ -396,7 +422,9 @@ def _code(place: _Place, typed: str, language: str) -> Iterator[Offer]:
         for offer in _files(place, typed, (_ENDINGS[language],)):
             yield offer if offer.kind == Kind.Folder else Offer(f"{offer.text}:", Kind.File)
         return
-    yield from (Offer(f"{file}:{name}", Kind.Function) for name in symbols(_here(place, file), language))
+    yield from (
+        Offer(f"{file}:{name}", Kind.Function) for name in symbols(_here(place, file), language)
+    )
 
 
 def _network_file(place: _Place, name: str) -> Path | None:
@@ -406,13 +434,17 @@ def _network_file(place: _Place, name: str) -> Path | None:
     if declared is None or declared.kind != "network":
         return None
     line = declared.span.line
-    found = next((q for q in files if q.span.file == declared.span.file and q.span.line >= line), None)
+    found = next(
+        (q for q in files if q.span.file == declared.span.file and q.span.line >= line), None
+    )
     return None if found is None else beside(found.span, found.value)
 
 
 def _tensors(place: _Place) -> Iterator[Offer]:
     """The input and output tensors of the network around the place."""
-    name = next((t for i, t in enumerate(place.chunk) if i and place.chunk[i - 1].type == "FROM"), None)
+    name = next(
+        (t for i, t in enumerate(place.chunk) if i and place.chunk[i - 1].type == "FROM"), None
+    )
     if name is None:
         return
     try:
@@ -429,6 +461,8 @@ def _layers(place: _Place) -> tuple[str, ...]:
     if not arrows:
         return ()
     instance = str(_before_index(place.chunk[: arrows[-1]]))
-    of = next((s.of for s in place.seen.index.symbols if s.kind == "instance" and s.name == instance), "")
+    of = next(
+        (s.of for s in place.seen.index.symbols if s.kind == "instance" and s.name == instance), ""
+    )
     file = _network_file(place, of)
     return () if file is None else layers(file)

@@ -39,9 +39,15 @@ def findings(session: Session, seen: Seen) -> dict[str, list[lsp.Diagnostic]]:
         span = _place(d, seen)
         found.setdefault(session.name(span.file), []).append(_finding(session, d, span))
     if len(every) > MOST_SHOWN:
-        message = f"{len(every) - MOST_SHOWN} more errors and warnings: `flowc check` prints them all"
+        message = (
+            f"{len(every) - MOST_SHOWN} more errors and warnings: `flowc check` prints them all"
+        )
         top = session.lines(seen.path).range(Span(seen.path, 1, 1, 1, 1))
-        found[own].append(lsp.Diagnostic(top, message, severity=lsp.DiagnosticSeverity.Information, source="flowc"))
+        found[own].append(
+            lsp.Diagnostic(
+                top, message, severity=lsp.DiagnosticSeverity.Information, source="flowc"
+            )
+        )
     return found
 
 
@@ -50,13 +56,18 @@ def _place(d: Diagnostic, seen: Seen) -> Span:
 
 
 def _finding(session: Session, d: Diagnostic, span: Span) -> lsp.Diagnostic:
-    related = [lsp.DiagnosticRelatedInformation(location(session, note.span), note.message) for note in d.notes]
+    related = [
+        lsp.DiagnosticRelatedInformation(location(session, note.span), note.message)
+        for note in d.notes
+    ]
     details = [d.message, *([d.label] if d.label else []), *([f"help: {d.help}"] if d.help else [])]
     page = from_fs_path(str(_PAGE)) if _PAGE.is_file() else None
     return lsp.Diagnostic(
         session.lines(span.file).range(span),
         "\n".join(details),
-        severity=lsp.DiagnosticSeverity.Error if d.severity == "error" else lsp.DiagnosticSeverity.Warning,
+        severity=lsp.DiagnosticSeverity.Error
+        if d.severity == "error"
+        else lsp.DiagnosticSeverity.Warning,
         code=d.code,
         code_description=lsp.CodeDescription(f"{page}#{d.code.lower()}") if page else None,
         source="flowc",

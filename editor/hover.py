@@ -61,7 +61,9 @@ def tasks_of(seen: Seen, symbol: Symbol) -> list[Task]:
     if symbol.kind in ("task", "network"):
         return [t for a in seen.checked.system.apps for t in a.tasks if t.definition == symbol.name]
     if symbol.kind == "instance":
-        return [t for a in seen.checked.system.apps for t in a.tasks if _is_instance(t, a.name, symbol)]
+        return [
+            t for a in seen.checked.system.apps for t in a.tasks if _is_instance(t, a.name, symbol)
+        ]
     return []
 
 
@@ -92,7 +94,11 @@ def measured(seen: Seen, task: str) -> str:
     """The measured times of a task in the stored profile; empty if there are none."""
     entries = seen.profile.entries if seen.profile is not None else ()
     entry = next((e for e in entries if e.subject == task and e.processor == "cpu"), None)
-    return "" if entry is None else f"measured {entry.mean_ns / 1e3:.4g} us, at most {entry.max_ns / 1e3:.4g} us"
+    return (
+        ""
+        if entry is None
+        else f"measured {entry.mean_ns / 1e3:.4g} us, at most {entry.max_ns / 1e3:.4g} us"
+    )
 
 
 def _quoted(named: Named) -> str | None:
@@ -118,5 +124,7 @@ def _network(file: Path) -> str | None:
     borders = [("in", b) for b in interface.inputs] + [("out", b) for b in interface.outputs]
     lines = [f"- `{way}` {b.name}: {b}" for way, b in borders]
     names = layers(file)
-    shown = ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
+    shown = ", ".join(names[:MOST]) + (
+        f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    )
     return "\n".join([*lines, "", f"{len(names)} layers: {shown}"])

@@ -16,7 +16,7 @@ from pygments.token import (
     String,
     Token,
     Whitespace,
-)  # fmt: skip
+)
 
 from ..dsl.parse import OPENING_WORDS, keywords
 from ..model.types import DTYPES

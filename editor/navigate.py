@@ -23,7 +23,9 @@ class Refused(Exception):
     """Why a name cannot be changed."""
 
 
-def definition(session: Session, seen: Seen, path: str, line: int, column: int) -> lsp.Location | None:
+def definition(
+    session: Session, seen: Seen, path: str, line: int, column: int
+) -> lsp.Location | None:
     """The declaration of a name; for a quoted text, the file or the line that it refers to."""
     named = seen.index.quoted_at(path, line, column)
     if named is not None and named.kind == "layer":
@@ -51,7 +53,9 @@ def references(
     return [location(session, span) for span in places[0 if declared else 1 :]]
 
 
-def renamed(session: Session, seen: Seen, path: str, line: int, column: int, name: str) -> dict[str, str]:
+def renamed(
+    session: Session, seen: Seen, path: str, line: int, column: int, name: str
+) -> dict[str, str]:
     """The texts after renaming, by their paths. Raises Refused if that would change the meaning."""
     found = seen.index.at(path, line, column)
     if found is None:
@@ -62,7 +66,10 @@ def renamed(session: Session, seen: Seen, path: str, line: int, column: int, nam
     if symbol.kind == "parameter" and _has_code(seen.index, symbol):
         raise Refused(f"the code of `{symbol.owner}` uses the name `{symbol.name}`")
     places = seen.index.places(symbol)
-    texts = {file: _replaced(plain(session.text(file)), file, places, name) for file in {p.file for p in places}}
+    texts = {
+        file: _replaced(plain(session.text(file)), file, places, name)
+        for file in {p.file for p in places}
+    }
     after = session.with_texts(seen.path, texts)
     before = {d.code for d in seen.checked.diagnostics}
     new = [d for d in after.checked.diagnostics if d.code not in before]
@@ -83,7 +90,9 @@ def _has_code(index: Index, symbol: Symbol) -> bool:
     return any(
         q.kind in ("python", "c", "cuda")
         and q.span.file == whole.file
-        and (whole.line, whole.column) <= (q.span.line, q.span.column) <= (whole.end_line, whole.end_column)
+        and (whole.line, whole.column)
+        <= (q.span.line, q.span.column)
+        <= (whole.end_line, whole.end_column)
         for q in index.quoted
     )
 
@@ -107,7 +116,9 @@ def _moved(places: tuple[Span, ...], name: str, symbol: Symbol) -> list[Span]:
     return moved
 
 
-def edits(session: Session, seen: Seen, path: str, line: int, column: int, name: str) -> lsp.WorkspaceEdit:
+def edits(
+    session: Session, seen: Seen, path: str, line: int, column: int, name: str
+) -> lsp.WorkspaceEdit:
     """The same as edits for the editor. Raises Refused."""
     renamed(session, seen, path, line, column, name)
     found = seen.index.at(path, line, column)

@@ -44,7 +44,9 @@ def lenses(session: Session, seen: Seen, path: str) -> list[lsp.CodeLens]:
     apps = [s for s in seen.index.members("") if s.span.file == path and s.kind == "app"]
     place = [lines.range(app.span) for app in apps[:1]]
     return [
-        lsp.CodeLens(at, lsp.Command(title, name, arguments=[path])) for at in place for name, title in COMMANDS.items()
+        lsp.CodeLens(at, lsp.Command(title, name, arguments=[path]))
+        for at in place
+        for name, title in COMMANDS.items()
     ]
 
 
@@ -52,7 +54,11 @@ def outline(session: Session, seen: Seen, path: str) -> list[lsp.DocumentSymbol]
     """The declarations of a text with their members."""
     lines = session.lines(path)
     return [
-        _entry(lines, symbol, [_inside(lines, seen, inner) for inner in seen.index.members(symbol.name)])
+        _entry(
+            lines,
+            symbol,
+            [_inside(lines, seen, inner) for inner in seen.index.members(symbol.name)],
+        )
         for symbol in seen.index.members("")
         if symbol.span.file == path
     ]

@@ -37,11 +37,15 @@ class Lines:
         if line > len(self.lines):
             line, column = len(self.lines), len(self.lines[-1]) + 1
         before = self.lines[line - 1][: column - 1]
-        return lsp.Position(line - 1, _units(before, self.encoding) + (self.shift if line == 1 else 0))
+        return lsp.Position(
+            line - 1, _units(before, self.encoding) + (self.shift if line == 1 else 0)
+        )
 
     def range(self, span: Span) -> lsp.Range:
         """The range of a span."""
-        return lsp.Range(self.position(span.line, span.column), self.position(span.end_line, span.end_column))
+        return lsp.Range(
+            self.position(span.line, span.column), self.position(span.end_line, span.end_column)
+        )
 
     def place(self, position: lsp.Position) -> tuple[int, int]:
         """Line and column, from 1, of a position; after the end of a line, it is its end."""
@@ -59,12 +63,16 @@ class Lines:
     @property
     def whole(self) -> lsp.Range:
         """The whole text."""
-        return lsp.Range(lsp.Position(0, 0), self.position(len(self.lines), len(self.lines[-1]) + 1))
+        return lsp.Range(
+            lsp.Position(0, 0), self.position(len(self.lines), len(self.lines[-1]) + 1)
+        )
 
 
 def _units(text: str, encoding: str) -> int:
     if text.isascii() or encoding == "utf-32":
         return len(text)
-    return len(text.encode("utf-8", "surrogatepass")) if encoding == "utf-8" else len(
-        text.encode("utf-16-le", "surrogatepass")
-    ) // 2  # fmt: skip
+    return (
+        len(text.encode("utf-8", "surrogatepass"))
+        if encoding == "utf-8"
+        else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    )

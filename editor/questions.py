@@ -30,11 +30,15 @@ def _definition(session: Session, seen: Seen, path: str, at: lsp.Position) -> ls
     return navigate.definition(session, seen, path, *session.lines(path).place(at))
 
 
-def _references(session: Session, seen: Seen, path: str, at: lsp.Position, declared: bool) -> list[lsp.Location]:
+def _references(
+    session: Session, seen: Seen, path: str, at: lsp.Position, declared: bool
+) -> list[lsp.Location]:
     return navigate.references(session, seen, path, *session.lines(path).place(at), declared)
 
 
-def _completion(session: Session, seen: Seen, path: str, at: lsp.Position) -> list[lsp.CompletionItem]:
+def _completion(
+    session: Session, seen: Seen, path: str, at: lsp.Position
+) -> list[lsp.CompletionItem]:
     return complete(session, seen, path, *session.lines(path).place(at))
 
 
@@ -43,7 +47,9 @@ def _name(session: Session, seen: Seen, path: str, at: lsp.Position) -> lsp.Rang
     return None if found is None else session.lines(path).range(found[0])
 
 
-def _rename(session: Session, seen: Seen, path: str, at: lsp.Position, name: str) -> lsp.WorkspaceEdit:
+def _rename(
+    session: Session, seen: Seen, path: str, at: lsp.Position, name: str
+) -> lsp.WorkspaceEdit:
     return navigate.edits(session, seen, path, *session.lines(path).place(at), name)
 
 

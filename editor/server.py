@@ -102,8 +102,12 @@ class Server(LanguageServer):
             for said in self._shown.values():
                 for d in said.get(file, ()):
                     start, end = d.range.start, d.range.end
-                    found[d.code, d.message, start.line, start.character, end.line, end.character] = d
-            self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri_of(file), [*found.values()]))
+                    found[
+                        d.code, d.message, start.line, start.character, end.line, end.character
+                    ] = d
+            self.text_document_publish_diagnostics(
+                lsp.PublishDiagnosticsParams(uri_of(file), [*found.values()])
+            )
 
 
 class _OneLine(logging.Filter):
@@ -160,7 +164,9 @@ def _texts(server: Server) -> None:
 
     @server.feature(lsp.INITIALIZED)
     def initialized(ls: Server, params: lsp.InitializedParams) -> None:
-        ls.workers.encoding = str(getattr(ls.workspace.position_encoding, "value", ls.workspace.position_encoding))
+        ls.workers.encoding = str(
+            getattr(ls.workspace.position_encoding, "value", ls.workspace.position_encoding)
+        )
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     def opened(ls: Server, params: lsp.DidOpenTextDocumentParams) -> None:
@@ -201,7 +207,9 @@ def _questions(server: Server) -> None:
         declared = params.context.include_declaration
         return await ls.ask(params.text_document.uri, "references", params.position, declared)
 
-    @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=list('.:"/>')))
+    @server.feature(
+        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=list('.:"/>'))
+    )
     async def on_completion(ls: Server, params: lsp.CompletionParams) -> Any:
         return await ls.ask(params.text_document.uri, "completion", params.position)
 
@@ -238,7 +246,8 @@ def _edits(server: Server) -> None:
         return await ls.ask(params.text_document.uri, "format")
 
     @server.feature(
-        lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix])
+        lsp.TEXT_DOCUMENT_CODE_ACTION,
+        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
     )
     async def on_actions(ls: Server, params: lsp.CodeActionParams) -> Any:
         return await ls.ask(params.text_document.uri, "actions", params.range)

@@ -99,7 +99,9 @@ class Session:
     def with_texts(self, path: str, texts: Mapping[str, str]) -> Seen:
         """The results if some texts, by their paths, were replaced. They are not kept."""
         changed = {os.path.realpath(p): t for p, t in texts.items()}
-        return Seen(path, check(path, texts={k: plain(t) for k, t in {**self._texts, **changed}.items()}))
+        return Seen(
+            path, check(path, texts={k: plain(t) for k, t in {**self._texts, **changed}.items()})
+        )
 
     def text(self, path: str) -> str:
         """A text as it is open, else the content of its file; empty if it cannot be read."""

@@ -82,9 +82,8 @@ class Worker:
                     return Reply(self._answer(request))
         except Refused as refused:
             return Reply(refused=str(refused))
-        except (
-            Exception
-        ) as error:  # an error of flowc: it is logged in the editor, and the next change is another chance
+        except Exception as error:
+            # an error of flowc: it is logged in the editor, and the next change is another chance
             return Reply(failed=f"{error!r} in {self._path}")
 
     def _check(self, request: Check) -> dict[str, list[Any]] | None:

@@ -62,7 +62,9 @@ class Workers:
         """A text was opened, or has changed."""
         self._texts[path] = text
         if path not in self._workers:
-            self._workers[path] = _Worker(path, self._texts, self.encoding, self._found, self._failed)
+            self._workers[path] = _Worker(
+                path, self._texts, self.encoding, self._found, self._failed
+            )
         for other, worker in self._workers.items():
             worker.outdate(edited=other == path)
 
@@ -130,7 +132,9 @@ class _Worker:
         patience = PATIENCE if large and name in ABOUT_A_PLACE else LONGEST
         try:
             await asyncio.wait_for(self._up_to_date.wait(), patience)
-            reply = await asyncio.wait_for(self._process.request(Question(name, arguments)), LONGEST)
+            reply = await asyncio.wait_for(
+                self._process.request(Question(name, arguments)), LONGEST
+            )
         except (TimeoutError, _Ended):
             raise NotNow from None
         if reply.refused:
@@ -155,7 +159,10 @@ class _Worker:
             except _Ended:
                 if process is not self._process:
                     continue
-                self._failed(f"the process that checked {self._path} has ended: the next change starts another one")
+                self._failed(
+                    f"the process that checked {self._path} has ended: the next change starts"
+                    " another one"
+                )
                 self._replace()
             self._checked = changes
         self._up_to_date.set()
@@ -210,13 +217,16 @@ class _Process:
 
     async def request(self, request: Request) -> Reply:
         """The reply, after those to earlier requests. Raises _Ended."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._exchange, request)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._thread, self._exchange, request
+        )
 
     def _exchange(self, request: Request) -> Reply:
         self._began = time.monotonic()
         try:
             self._here.send(request)
-            reply: Reply = self._here.recv()  # no limit: in a thread of its own, until the process ends
+            # no limit: in a thread of its own, until the process ends
+            reply: Reply = self._here.recv()
         except (EOFError, OSError):
             self._closed = True
             raise _Ended from None

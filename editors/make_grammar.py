@@ -1,4 +1,5 @@
-"""Write the TextMate grammar of .flow texts, which colors them in VS Code: `python editors/make_grammar.py`.
+"""Write the TextMate grammar of .flow texts, which colors them in VS Code: `python
+editors/make_grammar.py`.
 
 Its keywords are those of `dsl/grammar.lark`; a test fails when the file is older than they are.
 """
@@ -36,11 +37,17 @@ def grammar() -> str:
         },
         {
             "match": rf"({words(named)})\s+({NAME})",
-            "captures": {"1": {"name": "keyword.declaration.flow"}, "2": {"name": "entity.name.type.flow"}},
+            "captures": {
+                "1": {"name": "keyword.declaration.flow"},
+                "2": {"name": "entity.name.type.flow"},
+            },
         },
         {
             "match": rf"({NAME})(?:\[[^\]\n]*\])?\s*:\s*({NAME})",
-            "captures": {"1": {"name": "variable.other.flow"}, "2": {"name": "entity.name.type.flow"}},
+            "captures": {
+                "1": {"name": "variable.other.flow"},
+                "2": {"name": "entity.name.type.flow"},
+            },
         },
         {"name": "storage.modifier.flow", "match": words(ways)},
         {"name": "keyword.declaration.flow", "match": words(openers)},
@@ -50,7 +57,12 @@ def grammar() -> str:
         {"name": "constant.numeric.flow", "match": r"\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b"},
         {"name": "keyword.operator.flow", "match": r"->|[|+*/=-]"},
     ]
-    document = {"scopeName": "source.flow", "name": "flow", "fileTypes": ["flow"], "patterns": rules}
+    document = {
+        "scopeName": "source.flow",
+        "name": "flow",
+        "fileTypes": ["flow"],
+        "patterns": rules,
+    }
     return json.dumps(document, indent=2) + "\n"
 
 

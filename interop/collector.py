@@ -30,13 +30,19 @@ class Collector:
     _warnings: list[Diagnostic] = field(default_factory=list)
     _shared: dict[tuple[str, str], list[tuple[str, Span]]] = field(default_factory=dict)
 
-    def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
+    def fault(
+        self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()
+    ) -> None:
         """An error: the import is impossible."""
-        self.faults.append(Diagnostic(self.faulty, message, span, notes=tuple(notes), help=help_text))
+        self.faults.append(
+            Diagnostic(self.faulty, message, span, notes=tuple(notes), help=help_text)
+        )
 
     def warn(self, message: str, span: Span, help_text: str = "") -> None:
         """A warning: the import leaves something out or interprets it differently."""
-        self._warnings.append(Diagnostic(self.less, message, span, help=help_text, severity="warning"))
+        self._warnings.append(
+            Diagnostic(self.less, message, span, help=help_text, severity="warning")
+        )
 
     def warn_together(self, name: str, message: str, span: Span, help_text: str = "") -> None:
         """The same as `warn`, merged for several things: `message` follows their names, at the
@@ -51,7 +57,9 @@ class Collector:
         for fault in part.faults[:1]:
             more = f" (and {len(part.faults) - 1} more faults)" if len(part.faults) > 1 else ""
             left_out = f"{what} is left out: {fault.message}{more}"
-            self._warnings.append(Diagnostic(self.less, left_out, fault.span, help=fault.help, severity="warning"))
+            self._warnings.append(
+                Diagnostic(self.less, left_out, fault.span, help=fault.help, severity="warning")
+            )
         return not part.faults
 
     def warnings(self) -> tuple[Diagnostic, ...]:
@@ -71,7 +79,9 @@ class Collector:
     def attribute(self, node: Element, name: str) -> str | None:
         """A required attribute; None after a fault."""
         if name not in node.attributes:
-            self.fault(f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`')
+            self.fault(
+                f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`'
+            )
         return node.attributes.get(name)
 
     def whole(self, text: str, of: str, span: Span, least: int = 0) -> int | None:

@@ -22,7 +22,9 @@ def read(request: Request) -> Imported:
     """The network with its weights, by default those beside the .cfg. Raises Errors."""
     weights = request.weights or request.path.with_suffix(".weights")
     try:
-        return Imported({request.target.name: read_darknet(request.path, weights).SerializeToString()})
+        return Imported(
+            {request.target.name: read_darknet(request.path, weights).SerializeToString()}
+        )
     except CfgError as faults:
         raise Errors(faults.diagnostics) from faults
     except NetworkError as fault:

@@ -15,7 +15,8 @@ GROUP = "flowc.formats"
 
 
 def importers() -> tuple[Importer, ...]:
-    """All importers. The first one that recognizes a path reads it; the last one accepts every path.
+    """All importers. The first one that recognizes a path reads it; the last one accepts every
+    path.
 
     Raises Errors (F739) for a package with a format that cannot be loaded.
     """

@@ -134,7 +134,11 @@ def _is_darknet(path: Path) -> bool:
 def _is_hopes(path: Path) -> bool:
     from .hopes.files import is_of_translator
 
-    return os.path.isdir(path) or os.path.isdir(path.with_name(f"{path.name}.files")) or is_of_translator(path)
+    return (
+        os.path.isdir(path)
+        or os.path.isdir(path.with_name(f"{path.name}.files"))
+        or is_of_translator(path)
+    )
 
 
 def _hopes(request: Request) -> Imported:
@@ -190,10 +194,21 @@ IMPORTERS: tuple[Importer, ...] = (
         ending="_algorithm",
     ),
     Importer(
-        "darknet", "the .cfg of a Darknet network", _is_darknet, _darknet, frozenset({"weights"}), ".onnx", "network"
+        "darknet",
+        "the .cfg of a Darknet network",
+        _is_darknet,
+        _darknet,
+        frozenset({"weights"}),
+        ".onnx",
+        "network",
     ),
     Importer("jedi", "a configuration of JEDI", lambda path: path.suffix == ".cfg", _jedi),
-    Importer("preesm", "a graph or scenario of PREESM", lambda path: path.suffix in (".pi", ".scenario"), _preesm),
+    Importer(
+        "preesm",
+        "a graph or scenario of PREESM",
+        lambda path: path.suffix in (".pi", ".scenario"),
+        _preesm,
+    ),
     Importer("sdf3", "an SDF3 XML file", lambda path: True, _sdf3, frozenset({"processor"})),
 )
 

@@ -63,7 +63,12 @@ def parse(path: str, data: bytes, code: str) -> Element:
     def start(tag: str, attributes: dict[str, str]) -> None:
         span = here(len(tag) + 1)
         if len(opened) > DEEPEST:
-            _refuse(code, f"more than {DEEPEST} elements inside each other", span, "this is not a graph file")
+            _refuse(
+                code,
+                f"more than {DEEPEST} elements inside each other",
+                span,
+                "this is not a graph file",
+            )
         named = {name.rpartition(":")[2]: value for name, value in attributes.items()}
         element = Element(tag.rpartition(":")[2], named, [], span)
         opened[-1].children.append(element)
@@ -73,7 +78,12 @@ def parse(path: str, data: bytes, code: str) -> Element:
         opened.pop()
 
     def doctype(name: str, system: str | None, public: str | None, internal: bool) -> NoReturn:
-        _refuse(code, "this XML has a document type, which is not read", here(9), "remove the `<!DOCTYPE ...>`")
+        _refuse(
+            code,
+            "this XML has a document type, which is not read",
+            here(9),
+            "remove the `<!DOCTYPE ...>`",
+        )
 
     parser.StartElementHandler = start
     parser.CharacterDataHandler = lambda text: opened[-1].words.append(text)
@@ -84,8 +94,14 @@ def parse(path: str, data: bytes, code: str) -> Element:
     except expat.ExpatError as error:
         span = Span(path, error.lineno, error.offset + 1, error.lineno, error.offset + 1)
         _refuse(code, f"this is no XML: {expat.ErrorString(error.code)}", span, "")
-    except (LookupError, ValueError):  # an encoding that Python does not support, or not one byte for a character
-        _refuse(code, "the encoding of this XML is not known", Span(path, 1, 1, 1, 1), "write it as UTF-8")
+    except (LookupError, ValueError):
+        # an encoding that Python does not support, or not one byte for a character
+        _refuse(
+            code,
+            "the encoding of this XML is not known",
+            Span(path, 1, 1, 1, 1),
+            "write it as UTF-8",
+        )
     return outside.children[0]
 
 

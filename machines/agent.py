@@ -125,12 +125,21 @@ class Agent:
         try:
             with open(os.path.join(tree, SENT)) as file:
                 sent = json.load(file)
-            return {path: known for path, known in sent.items() if _stamp(os.path.join(tree, path)) == known[1:]}
+            return {
+                path: known
+                for path, known in sent.items()
+                if _stamp(os.path.join(tree, path)) == known[1:]
+            }
         except (OSError, ValueError, AttributeError, TypeError):  # it does not exist, or was edited
             return {}
 
     def do_put(
-        self, tree: str, files: Sequence[Any], gone: Sequence[str], payload: bytes, shared: Sequence[str] = ()
+        self,
+        tree: str,
+        files: Sequence[Any],
+        gone: Sequence[str],
+        payload: bytes,
+        shared: Sequence[str] = (),
     ) -> None:
         """Write files (path, digest, size, executable), whose contents follow each other, and
         remove others.
@@ -186,7 +195,12 @@ class Agent:
         self._send({"more": False})
 
     def do_run(
-        self, words: Sequence[str], cwd: Optional[str], environment: Dict[str, str], payload: bytes, fed: bool = False
+        self,
+        words: Sequence[str],
+        cwd: Optional[str],
+        environment: Dict[str, str],
+        payload: bytes,
+        fed: bool = False,
     ) -> None:
         """Run a command; its output is sent as it arrives. It has no input, unless it is `fed`."""
         try:

@@ -44,7 +44,13 @@ Report = Callable[[str], None]
 #: The folder for flowc's files on a board, in the home of its user.
 FOLDER = "~/.cache/flowc-board"
 #: Modules of flowc that run there, packages or files: with `runtime/` they need nothing else.
-THERE = ("machines/__init__.py", "machines/whoami.py", "profiling/__init__.py", "profiling/there", "runtime")
+THERE = (
+    "machines/__init__.py",
+    "machines/whoami.py",
+    "profiling/__init__.py",
+    "profiling/there",
+    "runtime",
+)
 #: No password is asked for, no unknown key is accepted, and a silent board is given up after half a
 #: minute.
 OPTIONS = (
@@ -70,7 +76,13 @@ SLOWEST = 10_000
 #: there.
 MOST_KEPT, MOST_SAID, MOST_FILE = 1 << 26, 1 << 30, 1 << 30
 #: Properties that boards of one kind share, in words and by their names in `whoami`.
-KIND = {"CPU": "description", "GPU": "device", "Python": "python", "numpy": "numpy", "TensorRT": "tensorrt"}
+KIND = {
+    "CPU": "description",
+    "GPU": "device",
+    "Python": "python",
+    "numpy": "numpy",
+    "TensorRT": "tensorrt",
+}
 #: Oldest Python and numpy for programs: the first numpy for that Python.
 LEAST_PYTHON, LEAST_NUMPY = (3, 8), "1.17.3"
 
@@ -102,12 +114,21 @@ class Address:
 
 def address(text: str) -> Address:
     """Read `[user@]host[:port][/dir]`; an IPv6 address stands in brackets. Raises Errors."""
-    found = re.fullmatch(r"((?:[\w.+-]+@)?(?:\[[0-9a-fA-F:.%\w]+\]|[\w.-]+))(?::(\d+))?(/.+)?", text, re.ASCII)
+    found = re.fullmatch(
+        r"((?:[\w.+-]+@)?(?:\[[0-9a-fA-F:.%\w]+\]|[\w.-]+))(?::(\d+))?(/.+)?", text, re.ASCII
+    )
     port = int(found[2]) if found is not None and found[2] else None
     if found is None or found[1].startswith("-") or (port is not None and not 0 < port < 65536):
         message = f"`{text}` is not an address of a board"
         raise Errors(
-            [Diagnostic("F640", message, None, help="write `user@host`, `user@host:2222` or `user@host/folder`")]
+            [
+                Diagnostic(
+                    "F640",
+                    message,
+                    None,
+                    help="write `user@host`, `user@host:2222` or `user@host/folder`",
+                )
+            ]
         )
     return Address(found[1].replace("[", "").replace("]", ""), port, found[3] or FOLDER)
 
@@ -148,7 +169,12 @@ class Board:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -157,7 +183,9 @@ class Board:
         self._process = self._frames = None
         if process is None or frames is None:
             return
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        assert (
+            process.stdin is not None and process.stdout is not None and process.stderr is not None
+        )
         end = time.monotonic() + LEAVE
         with suppress(OSError):
             process.stdin.close()
@@ -173,12 +201,19 @@ class Board:
     # -- the connection ----------------------------------------------------------------------------
     def _connect(self) -> None:
         agent = resources.files(__package__).joinpath("agent.py").read_bytes()
-        begin = f"import sys;exec(compile(sys.stdin.buffer.read({len(agent)}),'flowc-agent','exec'))"
+        begin = (
+            f"import sys;exec(compile(sys.stdin.buffer.read({len(agent)}),'flowc-agent','exec'))"
+        )
         command = shlex.split(os.environ.get("FLOWC_SSH", "ssh"))
         command += [word for option in OPTIONS for word in ("-o", option)]
         command += ["-p", str(self.address.port)] if self.address.port is not None else []
         # The far side gives only this to a shell.
-        command += ["-T", self.address.host, "--", f"exec {shlex.quote(self._python)} -c {shlex.quote(begin)}"]
+        command += [
+            "-T",
+            self.address.host,
+            "--",
+            f"exec {shlex.quote(self._python)} -c {shlex.quote(begin)}",
+        ]
         try:
             process = subprocess.Popen(
                 command,
@@ -190,9 +225,13 @@ class Board:
             )
         except FileNotFoundError as error:
             message = f"there is no `{command[0]}` here"
-            help_text = "install it (`apt install openssh-client`), or name another one in FLOWC_SSH"
+            help_text = (
+                "install it (`apt install openssh-client`), or name another one in FLOWC_SSH"
+            )
             raise Errors([Diagnostic("F640", message, None, help=help_text)]) from error
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        assert (
+            process.stdin is not None and process.stdout is not None and process.stderr is not None
+        )
         self._process, self._frames = process, Frames(process.stdout, process.stdin, process.stderr)
         with self._reached() as frames:
             frames.send(agent, BEGIN)
@@ -202,27 +241,44 @@ class Board:
         if begun.foreign:
             shown = ", ".join(f"`{name}`" for name in begun.foreign)
             message = f"`{begun.base}` on `{self.address}` holds other files: {shown}"
-            raise Errors([Diagnostic("F604", message, None, help="name an empty folder: `user@host/folder`")])
+            raise Errors(
+                [Diagnostic("F604", message, None, help="name an empty folder: `user@host/folder`")]
+            )
         if begun.taken is not None:
             message = f"`{self.address}` is in use by flowc already ({begun.taken})"
-            help_text = "wait until that has ended: two at once would disturb each other's measurements"
+            help_text = (
+                "wait until that has ended: two at once would disturb each other's measurements"
+            )
             raise Errors([Diagnostic("F642", message, None, help=help_text)])
         self._base = begun.base
         if begun.python < LEAST_PYTHON:
             version = ".".join(map(str, begun.python))
-            message = f"`{self._python}` on `{self.address}` is Python {version}, but programs need 3.8 or later"
-            raise Errors([Diagnostic("F641", message, None, help="name another one: `--board-python python3.8`")])
+            message = (
+                f"`{self._python}` on `{self.address}` is Python {version}, but programs need 3.8"
+                " or later"
+            )
+            raise Errors(
+                [
+                    Diagnostic(
+                        "F641", message, None, help="name another one: `--board-python python3.8`"
+                    )
+                ]
+            )
 
     def _look_around(self) -> None:
         with resources.as_file(resources.files(__package__.rpartition(".")[0])) as root:
             files = {"flowc/__init__.py": b""}
             for part in THERE:
-                for file in sorted((root / part).rglob("*") if (root / part).is_dir() else [root / part]):
+                for file in sorted(
+                    (root / part).rglob("*") if (root / part).is_dir() else [root / part]
+                ):
                     if file.suffix in (".py", ".c"):
                         files[f"flowc/{file.relative_to(root).as_posix()}"] = file.read_bytes()
         self._ours = posixpath.join(self._base, "flowc")
         self._send_files(self._ours, files)
-        done = self.execute([*self.python, "-m", "flowc.machines.whoami"], cwd=self._ours, seconds=ANSWER)
+        done = self.execute(
+            [*self.python, "-m", "flowc.machines.whoami"], cwd=self._ours, seconds=ANSWER
+        )
         if done.status:
             message = f"Python on `{self.address}` does not start\n{last_words(done.stderr)}"
             raise Errors([Diagnostic("F641", message, None)])
@@ -232,18 +288,26 @@ class Board:
             self._refuse(error)
         if not found.numpy:
             message = f"`{self._python}` on `{self.address}` has no numpy"
-            help_text = "install it there (`pip install numpy`), or name another Python with --board-python"
+            help_text = (
+                "install it there (`pip install numpy`), or name another Python with --board-python"
+            )
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
         if _numbers(found.numpy) < _numbers(LEAST_NUMPY):
-            message = f"numpy of `{self._python}` on `{self.address}` is {found.numpy}: programs need {LEAST_NUMPY}"
+            message = (
+                f"numpy of `{self._python}` on `{self.address}` is {found.numpy}: programs need"
+                f" {LEAST_NUMPY}"
+            )
             help_text = (
-                "install a newer one there, for example in a virtual environment, and name it with --board-python"
+                "install a newer one there, for example in a virtual environment, and name it with"
+                " --board-python"
             )
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
         self._gpu = found.device is not None
         self.kind = {name: str(getattr(found, key) or "none") for name, key in KIND.items()}
         self.boot, self.celsius = found.boot, found.celsius
-        self._identity = Identity(found.cores, found.memory_bytes, _plain(found.description), found.host_hash)
+        self._identity = Identity(
+            found.cores, found.memory_bytes, _plain(found.description), found.host_hash
+        )
 
     def _tell_before(self, before: bytes) -> None:
         """Report what the shell there has printed before Python started."""
@@ -259,7 +323,9 @@ class Board:
     def _request(self, do: str, payload: bytes = b"", **request: Any) -> None:
         header = json.dumps({"do": do, **request}).encode()
         with self._reached() as frames:
-            frames.send(LENGTHS.pack(len(header), len(payload)) + header + payload, _seconds(len(payload)))
+            frames.send(
+                LENGTHS.pack(len(header), len(payload)) + header + payload, _seconds(len(payload))
+            )
 
     def _answer(self, kind: type[T], seconds: float) -> tuple[T, bytes]:
         """The next answer, and the bytes after it. Raises Lost, and Errors if the request
@@ -296,7 +362,10 @@ class Board:
             _kill(self._process)
         self.close()
         message = f"`{self.address}` gave an invalid answer: {why}"
-        help_text = f"another program may write among the answers: {_try(self.address)}, which has to print nothing"
+        help_text = (
+            f"another program may write among the answers: {_try(self.address)}, which has to print"
+            " nothing"
+        )
         raise Errors([Diagnostic("F657", message, None, help=help_text)])
 
     def _lost(self, frames: Frames) -> Lost:
@@ -328,16 +397,32 @@ class Board:
         files = {}
         for file in sorted(directory.rglob("*")):
             path = file.relative_to(directory)
-            made = {"__pycache__", ENGINES}.intersection(path.parts) or file.name.startswith(".flowc-new")
-            if file.is_file() and not made and not (file.suffix == ".so" and file.with_suffix(".c").exists()):
+            made = {"__pycache__", ENGINES}.intersection(path.parts) or file.name.startswith(
+                ".flowc-new"
+            )
+            if (
+                file.is_file()
+                and not made
+                and not (file.suffix == ".so" and file.with_suffix(".c").exists())
+            ):
                 files[path.as_posix()] = file.read_bytes()
         changed = self._send_files(tree, files)
         if any(path.endswith((".c", ".h", ".sh")) for path in changed) and "compile.sh" in files:
             done = self.execute(["sh", "compile.sh"], cwd=tree)
             if done.status:
-                self._ask(Nothing, "put", tree=tree, files=[], gone=["compile.sh"])  # so that it is tried again
+                # so that it is tried again
+                self._ask(Nothing, "put", tree=tree, files=[], gone=["compile.sh"])
                 message = f"C code does not compile on `{self.address}`\n{last_words(done.stderr)}"
-                raise Errors([Diagnostic("F641", message, None, help="install a compiler there: `apt install gcc`")])
+                raise Errors(
+                    [
+                        Diagnostic(
+                            "F641",
+                            message,
+                            None,
+                            help="install a compiler there: `apt install gcc`",
+                        )
+                    ]
+                )
         return tree
 
     def _send_files(self, tree: str, files: Mapping[str, bytes]) -> list[str]:
@@ -347,7 +432,9 @@ class Board:
         changed = [path for path, digest in digests.items() if known.get(path) != digest]
         gone = [path for path in known if path not in files]
         if changed or gone:
-            entries = [(path, digests[path], len(files[path]), path.endswith(".sh")) for path in changed]
+            entries = [
+                (path, digests[path], len(files[path]), path.endswith(".sh")) for path in changed
+            ]
             content = b"".join(files[path] for path in changed)
             shared = [ENGINES] if BUILDER in files else []
             self._ask(Nothing, "put", content, tree=tree, files=entries, gone=gone, shared=shared)
@@ -423,7 +510,13 @@ class Board:
             with writing:
                 self._request("feed", content)
 
-        self._request("run", words=list(words), cwd=cwd, environment=dict(environment or {}), fed=fed is not None)
+        self._request(
+            "run",
+            words=list(words),
+            cwd=cwd,
+            environment=dict(environment or {}),
+            fed=fed is not None,
+        )
         if started is not None:
             started(hand_on)
         if fed is not None:
@@ -446,8 +539,14 @@ class Board:
             raise Errors([Diagnostic("F641", message, None, help="install it there")])
         return answer.end
 
-    def module(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:
-        return self.execute([*self.python, "-m", f"flowc.{name}", *arguments], cwd=self._ours, environment=environment)
+    def module(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Done:
+        return self.execute(
+            [*self.python, "-m", f"flowc.{name}", *arguments],
+            cwd=self._ours,
+            environment=environment,
+        )
 
     def read(self, file: str) -> bytes | None:
         self._request("get", path=file)
@@ -458,7 +557,9 @@ class Board:
             if not answer.more:
                 return bytes(found) if answer.there else None
             if not piece or len(found) > MOST_FILE:
-                self._refuse(ValueError(f"`{file}` has more than {MOST_FILE >> 20} MiB, or an empty piece"))
+                self._refuse(
+                    ValueError(f"`{file}` has more than {MOST_FILE >> 20} MiB, or an empty piece")
+                )
 
     def has_gpu(self) -> bool:
         return self._gpu
@@ -500,7 +601,9 @@ def _last(frames: Frames) -> str:
 
 def _plain(said: str) -> str:
     """Text without characters that control the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in said)
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in said
+    )
 
 
 def _user() -> str:
@@ -553,7 +656,10 @@ def _try(where: Address) -> str:
 
 def lost_way(where: Address, said: str) -> Diagnostic:
     """The connection to a board was lost."""
-    help_text = "programs there are stopped, and what was measured so far is kept: start again when the board is back"
+    help_text = (
+        "programs there are stopped, and what was measured so far is kept: start again when the"
+        " board is back"
+    )
     return Diagnostic("F643", f"the connection to `{where}` was lost\n{said}", None, help=help_text)
 
 
@@ -569,7 +675,13 @@ def _unreachable(where: Address, lost: Lost) -> Diagnostic:
         return Diagnostic("F641", message, None, help="name it with --board-python, or install it")
     low, advice = said.lower(), _try(where)
     if "host key verification failed" in low or "no matching host key" in low:
-        advice = "flowc accepts no key by itself: connect once with `ssh`, and compare the key with that of the board"
+        advice = (
+            "flowc accepts no key by itself: connect once with `ssh`, and compare the key with that"
+            " of the board"
+        )
     elif "permission denied" in low:
-        advice = "flowc asks for no password: put a key there with `ssh-copy-id`, or load it with `ssh-add`"
+        advice = (
+            "flowc asks for no password: put a key there with `ssh-copy-id`, or load it with"
+            " `ssh-add`"
+        )
     return Diagnostic("F640", f"`{where}` cannot be reached\n{said}", None, help=advice)

@@ -100,7 +100,12 @@ class Crew:
         return digest, blob
 
     def _round(
-        self, function: Callable[[S, I], O], digest: str, blob: bytes, inputs: Sequence[I], found: dict[int, O]
+        self,
+        function: Callable[[S, I], O],
+        digest: str,
+        blob: bytes,
+        inputs: Sequence[I],
+        found: dict[int, O],
     ) -> None:
         """Compute the missing answers. Raises the exceptions of executors whose workers are
         gone."""
@@ -177,7 +182,8 @@ def _begin(end_with_parent: Callable[[], None]) -> None:
 # -- workers of a cluster --------------------------------------------------------------------------
 @contextmanager
 def cluster(address: str) -> Iterator[Crew]:
-    """The workers of a Dask scheduler. Raises Errors: F644 for workers with another flowc, F645 for no scheduler.
+    """The workers of a Dask scheduler. Raises Errors: F644 for workers with another flowc, F645 for
+    no scheduler.
 
     Keys and certificates for `tls://` are those of Dask's own configuration.
     """
@@ -191,7 +197,10 @@ def cluster(address: str) -> Iterator[Crew]:
         client: Any = cast(Any, Client)(address, timeout=ANSWER, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as fault:
         message = f"no scheduler answers at `{address}`: {str(fault) or type(fault).__name__}"
-        help_text = "start one with `dask scheduler`, workers with `dask worker tcp://HOST:8786 --nthreads 1`"
+        help_text = (
+            "start one with `dask scheduler`, workers with `dask worker tcp://HOST:8786"
+            " --nthreads 1`"
+        )
         raise Errors([Diagnostic("F645", message, None, help=help_text)]) from fault
     try:
         threads = client.nthreads()
@@ -207,7 +216,9 @@ def cluster(address: str) -> Iterator[Crew]:
             restarts=0,
         )
         if not near:
-            crew.told.append(Diagnostic("F646", _EXPOSED.format(address), None, help=_SAFER, severity="warning"))
+            crew.told.append(
+                Diagnostic("F646", _EXPOSED.format(address), None, help=_SAFER, severity="warning")
+            )
         client.subscribe_topic("all", lambda event: crew.told.extend(_gone(event[1])))
         yield crew
     finally:
@@ -215,10 +226,13 @@ def cluster(address: str) -> Iterator[Crew]:
 
 
 _EXPOSED = (
-    "connections to `{}` are not encrypted: every host that reaches that port can run code there, as the user of its "
-    "workers, and a host that answers there, or is on the way, can run code here"
+    "connections to `{}` are not encrypted: every host that reaches that port can run code there,"
+    " as the user of its workers, and a host that answers there, or is on the way, can run code"
+    " here"
 )
-_SAFER = "start it with TLS (`tls://...`), or let it listen at 127.0.0.1 and reach it through `ssh -L`"
+_SAFER = (
+    "start it with TLS (`tls://...`), or let it listen at 127.0.0.1 and reach it through `ssh -L`"
+)
 
 
 def _require_certificates(address: str) -> None:
@@ -236,8 +250,16 @@ def _require_certificates(address: str) -> None:
     except (OSError, TypeError, ValueError) as fault:
         why = str(fault)
     message = f"`{address}` needs certificates: {why}"
-    names = ", ".join(f"`DASK_DISTRIBUTED__COMM__TLS__{n}`" for n in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY"))
-    raise Errors([Diagnostic("F645", message, None, help=f"set {names}, or the same in Dask's configuration")])
+    names = ", ".join(
+        f"`DASK_DISTRIBUTED__COMM__TLS__{n}`" for n in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
+    )
+    raise Errors(
+        [
+            Diagnostic(
+                "F645", message, None, help=f"set {names}, or the same in Dask's configuration"
+            )
+        ]
+    )
 
 
 def _gone(event: Any) -> Iterator[Diagnostic]:

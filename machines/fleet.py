@@ -76,11 +76,17 @@ class Fleet:
         return self._board.writing(files)
 
     def execute(
-        self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        *,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Done:
         return self._board.execute(words, cwd=cwd, environment=environment)
 
-    def module(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:
+    def module(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Done:
         return self._board.module(name, arguments, environment)
 
     def read(self, file: str) -> bytes | None:
@@ -106,7 +112,9 @@ class Fleet:
         while waiting:
             now, waiting = waiting[: self.size], waiting[self.size :]
             places = self._places([jobs[k][0] for k in now])
-            ends = self._side_by_side([(board, jobs[k][1]) for board, k in zip(places, now, strict=True)])
+            ends = self._side_by_side(
+                [(board, jobs[k][1]) for board, k in zip(places, now, strict=True)]
+            )
             lost = [k for k, end in zip(now, ends, strict=True) if isinstance(end, Lost)]
             for k, end in zip(now, ends, strict=True):
                 if isinstance(end, Lost):
@@ -132,7 +140,9 @@ class Fleet:
             self._pieces[board] += 1
         return found
 
-    def _side_by_side(self, work: Sequence[tuple[Board, Callable[[], T]]]) -> list[T | BaseException]:
+    def _side_by_side(
+        self, work: Sequence[tuple[Board, Callable[[], T]]]
+    ) -> list[T | BaseException]:
         """The result of each job, or its exception; a single one is done by this thread."""
         if len(work) == 1:
             return [self._end_of(*work[0])]
@@ -140,11 +150,16 @@ class Fleet:
         for k, (board, job) in enumerate(work):
             do = partial(self._tell, ends, k, board, job)
             threading.Thread(target=do, name=str(board.address), daemon=True).start()
-        found = dict(ends.get() for _ in work)  # no limit: a job ends, or the connection to its board is lost
+        # no limit: a job ends, or the connection to its board is lost
+        found = dict(ends.get() for _ in work)
         return [found[k] for k in range(len(work))]
 
     def _tell(
-        self, ends: SimpleQueue[tuple[int, T | BaseException]], k: int, board: Board, job: Callable[[], T]
+        self,
+        ends: SimpleQueue[tuple[int, T | BaseException]],
+        k: int,
+        board: Board,
+        job: Callable[[], T],
     ) -> None:
         ends.put((k, self._end_of(board, job)))
 
@@ -166,11 +181,15 @@ class Fleet:
         board.close()
         if self._report is not None:
             others = ", ".join(str(b.address) for b in self._there)
-            self._report(f"the connection to {board.address} was lost ({lost}): {others} does its share")
+            self._report(
+                f"the connection to {board.address} was lost ({lost}): {others} does its share"
+            )
 
 
 @contextmanager
-def fleet(texts: Sequence[str], *, python: str = "python3", report: Report | None = None) -> Iterator[Host]:
+def fleet(
+    texts: Sequence[str], *, python: str = "python3", report: Report | None = None
+) -> Iterator[Host]:
     """Boards at these addresses, connected; one is just that board. Raises Errors for all of them
     at once."""
     twice = [text for k, text in enumerate(texts) if address(text) in map(address, texts[:k])]
@@ -196,7 +215,10 @@ def _one_machine(boards: Sequence[Board]) -> Iterator[Diagnostic]:
     for k, board in enumerate(boards):
         same = next((b for b in boards[:k] if board.boot and b.boot == board.boot), None)
         if same is not None:
-            message = f"`{board.address}` and `{same.address}` are one machine: parallel runs disturb each other"
+            message = (
+                f"`{board.address}` and `{same.address}` are one machine: parallel runs disturb"
+                " each other"
+            )
             yield Diagnostic("F649", message, None, help="name each board once", severity="warning")
 
 

@@ -55,11 +55,17 @@ class Frames:
         """The output beside answers: on standard error, else in place of an answer."""
         self._hear()
         self._read(self._source, self._come)
-        return self._said.decode(errors="replace") if self._said.strip() else self._come.decode(errors="replace")
+        return (
+            self._said.decode(errors="replace")
+            if self._said.strip()
+            else self._come.decode(errors="replace")
+        )
 
     def next(self, seconds: float) -> tuple[Any, bytes]:
         """The next frame, which has to start within so many seconds."""
-        head, body = LENGTHS.unpack(self._exactly(LENGTHS.size, time.monotonic() + seconds, seconds))
+        head, body = LENGTHS.unpack(
+            self._exactly(LENGTHS.size, time.monotonic() + seconds, seconds)
+        )
         if head > MOST_HEADER or body > PIECE:
             raise ValueError(f"an answer of {head} and {body} bytes")
         content = self._exactly(head + body, time.monotonic() + WHOLE, WHOLE)

@@ -88,11 +88,17 @@ class Host(Protocol):
         discarded if None."""
 
     def execute(
-        self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        *,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Done:
         """Run a command to its end, without input."""
 
-    def module(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:
+    def module(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Done:
         """Run a module of flowc that is made for a host (`profiling.there`, `machines.whoami`) as a
         program."""
 
@@ -117,7 +123,9 @@ class Here:
 
     @property
     def identity(self) -> Identity:
-        return Identity(whoami.cores(), whoami.memory_bytes(), whoami.description(), whoami.host_hash())
+        return Identity(
+            whoami.cores(), whoami.memory_bytes(), whoami.description(), whoami.host_hash()
+        )
 
     @property
     def celsius(self) -> float | None:
@@ -142,15 +150,24 @@ class Here:
             yield {name: os.path.abspath(file or own[name]) for name, file in files.items()}
 
     def execute(
-        self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        *,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Done:
-        done = run(words, cwd=cwd, environment=environment)  # no limit: a command may take as long as it needs
+        # no limit: a command may take as long as it needs
+        done = run(words, cwd=cwd, environment=environment)
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def module(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:
+    def module(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Done:
         package = __package__.rpartition(".")[0]
         # -P: a file of the user with the name of a Python module must not be imported instead.
-        return self.execute([*self.python, "-P", "-m", f"{package}.{name}", *arguments], environment=environment)
+        return self.execute(
+            [*self.python, "-P", "-m", f"{package}.{name}", *arguments], environment=environment
+        )
 
     def read(self, file: str) -> bytes | None:
         path = Path(file)

@@ -1,11 +1,12 @@
 """Where the machines of a platform are: a file that says for each of them how it is reached.
 
-In: a TOML file with a table for each machine. Out: a `Site` for each of them. It is checked whole: everything that is
-wrong is told at once.
+In: a TOML file with a table for each machine. Out: a `Site` for each of them. It is checked whole:
+everything that is wrong is told at once.
 
     [front]
     board = "nano@10.0.0.5"     # or here = true
-    address = "10.0.0.5"        # where the others find it (default: that of the board; here, 127.0.0.1)
+    address = "10.0.0.5"        # where the others find it (default: that of the board; here,
+    127.0.0.1)
     port = 47600                # to listen at (default: a free one from 20000 to 31999)
     python = "python3"          # or the words of a command
     encrypted = true            # what the others send to it
@@ -59,8 +60,13 @@ def read_sites(path: Path, machines: Sequence[str]) -> tuple[Site, ...]:
         document = tomllib.loads(read_bytes(path).decode())
     except (OSError, ValueError) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
-        help_text = 'it has a table for each machine: `[front]`, then `here = true` or `board = "user@host"`'
-        raise Errors([Diagnostic("F650", f"cannot read `{path}`: {why}", None, help=help_text)]) from error
+        help_text = (
+            "it has a table for each machine: `[front]`, then `here = true` or `board ="
+            ' "user@host"`'
+        )
+        raise Errors(
+            [Diagnostic("F650", f"cannot read `{path}`: {why}", None, help=help_text)]
+        ) from error
     faults = [
         Diagnostic("F650", f"`{path.name}`: {message}", None, help=help_text)
         for message, help_text in _faults(document, machines)
@@ -73,10 +79,16 @@ def read_sites(path: Path, machines: Sequence[str]) -> tuple[Site, ...]:
 def _faults(document: dict[str, Any], machines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for name in machines:
         if name not in document:
-            yield f"it has no table for `{name}`", f"add a table `[{name}]` with `here = true` or `board = ...`"
+            yield (
+                f"it has no table for `{name}`",
+                f"add a table `[{name}]` with `here = true` or `board = ...`",
+            )
     for name, table in document.items():
         if name not in machines:
-            yield f"there is no machine `{name}`", _guess(name, machines) or f"there are {listed(machines)}"
+            yield (
+                f"there is no machine `{name}`",
+                _guess(name, machines) or f"there are {listed(machines)}",
+            )
         elif not isinstance(table, dict):
             yield f"`{name}` is not a table", f"write `[{name}]` in a line of its own"
         else:
@@ -87,16 +99,32 @@ def _table_faults(name: str, table: dict[str, Any]) -> Iterator[tuple[str, str]]
     for key, value in table.items():
         wanted = _KEYS.get(key)
         if wanted is None:
-            yield f"`{key}` of `{name}` is not known", _guess(key, _KEYS) or f"a machine has {listed(_KEYS)}"
+            yield (
+                f"`{key}` of `{name}` is not known",
+                _guess(key, _KEYS) or f"a machine has {listed(_KEYS)}",
+            )
         elif not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
             yield f"`{key}` of `{name}` is no {' or '.join(w.__name__ for w in wanted)}", ""
-        elif value == [] or (isinstance(value, list) and not all(isinstance(w, str) for w in value)):
-            yield f"`python` of `{name}` is not a command", 'write `python = "python3"`, or the words of a command'
+        elif value == [] or (
+            isinstance(value, list) and not all(isinstance(w, str) for w in value)
+        ):
+            yield (
+                f"`python` of `{name}` is not a command",
+                'write `python = "python3"`, or the words of a command',
+            )
         elif isinstance(value, int) and key == "port" and not 0 < value < 65536:
             yield f"`{name}` cannot listen at port {value}", "ports go from 1 to 65535"
     if (table.get("here") is True) == ("board" in table):
-        help_text = 'write `here = true` for this machine, or `board = "user@host"` for one behind ssh'
-        yield f"`{name}` is {'here and on a board' if 'board' in table else 'neither here nor on a board'}", help_text
+        help_text = (
+            'write `here = true` for this machine, or `board = "user@host"` for one behind ssh'
+        )
+        yield (
+            (
+                f"`{name}` is"
+                f" {'here and on a board' if 'board' in table else 'neither here nor on a board'}"
+            ),
+            help_text,
+        )
     elif isinstance(table.get("board"), str):
         try:
             board_address(table["board"])
@@ -114,4 +142,11 @@ def _site(name: str, table: dict[str, Any]) -> Site:
     found = _LOCAL if board is None else board_address(board).host.rpartition("@")[2]
     words = table.get("python", ())
     python = (words,) if isinstance(words, str) else tuple(words)
-    return Site(name, board, table.get("address", found), table.get("port"), python, table.get("encrypted", True))
+    return Site(
+        name,
+        board,
+        table.get("address", found),
+        table.get("port"),
+        python,
+        table.get("encrypted", True),
+    )

@@ -225,7 +225,9 @@ class PlannedMemory:
     def figures(self) -> dict[str, int]:
         """By name, as in files and reports: arenas and sessions only if they are not 0."""
         found = {"weights": self.weights, "buffers": self.buffers, "tokens": self.tokens}
-        return found | {n: size for n, size in (("arenas", self.arenas), ("sessions", self.sessions)) if size}
+        return found | {
+            n: size for n, size in (("arenas", self.arenas), ("sessions", self.sessions)) if size
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,13 +290,19 @@ class Deployment:
     @property
     def every_app(self) -> tuple[DeployedApp, ...]:
         """The apps of all states, once per state."""
-        return self.apps if self.scenario is None else tuple(a for s in self.scenario.states for a in s.apps)
+        return (
+            self.apps
+            if self.scenario is None
+            else tuple(a for s in self.scenario.states for a in s.apps)
+        )
 
     @property
     def every_worker(self) -> tuple[DeployedWorker, ...]:
         """The workers of all states."""
         return (
-            self.processors if self.scenario is None else tuple(w for s in self.scenario.states for w in s.processors)
+            self.processors
+            if self.scenario is None
+            else tuple(w for s in self.scenario.states for w in s.processors)
         )
 
     @property

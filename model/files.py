@@ -80,7 +80,9 @@ def scratch(place: Path | None = None, prefix: str = SCRATCH) -> Iterator[Path]:
     A killed process leaves its folder behind, but its lock ends with it: the next call for the same
     place removes the folder. Raises OSError.
     """
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix=prefix, dir=place, ignore_cleanup_errors=True
+    ) as folder:
         lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _lock(lock)

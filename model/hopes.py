@@ -18,6 +18,8 @@ POLICIES = {
 FORMS = ("cic", "project")
 #: Marks code written by flowc that holds the initial tokens of an input itself: the port, and their
 #: number.
-HELD = re.compile(r"^[ \t]*#[ \t]*define[ \t]+FLOWC_HELD_(\w+)[ \t]+(\d{1,9})[ \t]*$", re.MULTILINE | re.ASCII)
+HELD = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+FLOWC_HELD_(\w+)[ \t]+(\d{1,9})[ \t]*$", re.MULTILINE | re.ASCII
+)
 #: The folder with static orders.
 ORDERS = "convertedSDF3xml"

@@ -247,9 +247,13 @@ def _named(kind: Any) -> _Reader:
 
 def _record(kind: Any) -> _Reader:
     types = get_type_hints(kind, include_extras=True)
-    readers = {f.metadata.get("json", f.name): (f.name, _reader(types[f.name])) for f in fields(kind)}
+    readers = {
+        f.metadata.get("json", f.name): (f.name, _reader(types[f.name])) for f in fields(kind)
+    }
     needed = {
-        f.metadata.get("json", f.name) for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING
+        f.metadata.get("json", f.name)
+        for f in fields(kind)
+        if f.default is MISSING and f.default_factory is MISSING
     }
 
     def record(value: Any) -> Any:

@@ -152,27 +152,50 @@ class ClockPin:
 
 def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
     """A plan as if the user had written it."""
-    stages = tuple(PinStage(s.processors, s.until, s.streams, span, s.threads, bands=s.bands) for s in plan.stages)
-    return Pin(platform, plan.task, stages, None, plan.buffers, span, plan.pre, plan.post, plan.adapt)
+    stages = tuple(
+        PinStage(s.processors, s.until, s.streams, span, s.threads, bands=s.bands)
+        for s in plan.stages
+    )
+    return Pin(
+        platform, plan.task, stages, None, plan.buffers, span, plan.pre, plan.post, plan.adapt
+    )
 
 
 def as_plan(pin: Pin) -> NetworkPlan:
     """Inverse of `as_pin`, except for times."""
-    stages = tuple(StagePlan(s.processors, s.until, s.streams, s.threads, bands=s.bands) for s in pin.stages)
+    stages = tuple(
+        StagePlan(s.processors, s.until, s.streams, s.threads, bands=s.bands) for s in pin.stages
+    )
     return NetworkPlan(pin.task, stages, pin.buffers, pin.pre, pin.post, pin.adapt)
 
 
 def as_placement(pin: Pin) -> Placement:
     """The placement of a pin with one stage."""
     (s,) = pin.stages
-    return Placement(pin.task, s.processors, s.streams, s.threads, s.process, pin.buffers, s.graph, s.fallback, s.bands)
+    return Placement(
+        pin.task,
+        s.processors,
+        s.streams,
+        s.threads,
+        s.process,
+        pin.buffers,
+        s.graph,
+        s.fallback,
+        s.bands,
+    )
 
 
 def bands_in_words(bands: Bands) -> str:
     """Bands as written in a pin."""
     words = [f"bands {bands.rows}"]
-    words += [f"until {json.dumps(bands.until, ensure_ascii=False)}"] if bands.until is not None else []
-    words += ["keep " + ", ".join(json.dumps(k, ensure_ascii=False) for k in bands.keep)] if bands.keep else []
+    words += (
+        [f"until {json.dumps(bands.until, ensure_ascii=False)}"] if bands.until is not None else []
+    )
+    words += (
+        ["keep " + ", ".join(json.dumps(k, ensure_ascii=False) for k in bands.keep)]
+        if bands.keep
+        else []
+    )
     return " ".join(words)
 
 
@@ -186,7 +209,11 @@ def in_words(plan: NetworkPlan) -> str:
         words += [f"threads {s.threads}"] if s.threads > 1 else []
         words += [bands_in_words(b) for b in s.bands]
         stages.append(" ".join(words))
-    rest = [f"{word} {n}" for word, n in (("buffers", plan.buffers), ("pre", plan.pre), ("post", plan.post)) if n]
+    rest = [
+        f"{word} {n}"
+        for word, n in (("buffers", plan.buffers), ("pre", plan.pre), ("post", plan.post))
+        if n
+    ]
     rest = [word for word in rest if word not in ("pre 1", "post 1")]
     return " ".join([" | ".join(stages), *rest, *(["adapt"] if plan.adapt else [])])
 
@@ -352,7 +379,11 @@ class Supposed:
 
     def __str__(self) -> str:
         said = [f"{self.fps} frames/s"] if self.fps is not None else []
-        said += [f"{self.cores} core{'s' if self.cores != 1 else ''} of a pool"] if self.cores is not None else []
+        said += (
+            [f"{self.cores} core{'s' if self.cores != 1 else ''} of a pool"]
+            if self.cores is not None
+            else []
+        )
         return " on ".join(said)
 
 
@@ -412,8 +443,13 @@ class Mapping:
         document = parse_version(text, "mapping", MAPPING_VERSION)
         identity = read(_Identity, {"identity": document.pop("identity", {})})
         mapping = read(Mapping, document)
-        listed = {"placements": [p.task for p in mapping.placements], "networks": [n.task for n in mapping.networks]}
-        listed |= {f"placements of `{s.state}`": [p.task for p in s.placements] for s in mapping.states}
+        listed = {
+            "placements": [p.task for p in mapping.placements],
+            "networks": [n.task for n in mapping.networks],
+        }
+        listed |= {
+            f"placements of `{s.state}`": [p.task for p in s.placements] for s in mapping.states
+        }
         for where, tasks in listed.items():
             if len(set(tasks)) < len(tasks):
                 twice = next(t for t in tasks if tasks.count(t) > 1)

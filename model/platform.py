@@ -46,7 +46,9 @@ class Pool:
     @property
     def processors(self) -> tuple[str, ...]:
         """The names `carmel[0]`, `carmel[1]`, ...; a single one without index is `volta`."""
-        return tuple(f"{self.name}[{i}]" for i in range(self.count)) if self.indexed else (self.name,)
+        return (
+            tuple(f"{self.name}[{i}]" for i in range(self.count)) if self.indexed else (self.name,)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,9 @@ class Platform:
 
     def wire(self, source: str, destination: str) -> Wire | None:
         """The link direction from one machine to another, None without a link."""
-        return next((w for w in self.wires if (w.source, w.destination) == (source, destination)), None)
+        return next(
+            (w for w in self.wires if (w.source, w.destination) == (source, destination)), None
+        )
 
     @property
     def silent(self) -> tuple[str, ...]:

@@ -129,12 +129,20 @@ class Profile:
         known: dict[tuple[str, str], list[ProfileEntry]] = {}
         for e in other.entries:
             known.setdefault((e.processor, e.content_hash), []).append(e)
-        entries = [reduce(_with, known.get((e.processor, e.content_hash), []), e) for e in self.entries]
+        entries = [
+            reduce(_with, known.get((e.processor, e.content_hash), []), e) for e in self.entries
+        ]
         kept = (e for e in other.entries if (e.processor, e.subject) not in own)
         firing_ns = other.firing_ns if self.firing_ns is None else self.firing_ns
         change_ns = other.change_ns if self.change_ns is None else self.change_ns
         transfers = self.transfers or other.transfers
-        return replace(self, entries=(*entries, *kept), transfers=transfers, firing_ns=firing_ns, change_ns=change_ns)
+        return replace(
+            self,
+            entries=(*entries, *kept),
+            transfers=transfers,
+            firing_ns=firing_ns,
+            change_ns=change_ns,
+        )
 
     def to_json(self) -> str:
         """The file's text; deterministic for equal contents."""
@@ -159,7 +167,13 @@ def _with(e: ProfileEntry, known: ProfileEntry) -> ProfileEntry:
     """The entry with missing values filled in from another entry of the same content."""
     of = e if e.layers or not known.layers else known
     arena = known.arena_bytes if e.arena_bytes is None else e.arena_bytes
-    return replace(e, layers=of.layers, overhead_ns=of.overhead_ns, arena_bytes=arena, bands=e.bands or known.bands)
+    return replace(
+        e,
+        layers=of.layers,
+        overhead_ns=of.overhead_ns,
+        arena_bytes=arena,
+        bands=e.bands or known.bands,
+    )
 
 
 def _entry(e: ProfileEntry) -> dict[str, Any]:
@@ -177,4 +191,9 @@ def _short(layer: LayerTime) -> dict[str, Any]:
 
 
 def _transfer(t: Transfer) -> dict[str, Any]:
-    return {"from": t.source, "to": t.target, "fixed_ns": round(t.fixed_ns), "ns_per_byte": round(t.ns_per_byte, 6)}
+    return {
+        "from": t.source,
+        "to": t.target,
+        "fixed_ns": round(t.fixed_ns),
+        "ns_per_byte": round(t.ns_per_byte, 6),
+    }

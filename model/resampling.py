@@ -49,7 +49,9 @@ def without_resampling(app: Application) -> Application:
         last = first
         while last.destination in after:
             last = after[last.destination]
-        channels.append(replace(first, destination=last.destination, destination_port=last.destination_port))
+        channels.append(
+            replace(first, destination=last.destination, destination_port=last.destination_port)
+        )
     tasks = tuple(t for t in app.tasks if t.name not in resampling)
     return replace(app, tasks=tasks, channels=tuple(channels))
 

@@ -119,7 +119,9 @@ class Times:
 
     def on_mapping(self, placements: tuple[Placement, ...], platform: Platform) -> Times:
         """The same with the placements of a mapping."""
-        return replace(self, placed={p.task: platform.pool_of(p.processors[0]).kind for p in placements})
+        return replace(
+            self, placed={p.task: platform.pool_of(p.processors[0]).kind for p in placements}
+        )
 
     def on(self, task: str, kind: str) -> FiringTime | None:
         """The time of a task on a kind of processor, None if it is not known."""
@@ -185,7 +187,9 @@ class Times:
 
     def warnings(self, tasks: Mapping[str, Task]) -> tuple[Diagnostic, ...]:
         """A diagnostic for each of `exceeded`."""
-        return tuple(too_optimistic(tasks[name], time, time.seen_ns) for name, _, time in self.exceeded)
+        return tuple(
+            too_optimistic(tasks[name], time, time.seen_ns) for name, _, time in self.exceeded
+        )
 
 
 def too_optimistic(task: Task, time: FiringTime, seen_ns: int) -> Diagnostic:
@@ -206,21 +210,38 @@ def times_of(system: System, platform: Platform, profile: Profile | None = None)
         entries.setdefault(e.subject, {})[e.processor] = e
     pins = {p.task: p for p in system.pins if p.platform == platform.name}
     pools = {name: pool.kind for pool in platform.pools for name in pool.processors}
-    at = {name: pools[p.stages[0].processors[0]] for name, p in pins.items() if p.stages[0].processors[0] in pools}
+    at = {
+        name: pools[p.stages[0].processors[0]]
+        for name, p in pins.items()
+        if p.stages[0].processors[0] in pools
+    }
     of = {}
     for task in (t for a in system.apps for t in a.tasks):
         pin = pins[task.name].wcet_ns if task.name in pins else None
-        of[task.name] = dict(_times(task, pin, entries.get(task.name, {}), platform, at.get(task.name)))
+        of[task.name] = dict(
+            _times(task, pin, entries.get(task.name, {}), platform, at.get(task.name))
+        )
     references = {
-        name: float(known["cpu"].mean_ns) for name, known in entries.items() if "cpu" in known and of.get(name) == {}
+        name: float(known["cpu"].mean_ns)
+        for name, known in entries.items()
+        if "cpu" in known and of.get(name) == {}
     }
     tasks = (t for a in system.apps for t in a.tasks if not of[t.name])
     elsewhere = {t.name: _elsewhere(t, entries.get(t.name, {}), platform) for t in tasks}
-    return Times(of, at, references, elsewhere={name: time for name, time in elsewhere.items() if time is not None})
+    return Times(
+        of,
+        at,
+        references,
+        elsewhere={name: time for name, time in elsewhere.items() if time is not None},
+    )
 
 
 def _times(
-    task: Task, pin: Fraction | None, entries: Mapping[str, ProfileEntry], platform: Platform, at: str | None
+    task: Task,
+    pin: Fraction | None,
+    entries: Mapping[str, ProfileEntry],
+    platform: Platform,
+    at: str | None,
 ) -> Iterator[tuple[str, FiringTime]]:
     for kind in dict.fromkeys(pool.kind for pool in platform.pools):
         entry = entries.get(kind)
@@ -234,7 +255,9 @@ def _times(
             yield kind, FiringTime((worst,), Fraction(entry.mean_ns), _measured(entry), entry)
 
 
-def _elsewhere(task: Task, entries: Mapping[str, ProfileEntry], platform: Platform) -> FiringTime | None:
+def _elsewhere(
+    task: Task, entries: Mapping[str, ProfileEntry], platform: Platform
+) -> FiringTime | None:
     """The declared time of a task that cannot run on this platform, else its time on a CPU if the
     platform has no CPU."""
     if task.wcet_ns:
@@ -259,12 +282,22 @@ def has_code(task: Task, kind: str, platform: Platform) -> bool:
     A task with code for a GPU alone runs as its reference if the platform has no GPU; otherwise the
     time of the reference is not the time of the task.
     """
-    if task.network is not None or not task.implementations or any(i.kind == kind for i in task.implementations):
+    if (
+        task.network is not None
+        or not task.implementations
+        or any(i.kind == kind for i in task.implementations)
+    ):
         return True
-    return kind == "cpu" and task.reference is not None and all(p.kind != "gpu" for p in platform.pools)
+    return (
+        kind == "cpu"
+        and task.reference is not None
+        and all(p.kind != "gpu" for p in platform.pools)
+    )
 
 
-def _is_for(task: Task, kind: str, platform: Platform, at: str | None, entry: ProfileEntry | None) -> bool:
+def _is_for(
+    task: Task, kind: str, platform: Platform, at: str | None, entry: ProfileEntry | None
+) -> bool:
     """Does a task's own `wcet` hold on that kind?
 
     Without code it holds where the task is pinned, else on a CPU; and on every other kind with a
@@ -279,10 +312,14 @@ def _as_mean(time: FiringTime | None) -> FiringTime | None:
     if time is None:
         return None
     source = time.source if time.entry is None or time.source == "pin" else _measured(time.entry)
-    return FiringTime(time.worst_ns if source == "declared" else (time.mean_ns,), time.mean_ns, source, time.entry)
+    return FiringTime(
+        time.worst_ns if source == "declared" else (time.mean_ns,), time.mean_ns, source, time.entry
+    )
 
 
-def _app_times(app: Application, found: Mapping[str, tuple[FiringTime | None, FiringTime | None]]) -> AppTimes:
+def _app_times(
+    app: Application, found: Mapping[str, tuple[FiringTime | None, FiringTime | None]]
+) -> AppTimes:
     ns: dict[str, tuple[Fraction, ...]] = {}
     least: dict[str, tuple[Fraction, ...]] = {}
     guessed, measured = [], []

@@ -13,7 +13,9 @@ from .application import Application
 from .resampling import hosts
 
 
-def machines_of(app: Application, machine_of: Mapping[str, str], placed: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def machines_of(
+    app: Application, machine_of: Mapping[str, str], placed: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
     """The machine of each task, if known; with several processors, that of the first one.
 
     `machine_of` has the machines of processors, `placed` the processors of tasks.
@@ -27,7 +29,9 @@ def machines_of(app: Application, machine_of: Mapping[str, str], placed: Mapping
     for task in app.tasks:
         if task.name not in found and (task.link is not None or task.border is not None):
             joined = (c for c in app.channels if task.name in (c.source, c.destination))
-            beside = next((c.source if c.destination == task.name else c.destination for c in joined), "")
+            beside = next(
+                (c.source if c.destination == task.name else c.destination for c in joined), ""
+            )
             found |= {task.name: found[beside]} if beside in found else {}
     for name, (host, _) in hosts(app).items():
         if host in found and name not in known:
@@ -49,4 +53,6 @@ def without_transfers(app: Application) -> Application:
             c = replace(c, name=name, source=first.source, source_port=first.source_port)
         if c.destination not in transfers:
             channels.append(c)
-    return replace(app, tasks=tuple(t for t in app.tasks if t.name not in transfers), channels=tuple(channels))
+    return replace(
+        app, tasks=tuple(t for t in app.tasks if t.name not in transfers), channels=tuple(channels)
+    )

@@ -62,7 +62,9 @@ class WorkloadCurve:
         """The curve of firings that take `factor` times as long, rounded up."""
         if factor == 1:
             return self
-        return WorkloadCurve(tuple(-(-t * factor.numerator // factor.denominator) for t in self.totals))
+        return WorkloadCurve(
+            tuple(-(-t * factor.numerator // factor.denominator) for t in self.totals)
+        )
 
 
 def workload(times: Sequence[int], wcet: int | None = None) -> WorkloadCurve:
@@ -76,7 +78,9 @@ def workload(times: Sequence[int], wcet: int | None = None) -> WorkloadCurve:
     more = max(0, (wcet or 0) - max(times))
     sums = [0, *accumulate(times)]
     lengths = [n for n in LENGTHS if n == 1 or n * SHARE <= len(times)]
-    return WorkloadCurve(tuple(more + max(b - a for a, b in zip(sums, sums[n:], strict=False)) for n in lengths))
+    return WorkloadCurve(
+        tuple(more + max(b - a for a, b in zip(sums, sums[n:], strict=False)) for n in lengths)
+    )
 
 
 def cyclic_workload(phases: Sequence[int]) -> WorkloadCurve:

@@ -1,11 +1,14 @@
-"""What networks have in common, by content: segments that several of them begin with, so that weights exist once.
+"""What networks have in common, by content: segments that several of them begin with, so that
+weights exist once.
 
-In: networks as models. Out: for each the segments that compute what it computes, some of which it shares. Nodes are
-hashed from the inputs on: operator, attributes, weights and the hashes of what they read. So equal hashes are equal
-values whatever tensors are called, and what is common is closed towards the inputs.
+In: networks as models. Out: for each the segments that compute what it computes, some of which it
+shares. Nodes are hashed from the inputs on: operator, attributes, weights and the hashes of what
+they read. So equal hashes are equal values whatever tensors are called, and what is common is
+closed towards the inputs.
 
-A segment is made where the weights that it saves are worth it; each one is a model that runs by itself. What ONNX
-Runtime shares between sessions itself (initializers) takes more memory, not less: each session reorders its own copy.
+A segment is made where the weights that it saves are worth it; each one is a model that runs by
+itself. What ONNX Runtime shares between sessions itself (initializers) takes more memory, not less:
+each session reorders its own copy.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ WORTH = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A network: a model with its weights in it, and the tensors of its ports, with the shapes of its inputs."""
+    """A network: a model with its weights in it, and the tensors of its ports, with the shapes of
+    its inputs."""
 
     model: Any
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
@@ -35,7 +39,8 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Bytes of weights: of every network for itself, of what is different, and as the segments have them."""
+    """Bytes of weights: of every network for itself, of what is different, and as the segments have
+    them."""
 
     separate: int
     distinct: int
@@ -49,7 +54,9 @@ def shared_parts(wholes: Sequence[Whole], worth: int = WORTH) -> tuple[Segments 
     for group in _groups(graphs, worth):
         wanted = {v for k in group.members for v in graphs[k].leaving(group.hashes)}
         shared.append((group, _model_of(graphs[min(group.members)], group.hashes, wanted)))
-    return tuple(_parts(graph, [s for s in shared if k in s[0].members]) for k, graph in enumerate(graphs))
+    return tuple(
+        _parts(graph, [s for s in shared if k in s[0].members]) for k, graph in enumerate(graphs)
+    )
 
 
 def saved(wholes: Sequence[Whole], parts: Sequence[Segments | None]) -> Saved:
@@ -64,13 +71,14 @@ def saved(wholes: Sequence[Whole], parts: Sequence[Segments | None]) -> Saved:
     return Saved(separate, sum(distinct.values()), sum(built.values()))
 
 
-# -- hashes ------------------------------------------------------------------------------------------------------------
+# -- hashes ----------------------------------------------------------------------------------------
 def tensor_digest(tensor: Any) -> str:
     """Type, shape and bytes of a weight, however the file writes them."""
     from onnx import numpy_helper
 
     array = numpy_helper.to_array(tensor)
-    content = repr(array.tolist()) if array.dtype == object else array.tobytes()  # texts are pointers to numpy
+    # texts are pointers to numpy
+    content = repr(array.tolist()) if array.dtype == object else array.tobytes()
     return _digest("tensor", str(tensor.data_type), str(tuple(tensor.dims)), content)
 
 
@@ -84,7 +92,8 @@ def _digest(*parts: str | bytes) -> str:
 
 
 class _Graph:
-    """What a network computes, each value once: nodes that make the same as an earlier one are left out.
+    """What a network computes, each value once: nodes that make the same as an earlier one are left
+    out.
 
     `hash` has a hash for each node, `value` one for each tensor: what is equal there is equal.
     """
@@ -136,7 +145,8 @@ class _Graph:
         return model
 
     def _node(self, node: Any, opsets: Mapping[str, int]) -> str:
-        """The hash of what a node computes; of one that is not known to be a function of its inputs, its own."""
+        """The hash of what a node computes; of one that is not known to be a function of its
+        inputs, its own."""
         domain = node.domain or "ai.onnx"
         reads = [self.value.get(t) if t else "-" for t in node.input]
         inner = any(a.HasField("g") or a.graphs for a in node.attribute)
@@ -145,9 +155,15 @@ class _Graph:
             return _digest("own", str(self._number), *node.output)
         attributes = []
         for a in sorted(node.attribute, key=lambda a: str(a.name)):
-            content = tensor_digest(a.t) if a.HasField("t") else a.SerializeToString(deterministic=True).hex()
+            content = (
+                tensor_digest(a.t)
+                if a.HasField("t")
+                else a.SerializeToString(deterministic=True).hex()
+            )
             attributes += [a.name, content]
-        return _digest("node", node.op_type, str(opsets.get(domain, 0)), *attributes, "reads", *map(str, reads))
+        return _digest(
+            "node", node.op_type, str(opsets.get(domain, 0)), *attributes, "reads", *map(str, reads)
+        )
 
     def made(self, hashes: Collection[str]) -> dict[str, str]:
         """What nodes of these hashes make: tensors by their values."""
@@ -157,7 +173,9 @@ class _Graph:
     def leaving(self, hashes: Collection[str]) -> list[str]:
         """Values that nodes of these hashes make, and others read or the network gives."""
         nodes = zip(self.model.graph.node, self.hash, strict=True)
-        read = {self.value.get(t) for n, h in nodes if h not in hashes for t in n.input} | set(self.outputs)
+        read = {self.value.get(t) for n, h in nodes if h not in hashes for t in n.input} | set(
+            self.outputs
+        )
         return [v for v in self.made(hashes) if v in read]
 
     def weights_of(self, hashes: Collection[str]) -> int:
@@ -173,12 +191,17 @@ class _Graph:
         return self.weights_of(hashes) + self.weights_of(rest) - self.weights_of(self.hash)
 
     def fixed(self, value: str, hashes: Collection[str]) -> bool:
-        """Has a value that nodes of these hashes make a type and a shape, so that a model can give it?"""
+        """Has a value that nodes of these hashes make a type and a shape, so that a model can give
+        it?"""
         info = self.info.get(self.made(hashes)[value])
         if info is None:
             return False
         kind = info.type.tensor_type
-        return bool(kind.elem_type) and kind.HasField("shape") and all(d.dim_value > 0 for d in kind.shape.dim)
+        return (
+            bool(kind.elem_type)
+            and kind.HasField("shape")
+            and all(d.dim_value > 0 for d in kind.shape.dim)
+        )
 
 
 def fixed_model(whole: Whole) -> Any:
@@ -201,7 +224,7 @@ def _bytes(weight: Any) -> int:
     return int(prod(weight.dims) * helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize)
 
 
-# -- groups of networks ------------------------------------------------------------------------------------------------
+# -- groups of networks ----------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Networks that begin with the same nodes, which no larger group has already."""
@@ -231,7 +254,7 @@ def _groups(graphs: Sequence[_Graph], worth: int) -> list[_Group]:
     return found
 
 
-# -- segments ----------------------------------------------------------------------------------------------------------
+# -- segments --------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Model:
     """A segment whose tensors have values, not yet numbers."""
@@ -251,7 +274,9 @@ def _model_of(graph: _Graph, hashes: Collection[str], wanted: Collection[str]) -
     reads = dict.fromkeys(t for k in nodes for t in graph.model.graph.node[k].input if t)
     outer = [t for t in reads if t not in inner and t not in weights]
     makes = [t for v, t in made.items() if v in wanted]
-    model = extract(graph.model, nodes, [graph.info[t] for t in outer], [graph.info[t] for t in makes])
+    model = extract(
+        graph.model, nodes, [graph.info[t] for t in outer], [graph.info[t] for t in makes]
+    )
     return _Model(
         model.SerializeToString(deterministic=True),
         sum(_bytes(w) for w in model.graph.initializer),
@@ -261,7 +286,8 @@ def _model_of(graph: _Graph, hashes: Collection[str], wanted: Collection[str]) -
 
 
 def _parts(graph: _Graph, shared: Sequence[tuple[_Group, _Model]]) -> Segments | None:
-    """The segments of a network: those that it shares, the one of most networks first, and what is left."""
+    """The segments of a network: those that it shares, the one of most networks first, and what is
+    left."""
     if not shared:
         return None
     models = [model for _, model in shared]

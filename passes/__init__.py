@@ -26,7 +26,14 @@ def passes(stored: StoredMapping | None) -> tuple[Pass, ...]:
 
     Transfers between machines are known last.
     """
-    return (Precision(), Stages(), Exits(), Memory(), *([] if stored is None else [stored]), Transfers())
+    return (
+        Precision(),
+        Stages(),
+        Exits(),
+        Memory(),
+        *([] if stored is None else [stored]),
+        Transfers(),
+    )
 
 
 def stage(system: System, platform: Platform, stored: StoredMapping | None = None) -> Staged:

@@ -47,4 +47,6 @@ def _of_outputs(network: Network) -> Network:
     digest, path = hashlib.sha256(model).hexdigest(), Path(network.path)
     # No file of the user is expected to have an `=`.
     own = path.with_name(f"{path.stem}={digest[:8]}{path.suffix}")
-    return replace(network, path=str(own), external=(), content_hash=digest, model=model, cut_from=network)
+    return replace(
+        network, path=str(own), external=(), content_hash=digest, model=model, cut_from=network
+    )

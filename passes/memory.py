@@ -32,11 +32,24 @@ class Memory:
 
 
 def _within(pin: Pin, task: Task | None, system: System, platform: Platform) -> Pin:
-    if pin.platform != platform.name or len(pin.stages) != 1 or task is None or task.network is None:
+    if (
+        pin.platform != platform.name
+        or len(pin.stages) != 1
+        or task is None
+        or task.network is None
+    ):
         return pin
     (stage,) = pin.stages
-    on_cpu = all(p in platform.processors and platform.pool_of(p).kind == "cpu" for p in stage.processors)
-    if stage.memory is None or stage.bands or not on_cpu or task.network.batch > 1 or task.network.moving is not None:
+    on_cpu = all(
+        p in platform.processors and platform.pool_of(p).kind == "cpu" for p in stage.processors
+    )
+    if (
+        stage.memory is None
+        or stage.bands
+        or not on_cpu
+        or task.network.batch > 1
+        or task.network.moving is not None
+    ):
         return pin
     from ..networks.bands.choices import choices_of
     from ..networks.onnx.memory import needs

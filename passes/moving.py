@@ -34,21 +34,31 @@ def moving(app: Application, task: Task, layer: str) -> Application:
     chain = read_chain(path, fixed)
     split(path, fixed, 1, (layer,))  # raises the fault of the layer
     variants, start, largest = _variants(path, fixed, chain, layer)
-    digest = hashlib.sha256(repr((network.content_hash, [v.layer for v in variants], start)).encode()).hexdigest()
+    digest = hashlib.sha256(
+        repr((network.content_hash, [v.layer for v in variants], start)).encode()
+    ).hexdigest()
     kind = TensorType("uint8", (largest,))
     front = replace(
         task,
         name=f"{task.name}.stage1",
         outputs=(Port(CUT, "out", kind, (1,), False, task.span),),
         network=replace(
-            network, outputs=(), content_hash=digest, moving=Moving(task.name, "front", variants, start)
+            network,
+            outputs=(),
+            content_hash=digest,
+            moving=Moving(task.name, "front", variants, start),
         ),
-    )  # fmt: skip
+    )
     back = replace(
         task,
         name=f"{task.name}.stage2",
         inputs=(Port(CUT, "in", kind, (1,), False, task.span),),
-        network=replace(network, inputs=(), content_hash=digest, moving=Moving(task.name, "back", variants, start)),
+        network=replace(
+            network,
+            inputs=(),
+            content_hash=digest,
+            moving=Moving(task.name, "back", variants, start),
+        ),
     )
     return _wired(app, task, front, back)
 
@@ -63,7 +73,11 @@ def _variants(
     cuts = {c.after: c.bytes for c in chain.cuts() if not chain.fused(c.after)}
     pinned = names.index(layer)
     wanted = [done[pinned] / whole + k * STEP for k in range(-NEIGHBORS, NEIGHBORS + 1)]
-    near = {min(cuts, key=lambda c: abs(done[c] / whole - share)) for share in wanted if 0 < share < 1 and cuts}
+    near = {
+        min(cuts, key=lambda c: abs(done[c] / whole - share))
+        for share in wanted
+        if 0 < share < 1 and cuts
+    }
     chosen = sorted({*near, pinned})
     parts = [split(path, fixed, 1, (names[c],)) for c in chosen]
     variants = tuple(
@@ -76,7 +90,11 @@ def _variants(
 
 
 def _part(stage: Stage) -> Part:
-    return Part(stage.model, tuple(i.tensor.name for i in stage.inputs), tuple(b.name for b in stage.outputs))
+    return Part(
+        stage.model,
+        tuple(i.tensor.name for i in stage.inputs),
+        tuple(b.name for b in stage.outputs),
+    )
 
 
 def _wired(app: Application, task: Task, front: Task, back: Task) -> Application:
@@ -103,18 +121,25 @@ def calibrated(app: Application, mapping: Mapping, times: MappingABC[str, float]
     tasks = []
     for task in app.tasks:
         moving = task.network.moving if task.network is not None else None
-        sides = (f"{moving.network}.stage1", f"{moving.network}.stage2") if moving is not None else ()
+        sides = (
+            (f"{moving.network}.stage1", f"{moving.network}.stage2") if moving is not None else ()
+        )
         if task.network is None or moving is None or not all(times.get(s) for s in sides):
             tasks.append(task)
             continue
         at = moving.variants[moving.start].work
         scale = [times[s] / w if w else 1.0 for s, w in zip(sides, at, strict=True)]
-        variants = tuple(replace(v, work=(v.work[0] * scale[0], v.work[1] * scale[1])) for v in moving.variants)
+        variants = tuple(
+            replace(v, work=(v.work[0] * scale[0], v.work[1] * scale[1])) for v in moving.variants
+        )
         busy = [
-            sum(times.get(p.task, 0.0) / len(p.processors) for p in mapping.placements
-                if p.task not in sides and set(p.processors) & set(mapping.of(side)))
+            sum(
+                times.get(p.task, 0.0) / len(p.processors)
+                for p in mapping.placements
+                if p.task not in sides and set(p.processors) & set(mapping.of(side))
+            )
             for side in sides
-        ]  # fmt: skip
+        ]
         known = replace(moving, variants=variants, others=(busy[0], busy[1]))
         tasks.append(replace(task, network=replace(task.network, moving=known)))
     return replace(app, tasks=tuple(tasks))

@@ -60,12 +60,16 @@ def with_precision(
             if network.precision == "int8":
                 from ..networks.quantization.quantize import Loss
 
-                losses[network.definition] = read(tuple[Loss, ...], parse(read_bytes(place / "loss.json")))
+                losses[network.definition] = read(
+                    tuple[Loss, ...], parse(read_bytes(place / "loss.json"))
+                )
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
         except (OSError, ValueError):
             waiting.setdefault(network.definition, task)
             return task
-        return replace(task, network=replace(network, path=str(file), external=(), content_hash=digest))
+        return replace(
+            task, network=replace(network, path=str(file), external=(), content_hash=digest)
+        )
 
     apps = tuple(_each(app, ready) for app in system.apps)
     return replace(system, apps=apps), tuple(waiting.values()), losses
@@ -91,10 +95,16 @@ def _place(system: System, network: Network, tensorrt: tuple[int, ...]) -> Path:
     """
     if network.calibrate is None or network.precision == "fp16":
         words = RULES, version_of("onnxruntime"), network.content_hash, network.precision
-        return Path(system.path).parent / KEPT / hashlib.sha256(repr(words).encode()).hexdigest()[:16]
+        return (
+            Path(system.path).parent / KEPT / hashlib.sha256(repr(words).encode()).hexdigest()[:16]
+        )
     root, pattern = Path(network.calibrate.path), network.calibrate.text
-    scheme = (("fp16" if TensorRTVersion(tensorrt).strongly_typed else "ranges"),) if tensorrt else ()
-    digest = hashlib.sha256(repr((RULES, version_of("onnxruntime"), network.content_hash, pattern, *scheme)).encode())
+    scheme = (
+        (("fp16" if TensorRTVersion(tensorrt).strongly_typed else "ranges"),) if tensorrt else ()
+    )
+    digest = hashlib.sha256(
+        repr((RULES, version_of("onnxruntime"), network.content_hash, pattern, *scheme)).encode()
+    )
     for file in _files(root, pattern):
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return Path(system.path).parent / KEPT / digest.hexdigest()[:16]
@@ -139,7 +149,13 @@ def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) 
     except NetworkError as fault:
         raise Errors([Diagnostic(fault.code, fault.message, task.span, help=fault.help)]) from fault
     place = _place(system, network, tensorrt)
-    _keep(place, {_name(network, place): model, "loss.json": json.dumps([asdict(x) for x in found]).encode()})
+    _keep(
+        place,
+        {
+            _name(network, place): model,
+            "loss.json": json.dumps([asdict(x) for x in found]).encode(),
+        },
+    )
 
 
 def _keep(place: Path, files: dict[str, bytes]) -> None:
@@ -148,4 +164,6 @@ def _keep(place: Path, files: dict[str, bytes]) -> None:
         for name, content in files.items():
             replace_file(place / name, content)
     except OSError as error:
-        raise Errors([Diagnostic("F605", f"cannot write `{place}`: {error.strerror}", None)]) from error
+        raise Errors(
+            [Diagnostic("F605", f"cannot write `{place}`: {error.strerror}", None)]
+        ) from error

@@ -85,26 +85,41 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
 
     network = task.network
     if network is None:
-        help_text = "pin it to one processor, or several to share its firings: `-> processor, processor`"
-        return Diagnostic("F507", f"`{task.name}` is no network: it has no layers", pin.span, help=help_text)
+        help_text = (
+            "pin it to one processor, or several to share its firings: `-> processor, processor`"
+        )
+        return Diagnostic(
+            "F507", f"`{task.name}` is no network: it has no layers", pin.span, help=help_text
+        )
     if network.model:
-        message = f"`{task.name}` is an exit of `{network.file}`: its stages have to be pinned in the text"
-        return Diagnostic("F507", message, pin.span, help="write the pin in a `mapping` of the text")
+        message = (
+            f"`{task.name}` is an exit of `{network.file}`: its stages have to be pinned in the"
+            " text"
+        )
+        return Diagnostic(
+            "F507", message, pin.span, help="write the pin in a `mapping` of the text"
+        )
     if network.batch > 1:
         message = f"`{task.name}` groups {network.batch} firings: such a network cannot be cut yet"
         return Diagnostic("F505", message, pin.span, help="leave `batch` out")
     *inner, last = pin.stages
     if last.until is not None:
         message = "the last stage goes to the end of the network"
-        return Diagnostic("F507", message, last.span, help=f'leave `until "{last.until}"` out, or add a stage')
+        return Diagnostic(
+            "F507", message, last.span, help=f'leave `until "{last.until}"` out, or add a stage'
+        )
     open_ended = next((s for s in inner if s.until is None), None)
     if open_ended is not None:
         message = "the end of this stage is not given"
-        return Diagnostic("F507", message, open_ended.span, help='name its last layer: `until "LAYER"`')
+        return Diagnostic(
+            "F507", message, open_ended.span, help='name its last layer: `until "LAYER"`'
+        )
     path = Path(network.path)
     fixed = tuple((t.name, t.type.shape) for t in network.inputs)
     try:
-        stages = _stages(str(path), path.stat().st_mtime_ns, fixed, tuple(s.until or "" for s in inner))
+        stages = _stages(
+            str(path), path.stat().st_mtime_ns, fixed, tuple(s.until or "" for s in inner)
+        )
     except SplitError as fault:
         return _fault(fault, pin, network.file)
     except NetworkError as fault:
@@ -119,7 +134,9 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     for stage, own in zip(stages, pin.stages, strict=True):
         if not any(b.name in wanted for b in stage.outputs):
             message = "the outputs of this stage are not read"
-            return Diagnostic("F507", message, own.span, help="leave it out: its layers belong to no port")
+            return Diagnostic(
+                "F507", message, own.span, help="leave it out: its layers belong to no port"
+            )
     return stages
 
 
@@ -134,11 +151,15 @@ def _fault(fault: SplitError, pin: Pin, file: str) -> Diagnostic:
         at = next((s.span for s in pin.stages if s.until == fault.layer), pin.span)
         close = one_of(json.dumps(c) for c in fault.close)
         message = f"`{file}` has no layer {json.dumps(fault.layer)}"
-        return Diagnostic("F507", message, at, help=f"did you mean {close}?" if fault.close else listed)
+        return Diagnostic(
+            "F507", message, at, help=f"did you mean {close}?" if fault.close else listed
+        )
     if isinstance(fault, OutOfOrder):
         at = next((s.span for s in pin.stages if s.until == fault.then), pin.span)
         message = f"layer {json.dumps(fault.then)} comes before {json.dumps(fault.first)}"
-        return Diagnostic("F507", message, at, help="name the last layers of stages from front to back")
+        return Diagnostic(
+            "F507", message, at, help="name the last layers of stages from front to back"
+        )
     return Diagnostic("F507", str(fault).replace("\n", " "), pin.span, help=listed)
 
 
@@ -158,8 +179,12 @@ def _replaced(app: Application, task: Task, stages: tuple[Stage, ...]) -> Applic
     chain = _Chain(task, stages)
     channels = list(chain.channels)
     for c in app.channels:
-        source, out = chain.makers[c.source_port] if c.source == task.name else (c.source, c.source_port)
-        targets = chain.readers[c.destination_port] if c.destination == task.name else [c.destination]
+        source, out = (
+            chain.makers[c.source_port] if c.source == task.name else (c.source, c.source_port)
+        )
+        targets = (
+            chain.readers[c.destination_port] if c.destination == task.name else [c.destination]
+        )
         for target in targets:
             channels.append(
                 replace(
@@ -172,7 +197,9 @@ def _replaced(app: Application, task: Task, stages: tuple[Stage, ...]) -> Applic
             )
     position = app.tasks.index(task)
     tasks = (*app.tasks[:position], *chain.tasks, *app.tasks[position + 1 :])
-    return replace(app, tasks=tasks, channels=tuple(channels), paths=ending_at(app, task, chain.tasks[-1]))
+    return replace(
+        app, tasks=tasks, channels=tuple(channels), paths=ending_at(app, task, chain.tasks[-1])
+    )
 
 
 def ending_at(app: Application, task: Task, last: Task) -> tuple[PathDeadline, ...]:
@@ -194,7 +221,9 @@ class _Chain:
         self._outputs: dict[str, list[Port]] = {}
         for port, tensor in zip(task.outputs, task.network.outputs, strict=True):
             self._outputs.setdefault(tensor.name, []).append(port)
-        between = dict.fromkeys(i.tensor.name for s in stages for i in s.inputs if i.from_stage is not None)
+        between = dict.fromkeys(
+            i.tensor.name for s in stages for i in s.inputs if i.from_stage is not None
+        )
         self._names = _port_names(between, {p.name for p in (*task.inputs, *task.outputs)})
         self.tasks: list[Task] = []
         self.channels: list[Channel] = []
@@ -233,7 +262,11 @@ class _Chain:
             yield port, Tensor(border.name, port.type)
 
     def _stage(
-        self, name: str, stage: Stage, taken: list[tuple[Port, Tensor]], given: list[tuple[Port, Tensor]]
+        self,
+        name: str,
+        stage: Stage,
+        taken: list[tuple[Port, Tensor]],
+        given: list[tuple[Port, Tensor]],
     ) -> Task:
         whole = self._network
         file = PurePath(whole.file)

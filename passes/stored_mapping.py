@@ -29,11 +29,30 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
     carriers = {t.name for a in system.apps for t in a.tasks if t.transfer is not None}
     system = replace(system, apps=tuple(without_transfers(a) for a in system.apps))
     pins = [
-        (p.task, [(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback, *_bands(s))
-                  for s in p.stages],
-         p.wcet_ns, p.buffers, p.pre, p.post, p.adapt)
-        for p in (*system.pins, *system.other_pins) if p.platform == platform.name and p.task not in carriers
-    ]  # fmt: skip
+        (
+            p.task,
+            [
+                (
+                    s.processors,
+                    s.until,
+                    s.streams,
+                    s.threads,
+                    s.process,
+                    s.graph,
+                    s.fallback,
+                    *_bands(s),
+                )
+                for s in p.stages
+            ],
+            p.wcet_ns,
+            p.buffers,
+            p.pre,
+            p.post,
+            p.adapt,
+        )
+        for p in (*system.pins, *system.other_pins)
+        if p.platform == platform.name and p.task not in carriers
+    ]
     shape = [(a.name, a.period_ns, [(c.name, c.delay) for c in a.channels]) for a in system.apps]
     others: list[System] = []
     about: tuple[object, ...] = (pins, shape, platform.processors)
@@ -42,7 +61,10 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
         about += tuple(_apps(s) for s in system.scenario.states)
         about += _power(system, system.scenario, platform)
     digest = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
-    return {PINS: digest, **{n: d for part in (*others, system) for n, d in task_hashes(part).items()}}
+    return {
+        PINS: digest,
+        **{n: d for part in (*others, system) for n, d in task_hashes(part).items()},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +78,9 @@ class StoredMapping:
     def stale(self, system: System, platform: Platform) -> Diagnostic | None:
         """The reason why it does not apply to a system."""
         now = identity(system, platform)
-        changed = [name for name in {**now, **self.identity} if now.get(name) != self.identity.get(name)]
+        changed = [
+            name for name in {**now, **self.identity} if now.get(name) != self.identity.get(name)
+        ]
         what = " and ".join(f"`{n}`" if n != PINS else "the graph or its pins" for n in changed[:3])
         return not_used(f"`{self.file}` is stale: {what} changed since") if changed else None
 
@@ -68,7 +92,8 @@ class StoredMapping:
         found, faults = carried_out(system, platform, self.mapping)
         if faults:
             faults = tuple(
-                replace(d, help=f"{d.help + '; ' if d.help else ''}this is said in `{self.file}`") for d in faults
+                replace(d, help=f"{d.help + '; ' if d.help else ''}this is said in `{self.file}`")
+                for d in faults
             )
         if has_errors(faults):
             return _with(staged, *faults)
@@ -76,14 +101,20 @@ class StoredMapping:
         if supposed is None:
             return replace(staged, system=found, mapping=self.mapping)
         told = _with(staged, _for_another(self.file, supposed))
-        return replace(told, system=found, mapping=_without_bounds(self.mapping) if supposed.fps else self.mapping)
+        return replace(
+            told,
+            system=found,
+            mapping=_without_bounds(self.mapping) if supposed.fps else self.mapping,
+        )
 
 
 def _with(staged: Staged, *told: Diagnostic) -> Staged:
     return replace(staged, diagnostics=(*staged.diagnostics, *told))
 
 
-def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[System, tuple[Diagnostic, ...]]:
+def carried_out(
+    system: System, platform: Platform, mapping: Mapping
+) -> tuple[System, tuple[Diagnostic, ...]]:
     """The system with networks cut and tasks pinned by a mapping, if not pinned in the text;
     faults.
     """
@@ -100,7 +131,17 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
     for p in mapping.placements:
         if p.task in tasks and p.task not in planned:
             span = tasks[p.task].span
-            stage = PinStage(p.processors, None, p.streams, span, p.threads, p.process, p.graph, p.fallback, p.bands)
+            stage = PinStage(
+                p.processors,
+                None,
+                p.streams,
+                span,
+                p.threads,
+                p.process,
+                p.graph,
+                p.fallback,
+                p.bands,
+            )
             pins.append(Pin(platform.name, p.task, (stage,), None, p.buffers, span))
     pins = [p for p in pins if p.task not in own]
     staged = with_stages(system.apps, platform.name, pins)
@@ -112,7 +153,9 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
 def _for_another(file: str, supposed: Supposed) -> Diagnostic:
     """The warning that a mapping is used that was found under other assumptions than the text."""
     help_text = "it is used as it is; `flowc map` finds one for the text"
-    return Diagnostic("F734", f"`{file}` was found for {supposed}", None, help=help_text, severity="warning")
+    return Diagnostic(
+        "F734", f"`{file}` was found for {supposed}", None, help=help_text, severity="warning"
+    )
 
 
 def _without_bounds(mapping: Mapping) -> Mapping:

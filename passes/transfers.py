@@ -52,8 +52,13 @@ def with_transfers(system: System, platform: Platform) -> tuple[System, tuple[Di
     for name, both in ends.items():
         if len({machine for machine, _ in both}) > 1:
             machines = listed(sorted({machine for machine, _ in both}))
-            message = f"`{name}` joins apps on {machines}, and `latest` and `drop` do not cross between machines"
-            help_text = "put both ends on one machine, or read the data with a task of the same app first"
+            message = (
+                f"`{name}` joins apps on {machines}, and `latest` and `drop` do not cross between"
+                " machines"
+            )
+            help_text = (
+                "put both ends on one machine, or read the data with a task of the same app first"
+            )
             faults.append(Diagnostic("F532", message, both[0][1].span, help=help_text))
     found = replace(system, apps=tuple(apps), pins=(*system.pins, *new))
     faults += _overloaded(found, platform)
@@ -62,8 +67,13 @@ def with_transfers(system: System, platform: Platform) -> tuple[System, tuple[Di
 
 def _unsupported(system: System, platform: Platform) -> Iterator[Diagnostic]:
     if system.scenario is not None:
-        message = f"`{platform.name}` has several machines, and states cannot change on all of them together"
-        yield Diagnostic("F533", message, system.scenario.span, help="leave the scenario out, or use one machine")
+        message = (
+            f"`{platform.name}` has several machines, and states cannot change on all of them"
+            " together"
+        )
+        yield Diagnostic(
+            "F533", message, system.scenario.span, help="leave the scenario out, or use one machine"
+        )
 
 
 def _shared(pins: Iterable[Pin], machine_of: Mapping[str, str]) -> Iterator[Diagnostic]:
@@ -71,7 +81,10 @@ def _shared(pins: Iterable[Pin], machine_of: Mapping[str, str]) -> Iterator[Diag
         for stage in pin.stages:
             machines = {machine_of[p] for p in stage.processors if p in machine_of}
             if len(machines) > 1:
-                message = f"`{pin.task}` is shared by {listed(sorted(machines))}: its firings would have to take turns"
+                message = (
+                    f"`{pin.task}` is shared by {listed(sorted(machines))}: its firings would have"
+                    " to take turns"
+                )
                 yield Diagnostic("F531", message, stage.span, help="name processors of one machine")
 
 
@@ -116,8 +129,14 @@ class _Crossing:
             self.pins.append(Pin(self._platform.name, name, (stage,), None, None, source.span))
         front = Channel(
             f"{channel.source}.{channel.source_port}->{name}.in",
-            channel.source, channel.source_port, name, "in", 0, (), channel.span,
-        )  # fmt: skip
+            channel.source,
+            channel.source_port,
+            name,
+            "in",
+            0,
+            (),
+            channel.span,
+        )
         back = f"{name}.out->{channel.destination}.{channel.destination_port}"
         return front, replace(channel, name=back, source=name, source_port="out")
 
@@ -125,15 +144,31 @@ class _Crossing:
         self, source: Task, port: Port, channel: Channel, wire: Wire | None, here: str, there: str
     ) -> Diagnostic | None:
         if wire is None:
-            message = f"`{channel.source}` is on `{here}`, `{channel.destination}` on `{there}`, and no link joins them"
-            help_text = f"add `link {here} {there} 110 MB/s 0.3 ms` to platform `{self._platform.name}`"
+            message = (
+                f"`{channel.source}` is on `{here}`, `{channel.destination}` on `{there}`, and no"
+                " link joins them"
+            )
+            help_text = (
+                f"add `link {here} {there} 110 MB/s 0.3 ms` to platform `{self._platform.name}`"
+            )
             note = Note("this reads it", self._by_name[channel.destination].span)
             return Diagnostic("F530", message, channel.span, notes=(note,), help=help_text)
         moving = source.network is not None and source.network.moving is not None
         if moving or (port.type is not None and port.type.open):
-            why = "its cut moves while the program runs" if moving else f"the size of `{port.name}` depends on data"
-            message = f"tokens of `{channel.source}` cannot be sent from `{here}` to `{there}`: {why}"
-            return Diagnostic("F532", message, source.span, help=f"put `{channel.destination}` on `{here}` as well")
+            why = (
+                "its cut moves while the program runs"
+                if moving
+                else f"the size of `{port.name}` depends on data"
+            )
+            message = (
+                f"tokens of `{channel.source}` cannot be sent from `{here}` to `{there}`: {why}"
+            )
+            return Diagnostic(
+                "F532",
+                message,
+                source.span,
+                help=f"put `{channel.destination}` on `{here}` as well",
+            )
         return None
 
 
@@ -143,7 +178,21 @@ def _carrier(name: str, source: Task, port: Port, wire: Wire) -> Task:
     taken = Port("in", "in", port.type, port.rates, port.stacked, source.span)
     made = replace(taken, name="out", direction="out")
     what = Transfer(wire.processor, wire.source, wire.destination)
-    return Task(name, "transfer", (taken,), (made,), (), (), (), True, times, None, "", source.span, transfer=what)
+    return Task(
+        name,
+        "transfer",
+        (taken,),
+        (made,),
+        (),
+        (),
+        (),
+        True,
+        times,
+        None,
+        "",
+        source.span,
+        transfer=what,
+    )
 
 
 def _overloaded(system: System, platform: Platform) -> Iterator[Diagnostic]:
@@ -161,6 +210,11 @@ def _overloaded(system: System, platform: Platform) -> Iterator[Diagnostic]:
             first.setdefault(way, task)
     for way, share in load.items():
         if share > 1:
-            message = f"the link `{way}` of `{platform.name}` would be busy for {float(share):.0%} of its time"
-            help_text = "increase periods, send less, or put tasks that exchange many tokens on one machine"
+            message = (
+                f"the link `{way}` of `{platform.name}` would be busy for {float(share):.0%} of its"
+                " time"
+            )
+            help_text = (
+                "increase periods, send less, or put tasks that exchange many tokens on one machine"
+            )
             yield Diagnostic("F534", message, first[way].span, help=help_text)

@@ -33,20 +33,44 @@ def examine() -> tuple[Finding, ...]:
     nvcc = shutil.which("nvcc") or ""
     tensorrt = version_of("tensorrt") or ctypes.util.find_library("nvinfer") or ""
     return (
-        Finding("system", system if supported else "", "running flowc", "use Linux on x86-64 or aarch64"),
+        Finding(
+            "system", system if supported else "", "running flowc", "use Linux on x86-64 or aarch64"
+        ),
         Finding("python", platform.python_version(), "running flowc", ""),
         Finding("cores", f"{cores()} x {processor_name()}", "", ""),
         Finding("memory", f"{memory_bytes() / 2**30:.1f} GiB", "", ""),
         Finding("c compiler", compiler, "tasks written in C", "apt install gcc, or set CC"),
-        Finding("matplotlib", version_of("matplotlib") or "", "flowc show", "pip install 'flowc[plots]'"),
-        Finding("ortools", version_of("ortools") or "", "flowc map with deadlines", "pip install 'flowc[search]'"),
-        Finding("deap", version_of("deap") or "", "flowc map --search ga", "pip install 'flowc[search]'"),
-        Finding("pyzmq", version_of("pyzmq") or "", "programs on several machines", "pip install 'flowc[machines]'"),
+        Finding(
+            "matplotlib", version_of("matplotlib") or "", "flowc show", "pip install 'flowc[plots]'"
+        ),
+        Finding(
+            "ortools",
+            version_of("ortools") or "",
+            "flowc map with deadlines",
+            "pip install 'flowc[search]'",
+        ),
+        Finding(
+            "deap", version_of("deap") or "", "flowc map --search ga", "pip install 'flowc[search]'"
+        ),
+        Finding(
+            "pyzmq",
+            version_of("pyzmq") or "",
+            "programs on several machines",
+            "pip install 'flowc[machines]'",
+        ),
         Finding("onnxruntime", runtime, "running networks", "pip install onnxruntime"),
         Finding(
-            "nvidia gpu", "present" if gpu else "", "programs for a GPU", "a machine with an NVIDIA GPU and its driver"
+            "nvidia gpu",
+            "present" if gpu else "",
+            "programs for a GPU",
+            "a machine with an NVIDIA GPU and its driver",
         ),
-        Finding("cuda", nvcc, "compiling CUDA tasks", "NVIDIA's CUDA toolkit (part of JetPack on a Jetson)"),
+        Finding(
+            "cuda",
+            nvcc,
+            "compiling CUDA tasks",
+            "NVIDIA's CUDA toolkit (part of JetPack on a Jetson)",
+        ),
         Finding(
             "cuda python",
             version_of("cuda-bindings") or version_of("cuda-python") or version_of("pycuda") or "",
@@ -62,5 +86,10 @@ def examine() -> tuple[Finding, ...]:
             "checking CUDA tasks when a program is built",
             "pip install 'flowc[cuda]'",
         ),
-        Finding("tensorrt", tensorrt, "networks on GPU and DLA", "NVIDIA's TensorRT (part of JetPack on a Jetson)"),
+        Finding(
+            "tensorrt",
+            tensorrt,
+            "networks on GPU and DLA",
+            "NVIDIA's TensorRT (part of JetPack on a Jetson)",
+        ),
     )

@@ -68,4 +68,7 @@ def _any_of(names: Iterable[str]) -> re.Pattern[str]:
     """Matches any of these names, as a whole. An adjacent dot would belong to another name, unless
     it is one of three."""
     longest_first = sorted((re.escape(n) for n in names if n), key=len, reverse=True)
-    return re.compile(rf"(?<![\w/:-])(?<!(?<!\.\.)\.)(?:{'|'.join(longest_first) or '(?!)'})(?![\w/:-]|\.(?!\.\.))")
+    any_name = "|".join(longest_first) or "(?!)"
+    before = r"(?<![\w/:-])(?<!(?<!\.\.)\.)"
+    after = r"(?![\w/:-]|\.(?!\.\.))"
+    return re.compile(f"{before}(?:{any_name}){after}")

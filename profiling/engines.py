@@ -14,7 +14,9 @@ from ..machines.board import BUILDER
 from ..machines.host import Host, last_words
 
 
-def build_engines(directory: Path, tree: str, host: Host, report: Callable[[str], None] | None = None) -> str:
+def build_engines(
+    directory: Path, tree: str, host: Host, report: Callable[[str], None] | None = None
+) -> str:
     """Build the plans of the build in `directory` on `host`, where it is `tree`; returns why not,
     or nothing."""
     script = directory / BUILDER
@@ -29,4 +31,7 @@ def build_engines(directory: Path, tree: str, host: Host, report: Callable[[str]
     if not done.status:
         host.made.add(wanted)
         return ""
-    return f"the engines cannot be built there\n{last_words(done.stderr) or f'exit status {done.status}'}"
+    return (
+        "the engines cannot be built"
+        f" there\n{last_words(done.stderr) or f'exit status {done.status}'}"
+    )

@@ -38,7 +38,11 @@ def _helpers(task: Task) -> tuple[Path, ...]:
         code = task.reference
         found.append(Path(code.path))
     if code is not None:
-        found += local_modules(Path(code.path)) if code.language == "python" else c_includes(Path(code.path))
+        found += (
+            local_modules(Path(code.path))
+            if code.language == "python"
+            else c_includes(Path(code.path))
+        )
     if kernels is not None:
         found += c_includes(Path(kernels.path))
     return tuple(found)
@@ -64,12 +68,28 @@ def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
         add(network.content_hash, network.batch, network.precision, network.inputs, network.outputs)
     kernels = task.implementation_on("gpu")
     if kernels is not None:
-        add(kernels.launches, task.scratch, Path(kernels.path).read_bytes(), *(p.read_bytes() for p in helpers))
+        add(
+            kernels.launches,
+            task.scratch,
+            Path(kernels.path).read_bytes(),
+            *(p.read_bytes() for p in helpers),
+        )
     code = task.implementation_on(kind)
     if code is not None:
-        add(code.language, code.symbol, Path(code.path).read_bytes(), *(p.read_bytes() for p in helpers))
+        add(
+            code.language,
+            code.symbol,
+            Path(code.path).read_bytes(),
+            *(p.read_bytes() for p in helpers),
+        )
     return digest.hexdigest()[:16]
 
 
 def _port(port: Port) -> tuple[object, ...]:
-    return port.name, port.direction, str(port.type), port.rates, *((port.window,) if port.window else ())
+    return (
+        port.name,
+        port.direction,
+        str(port.type),
+        port.rates,
+        *((port.window,) if port.window else ()),
+    )

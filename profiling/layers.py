@@ -65,7 +65,11 @@ def layer_times(path: Path, chain: Chain, seconds: float, host: Host = HERE) -> 
     at = chain.layers[0].name
     for name, ns in events:
         own = re.fullmatch(r"flowc(\d+)(?:_.*)?_kernel_time", name)
-        number = int(own.group(1)) if own else maker.get(name.removesuffix("_kernel_time").removesuffix("_nchwc"), -1)
+        number = (
+            int(own.group(1))
+            if own
+            else maker.get(name.removesuffix("_kernel_time").removesuffix("_nchwc"), -1)
+        )
         # A conversion between layouts has a name of its own: it counts to the layer before it.
         at = layers.get(number, at)
         mean[at] += ns / runs
@@ -84,9 +88,13 @@ def _run(model: Any, chain: Chain, folder: Path, seconds: float, host: Host) -> 
         return kernels.kernels(str(folder), nodes, seconds)
 
     def told() -> kernels.Kernels:
-        done = host.module("profiling.there.kernels", [host.put(folder, "layers"), str(nodes), str(seconds)])
+        done = host.module(
+            "profiling.there.kernels", [host.put(folder, "layers"), str(nodes), str(seconds)]
+        )
         if done.status:
-            raise MeasurementFailed(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no word")
+            raise MeasurementFailed(
+                done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no word"
+            )
         try:
             seen = printed_as(_Printed, done.stdout)
         except ValueError as error:

@@ -72,9 +72,15 @@ class _Failed:
 
 
 def run_build(
-    directory: Path, seconds: float, *, strict: bool, paced: bool = False, host: Host = HERE, about: str = "measured",
+    directory: Path,
+    seconds: float,
+    *,
+    strict: bool,
+    paced: bool = False,
+    host: Host = HERE,
+    about: str = "measured",
     report: Callable[[str], None] | None = None,
-) -> Seen:  # fmt: skip
+) -> Seen:
     """Run the build in `directory` for about `seconds` at full speed; `strict` checks the results
     of tasks.
 
@@ -93,7 +99,9 @@ def run_build(
             why_not = build_engines(directory, tree, host, report)
             if why_not:
                 raise MeasurementFailed(why_not)
-            done = host.module("profiling.there.child", [tree, str(seconds), output, mode], environment)
+            done = host.module(
+                "profiling.there.child", [tree, str(seconds), output, mode], environment
+            )
             if done.status:
                 raise MeasurementFailed(_death(done.status, done.stderr))
             content = host.read(output) or b""
@@ -141,19 +149,37 @@ def _kept(samples: Sequence[int]) -> tuple[Sequence[int], float, float]:
 
 
 def entry(
-    task: Task, digest: str, samples: Sequence[int], host_hash: str, kind: str = "cpu", held: float | None = None
+    task: Task,
+    digest: str,
+    samples: Sequence[int],
+    host_hash: str,
+    kind: str = "cpu",
+    held: float | None = None,
 ) -> ProfileEntry:
     """Mean, deviation, WCET and workload curve over the samples after warm-up."""
     kept, mean, sigma = _kept(samples)
     worst = worst_case(samples)
     return ProfileEntry(
-        kind, task.name, implementation_name(task, kind), digest, host_hash, len(kept), round(mean), round(sigma),
-        max(kept), worst, task.network.batch if task.network else 1,
-        task.network.precision if task.network else "fp32", held=held, totals_ns=workload(kept, worst).totals,
-    )  # fmt: skip
+        kind,
+        task.name,
+        implementation_name(task, kind),
+        digest,
+        host_hash,
+        len(kept),
+        round(mean),
+        round(sigma),
+        max(kept),
+        worst,
+        task.network.batch if task.network else 1,
+        task.network.precision if task.network else "fp32",
+        held=held,
+        totals_ns=workload(kept, worst).totals,
+    )
 
 
-def profile(platform: str, tasks: list[Task], digests: Mapping[str, str], seen: Seen, machine: Identity) -> Profile:
+def profile(
+    platform: str, tasks: list[Task], digests: Mapping[str, str], seen: Seen, machine: Identity
+) -> Profile:
     """The profile of all tasks that fired, on that machine."""
     entries = tuple(
         entry(

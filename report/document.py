@@ -382,7 +382,9 @@ class Document:
 def _plain(value: Any) -> Any:
     """Values as JSON has them: long rows of numbers unchanged."""
     if isinstance(value, tuple):
-        return list(value) if value and isinstance(value[0], int) else [_plain(item) for item in value]
+        return (
+            list(value) if value and isinstance(value[0], int) else [_plain(item) for item in value]
+        )
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if is_dataclass(value):

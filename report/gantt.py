@@ -75,9 +75,15 @@ def _panel(axes: Axes, chart: Chart) -> None:
         shade = 1.0 if bar.iteration % 2 == 0 else 0.55
         narrow = bar.end - bar.start < NARROW * end  # otherwise only its edges would be visible
         axes.barh(
-            row[bar.lane], (bar.end - bar.start) / size, left=bar.start / size, height=0.72, color=color[bar.task],
-            alpha=shade, edgecolor="#37474f", linewidth=0.0 if narrow else 0.4,
-        )  # fmt: skip
+            row[bar.lane],
+            (bar.end - bar.start) / size,
+            left=bar.start / size,
+            height=0.72,
+            color=color[bar.task],
+            alpha=shade,
+            edgecolor="#37474f",
+            linewidth=0.0 if narrow else 0.4,
+        )
     for first, last in _runs(chart):
         label = str(first.iteration) if by_task else f"{first.task} {first.iteration}"
         if last.end - first.start > (0.0056 * len(label) + 0.002) * end:
@@ -94,8 +100,12 @@ def _panel(axes: Axes, chart: Chart) -> None:
     axes.grid(axis="x", color="#cfd8dc", linewidth=0.5)
     axes.set_axisbelow(True)
     if not by_task and len(tasks) <= 16:
-        shown = [Patch(facecolor=color[t], edgecolor="#37474f", linewidth=0.4, label=t) for t in tasks]
-        axes.legend(handles=shown, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False)
+        shown = [
+            Patch(facecolor=color[t], edgecolor="#37474f", linewidth=0.4, label=t) for t in tasks
+        ]
+        axes.legend(
+            handles=shown, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False
+        )
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
@@ -109,7 +119,11 @@ def _runs(chart: Chart) -> Iterator[tuple[Bar, Bar]]:
     for bars in lanes.values():
         first = bars[0]
         for bar, after in zip(bars, [*bars[1:], None], strict=True):
-            if after is None or (after.task, after.iteration, after.start) != (bar.task, bar.iteration, bar.end):
+            if after is None or (after.task, after.iteration, after.start) != (
+                bar.task,
+                bar.iteration,
+                bar.end,
+            ):
                 yield first, bar
                 if after is not None:
                     first = after

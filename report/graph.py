@@ -86,7 +86,11 @@ def _legend(axes: Axes, colors: Mapping[str, str], top: float) -> None:
 
     x = 0.0
     for name, color in colors.items():
-        axes.add_patch(Rectangle((x, top - 0.35), 0.35, 0.35, facecolor=color, edgecolor="#455a64", linewidth=0.8))
+        axes.add_patch(
+            Rectangle(
+                (x, top - 0.35), 0.35, 0.35, facecolor=color, edgecolor="#455a64", linewidth=0.8
+            )
+        )
         axes.text(x + 0.5, top - 0.18, name, va="center", fontsize=8)
         x += 1.2 + 0.14 * len(name)
 
@@ -94,13 +98,17 @@ def _legend(axes: Axes, colors: Mapping[str, str], top: float) -> None:
 class _Drawing:
     """One app: its layout with sizes, and how it is drawn."""
 
-    def __init__(self, app: Application, critical: Critical | None, notes: Mapping[str, str]) -> None:
+    def __init__(
+        self, app: Application, critical: Critical | None, notes: Mapping[str, str]
+    ) -> None:
         self._app = app
         self._critical = critical or Critical(frozenset(), frozenset(), "")
         self._layout = layout(app)
         boxes = [t for t in app.tasks if t.resampling is None]
         self._short = {t.name: t.name.partition(".")[2] for t in boxes}
-        self._below = {t.name: ", ".join(filter(None, (t.definition, notes.get(t.definition)))) for t in boxes}
+        self._below = {
+            t.name: ", ".join(filter(None, (t.definition, notes.get(t.definition)))) for t in boxes
+        }
         self._labeled = len(app.tasks) <= MOST_LABELED
         widest = max(max(map(len, self._short.values())), 0.8 * max(map(len, self._below.values())))
         self._box = max(1.5, 0.135 * widest + 0.5)
@@ -110,15 +118,23 @@ class _Drawing:
         self.height = self._layout.rows * ROW + 1.0 + 0.35 * len(self._layout.back)
 
     def draw(
-        self, axes: Axes, top: float, processors: Mapping[str, tuple[str, ...]], colors: Mapping[str, str]
+        self,
+        axes: Axes,
+        top: float,
+        processors: Mapping[str, tuple[str, ...]],
+        colors: Mapping[str, str],
     ) -> None:
         from matplotlib.patches import FancyBboxPatch
 
         app = self._app
-        title = app.name + (f"   every {float(app.period_ns) / 1e6:g} ms" if app.period_ns is not None else "")
+        title = app.name + (
+            f"   every {float(app.period_ns) / 1e6:g} ms" if app.period_ns is not None else ""
+        )
         axes.text(-0.4, top + 0.45, title, fontsize=11, fontweight="bold", va="center")
         if self._critical.caption:
-            axes.text(-0.4, top + 0.1, self._critical.caption, fontsize=7.5, color=CRITICAL, va="center")
+            axes.text(
+                -0.4, top + 0.1, self._critical.caption, fontsize=7.5, color=CRITICAL, va="center"
+            )
         middle = top - 0.35 - self._layout.rows * ROW / 2 + ROW / 2 - 0.3
         place: dict[str, tuple[float, float]] = {}
         for column, names in enumerate(self._layout.columns):
@@ -137,13 +153,24 @@ class _Drawing:
                 style = "round,pad=0,rounding_size=0.12" if task.network is None else "square,pad=0"
                 axes.add_patch(
                     FancyBboxPatch(
-                        (x + i * part, y - BOX_HEIGHT / 2), part, BOX_HEIGHT, boxstyle=style, facecolor=color,
+                        (x + i * part, y - BOX_HEIGHT / 2),
+                        part,
+                        BOX_HEIGHT,
+                        boxstyle=style,
+                        facecolor=color,
                         edgecolor=CRITICAL if limits else "#37474f",
-                        linewidth=2.2 if limits else 1.6 if task.network is not None else 1.0, zorder=3,
+                        linewidth=2.2 if limits else 1.6 if task.network is not None else 1.0,
+                        zorder=3,
                     )
-                )  # fmt: skip
+                )
             axes.text(
-                x + self._box / 2, y + 0.11, self._short[task.name], ha="center", va="center", fontsize=8.5, zorder=4
+                x + self._box / 2,
+                y + 0.11,
+                self._short[task.name],
+                ha="center",
+                va="center",
+                fontsize=8.5,
+                zorder=4,
             )
             axes.text(
                 x + self._box / 2,
@@ -156,13 +183,30 @@ class _Drawing:
                 zorder=4,
             )
 
-    def _on_arrow(self, axes: Axes, middle: tuple[float, float], words: str, critical: bool) -> None:
+    def _on_arrow(
+        self, axes: Axes, middle: tuple[float, float], words: str, critical: bool
+    ) -> None:
         """A resampling, drawn like a delay: a dark spot on the line, with its label."""
         x, y = middle
         color = CRITICAL if critical else "#455a64"
-        axes.plot([x - self._box / 2, x + self._box / 2], [y, y], color=color, linewidth=2.0 if critical else 1.0)
+        axes.plot(
+            [x - self._box / 2, x + self._box / 2],
+            [y, y],
+            color=color,
+            linewidth=2.0 if critical else 1.0,
+        )
         spot = {"boxstyle": "round,pad=0.35", "facecolor": "#263238", "edgecolor": "none"}
-        axes.text(x, y, words, color="white", fontsize=6.5, ha="center", va="center_baseline", bbox=spot, zorder=6)
+        axes.text(
+            x,
+            y,
+            words,
+            color="white",
+            fontsize=6.5,
+            ha="center",
+            va="center_baseline",
+            bbox=spot,
+            zorder=6,
+        )
 
     def _arrows(self, axes: Axes, place: dict[str, tuple[float, float]], top: float) -> None:
         outgoing: dict[str, list[str]] = defaultdict(list)
@@ -180,11 +224,23 @@ class _Drawing:
             y1 += self._offset(incoming[c.destination], c.name)
             x0 += self._box
             delay = f"{c.delay}" if c.delay else ""
-            rates = rate(tasks[c.source].port(c.source_port)), rate(tasks[c.destination].port(c.destination_port))
+            rates = (
+                rate(tasks[c.source].port(c.source_port)),
+                rate(tasks[c.destination].port(c.destination_port)),
+            )
             lane = top - self.height + 0.75 + 0.35 * back.index(c.name) if c.name in back else None
             through = [place[name] for name in self._layout.routes[c.name]]
             limits = c.name in self._critical.channels
-            self._arrow(axes, (x0, y0), (x1, y1), through, rates if self._labeled else ("", ""), delay, lane, limits)
+            self._arrow(
+                axes,
+                (x0, y0),
+                (x1, y1),
+                through,
+                rates if self._labeled else ("", ""),
+                delay,
+                lane,
+                limits,
+            )
 
     @staticmethod
     def _offset(names: list[str], name: str) -> float:
@@ -209,7 +265,11 @@ class _Drawing:
         (x0, y0), (x1, y1) = start, end
         if lane is None:
             # Curves from column to column, straight lines across the columns between.
-            stops = [(x0, y0), *(p for x, y in through for p in ((x, y), (x + self._box, y))), (x1, y1)]
+            stops = [
+                (x0, y0),
+                *(p for x, y in through for p in ((x, y), (x + self._box, y))),
+                (x1, y1),
+            ]
             points, codes = [stops[0]], [Curve.MOVETO]
             for i, (a, b) in enumerate(pairwise(stops)):
                 if i % 2:
@@ -249,10 +309,20 @@ class _Drawing:
         if rates[0] not in ("", "1"):
             axes.text(x0 + 0.08, y0 + 0.1, rates[0], fontsize=6.5, color="#1565c0", zorder=5)
         if rates[1] not in ("", "1"):
-            axes.text(x1 - 0.2, y1 + 0.1, rates[1], fontsize=6.5, color="#1565c0", ha="right", zorder=5)
+            axes.text(
+                x1 - 0.2, y1 + 0.1, rates[1], fontsize=6.5, color="#1565c0", ha="right", zorder=5
+            )
         if delay:
             axes.plot(*middle, marker="o", markersize=11, color="#263238", zorder=5)
-            axes.text(*middle, delay, color="white", fontsize=6.5, ha="center", va="center_baseline", zorder=6)
+            axes.text(
+                *middle,
+                delay,
+                color="white",
+                fontsize=6.5,
+                ha="center",
+                va="center_baseline",
+                zorder=6,
+            )
 
 
 def rate(port: Port) -> str:

@@ -38,7 +38,8 @@ def layout(app: Application) -> Layout:
     columns = _columns(app)
     column = {n: c for c, names in columns.items() for n in names}
     routes: dict[str, tuple[str, ...]] = {}
-    for c in app.channels:  # arrows over several columns get a free row in each between, so that they pass no box
+    for c in app.channels:
+        # arrows over several columns get a free row in each between, so that they pass no box
         between = range(column[c.source] + 1, column[c.destination])
         routes[c.name] = tuple(f"{c.name} through {number}" for number in between)
         for number, name in zip(between, routes[c.name], strict=True):
@@ -62,8 +63,14 @@ def _columns(app: Application) -> dict[int, list[str]]:
         sources[destination].append(source)
     columns: dict[int, list[str]] = defaultdict(list)
     place: dict[str, int] = {}
-    for name in (n for level in sorted(inside) for n in _chain(inside[level], edges if level in knotted else set())):
-        place[name] = max((place[before] + 1 for before in sources[name] if before in place), default=0)
+    for name in (
+        n
+        for level in sorted(inside)
+        for n in _chain(inside[level], edges if level in knotted else set())
+    ):
+        place[name] = max(
+            (place[before] + 1 for before in sources[name] if before in place), default=0
+        )
         columns[place[name]].append(name)
     return columns
 
@@ -83,7 +90,9 @@ def _chain(names: list[str], edges: set[tuple[str, str]]) -> list[str]:
     return result
 
 
-def _sort(app: Application, columns: dict[int, list[str]], routes: dict[str, tuple[str, ...]]) -> None:
+def _sort(
+    app: Application, columns: dict[int, list[str]], routes: dict[str, tuple[str, ...]]
+) -> None:
     """Order each column by the rows of its predecessors."""
     neighbors: dict[str, list[str]] = defaultdict(list)
     for c in app.channels:
@@ -94,6 +103,8 @@ def _sort(app: Application, columns: dict[int, list[str]], routes: dict[str, tup
         names = columns[number]
         wanted = {n: [row[m] for m in neighbors[n] if m in row] for n in names}
         order = {n: i for i, n in enumerate(names)}
-        names.sort(key=lambda n: (sum(wanted[n]) / len(wanted[n]) if wanted[n] else order[n], order[n]))
+        names.sort(
+            key=lambda n: (sum(wanted[n]) / len(wanted[n]) if wanted[n] else order[n], order[n])
+        )
         offset = (len(names) - 1) / 2
         row.update({n: i - offset for i, n in enumerate(names)})

@@ -27,7 +27,10 @@ def draw_machine(scenario: Scenario, target: Path) -> None:
     from matplotlib.figure import Figure
 
     texts = {s.name: _text(s) for s in scenario.states}
-    sizes = {n: (WIDE * max(map(len, lines)) + 0.3, LINE * len(lines) + 0.25) for n, lines in texts.items()}
+    sizes = {
+        n: (WIDE * max(map(len, lines)) + 0.3, LINE * len(lines) + 0.25)
+        for n, lines in texts.items()
+    }
     places = _places(scenario, max(w for w, _ in sizes.values()))
     reach = [(abs(x) + sizes[n][0] / 2, abs(y) + sizes[n][1] / 2) for n, (x, y) in places.items()]
     width, height = (2 * max(r[k] for r in reach) + 0.8 for k in (0, 1))
@@ -39,7 +42,13 @@ def draw_machine(scenario: Scenario, target: Path) -> None:
     for (source, other), causes in _arrows(scenario).items():
         _arrow(axes, places[source], places[other], sizes[source], sizes[other], causes)
     for state in scenario.states:
-        _box(axes, places[state.name], sizes[state.name], texts[state.name], state.name == scenario.initial)
+        _box(
+            axes,
+            places[state.name],
+            sizes[state.name],
+            texts[state.name],
+            state.name == scenario.initial,
+        )
     save(figure, target)
 
 
@@ -85,7 +94,9 @@ def _box(axes: Axes, place: Point, size: Point, lines: Sequence[str], initial: b
     corner = x - width / 2, y - height / 2
     style = "round,pad=0.05,rounding_size=0.12"
     color = INITIAL if initial else OTHER
-    box = FancyBboxPatch(corner, width, height, boxstyle=style, facecolor=color, edgecolor=EDGE, zorder=3)
+    box = FancyBboxPatch(
+        corner, width, height, boxstyle=style, facecolor=color, edgecolor=EDGE, zorder=3
+    )
     axes.add_patch(box)
     top = y + height / 2 - LINE
     axes.text(x, top, lines[0], ha="center", va="center", fontsize=10, weight="bold", zorder=4)
@@ -93,7 +104,9 @@ def _box(axes: Axes, place: Point, size: Point, lines: Sequence[str], initial: b
         axes.text(x, top - LINE * k, line, ha="center", va="center", fontsize=8, zorder=4)
 
 
-def _arrow(axes: Axes, a: Point, b: Point, from_size: Point, to_size: Point, causes: Sequence[str]) -> None:
+def _arrow(
+    axes: Axes, a: Point, b: Point, from_size: Point, to_size: Point, causes: Sequence[str]
+) -> None:
     """A curve that bends to its left, so that both directions between two states are distinct."""
     from matplotlib.patches import FancyArrowPatch
 
@@ -110,13 +123,24 @@ def _arrow(axes: Axes, a: Point, b: Point, from_size: Point, to_size: Point, cau
     aside = bend * length / 2 + 0.12
     x, y = middle[0] - sin(way) * aside, middle[1] + cos(way) * aside
     box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
-    axes.text(x, y, "\n".join(causes), ha="center", va="center", fontsize=8, color="#1a237e", zorder=2, bbox=box)
+    axes.text(
+        x,
+        y,
+        "\n".join(causes),
+        ha="center",
+        va="center",
+        fontsize=8,
+        color="#1a237e",
+        zorder=2,
+        bbox=box,
+    )
 
 
 def _border(place: Point, size: Point, angle: float) -> Point:
     """The point where a ray from the center of a box leaves it."""
     x, y = cos(angle), sin(angle)
     scale = min(
-        (size[0] / 2 + 0.08) / abs(x) if abs(x) > 1e-9 else 1e9, (size[1] / 2 + 0.08) / abs(y) if abs(y) > 1e-9 else 1e9
+        (size[0] / 2 + 0.08) / abs(x) if abs(x) > 1e-9 else 1e9,
+        (size[1] / 2 + 0.08) / abs(y) if abs(y) > 1e-9 else 1e9,
     )
     return place[0] + scale * x, place[1] + scale * y

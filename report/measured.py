@@ -100,7 +100,11 @@ class _Place:
         self.value, self.path = value, path
 
     def _is(self, what: str) -> ValueError:
-        shown = type(self.value).__name__ if isinstance(self.value, dict | list) else repr(self.value)[:60]
+        shown = (
+            type(self.value).__name__
+            if isinstance(self.value, dict | list)
+            else repr(self.value)[:60]
+        )
         return ValueError(f"{self.path or 'the document'} is {shown}; expected {what}")
 
     def at(self, key: str) -> _Place:
@@ -111,7 +115,11 @@ class _Place:
         return _Place(self.value[key], f"{self.path}.{key}".lstrip("."))
 
     def get(self, key: str, default: Any) -> _Place:
-        return self.at(key) if isinstance(self.value, dict) and key in self.value else _Place(default, key)
+        return (
+            self.at(key)
+            if isinstance(self.value, dict) and key in self.value
+            else _Place(default, key)
+        )
 
     def items(self) -> list[tuple[str, _Place]]:
         if not isinstance(self.value, dict):
@@ -138,7 +146,11 @@ class _Place:
         return float(self.value)
 
     def whole(self) -> int:
-        if isinstance(self.value, bool) or not isinstance(self.value, int) or abs(self.value) > 10**18:
+        if (
+            isinstance(self.value, bool)
+            or not isinstance(self.value, int)
+            or abs(self.value) > 10**18
+        ):
             raise self._is("a whole number")
         return self.value
 
@@ -161,7 +173,10 @@ def read_run(content: bytes) -> Ran:
         {name: _app(place) for name, place in top.at("apps").items()},
         {name: _task(place) for name, place in top.at("tasks").items()},
         {name: place.at("utilization").number() for name, place in top.at("processors").items()},
-        {n: (p.at("capacity").whole(), p.at("most").whole()) for n, p in top.get("channels", {}).items()},
+        {
+            n: (p.at("capacity").whole(), p.at("most").whole())
+            for n, p in top.get("channels", {}).items()
+        },
         {name: _state(place) for name, place in top.get("states", {}).items()},
         _changes(top.get("switches", [])),
     )
@@ -170,7 +185,9 @@ def read_run(content: bytes) -> Ran:
 def _state(place: _Place) -> RanState:
     joules = place.get("joules", None)
     return RanState(
-        place.at("seconds").number(), place.at("entered").whole(), None if joules.value is None else joules.number()
+        place.at("seconds").number(),
+        place.at("entered").whole(),
+        None if joules.value is None else joules.number(),
     )
 
 
@@ -211,7 +228,9 @@ def _latency(place: _Place, count: int) -> Latency:
     edges = tuple(p.whole() for p in histogram.at("ns").list())
     counts = tuple(p.whole() for p in histogram.at("counts").list())
     if len(edges) != (len(counts) + 1 if counts else 0) or list(edges) != sorted(edges):
-        raise ValueError(f"{histogram.path} has {len(edges)} edges of {len(counts)} bins, or not in order")
+        raise ValueError(
+            f"{histogram.path} has {len(edges)} edges of {len(counts)} bins, or not in order"
+        )
     misses, figures = place.at("deadline_misses").whole(), place.at("latency_ms")
     mean, p50, p99, longest = (figures.at(key).ns(1e6) for key in ("mean", "p50", "p99", "max"))
     return Latency(count, misses, mean, p50, p99, longest, edges, counts)
@@ -237,7 +256,11 @@ def read_trace(content: bytes) -> Traced:
     late: dict[tuple[str, int], int] = {}
     for event in top.at("traceEvents").list():
         kind = event.at("ph").text()
-        if kind == "M" and event.at("name").text() == "thread_name" and event.get("pid", 1).value == 1:
+        if (
+            kind == "M"
+            and event.at("name").text() == "thread_name"
+            and event.get("pid", 1).value == 1
+        ):
             lanes[event.at("tid").whole()] = event.at("args").at("name").text()
         elif kind == "X" and event.get("cat", "").value != "bands":
             said, start, duration = event.at("args"), event.at("ts").time(), event.at("dur").time()
@@ -246,17 +269,29 @@ def read_trace(content: bytes) -> Traced:
             found.firings.append((lane, event.at("name").text(), firing, group, start, duration))
         elif kind == "C":
             tokens = event.at("args").at("tokens").whole()
-            found.fills.setdefault(event.at("name").text(), []).extend((event.at("ts").time(), tokens))
+            found.fills.setdefault(event.at("name").text(), []).extend(
+                (event.at("ts").time(), tokens)
+            )
         elif kind == "i" and event.at("name").text() == "release":
             found.releases.append((event.at("args").at("task").text(), event.at("ts").time()))
-        elif kind == "i" and event.at("name").text() == "deadline missed" and "late_us" in event.at("args").value:
+        elif (
+            kind == "i"
+            and event.at("name").text() == "deadline missed"
+            and "late_us" in event.at("args").value
+        ):
             said = event.at("args")
             late[said.at("app").text(), said.at("frame").whole()] = said.at("late_us").time()
         elif kind == "b":
             said = event.at("args")
-            begun[event.at("id").text()] = said.at("app").text(), said.at("frame").whole(), event.at("ts").time()
+            begun[event.at("id").text()] = (
+                said.at("app").text(),
+                said.at("frame").whole(),
+                event.at("ts").time(),
+            )
         elif kind == "e" and event.at("id").text() in begun:
             app, frame, start = begun.pop(event.at("id").text())
-            found.frames.append((app, frame, start, event.at("ts").time(), late.get((app, frame), 0)))
+            found.frames.append(
+                (app, frame, start, event.at("ts").time(), late.get((app, frame), 0))
+            )
     found.frames = [(a, n, b, e, late.get((a, n), 0)) for a, n, b, e, _ in found.frames]
     return found

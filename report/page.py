@@ -33,7 +33,11 @@ def live_page(document: Document, choice: int | None = None) -> str:
     If the server accepts requests, `choice` is how often the user has chosen another mapping so
     far.
     """
-    return render(document.to_json(), document.name, f"const CHOICE = {json.dumps(choice)};\n{_asset('live.js')}")
+    return render(
+        document.to_json(),
+        document.name,
+        f"const CHOICE = {json.dumps(choice)};\n{_asset('live.js')}",
+    )
 
 
 def render(data: str, name: str, live: str = "") -> str:
@@ -60,7 +64,9 @@ def render(data: str, name: str, live: str = "") -> str:
         "DATA": data,
         "SCRIPT": script,
     }
-    return re.sub(r"%(POLICY|TITLE|STYLE|DATA|SCRIPT)%", lambda found: parts[found[1]], _asset("page.html"))
+    return re.sub(
+        r"%(POLICY|TITLE|STYLE|DATA|SCRIPT)%", lambda found: parts[found[1]], _asset("page.html")
+    )
 
 
 def data_of(content: bytes) -> bytes:

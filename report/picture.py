@@ -33,4 +33,6 @@ def save(figure: Figure, target: Path) -> None:
     try:
         replace_file(target, content.getvalue(), follow=True)
     except OSError as error:
-        raise Errors([Diagnostic("F605", f"cannot write `{target}`: {reason(error)}", None)]) from error
+        raise Errors(
+            [Diagnostic("F605", f"cannot write `{target}`: {reason(error)}", None)]
+        ) from error

@@ -43,7 +43,9 @@ class PageServer:
     `use` gets the requests of the page, and raises `Refusal`; without it all requests are rejected.
     """
 
-    def __init__(self, page: Callable[[], bytes], port: int = 0, use: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, page: Callable[[], bytes], port: int = 0, use: Callable[[str], None] | None = None
+    ) -> None:
         self._page, self._use, self._using = page, use, threading.Lock()
         self._token = secrets.token_urlsafe(18)
         self._listeners: list[queue.Queue[str | None]] = []
@@ -165,7 +167,9 @@ class _Server(ThreadingHTTPServer):
         if here:  # otherwise it has just been ended
             self._keep(self._own, request, OWN)
 
-    def _keep(self, those: OrderedDict[socket.socket, None], request: socket.socket, most: int) -> None:
+    def _keep(
+        self, those: OrderedDict[socket.socket, None], request: socket.socket, most: int
+    ) -> None:
         with self._limit:
             those[request] = None
             ended = [those.popitem(last=False)[0] for _ in range(len(those) - most)]
@@ -245,11 +249,21 @@ def _handler(server: PageServer) -> type[BaseHTTPRequestHandler]:
                 self._send(413, b"The request is too large, or has no length.")
                 return
             wish = self.rfile.read(int(size))
-            self._send(*server.grant(self.path, self.headers.get("Host", ""), self.headers.get("Origin"), wish))
+            self._send(
+                *server.grant(
+                    self.path, self.headers.get("Host", ""), self.headers.get("Origin"), wish
+                )
+            )
 
         def _send(self, status: int, content: bytes) -> None:
             self.send_response(status or 200)
-            kind = "text/plain" if status not in (0, 200) else "text/html" if status else "text/event-stream"
+            kind = (
+                "text/plain"
+                if status not in (0, 200)
+                else "text/html"
+                if status
+                else "text/event-stream"
+            )
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Cache-Control", "no-store")
             self.send_header("Referrer-Policy", "no-referrer")

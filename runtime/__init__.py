@@ -1,4 +1,5 @@
-"""What a generated program runs on: numpy, one inference library, and threads. Copied into every build.
+"""What a generated program runs on: numpy, one inference library, and threads. Copied into every
+build.
 
 Works on Python 3.8 and later, without flowc. `main.py` imports what it needs from here.
 """
@@ -6,10 +7,12 @@ Works on Python 3.8 and later, without flowc. `main.py` imports what it needs fr
 import os
 from typing import TYPE_CHECKING
 
-# One worker per processor: libraries that start threads of their own would fight with the workers for the cores.
+# One worker per processor: libraries that start threads of their own would fight with the workers
+# for the cores.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
-# ONNX Runtime 1.32 gathers for its makers what sessions do, in threads that a forked process waits for at its end.
+# ONNX Runtime 1.32 gathers for its makers what sessions do, in threads that a forked process waits
+# for at its end.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
 """A network in two stages whose cut moves at run time, among cuts that are loaded already.
 
-Every frame carries the number of its cut from the front to the back, so that frames neither get lost nor change their
-order when the cut moves. How long both sides take is measured all the time; when another cut would balance them clearly
-better (another program takes a core), it is used from the next frame on.
+Every frame carries the number of its cut from the front to the back, so that frames neither get
+lost nor change their order when the cut moves. How long both sides take is measured all the time;
+when another cut would balance them clearly better (another program takes a core), it is used from
+the next frame on.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .tokens import Port
 WINDOW, SECONDS = 20, 0.3
 #: A move has to promise this much, and to keep this much of the time between frames.
 CLEARLY, KEPT = 0.93, 0.98
-#: After a move that was none, that many windows pass before the next, then twice as many, up to the last number.
+#: After a move that was none, that many windows pass before the next, then twice as many, up to the
+#: last number.
 PAUSE = (2, 32)
 
 
@@ -46,11 +48,16 @@ class Variant:
 class Cut:
     """Where a network is cut now, and what is known of both sides.
 
-    `others` is the work of the other tasks on the processors of both sides, in the unit of the variants.
+    `others` is the work of the other tasks on the processors of both sides, in the unit of the
+    variants.
     """
 
     def __init__(
-        self, name: str, variants: Sequence[Variant], start: int, others: Tuple[float, float] = (0.0, 0.0)
+        self,
+        name: str,
+        variants: Sequence[Variant],
+        start: int,
+        others: Tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self.name, self.variants, self.others = name, list(variants), others
         self.current = start
@@ -83,10 +90,12 @@ class Cut:
                 self._spent = ([], [])
 
     def _consider(self, period: float) -> None:
-        """Go back if the last move was none, else move if another cut promises to be clearly better.
+        """Go back if the last move was none, else move if another cut promises to be clearly
+        better.
 
-        Each side is slower than planned by some factor, which holds for all that its processor does. Means, not
-        medians: a core that is shared gives some frames all of its time and others none.
+        Each side is slower than planned by some factor, which holds for all that its processor
+        does. Means, not medians: a core that is shared gives some frames all of its time and others
+        none.
         """
         if self._trial is not None:
             before, then = self._trial
@@ -115,7 +124,8 @@ class Cut:
 
 
 class _Frame:
-    """What goes from the front to the back: the number of the cut, tensors by name, and since when."""
+    """What goes from the front to the back: the number of the cut, tensors by name, and since
+    when."""
 
     def __init__(self, variant: int, tensors: Dict[str, np.ndarray]) -> None:
         self.variant, self.tensors = variant, tensors
@@ -128,7 +138,9 @@ class _Side(Code):
         self._parts: List[Loaded] = []
 
     def _load(self, home: str, files: Sequence[str]) -> None:
-        self._parts = [Loaded(session(os.path.realpath(os.path.join(home, f)), 1, False)) for f in files]
+        self._parts = [
+            Loaded(session(os.path.realpath(os.path.join(home, f)), 1, False)) for f in files
+        ]
 
     def rehearsals(self) -> List[Rehearsal]:
         blocks = self._by_size()
@@ -193,9 +205,14 @@ class Back(_Side):
         end = time.perf_counter_ns()
         late = 0
         if not self.cut.paced:
-            # On a core that is shared, a thread that slept is served late: that is the core's slowness as well. What
-            # else the worker did since the last frame is not, nor is waiting for a release.
-            late = begin - max(frame.ready, self._ended) - int(self.cut.beside(frame.variant) * (end - begin))
+            # On a core that is shared, a thread that slept is served late: that is the core's
+            # slowness as well. What else the worker did since the last frame is not, nor is waiting
+            # for a release.
+            late = (
+                begin
+                - max(frame.ready, self._ended)
+                - int(self.cut.beside(frame.variant) * (end - begin))
+            )
         self._ended = end
         self.cut.took(1, frame.variant, end - begin + max(0, late))
         found = dict(frame.tensors)

@@ -1,9 +1,11 @@
-"""Networks whose layers work in bands of rows, so that large tensors between them are never there as a whole.
+"""Networks whose layers work in bands of rows, so that large tensors between them are never there
+as a whole.
 
-What is fired, copied and kept was decided when the program was made: a plan beside the models lists it. It may be there
-in two forms: in ONNX Runtime's own blocked layout, for one size of blocks and one version of it, with one copy of the
-weights for all models; and as plain models, which run anywhere. A probe shows which one runs here. All arrays between
-firings lie in one arena for each worker, as large as the largest network there needs.
+What is fired, copied and kept was decided when the program was made: a plan beside the models lists
+it. It may be there in two forms: in ONNX Runtime's own blocked layout, for one size of blocks and
+one version of it, with one copy of the weights for all models; and as plain models, which run
+anywhere. A probe shows which one runs here. All arrays between firings lie in one arena for each
+worker, as large as the largest network there needs.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from .tokens import Port, TaskError
 ALIGNED = 64
 ARENA = -1
 
-#: Of the arena or of a token: which, at what byte, type, shape in which it lies there, rows [first, end) of it.
+#: Of the arena or of a token: which, at what byte, type, shape in which it lies there, rows [first,
+#: end) of it.
 View = Tuple[int, int, str, Sequence[int], int, int]
 #: A tensor of a model by name, where it is, and the shape that the model gives it.
 Bound = Tuple[str, View, Sequence[int]]
@@ -46,7 +49,9 @@ class Bands(Code):
 
     has_weights = True
 
-    def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], threads: int = 1) -> None:
+    def __init__(
+        self, file: str, inputs: Sequence[str], outputs: Sequence[str], threads: int = 1
+    ) -> None:
         self.file, self.threads = file, threads
         self.plain = ""
         #: Are firings of bands noted? See `noted`.
@@ -71,8 +76,12 @@ class Bands(Code):
             files = [os.path.realpath(os.path.join(home, f)) for f in self._plan["models"]]
             self._sessions = [session(f, self.threads, False) for f in files]
         else:
-            self._sessions = _sharing(os.path.realpath(path), os.path.realpath(home), self.threads)[0]
-        ends = outputs or [Port(name, dtype, tuple(shape)) for name, dtype, shape in document["outputs"]]
+            self._sessions = _sharing(os.path.realpath(path), os.path.realpath(home), self.threads)[
+                0
+            ]
+        ends = outputs or [
+            Port(name, dtype, tuple(shape)) for name, dtype, shape in document["outputs"]
+        ]
         self._outputs = Outputs(self._wanted, ends)
         _largest[0] = max(_largest[0], self._plan["arena"])
 
@@ -83,7 +92,11 @@ class Bands(Code):
 
     def rehearsals(self) -> List[Rehearsal]:
         blocks = self._plan["blocks"]
-        return [r for s, block in zip(self._sessions, blocks) for r in Loaded(s, own=True).rehearsals(block)]
+        return [
+            r
+            for s, block in zip(self._sessions, blocks)
+            for r in Loaded(s, own=True).rehearsals(block)
+        ]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         player = getattr(self._own, "player", None)
@@ -119,7 +132,7 @@ def _aligned(size: int) -> np.ndarray:
     return memory[first : first + size]
 
 
-# -- the blocked form --------------------------------------------------------------------------------------------------
+# -- the blocked form ------------------------------------------------------------------------------
 def _why_plain(document: Dict[str, Any], home: str) -> str:
     """Why the blocked form does not run on this machine; empty if it does."""
     blocked = document.get("blocked")
@@ -137,13 +150,14 @@ def _why_plain(document: Dict[str, Any], home: str) -> str:
 
 @lru_cache(maxsize=None)
 def _block(probe: str) -> Optional[int]:
-    """Channels of a block of this ONNX Runtime: where the second number of the first channel went."""
+    """Channels of a block of this ONNX Runtime: where the second number of the first channel
+    went."""
     import onnxruntime
 
     try:
-        made = onnxruntime.InferenceSession(probe, _options(1), providers=["CPUExecutionProvider"]).run(
-            None, {"x": np.arange(64, dtype=np.float32).reshape(1, 32, 1, 2)}
-        )[0]
+        made = onnxruntime.InferenceSession(
+            probe, _options(1), providers=["CPUExecutionProvider"]
+        ).run(None, {"x": np.arange(64, dtype=np.float32).reshape(1, 32, 1, 2)})[0]
     except Exception:  # what ONNX Runtime raises has no common type
         return None
     return int(np.argmax(made.ravel() == 1))
@@ -164,7 +178,8 @@ def _options(threads: int) -> Any:
 
 @lru_cache(maxsize=None)
 def _sharing(path: str, home: str, threads: int) -> Tuple[List[Any], List[Any]]:
-    """The sessions of a plan, and the weights that they share: in one copy, which has to live as long as they do."""
+    """The sessions of a plan, and the weights that they share: in one copy, which has to live as
+    long as they do."""
     import onnxruntime
 
     with open(path) as stream:
@@ -185,9 +200,13 @@ def _sharing(path: str, home: str, threads: int) -> Tuple[List[Any], List[Any]]:
             options.add_initializer(name, values[name])
         try:
             model = os.path.join(home, file)
-            sessions.append(onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]))
+            sessions.append(
+                onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            )
         except Exception as error:
-            raise TaskError("ONNX Runtime refuses %s: %s" % (os.path.basename(file), error)) from error
+            raise TaskError(
+                "ONNX Runtime refuses %s: %s" % (os.path.basename(file), error)
+            ) from error
     return sessions, [memory, values]
 
 
@@ -196,7 +215,7 @@ def forget() -> None:
     _sharing.cache_clear()
 
 
-# -- firings -----------------------------------------------------------------------------------------------------------
+# -- firings ---------------------------------------------------------------------------------------
 class _Player:
     """The plan with every view and binding made: tokens are put in when it is played."""
 
@@ -212,7 +231,8 @@ class _Player:
         return before, reads, makes, session.run_with_iobinding, binding, after, call["makes"][0][0]
 
     def _bound(self, tensors: Sequence[Bound], bind: Any) -> List[Tuple[Any, ...]]:
-        """Bind what lies in the arena; of tokens: name, which one, type, shape, and how many bytes from its begin."""
+        """Bind what lies in the arena; of tokens: name, which one, type, shape, and how many bytes
+        from its begin."""
         found = []
         for name, view, shape in tensors:
             dtype = np.dtype(view[2])
@@ -242,7 +262,8 @@ class _Player:
         return self._memory[offset : offset + count].view(dtype).reshape(shape)
 
     def play(self, tokens: Sequence[np.ndarray], notes: Optional[List[Note]] = None) -> None:
-        """One inference; tokens are the inputs, then the outputs. What is fired is added to the notes."""
+        """One inference; tokens are the inputs, then the outputs. What is fired is added to the
+        notes."""
         copy = np.copyto
         for before, reads, makes, run, binding, after, unit in self._calls:
             begin = 0 if notes is None else time.perf_counter_ns()

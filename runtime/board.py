@@ -1,7 +1,8 @@
-"""What every thread of a program is doing, in memory that outlives the program: its keeper reads it.
+"""What every thread of a program is doing, in memory that outlives the program: its keeper reads
+it.
 
-One line for the main thread, which starts and closes the tasks, and one for each worker. Only numbers are written:
-doing so costs a firing less than a tenth of a microsecond.
+One line for the main thread, which starts and closes the tasks, and one for each worker. Only
+numbers are written: doing so costs a firing less than a tenth of a microsecond.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Board:
         starts = range(_HEADER, len(self._cells), _LINE)
         self.lines: List[memoryview] = [self._cells[i : i + _LINE] for i in starts]
 
-    # -- written by the program --------------------------------------------------------------------------------------
+    # -- written by the program --------------------------------------------------------------------
     def beat(self) -> None:
         """A sign of life: Python code runs, and goes on."""
         self._cells[_BEATS] += 1
@@ -45,12 +46,12 @@ class Board:
         self._cells[_LEFT] = 1 + status
         self.enter(IDLE)
 
-    # -- written by the keeper ---------------------------------------------------------------------------------------
+    # -- written by the keeper ---------------------------------------------------------------------
     def ask(self) -> None:
         """The program is asked to end."""
         self._cells[_ASKED] += 1
 
-    # -- read by either ----------------------------------------------------------------------------------------------
+    # -- read by either ----------------------------------------------------------------------------
     @property
     def beats(self) -> int:
         """Signs of life so far."""

@@ -1,8 +1,9 @@
 """Chains: firings of tasks in C that follow each other in a round, without Python in between.
 
-In: such firings of a plan. Out: a function that fires them all. What only they pass to each other lies in memory of the
-chain's own; what others made or read is an array, whose address is written into a table at every round. The firings
-themselves are firings.c, which the build compiles; without it there are no chains.
+In: such firings of a plan. Out: a function that fires them all. What only they pass to each other
+lies in memory of the chain's own; what others made or read is an array, whose address is written
+into a table at every round. The firings themselves are firings.c, which the build compiles; without
+it there are no chains.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ Place = Tuple[int, int]
 class _Call(ctypes.Structure):
     """The same as `chain` in firings.c."""
 
-    _fields_ = [(n, ctypes.c_void_p) for n in ("steps", "pieces", "arguments", "bases", "sums", "line")] + [
-        (n, ctypes.c_int64) for n in ("count", "status")
-    ]
+    _fields_ = [
+        (n, ctypes.c_void_p) for n in ("steps", "pieces", "arguments", "bases", "sums", "line")
+    ] + [(n, ctypes.c_int64) for n in ("count", "status")]
 
 
 class Sums:
@@ -83,13 +84,20 @@ def can_follow(task: Task) -> bool:
     """Can its firings be part of a chain?"""
     ports = task.inputs + task.outputs
     few = len(ports) <= MOST_ARGUMENTS and not any(p.window for p in ports)
-    return type(task.code) is C and few and not task.live and _library(task.app.program.home) is not None
+    return (
+        type(task.code) is C
+        and few
+        and not task.live
+        and _library(task.app.program.home) is not None
+    )
 
 
 class Chain:
     """Firings that follow each other. `last` says who reads a block last in the round."""
 
-    def __init__(self, plan: Plan, firings: Sequence[Firing], last: Dict[str, int], sums: Sums) -> None:
+    def __init__(
+        self, plan: Plan, firings: Sequence[Firing], last: Dict[str, int], sums: Sums
+    ) -> None:
         self.firings = firings
         self.first, self._plan = firings[0].position, plan
         self._last, self._sums = last, sums
@@ -108,14 +116,17 @@ class Chain:
         #: The addresses of shared blocks go here, each at its number.
         self.addresses = self._bases.data
 
-    # -- where things lie --------------------------------------------------------------------------------------------
+    # -- where things lie --------------------------------------------------------------------------
     def _lay_out(self) -> int:
-        """Find a place for what the chain makes: blocks of one port lie side by side. How much memory that takes."""
+        """Find a place for what the chain makes: blocks of one port lie side by side. How much
+        memory that takes."""
         ports: Dict[Tuple[Task, int], List[Block]] = {}
         for firing in self.firings:
             for i in range(len(firing.task.outputs)):
                 block = (firing.position, i, 0)
-                if self._last.get(name_of(block), len(self._plan.firings)) < self.first + len(self.firings):
+                if self._last.get(name_of(block), len(self._plan.firings)) < self.first + len(
+                    self.firings
+                ):
                     ports.setdefault((firing.task, i), []).append(block)
                 else:
                     self._share(block, True)
@@ -130,7 +141,9 @@ class Chain:
     def _reserve(self, end: int) -> int:
         """Room behind that, for inputs whose tokens have to be copied together."""
         self._copies = -(-end // _ALIGNED) * _ALIGNED
-        most: List[int] = [sum(c for _, _, c, _ in take) * _token(p) for f in self.firings for p, take in _taken(f)]
+        most: List[int] = [
+            sum(c for _, _, c, _ in take) * _token(p) for f in self.firings for p, take in _taken(f)
+        ]
         return 2 * _ALIGNED + sum(-(-size // _ALIGNED) * _ALIGNED for size in most)
 
     def _share(self, block: Block, made: bool) -> None:
@@ -142,7 +155,7 @@ class Chain:
         port = firing.task.outputs[block[1]]
         return port.rate(firing.offset) * _token(port)
 
-    # -- what is done ------------------------------------------------------------------------------------------------
+    # -- what is done ------------------------------------------------------------------------------
     def _step(self, firing: Firing) -> Tuple[int, ...]:
         code, task = firing.task.code, firing.task
         assert isinstance(code, C)
@@ -155,7 +168,16 @@ class Chain:
         pieces, arguments = len(self._pieces) - first_piece, len(self._arguments) - first_argument
         when = (firing.entry.stage, task.per_iteration, firing.offset)
         index = self._plan.tasks.index(task)
-        return (*code.parts(), index, task.number, *when, first_piece, pieces, first_argument, arguments)
+        return (
+            *code.parts(),
+            index,
+            task.number,
+            *when,
+            first_piece,
+            pieces,
+            first_argument,
+            arguments,
+        )
 
     def _gathered(self, take: Sequence[Segment], token: int) -> Place:
         """Where a firing finds its tokens: as they lie, or copied together."""
@@ -178,13 +200,16 @@ class Chain:
     def caller(self) -> Callable[[int], int]:
         """A function of the round: how many firings it has done. Raises Stopped.
 
-        If these are not all, the next one has failed: `why` says how. The function bears the number of the worker's
-        line, which is what a crash leaves behind.
+        If these are not all, the next one has failed: `why` says how. The function bears the number
+        of the worker's line, which is what a crash leaves behind.
         """
         worker = self._plan.worker
         lines = worker.program.board.lines
         name = in_chain(next(i for i, line in enumerate(lines) if line is worker.line))
-        tables = [np.array(t, np.int64) for t in (self._steps, self._pieces or [(0,)], self._arguments or [(0,)])]
+        tables = [
+            np.array(t, np.int64)
+            for t in (self._steps, self._pieces or [(0,)], self._arguments or [(0,)])
+        ]
         line = ctypes.c_int64.from_buffer(worker.line)
         call = _Call(*[t.ctypes.data for t in tables], self._bases.ctypes.data, self._sums.address)
         call.line, call.count = ctypes.addressof(line), len(self.firings)

@@ -1,7 +1,7 @@
 """Bounded FIFO channels that pass references: to arrays, or to what lies in the memory of a device.
 
-A token is never copied unless a firing needs several that were produced apart. Space is claimed when a firing starts
-and freed when it ends; that is what the analyses assume.
+A token is never copied unless a firing needs several that were produced apart. Space is claimed
+when a firing starts and freed when it ends; that is what the analyses assume.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Place:
         waiter.check()
         waiter.waiting = (self, what)
         try:
-            self._changed.wait()  # no limit: who ends wakes all that wait, and the watchdog tells of the others
+            # no limit: who ends wakes all that wait, and the watchdog tells of the others
+            self._changed.wait()
         finally:
             waiter.waiting = None
         waiter.check()
@@ -63,7 +64,8 @@ class Waiter:
 
 
 class Turnstile(Place):
-    """Lets the replicas of a task take their inputs and claim their outputs one after the other, in firing order."""
+    """Lets the replicas of a task take their inputs and claim their outputs one after the other, in
+    firing order."""
 
     def __init__(self, task: str) -> None:
         Place.__init__(self)
@@ -88,9 +90,11 @@ class Turnstile(Place):
 
 
 class Channel(Place):
-    """One producer port, one consumer port, each used by one worker. `filled` counts readable tokens, `free` the room.
+    """One producer port, one consumer port, each used by one worker. `filled` counts readable
+    tokens, `free` the room.
 
-    Each end counts for itself, and only a thread that has to wait, or knows that another one waits, takes the lock.
+    Each end counts for itself, and only a thread that has to wait, or knows that another one waits,
+    takes the lock.
     """
 
     def __init__(self, name: str, capacity: int, initial: Optional[np.ndarray] = None) -> None:
@@ -120,11 +124,15 @@ class Channel(Place):
         """Unclaimed room."""
         return self.capacity - (self._claimed - self._released)
 
-    # -- between two states ------------------------------------------------------------------------------------------
+    # -- between two states ------------------------------------------------------------------------
     def check(self) -> None:
-        """Raises AssertionError if anything lies on it between two frames but the tokens of its delay."""
+        """Raises AssertionError if anything lies on it between two frames but the tokens of its
+        delay."""
         if self.filled != self.delay:
-            raise AssertionError("%s holds %d tokens between two frames, not %d" % (self.name, self.filled, self.delay))
+            raise AssertionError(
+                "%s holds %d tokens between two frames, not %d"
+                % (self.name, self.filled, self.delay)
+            )
 
     def left(self) -> Tuple[List[Any], Optional[List[Any]]]:
         """What lies on it between two frames, and what its reader has kept."""
@@ -148,7 +156,7 @@ class Channel(Place):
         if self.window is not None and kept is not None:
             self.window.kept = kept
 
-    # -- consumer --------------------------------------------------------------------------------------------------
+    # -- consumer ----------------------------------------------------------------------------------
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         """Wait for `count` tokens and take them; their space stays occupied until `release`."""
         if self._put - self._taken < count:
@@ -167,7 +175,7 @@ class Channel(Place):
         if self._waiters:
             self.wake()
 
-    # -- producer --------------------------------------------------------------------------------------------------
+    # -- producer ----------------------------------------------------------------------------------
     def claim(self, count: int, waiter: Waiter) -> None:
         """Wait for room for `count` tokens and reserve it."""
         if self.free < count:
@@ -177,14 +185,18 @@ class Channel(Place):
         if free < self.least_free:
             self.least_free = free
 
-    def commit(self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
-        """Append `count` tokens. A replicated producer gives its `turn` (firing, number of firings): order is kept."""
+    def commit(
+        self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None
+    ) -> None:
+        """Append `count` tokens. A replicated producer gives its `turn` (firing, number of
+        firings): order is kept."""
         self._append(block, count, stacked)
         if self._waiters:
             self.wake()
 
     def _until(self, enough: Callable[[], bool], waiter: Waiter, what: str) -> None:
-        """A waiter says so before it looks; a thread changes a count before it looks for waiters."""
+        """A waiter says so before it looks; a thread changes a count before it looks for
+        waiters."""
         with self._changed:
             self._waiters += 1
             try:
@@ -193,7 +205,7 @@ class Channel(Place):
             finally:
                 self._waiters -= 1
 
-    # -- tokens ---------------------------------------------------------------------------------------------------
+    # -- tokens ------------------------------------------------------------------------------------
     def _append(self, block: Any, count: int, stacked: bool) -> None:
         if count:
             self._segments.append([block, 0 if stacked else -1])
@@ -282,7 +294,9 @@ class SharedChannel(Channel):
             self._claimed += count
             self.least_free = min(self.least_free, self.free)
 
-    def commit(self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
+    def commit(
+        self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None
+    ) -> None:
         with self._changed:
             if turn is None:
                 self._append(block, count, stacked)
@@ -296,11 +310,14 @@ class SharedChannel(Channel):
 
 
 class LocalChannel(Channel):
-    """Both ends belong to one worker: its static order guarantees tokens and space, so it never waits."""
+    """Both ends belong to one worker: its static order guarantees tokens and space, so it never
+    waits."""
 
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         if self.filled < count:
-            raise AssertionError("order of %s: %d tokens wanted, %d there" % (self.name, count, self.filled))
+            raise AssertionError(
+                "order of %s: %d tokens wanted, %d there" % (self.name, count, self.filled)
+            )
         self._taken += count
         return self._take(count, stacked)
 
@@ -309,15 +326,18 @@ class LocalChannel(Channel):
 
     def claim(self, count: int, waiter: Waiter) -> None:
         if self.free < count:
-            raise AssertionError("order of %s: room for %d wanted, %d there" % (self.name, count, self.free))
+            raise AssertionError(
+                "order of %s: room for %d wanted, %d there" % (self.name, count, self.free)
+            )
         Channel.claim(self, count, waiter)
 
     def wake(self) -> None:
         pass
 
-    # -- for rounds that keep its tokens elsewhere meanwhile ---------------------------------------------------------
+    # -- for rounds that keep its tokens elsewhere meanwhile ---------------------------------------
     def pieces(self) -> List[Tuple[Any, int]]:
-        """What lies on it: blocks, each with its first unread token (-1: a single token without leading axis)."""
+        """What lies on it: blocks, each with its first unread token (-1: a single token without
+        leading axis)."""
         return [(block, start) for block, start in self._segments]
 
     def replace(self, pieces: Iterable[Tuple[Any, int]], tokens: int) -> None:

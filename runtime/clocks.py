@@ -1,7 +1,8 @@
-"""Clock rates of the machine, as states want them: set through sysfs, read back, and given back at the end.
+"""Clock rates of the machine, as states want them: set through sysfs, read back, and given back at
+the end.
 
-In: the rates of pools of processors, and where sysfs is. Out: the same rates on the machine, or one line about why not:
-then they stay as they are, and only the model knows them.
+In: the rates of pools of processors, and where sysfs is. Out: the same rates on the machine, or one
+line about why not: then they stay as they are, and only the model knows them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Refused(Exception):
 
 
 class Knob:
-    """One clock: files with the least and the highest rate that it may take, `unit` Hz each, and the rates it knows."""
+    """One clock: files with the least and the highest rate that it may take, `unit` Hz each, and
+    the rates it knows."""
 
     def __init__(self, folder: str, least: str, most: str, known: str, unit: int) -> None:
         self._least, self._most = os.path.join(folder, least), os.path.join(folder, most)
@@ -52,7 +54,8 @@ def _read(path: str) -> str:
 
 
 class Clocks:
-    """The clocks of some pools below `root`. Nothing is written before `reach` or `lower` is called.
+    """The clocks of some pools below `root`. Nothing is written before `reach` or `lower` is
+    called.
 
     Raises Refused where one cannot be found, or does not know a rate that some state wants.
     """
@@ -60,8 +63,14 @@ class Clocks:
     name = "set"
 
     def __init__(self, states: Sequence[Wanted], root: str = "/sys") -> None:
-        pools = {name: (kind, highest) for wanted in states for name, (kind, _, highest) in wanted.items()}
-        self._knobs = {name: _knobs(root, kind, highest, pools) for name, (kind, highest) in pools.items()}
+        pools = {
+            name: (kind, highest)
+            for wanted in states
+            for name, (kind, _, highest) in wanted.items()
+        }
+        self._knobs = {
+            name: _knobs(root, kind, highest, pools) for name, (kind, highest) in pools.items()
+        }
         self._now: Dict[str, int] = {}
         for wanted in states:
             for name, (_, hz, _) in wanted.items():
@@ -90,7 +99,9 @@ class Clocks:
                     raise Refused("the clock of `%s` cannot be set: %s" % (name, said)) from None
                 if found != (hz, hz):
                     least, most = (limit / 1e6 for limit in found)
-                    raise Refused("the clock of `%s` stays between %g and %g MHz" % (name, least, most))
+                    raise Refused(
+                        "the clock of `%s` stays between %g and %g MHz" % (name, least, most)
+                    )
             self._now[name] = hz
 
     def restore(self) -> None:
@@ -104,7 +115,8 @@ class Clocks:
 
 
 class Played:
-    """Emulated clocks: a worker that has computed at the highest rate waits for as long as a slower one takes.
+    """Emulated clocks: a worker that has computed at the highest rate waits for as long as a slower
+    one takes.
 
     That shows which deadlines hold. A core is free meanwhile, and memory as fast as ever.
     """
@@ -140,7 +152,9 @@ def _knobs(root: str, kind: str, highest: int, pools: Dict[str, Tuple[str, int]]
         return [Knob(folder, "min_freq", "max_freq", "available_frequencies", 1) for folder in own]
     folders = sorted(glob.glob(os.path.join(root, "devices/system/cpu/cpufreq/policy*")))
     if sum(k == "cpu" for k, _ in pools.values()) > 1:
-        folders = [f for f in folders if int(_read(os.path.join(f, "cpuinfo_max_freq"))) * 1000 == highest]
+        folders = [
+            f for f in folders if int(_read(os.path.join(f, "cpuinfo_max_freq"))) * 1000 == highest
+        ]
     return [
         Knob(folder, "scaling_min_freq", "scaling_max_freq", "scaling_available_frequencies", 1000)
         for folder in folders

@@ -18,16 +18,19 @@ from .tokens import Port, TaskError
 
 
 class Code(abc.ABC):
-    """What a task does when it fires. `open` is called once before the first firing, `close` once at the end."""
+    """What a task does when it fires. `open` is called once before the first firing, `close` once
+    at the end."""
 
     batch = 1
-    #: Where its firings run, if they are only put into a queue there (`device.Device`); None: in the worker's thread.
+    #: Where its firings run, if they are only put into a queue there (`device.Device`); None: in
+    #: the worker's thread.
     device: Any = None
     #: The same for a CPU, where a device is not there.
     twin: Optional[Code] = None
     #: The code around which this one is: its parameters are those of that one.
     inner: Optional[Code] = None
-    #: Of code that only passes tokens on: how often each, or how many of the last ones; None: it is no such code.
+    #: Of code that only passes tokens on: how often each, or how many of the last ones; None: it is
+    #: no such code.
     passes_on: Optional[Tuple[int, Optional[int]]] = None
     #: Are the parts of its firings noted, for a trace?
     traced = False
@@ -35,11 +38,13 @@ class Code(abc.ABC):
     has_weights = False
     #: Tokens that it has written and dropped, where it drops any.
     place: Any = None
-    #: May it be closed while a firing that waits has not returned? Not where that would free what the firing uses.
+    #: May it be closed while a firing that waits has not returned? Not where that would free what
+    #: the firing uses.
     closes_inside = True
 
     def alternatives(self) -> List[Tuple[str, "Code"]]:
-        """Codes that are opened and closed in its place, by the names of tasks; empty: it is one itself."""
+        """Codes that are opened and closed in its place, by the names of tasks; empty: it is one
+        itself."""
         return []
 
     @property
@@ -62,15 +67,18 @@ class Code(abc.ABC):
         """It is fired so often in an iteration."""
 
     def starter(self, app: str, task: str) -> Optional[Callable[[], None]]:
-        """What begins its start before anything is opened, if that takes long and need not be waited for."""
+        """What begins its start before anything is opened, if that takes long and need not be
+        waited for."""
         return None
 
     def named(self, firing: int) -> Optional[Tuple[str, int]]:
-        """Of alternatives: what the task is called that does a firing, and the firing's number under this name."""
+        """Of alternatives: what the task is called that does a firing, and the firing's number
+        under this name."""
         return None
 
     def kill(self) -> bool:
-        """End a firing that runs in another process, which then counts as never begun. Was there any?"""
+        """End a firing that runs in another process, which then counts as never begun. Was there
+        any?"""
         return False
 
     @abc.abstractmethod
@@ -82,15 +90,18 @@ class Code(abc.ABC):
         """One firing: what the task returns."""
 
     def arrived(self) -> Optional[int]:
-        """Of a source, after a firing: when its data came, in ns of time.perf_counter_ns; None: just now."""
+        """Of a source, after a firing: when its data came, in ns of time.perf_counter_ns; None:
+        just now."""
         return None
 
     def caller(self, phase: int) -> Optional[Callable[..., Any]]:
-        """After `open`: a faster function of the inputs for the firings of that phase; None: there is none."""
+        """After `open`: a faster function of the inputs for the firings of that phase; None: there
+        is none."""
         return None
 
     def rehearsals(self) -> List[Rehearsal]:
-        """After `open`: what runs once before the program starts, so that its memory is known and taken."""
+        """After `open`: what runs once before the program starts, so that its memory is known and
+        taken."""
         return []
 
     def close(self) -> None:  # noqa: B027 - most code has nothing to release
@@ -157,7 +168,8 @@ def _quick_address(array: np.ndarray) -> Any:
     return _word_at(id(array) + _DATA).value
 
 
-#: Where an array of numpy says where its data is, behind the two words that begin every object of CPython.
+#: Where an array of numpy says where its data is, behind the two words that begin every object of
+#: CPython.
 _DATA = object.__basicsize__
 _word_at = ctypes.c_void_p.from_address
 
@@ -165,7 +177,9 @@ _word_at = ctypes.c_void_p.from_address
 def _address() -> Callable[[np.ndarray], int]:
     """How to find the data of an array: numpy's own way takes longer than many a C function."""
     samples: List[np.ndarray] = [np.zeros(3), np.ones((2, 5), np.uint8)[:, 1:], np.zeros((4, 0))]
-    if sys.implementation.name == "cpython" and all(_quick_address(a) == _plain_address(a) for a in samples):
+    if sys.implementation.name == "cpython" and all(
+        _quick_address(a) == _plain_address(a) for a in samples
+    ):
         return _quick_address
     return _plain_address
 
@@ -181,8 +195,9 @@ C_TYPES = {"int": ctypes.c_int64, "float": ctypes.c_double, "bool": ctypes.c_boo
 class C(Code):
     """`int NAME(void *state, const T *in..., T *out..., const NAME_params *p)` in a shared library.
 
-    The call runs without the GIL. State comes from `NAME_init` when the library has it, otherwise it is zeroed
-    memory of the declared size. What went wrong is asked of `NAME_error`, where there is one.
+    The call runs without the GIL. State comes from `NAME_init` when the library has it, otherwise
+    it is zeroed memory of the declared size. What went wrong is asked of `NAME_error`, where there
+    is one.
     """
 
     closes_inside = False
@@ -213,7 +228,9 @@ class C(Code):
         try:
             library = ctypes.CDLL(path)
         except OSError as error:
-            raise TaskError("%s does not load here (%s): run `sh compile.sh`" % (self.library, error)) from error
+            raise TaskError(
+                "%s does not load here (%s): run `sh compile.sh`" % (self.library, error)
+            ) from error
         self._function = getattr(library, self.name)
         self._function.restype = ctypes.c_int
         self._function.argtypes = [ctypes.c_void_p] * (2 + len(inputs) + len(outputs))
@@ -230,7 +247,10 @@ class C(Code):
             if not self._state:
                 raise TaskError("%s_init returned NULL%s" % (self.name, self._said()))
         elif self._state_fields:
-            size = sum((int(np.prod(s)) * np.dtype(d).itemsize + 63) // 64 * 64 for _, d, s in self._state_fields)
+            size = sum(
+                (int(np.prod(s)) * np.dtype(d).itemsize + 63) // 64 * 64
+                for _, d, s in self._state_fields
+            )
             self._memory = np.zeros(size, np.uint8)
             self._state = ctypes.c_void_p(self._memory.ctypes.data)
         if self._exit is not None:
@@ -248,7 +268,9 @@ class C(Code):
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         contiguous = [np.ascontiguousarray(a) for a in inputs]
         outputs = [np.zeros(p.block_shape(firing), p.dtype) for p in self._outputs]
-        status = self._function(self._state, *[address(a) for a in contiguous + outputs], self._params)
+        status = self._function(
+            self._state, *[address(a) for a in contiguous + outputs], self._params
+        )
         if status:
             raise self.failed(status)
         return tuple(outputs)
@@ -318,8 +340,8 @@ class C(Code):
 class Network(Code):
     """Inference with ONNX Runtime. `batch` firings are grouped into one run (first dimension).
 
-    `threads` share the work of one inference; `spin` lets them wait actively for their next part. `block` is the bytes
-    that are planned for what lies between its layers.
+    `threads` share the work of one inference; `spin` lets them wait actively for their next part.
+    `block` is the bytes that are planned for what lies between its layers.
     """
 
     has_weights = True
@@ -334,7 +356,13 @@ class Network(Code):
         spin: bool = False,
         block: int = 0,
     ) -> None:
-        self.file, self.batch, self.threads, self.spin, self.block = file, batch, threads, spin, block
+        self.file, self.batch, self.threads, self.spin, self.block = (
+            file,
+            batch,
+            threads,
+            spin,
+            block,
+        )
         self._names, self._wanted = list(inputs), list(outputs)
         self._session: Any = None
         self._inputs: Sequence[Port] = ()
@@ -350,7 +378,8 @@ class Network(Code):
         for name, port in zip(self._names, self._inputs):
             feeds[name] = tuple(self.batch * n for n in port.shape[:1]) + port.shape[1:], port.dtype
         ports = [
-            Port(p.name, p.dtype.name, tuple(self.batch * n for n in p.shape[:1]) + p.shape[1:]) for p in self._outputs
+            Port(p.name, p.dtype.name, tuple(self.batch * n for n in p.shape[:1]) + p.shape[1:])
+            for p in self._outputs
         ]
         made = Outputs(self._wanted, ports, own=True)
         return [Rehearsal(self._session, self.batch * self.block, feeds, made)]
@@ -363,7 +392,8 @@ class Network(Code):
         if len(names) > 1 or len(wanted) > 1 or self._made.large:
             return super().caller(phase)
         (name,) = names
-        # Names of inputs are right, or the first firing would have failed; looking again takes a microsecond.
+        # Names of inputs are right, or the first firing would have failed; looking again takes a
+        # microsecond.
         run = getattr(getattr(self._session, "_sess", None), "run", self._session.run)
 
         def call(array: np.ndarray) -> Any:
@@ -375,9 +405,13 @@ class Network(Code):
         return call_and_copy if crowded() else call
 
     def fire_batch(self, inputs: Sequence[np.ndarray]) -> List[np.ndarray]:
-        """Inputs and outputs have a leading axis of firings, in front of the network's first dimension."""
+        """Inputs and outputs have a leading axis of firings, in front of the network's first
+        dimension."""
         count = len(inputs[0])
-        joined = [a.reshape((count * s[0],) + s[1:]) for a, s in zip(inputs, (p.shape for p in self._inputs))]
+        joined = [
+            a.reshape((count * s[0],) + s[1:])
+            for a, s in zip(inputs, (p.shape for p in self._inputs))
+        ]
         results = self._session.run(self._wanted, dict(zip(self._names, joined)))
         for result, port in zip(results, self._outputs):
             whole = tuple(count * n for n in port.shape[:1]) + port.shape[1:]

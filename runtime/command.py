@@ -41,8 +41,9 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) -> int:
     """Build the program and run it as the command line says; the exit status.
 
-    0 done, 1 something failed, 2 it cannot be run so, 130 interrupted, 143 terminated. Without `arguments` this process
-    is all about the program: the program goes on in a child of it, and it keeps an eye on the child.
+    0 done, 1 something failed, 2 it cannot be run so, 130 interrupted, 143 terminated. Without
+    `arguments` this process is all about the program: the program goes on in a child of it, and it
+    keeps an eye on the child.
     """
     open_streams()
     options = parsed(arguments)
@@ -92,7 +93,9 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         complain(str(refused))
         status = 2
     except (MemoryError, RecursionError) as error:  # what tasks have left for others is not enough
-        failure = Failure("", "", None, "the program failed outside of its tasks: " + describe(error))
+        failure = Failure(
+            "", "", None, "the program failed outside of its tasks: " + describe(error)
+        )
         complain(str(failure))
         _report_in_place(program, options.report_to)(failure, 1)
         status = 1
@@ -129,7 +132,8 @@ def _listen(program: Program, received: List[int]) -> None:
     def on_signal(number: int, frame: Any) -> None:
         asked = program.board.asked
         if asked == program.interrupts:
-            return  # what a terminal sends reaches this process as well; the keeper decides what counts
+            # what a terminal sends reaches this process as well; the keeper decides what counts
+            return
         program.interrupts = asked
         received.append(number)
         if program.board.phase == STARTING:
@@ -141,7 +145,9 @@ def _listen(program: Program, received: List[int]) -> None:
 
 def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
     try:  # now, not after hours of running
-        trace, measured = [Output(path) if path else None for path in (options.trace, options.report_to)]
+        trace, measured = [
+            Output(path) if path else None for path in (options.trace, options.report_to)
+        ]
     except OSError as error:
         complain("cannot write %s: %s" % (error.filename, error.strerror))
         return 1
@@ -164,11 +170,14 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
 
     try:
         progress = show if shows else None
-        good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=progress)
+        good = program.run(
+            options.frames, options.full_speed, options.strict, options.watchdog, progress=progress
+        )
     except Interrupted:
         good = False
     finally:
-        sys.setrecursionlimit(max(DEPTH, sys.getrecursionlimit()))  # a task may have set a lower one
+        # a task may have set a lower one
+        sys.setrecursionlimit(max(DEPTH, sys.getrecursionlimit()))
     for status in shows:
         status.clear()
     document = report(program, _status(program, options, good, received))
@@ -182,7 +191,9 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
     if not good and program.failure is not None:
         complain(str(program.failure), program.failure.details)
     elif options.fail_on_miss and any(a.late() for a in program.apps):
-        complain("deadlines were missed in %s" % ", ".join(a.name for a in program.apps if a.late()))
+        complain(
+            "deadlines were missed in %s" % ", ".join(a.name for a in program.apps if a.late())
+        )
     return _status(program, options, good, received) or (0 if delivered else 1)
 
 
@@ -205,7 +216,8 @@ def _write(output: Output, document: Any, indent: Optional[int] = None) -> bool:
 
 
 def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure, int], None]:
-    """Who writes the report of a program that cannot do it: it has counted nothing, but the failure is known."""
+    """Who writes the report of a program that cannot do it: it has counted nothing, but the failure
+    is known."""
 
     def write(failure: Failure, status: int) -> None:
         if path is None:
@@ -231,15 +243,18 @@ def _print(text: str) -> bool:
         give_up("stdout")
         if isinstance(error, BrokenPipeError):
             return True
-        complain("cannot write to standard output: %s" % (getattr(error, "strerror", None) or error))
+        complain(
+            "cannot write to standard output: %s" % (getattr(error, "strerror", None) or error)
+        )
         return False
 
 
 def _with_huge_pages() -> None:
     """Start again with memory in large pages, unless the environment says how to allocate memory.
 
-    Networks walk through all their weights for every frame; that is 0 to 8 % faster (3 % in the mean over 14 networks),
-    and malloc of glibc is asked for it by a variable that it reads when a process starts.
+    Networks walk through all their weights for every frame; that is 0 to 8 % faster (3 % in the
+    mean over 14 networks), and malloc of glibc is asked for it by a variable that it reads when a
+    process starts.
     """
     if "GLIBC_TUNABLES" in os.environ or platform.libc_ver()[0] != "glibc":
         return

@@ -1,11 +1,13 @@
-"""The controller of a program with states: which state it is in, what leads to another one, and the change itself.
+"""The controller of a program with states: which state it is in, what leads to another one, and the
+change itself.
 
-A change disturbs no frame: apps begin no others, those that have begun end, and the apps of the next state begin
-together (the protocol `idle`). Where states differ in alternatives of networks alone, nothing has to wait: frames that
-begin from then on take those of the next state (`next`), or an inference is broken off, and its frame done again with
-them (`at once`). What lies on channels between two frames (the tokens of delays, what windows keep) goes on to the same
-app in the next state; code and its state are shared by all states. Events wait until every app has begun a frame, and
-then count together, so that no storm of them can keep a state from doing something.
+A change disturbs no frame: apps begin no others, those that have begun end, and the apps of the
+next state begin together (the protocol `idle`). Where states differ in alternatives of networks
+alone, nothing has to wait: frames that begin from then on take those of the next state (`next`), or
+an inference is broken off, and its frame done again with them (`at once`). What lies on channels
+between two frames (the tokens of delays, what windows keep) goes on to the same app in the next
+state; code and its state are shared by all states. Events wait until every app has begun a frame,
+and then count together, so that no storm of them can keep a state from doing something.
 """
 
 from __future__ import annotations
@@ -15,7 +17,19 @@ import time
 import traceback
 from collections import deque
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Deque,
+    Dict,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 from .clocks import Clocks, Played, Refused, Wanted
 from .failures import Failure, describe
@@ -47,13 +61,16 @@ class State:
         self.leads: Dict[str, str] = {}
         #: Everything that it leads to.
         self.targets: List[str] = []
-        #: The states that differ from it in their pace alone, with their frames per second, fastest first.
+        #: The states that differ from it in their pace alone, with their frames per second, fastest
+        #: first.
         self.levels: List[Tuple[float, "State"]] = []
         self.after: Optional[Tuple[int, str]] = None
-        #: What a change to another state takes at most, and how it is made where that is not `idle`.
+        #: What a change to another state takes at most, and how it is made where that is not
+        #: `idle`.
         self.bounds: Dict[str, int] = {}
         self.protocols: Dict[str, str] = {}
-        #: Clock rates that it is meant for, and its mean power by the model in mW (None = not known).
+        #: Clock rates that it is meant for, and its mean power by the model in mW (None = not
+        #: known).
         self.clocks: Wanted = {}
         self.energy_mw: Optional[float] = None
         #: How often and for how long; since when it is in it, and since when its time runs.
@@ -82,10 +99,12 @@ class Event:
 
 
 class Change:
-    """From one state to another. `asked`: when the event came, or the state began; `drained`: its last frame has ended.
+    """From one state to another. `asked`: when the event came, or the state began; `drained`: its
+    last frame has ended.
 
-    `first`: when every app of the next state had ended a frame. From `ready` on nothing kept it waiting but the
-    controller, who stopped the apps (`stopped`); after their last frame (`ended`) it `entered` the next state.
+    `first`: when every app of the next state had ended a frame. From `ready` on nothing kept it
+    waiting but the controller, who stopped the apps (`stopped`); after their last frame (`ended`)
+    it `entered` the next state.
     """
 
     def __init__(self, source: State, target: State, event: str, asked: int) -> None:
@@ -111,7 +130,8 @@ class Stay:
 
 
 class Control(threading.Thread):
-    """Changes states. `stays` is what has been, `script` what is to be, where that is known beforehand."""
+    """Changes states. `stays` is what has been, `script` what is to be, where that is known
+    beforehand."""
 
     def __init__(self, program: "Program", events: Sequence[str] = ()) -> None:
         threading.Thread.__init__(self, name="control", daemon=True)
@@ -128,7 +148,8 @@ class Control(threading.Thread):
         #: Events that led nowhere, by name.
         self.ignored: Dict[str, int] = {}
         self.frames: Optional[int] = None
-        #: The setter of clock rates, if they are to be set, and the meter of joules, if there is one.
+        #: The setter of clock rates, if they are to be set, and the meter of joules, if there is
+        #: one.
         self.clocks: Optional[Union[Clocks, Played]] = None
         self.power: Optional[Power] = None
         #: Where clocks and meters are.
@@ -151,7 +172,7 @@ class Control(threading.Thread):
         #: Stays since apps began anew the last time, with the first frame of each app.
         self._stretches: List[Tuple[Stay, Dict[str, int]]] = []
 
-    # -- construction ----------------------------------------------------------------------------------------------
+    # -- construction ------------------------------------------------------------------------------
     def state(
         self,
         name: str,
@@ -163,10 +184,10 @@ class Control(threading.Thread):
     ) -> None:
         """A state: the apps and processors that follow are its own.
 
-        `clocks` are the rates that it is meant for (kind, Hz, and the highest there are, by pool), `energy_mw` what it
-        takes in the mean by the model. `level_of`: it is one of several that differ in their pace, which have a name
-        together; and the frames per second of this one. No apps follow where it is `like` another one, from which only
-        alternatives tell it apart.
+        `clocks` are the rates that it is meant for (kind, Hz, and the highest there are, by pool),
+        `energy_mw` what it takes in the mean by the model. `level_of`: it is one of several that
+        differ in their pace, which have a name together; and the frames per second of this one. No
+        apps follow where it is `like` another one, from which only alternatives tell it apart.
         """
         made = self.states[name] = State(name)
         made.clocks, made.energy_mw = clocks or {}, energy_mw
@@ -187,14 +208,16 @@ class Control(threading.Thread):
         bound: Optional[int] = None,
         protocol: str = "idle",
     ) -> None:
-        """What leads from one state to another: events, or so many ns in the state; at most `bound` ns are known.
+        """What leads from one state to another: events, or so many ns in the state; at most `bound`
+        ns are known.
 
         `protocol`: "idle", or without a pause, from the "next" frame on or "at once".
         """
         state = self.states[source]
         state.targets.append(target)
         for event in events:
-            state.leads.setdefault(event, target)  # of several levels the fastest one, which comes first
+            # of several levels the fastest one, which comes first
+            state.leads.setdefault(event, target)
         if after is not None:
             state.after = state.after or (int(Fraction(after)), target)
         if bound is not None:
@@ -202,9 +225,10 @@ class Control(threading.Thread):
         if protocol != "idle":
             state.protocols[target] = protocol
 
-    # -- from outside ------------------------------------------------------------------------------------------------
+    # -- from outside ------------------------------------------------------------------------------
     def raise_event(self, name: str) -> None:
-        """It counts as soon as every app of the state has begun a frame. `pace 20` asks for 20 frames per second.
+        """It counts as soon as every app of the state has begun a frame. `pace 20` asks for 20
+        frames per second.
 
         Raises ValueError for one that is unknown.
         """
@@ -214,7 +238,8 @@ class Control(threading.Thread):
             self._changed.notify_all()
 
     def parsed(self, text: str) -> Tuple[str, Optional[float]]:
-        """An event, and the rate that comes with `pace`. Raises ValueError for one that is unknown."""
+        """An event, and the rate that comes with `pace`. Raises ValueError for one that is
+        unknown."""
         word, _, rate = text.partition(" ")
         if word not in self.events or (rate and word != PACE):
             raise ValueError("there is no event `%s`" % text)
@@ -253,18 +278,21 @@ class Control(threading.Thread):
                 while not (self._over or self._program.stopping):
                     if self.now is not None and worker in self.now.workers and self._number > seen:
                         break
-                    self._changed.wait()  # no limit: until a change of state, or the end, which wakes all
+                    # no limit: until a change of state, or the end, which wakes all
+                    self._changed.wait()
                 else:
                     return
                 seen, worker.parked = self._number, False
             yield
 
     def set_clocks(self) -> None:
-        """Set the clock rates of states. Raises Refused where the machine cannot, or no mapping has any."""
+        """Set the clock rates of states. Raises Refused where the machine cannot, or no mapping has
+        any."""
         self.clocks = Clocks(self._chosen(), self.sysfs)
 
     def play_clocks(self) -> None:
-        """Work is to take as long as at the clock rates of states. Raises Refused where no mapping has chosen any."""
+        """Work is to take as long as at the clock rates of states. Raises Refused where no mapping
+        has chosen any."""
         self._chosen()
         self.clocks = self._program.played = Played()
 
@@ -284,11 +312,14 @@ class Control(threading.Thread):
         """Where a change is made at once, an inference under way can be broken off."""
         for state in self.states.values():
             if "at once" in state.protocols.values():
-                for select in [t.code for a in state.apps for t in a.tasks if isinstance(t.code, Select)]:
+                for select in [
+                    t.code for a in state.apps for t in a.tasks if isinstance(t.code, Select)
+                ]:
                     select.breaks = True
 
     def tour(self, frames: int) -> List[Stay]:
-        """Stays in states so that every transition is used that can be reached without ever being at a dead end."""
+        """Stays in states so that every transition is used that can be reached without ever being
+        at a dead end."""
         leads = {s.name: sorted(set(s.targets)) for s in self.states.values()}
         left = {(a, b) for a, targets in leads.items() for b in targets}
         way = [self.initial]
@@ -300,13 +331,16 @@ class Control(threading.Thread):
                 left.discard((way[-1], state))
                 way.append(state)
         apps = {s.name: [a.name for a in s.apps] for s in self.states.values()}
-        # Another number of frames each time, so that changes come at every place of a pipeline and of what is shared.
+        # Another number of frames each time, so that changes come at every place of a pipeline and
+        # of what is shared.
         return [Stay(s, dict.fromkeys(apps[s], frames + n % 3)) for n, s in enumerate(way)]
 
-    # -- the thread --------------------------------------------------------------------------------------------------
+    # -- the thread --------------------------------------------------------------------------------
     def run(self) -> None:
         if any(s.energy_mw is not None for s in self.states.values()):
-            self.power = Power(self.sysfs, any(t.code.device is not None for t in self._program.tasks))
+            self.power = Power(
+                self.sysfs, any(t.code.device is not None for t in self._program.tasks)
+            )
             self.power.start()
         try:
             self._go_on()
@@ -359,12 +393,15 @@ class Control(threading.Thread):
 
     def _given(self, before: Stay, after: Stay) -> Change:
         """A change without an event."""
-        change = Change(self.states[before.state], self.states[after.state], "", time.perf_counter_ns())
+        change = Change(
+            self.states[before.state], self.states[after.state], "", time.perf_counter_ns()
+        )
         change.drained = change.asked
         return change
 
     def _follow(self, change: Change) -> None:
-        """The next state goes on with the frames of this one, at the faster ones of the clock rates of both."""
+        """The next state goes on with the frames of this one, at the faster ones of the clock rates
+        of both."""
         source, target = change.source, change.target
         self._set_clocks(target, down=False)
         if self.power is not None:
@@ -418,7 +455,8 @@ class Control(threading.Thread):
         return None
 
     def _advanced(self, state: State, now: int, due: Optional[int]) -> Optional[Change]:
-        """Let all events count that have come; None where they lead back to where it is, or nowhere."""
+        """Let all events count that have come; None where they lead back to where it is, or
+        nowhere."""
         at, cause, since = state, "", 0
         if due is not None and now >= due and not (self._queue and self._queue[0][1] < due):
             assert state.after is not None
@@ -438,13 +476,15 @@ class Control(threading.Thread):
         return Change(state, at, cause, max(since, state.since))
 
     def _paced(self, state: State) -> State:
-        """The slowest level of a state that is fast enough, the fastest one where none is, or no rate was asked for."""
+        """The slowest level of a state that is fast enough, the fastest one where none is, or no
+        rate was asked for."""
         asked = float("inf") if self._pace is None else self._pace
         enough = [(rate, n) for n, (rate, _) in enumerate(state.levels) if rate >= asked]
         return state.levels[min(enough)[1] if enough else 0][1] if state.levels else state
 
     def _drain(self, change: Change) -> bool:
-        """No new frames, and wait for those that have begun. False when the program ends instead."""
+        """No new frames, and wait for those that have begun. False when the program ends
+        instead."""
         self._set_clocks(change.target, down=False)
         change.stopped = time.perf_counter_ns()
         for app in change.source.apps:
@@ -463,11 +503,14 @@ class Control(threading.Thread):
                 wait(self._changed, PATIENCE)
                 if target is not None and not state.parked and time.monotonic() - begin > PATIENCE:
                     waits = self._program.who_waits()
-                    self._program.say("the change from %s to %s waits; %s" % (state.name, target.name, waits))
+                    self._program.say(
+                        "the change from %s to %s waits; %s" % (state.name, target.name, waits)
+                    )
         return not self._program.stopping
 
     def _set_clocks(self, state: State, down: bool) -> None:
-        """The rates of a state: slower ones only when no frame is under way that counts on the old ones."""
+        """The rates of a state: slower ones only when no frame is under way that counts on the old
+        ones."""
         if self.clocks is None:
             return
         try:
@@ -478,7 +521,8 @@ class Control(threading.Thread):
             self._program.say("clock rates are left alone: %s" % refused)
 
     def _enter(self, state: State, given: Sequence[Stay] = ()) -> None:
-        """Its apps begin anew. `given` are stays with their frames, which follow each other without a pause."""
+        """Its apps begin anew. `given` are stays with their frames, which follow each other without
+        a pause."""
         self._set_clocks(state, down=True)
         self._slower = False
         if self.power is not None:
@@ -487,12 +531,16 @@ class Control(threading.Thread):
         names = [stay.state for stay in given] or [state.name]
         self._stretches = [(Stay(name), {}) for name in names]
         for app in state.apps:
-            limit = FOREVER if self.frames is None else max(0, self.frames - self._had.get(app.name, 0))
+            limit = (
+                FOREVER if self.frames is None else max(0, self.frames - self._had.get(app.name, 0))
+            )
             if given:
                 limit = sum(stay.frames.get(app.name, 0) for stay in given)
             if app.name in self._ended:
                 limit = 0
-            marks = [sum(stay.frames.get(app.name, 0) for stay in given[:k]) for k in range(len(names))]
+            marks = [
+                sum(stay.frames.get(app.name, 0) for stay in given[:k]) for k in range(len(names))
+            ]
             for (_, firsts), mark in zip(self._stretches, marks):
                 firsts[app.name] = mark
             before = None if app.name in self._ended else self._last.get(app.name)
@@ -536,9 +584,10 @@ class Control(threading.Thread):
                 for name, firings in fired.items():
                     self._fired[name] = self._fired.get(name, 0) + firings
 
-    # -- afterwards --------------------------------------------------------------------------------------------------
+    # -- afterwards --------------------------------------------------------------------------------
     def told(self) -> List[App]:
-        """One app for each name, with what it did in all states: call it once, when everything is over."""
+        """One app for each name, with what it did in all states: call it once, when everything is
+        over."""
         found: Dict[str, App] = {}
         for app in self._program.apps:
             app.tasks = [made for task in app.tasks for made in task.apart()]

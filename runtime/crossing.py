@@ -1,8 +1,8 @@
 """The ends of channels that lead from one part of a program to another, on another machine.
 
-What the analyses assume of a channel holds here as well: room is claimed at the writer before a firing and is free
-again when the reader's firing has ended, of which a credit tells. Tokens come in order, and none is lost: see
-`wire.py`.
+What the analyses assume of a channel holds here as well: room is claimed at the writer before a
+firing and is free again when the reader's firing has ended, of which a credit tells. Tokens come in
+order, and none is lost: see `wire.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ class Outgoing(Channel):
     remote = True
 
     def __init__(
-        self, number: int, name: str, capacity: int, delay: int, send: Optional[Callable[[int, Any, int], None]]
+        self,
+        number: int,
+        name: str,
+        capacity: int,
+        delay: int,
+        send: Optional[Callable[[int, Any, int], None]],
     ) -> None:
         Channel.__init__(self, name, capacity)
         self.number, self._send = number, send
@@ -62,7 +67,9 @@ class Outgoing(Channel):
             raise ValueError("room came back for more tokens of %s than there were" % self.name)
         Channel.release(self, count)
 
-    def commit(self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
+    def commit(
+        self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None
+    ) -> None:
         self._put += count
         if count and self._send is not None:
             self._send(self.number, block, count)
@@ -87,7 +94,8 @@ class Incoming(Channel):
         self.number, self.port, self._credit = number, port, credit
 
     def arrived(self, data: Optional[Any], count: int) -> None:
-        """So many tokens have come, as bytes; None: a frame is left out. Raises ValueError for what does not fit."""
+        """So many tokens have come, as bytes; None: a frame is left out. Raises ValueError for what
+        does not fit."""
         if self.filled + count > self.capacity:
             raise ValueError("more tokens came for %s than it has room for" % self.name)
         if data is None:

@@ -1,8 +1,9 @@
 """CUDA from Python, as much as generated programs need: one face, two libraries behind it.
 
-Memory, streams, events, kernels and graphs of one GPU. `open_cuda` takes cuda-python (bindings of NVIDIA) where it is
-installed, else PyCUDA, which many Jetson images carry. Everything that is put into a stream happens later, in order;
-events order streams among each other and tell the host when it may look.
+Memory, streams, events, kernels and graphs of one GPU. `open_cuda` takes cuda-python (bindings of
+NVIDIA) where it is installed, else PyCUDA, which many Jetson images carry. Everything that is put
+into a stream happens later, in order; events order streams among each other and tell the host when
+it may look.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _FLOATS = """#pragma once
 #endif
 """
 _INTEGERS = "typedef unsigned long uintptr_t; typedef long intptr_t; " + "".join(
-    "typedef %s int%d_t; typedef unsigned %s uint%d_t; " % (kind, bits, kind.replace("signed ", ""), bits)
+    "typedef %s int%d_t; typedef unsigned %s uint%d_t; "
+    % (kind, bits, kind.replace("signed ", ""), bits)
     for kind, bits in (("signed char", 8), ("short", 16), ("int", 32), ("long long", 64))
 )
 #: Headers that NVRTC lacks and programs for nvcc include: it knows their functions without them.
@@ -54,8 +56,13 @@ HEADERS = {
     % "".join("using ::%sint%d_t;\n" % (u, bits) for u in ("", "u") for bits in (8, 16, 32, 64)),
     **dict.fromkeys(("math.h", "cmath"), _MATH),
     **dict.fromkeys(("float.h", "cfloat"), _FLOATS),
-    **dict.fromkeys(("assert.h", "cassert"), "#pragma once\n#ifndef assert\n#define assert(x)\n#endif\n"),
-    **dict.fromkeys(("stddef.h", "cstddef", "stdio.h", "cstdio", "stdlib.h", "cstdlib", "string.h", "cstring"), ""),
+    **dict.fromkeys(
+        ("assert.h", "cassert"), "#pragma once\n#ifndef assert\n#define assert(x)\n#endif\n"
+    ),
+    **dict.fromkeys(
+        ("stddef.h", "cstddef", "stdio.h", "cstdio", "stdlib.h", "cstdlib", "string.h", "cstring"),
+        "",
+    ),
     **dict.fromkeys(("stdbool.h", "cuda_runtime.h", "cuda.h", "device_launch_parameters.h"), ""),
 }
 
@@ -65,7 +72,8 @@ class CudaError(TaskError):
 
 
 class Memory:
-    """A piece of memory that kernels can use. `host` are its bytes where the host can use them too (else None)."""
+    """A piece of memory that kernels can use. `host` are its bytes where the host can use them too
+    (else None)."""
 
     def __init__(self, pointer: int, nbytes: int, host: Optional[np.ndarray] = None) -> None:
         self.pointer, self.nbytes, self.host = pointer, nbytes, host
@@ -96,7 +104,8 @@ class Graph(abc.ABC):
 
 
 class Kernel:
-    """A function of a compiled `.cu` file. `shared` is the dynamic shared memory that it may have, in bytes."""
+    """A function of a compiled `.cu` file. `shared` is the dynamic shared memory that it may have,
+    in bytes."""
 
     def __init__(self, name: str, function: Any) -> None:
         self.name, self.function = name, function
@@ -157,7 +166,8 @@ class Stream(abc.ABC):
         raise CudaError("this library records no graphs")
 
     def drop_capture(self) -> None:
-        """End a capture that has failed: what it holds is of no use, and there is an error to report already."""
+        """End a capture that has failed: what it holds is of no use, and there is an error to
+        report already."""
         try:
             self.end_capture()
         except CudaError:
@@ -165,7 +175,8 @@ class Stream(abc.ABC):
 
 
 class Cuda(abc.ABC):
-    """One GPU. `capability` is (7, 2) for sm_72; `integrated`: it shares its memory with the host."""
+    """One GPU. `capability` is (7, 2) for sm_72; `integrated`: it shares its memory with the
+    host."""
 
     library = ""
     device = ""
@@ -188,7 +199,8 @@ class Cuda(abc.ABC):
 
     @abc.abstractmethod
     def pinned(self, nbytes: int) -> Memory:
-        """Memory of the host that stays in place, so that copies need not wait; kernels can use it as well."""
+        """Memory of the host that stays in place, so that copies need not wait; kernels can use it
+        as well."""
 
     @abc.abstractmethod
     def free(self, memory: Memory) -> None:
@@ -200,7 +212,8 @@ class Cuda(abc.ABC):
 
     @abc.abstractmethod
     def compile(self, path: str, names: Sequence[str]) -> Dict[str, Kernel]:
-        """The kernels of a `.cu` file, compiled for this GPU. Raises CudaError with the compiler's words."""
+        """The kernels of a `.cu` file, compiled for this GPU. Raises CudaError with the compiler's
+        words."""
 
     @property
     def stream(self) -> Stream:
@@ -214,7 +227,8 @@ class Cuda(abc.ABC):
 
 @lru_cache(maxsize=None)
 def open_cuda() -> Cuda:
-    """The GPU, through the library that is installed. Raises CudaError: none is there, or what to install."""
+    """The GPU, through the library that is installed. Raises CudaError: none is there, or what to
+    install."""
     missing = []
     from .cuda_python import CudaPython
     from .py_cuda import PyCuda
@@ -232,7 +246,9 @@ def open_cuda() -> Cuda:
 
 def no_gpu(reason: object) -> CudaError:
     """What to say where there is none."""
-    return CudaError("no NVIDIA GPU can be used here (%s); --twin runs this program without one" % reason)
+    return CudaError(
+        "no NVIDIA GPU can be used here (%s); --twin runs this program without one" % reason
+    )
 
 
 def include_folders(path: str) -> List[str]:

@@ -8,7 +8,18 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .cuda import HEADERS, Cuda, CudaError, Event, Graph, Kernel, Memory, Stream, include_folders, no_gpu
+from .cuda import (
+    HEADERS,
+    Cuda,
+    CudaError,
+    Event,
+    Graph,
+    Kernel,
+    Memory,
+    Stream,
+    include_folders,
+    no_gpu,
+)
 
 
 class CudaPython(Cuda):
@@ -35,10 +46,20 @@ class CudaPython(Cuda):
         self.device = name.split(b"\0")[0].decode(errors="replace").strip()
         attribute = driver.CUdevice_attribute
         self.capability = (
-            self.ask(driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)),
-            self.ask(driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)),
+            self.ask(
+                driver.cuDeviceGetAttribute(
+                    attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device
+                )
+            ),
+            self.ask(
+                driver.cuDeviceGetAttribute(
+                    attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device
+                )
+            ),
         )
-        self.integrated = bool(self.ask(driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_INTEGRATED, device)))
+        self.integrated = bool(
+            self.ask(driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_INTEGRATED, device))
+        )
         try:
             self._library: Optional[ctypes.CDLL] = ctypes.CDLL("libcuda.so.1")
         except OSError:
@@ -104,14 +125,18 @@ class CudaPython(Cuda):
             log = b" " * size
             nvrtc.nvrtcGetProgramLog(program, log)
             raise CudaError(
-                "%s does not compile\n%s" % (os.path.basename(path), log.decode(errors="replace").strip("\0 \n"))
+                "%s does not compile\n%s"
+                % (os.path.basename(path), log.decode(errors="replace").strip("\0 \n"))
             )
         size = nvrtc.nvrtcGetCUBINSize(program)[1]
         code = b" " * size
         nvrtc.nvrtcGetCUBIN(program, code)
         nvrtc.nvrtcDestroyProgram(program)
         module = self.ask(self._driver.cuModuleLoadData(code))
-        return {n: Kernel(n, self.ask(self._driver.cuModuleGetFunction(module, n.encode()))) for n in names}
+        return {
+            n: Kernel(n, self.ask(self._driver.cuModuleGetFunction(module, n.encode())))
+            for n in names
+        }
 
 
 class _Stream(Stream):
@@ -122,10 +147,14 @@ class _Stream(Stream):
         self.handle = int(self._stream)
 
     def upload(self, target: int, array: np.ndarray) -> None:
-        self._ask(self._driver.cuMemcpyHtoDAsync(target, array.ctypes.data, array.nbytes, self._stream))
+        self._ask(
+            self._driver.cuMemcpyHtoDAsync(target, array.ctypes.data, array.nbytes, self._stream)
+        )
 
     def download(self, array: np.ndarray, source: int) -> None:
-        self._ask(self._driver.cuMemcpyDtoHAsync(array.ctypes.data, source, array.nbytes, self._stream))
+        self._ask(
+            self._driver.cuMemcpyDtoHAsync(array.ctypes.data, source, array.nbytes, self._stream)
+        )
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         self._ask(self._driver.cuMemcpyDtoDAsync(target, source, nbytes, self._stream))
@@ -143,14 +172,21 @@ class _Stream(Stream):
     ) -> None:
         with kernel.lock:
             if shared > kernel.shared:
-                which = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                attributes = self._driver.CUfunction_attribute
+                which = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 self._ask(self._driver.cuFuncSetAttribute(kernel.function, which, shared))
                 kernel.shared = shared
         values = [np.array(a) for a in arguments]
         places = np.array([v.ctypes.data for v in values], np.uint64)
         self._ask(
             self._driver.cuLaunchKernel(
-                kernel.function, *grid, *block, shared, self._stream, places.ctypes.data if len(places) else 0, 0
+                kernel.function,
+                *grid,
+                *block,
+                shared,
+                self._stream,
+                places.ctypes.data if len(places) else 0,
+                0,
             )
         )
 
@@ -174,7 +210,10 @@ class _Stream(Stream):
     def end_capture(self) -> Graph:
         graph = self._ask(self._driver.cuStreamEndCapture(self._stream))
         # before version 12 the shorter name takes other arguments
-        instantiate = getattr(self._driver, "cuGraphInstantiateWithFlags", None) or self._driver.cuGraphInstantiate
+        instantiate = (
+            getattr(self._driver, "cuGraphInstantiateWithFlags", None)
+            or self._driver.cuGraphInstantiate
+        )
         try:
             return _Graph(self._ask, self._driver, self._ask(instantiate(graph, 0)))
         finally:

@@ -1,8 +1,9 @@
 """Tokens in the memory of a GPU, and the code that works on them there.
 
-A firing only puts work into the stream of its worker and goes on; who needs a result waits for its event. Between tasks
-on a device tokens stay where they are. At the border to the host they go through pinned memory, and on a board whose
-GPU shares its memory with the host they do not move at all.
+A firing only puts work into the stream of its worker and goes on; who needs a result waits for its
+event. Between tasks on a device tokens stay where they are. At the border to the host they go
+through pinned memory, and on a board whose GPU shares its memory with the host they do not move at
+all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MOST_NAMED = 4
 
 
 class Token:
-    """Memory with what one firing wrote to it. It goes back to its pool when nothing refers to it any more."""
+    """Memory with what one firing wrote to it. It goes back to its pool when nothing refers to it
+    any more."""
 
     def __init__(self, pool: "Pool", memory: Memory) -> None:
         self.pool, self.memory = pool, memory
@@ -39,7 +41,9 @@ class Token:
         self.mirror: Optional["Token"] = None
 
     def __del__(self) -> None:
-        self.pool.give_back(self.memory, self.read + ([self.ready] if self.ready is not None else []))
+        self.pool.give_back(
+            self.memory, self.read + ([self.ready] if self.ready is not None else [])
+        )
 
 
 class Pool:
@@ -55,7 +59,10 @@ class Pool:
         try:
             memory, users = self._idle.popleft()
         except IndexError:
-            memory, users = (self._cuda.pinned if self._pinned else self._cuda.memory)(self._nbytes), []
+            memory, users = (
+                (self._cuda.pinned if self._pinned else self._cuda.memory)(self._nbytes),
+                [],
+            )
             self._all.append(memory)
         for event in users:
             stream.wait(event)
@@ -76,9 +83,12 @@ class Pool:
 
 
 class DeviceArray:
-    """What lies on a channel from a task on a device: shape and dtype of an array, and where it is."""
+    """What lies on a channel from a task on a device: shape and dtype of an array, and where it
+    is."""
 
-    def __init__(self, token: Token, shape: Tuple[int, ...], dtype: np.dtype, offset: int = 0) -> None:
+    def __init__(
+        self, token: Token, shape: Tuple[int, ...], dtype: np.dtype, offset: int = 0
+    ) -> None:
         self.token, self.shape, self.dtype, self.offset = token, tuple(shape), dtype, offset
 
     @property
@@ -101,7 +111,9 @@ class DeviceArray:
         size = int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
         if isinstance(first, slice):
             start, stop, _ = first.indices(self.shape[0])
-            return DeviceArray(self.token, (stop - start,) + self.shape[1:], self.dtype, self.offset + start * size)
+            return DeviceArray(
+                self.token, (stop - start,) + self.shape[1:], self.dtype, self.offset + start * size
+            )
         return DeviceArray(self.token, self.shape[1:], self.dtype, self.offset + first * size)
 
     def host(self) -> np.ndarray:
@@ -137,7 +149,12 @@ class _View:
         self.token = token
         assert token.memory.host is not None
         address = token.memory.host.ctypes.data + offset
-        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": (address, True), "version": 3}
+        self.__array_interface__ = {
+            "shape": shape,
+            "typestr": dtype.str,
+            "data": (address, True),
+            "version": 3,
+        }
 
 
 def _await(token: Token) -> None:
@@ -149,11 +166,13 @@ def _await(token: Token) -> None:
             raise CudaError("%s; %s" % (error, in_flight() or token.origin)) from error
 
 
-# -- lanes -------------------------------------------------------------------------------------------------------------
+# -- lanes -----------------------------------------------------------------------------------------
 class Arena:
-    """Memory for what code computes in between, shared by all that never runs at once: as large as any of it needs.
+    """Memory for what code computes in between, shared by all that never runs at once: as large as
+    any of it needs.
 
-    That is the code of one worker, and of workers in other states: who joins does so before the first one uses it.
+    That is the code of one worker, and of workers in other states: who joins does so before the
+    first one uses it.
     """
 
     def __init__(self) -> None:
@@ -164,7 +183,9 @@ class Arena:
 
     def join(self, codes: Iterable[Any]) -> None:
         """Have room for this code, too."""
-        for size in [c.arena_bytes for c in {id(c): c for c in codes}.values() if isinstance(c, OnDevice)]:
+        for size in [
+            c.arena_bytes for c in {id(c): c for c in codes}.values() if isinstance(c, OnDevice)
+        ]:
             self.nbytes, self.apart = max(self.nbytes, size), self.apart + size
 
     def memory(self, cuda: Cuda) -> Memory:
@@ -182,9 +203,12 @@ class Arena:
 
 
 class Lane:
-    """What belongs to one worker: its processor, the code that it fires, and what of it is not known to have ended."""
+    """What belongs to one worker: its processor, the code that it fires, and what of it is not
+    known to have ended."""
 
-    def __init__(self, processor: str, codes: Sequence[Code], shared: Optional[Arena] = None) -> None:
+    def __init__(
+        self, processor: str, codes: Sequence[Code], shared: Optional[Arena] = None
+    ) -> None:
         self.processor = processor
         self.codes = [c for c in codes if isinstance(c, OnDevice)]
         self.flying: Deque[Tuple["OnDevice", str, Event, Event]] = deque()
@@ -193,7 +217,8 @@ class Lane:
             self.shared.join(codes)
 
     def arena(self, cuda: Cuda) -> Memory:
-        """Memory for what its code computes in between: as one firing follows the other, they can share it."""
+        """Memory for what its code computes in between: as one firing follows the other, they can
+        share it."""
         return self.shared.memory(cuda)
 
     def free(self) -> None:
@@ -217,7 +242,8 @@ _here = threading.local()
 
 
 def begin_lane(processor: str, codes: Sequence[Code], shared: Optional[Arena] = None) -> None:
-    """The calling thread is the worker of a processor that fires this code, and has joined the shared arena with it."""
+    """The calling thread is the worker of a processor that fires this code, and has joined the
+    shared arena with it."""
     _here.lane = Lane(processor, codes, shared)
     _LANES.append(_here.lane)
 
@@ -225,8 +251,8 @@ def begin_lane(processor: str, codes: Sequence[Code], shared: Optional[Arena] = 
 def arenas(workers: Iterable[Tuple[str, Any, Sequence[Code]]]) -> List[Arena]:
     """For each worker, given its processor, its state and its code, the arena that it has.
 
-    Workers of one state may run at once. States do not: the first worker of a processor that needs an arena has the
-    same one as the first ones in other states, and so on.
+    Workers of one state may run at once. States do not: the first worker of a processor that needs
+    an arena has the same one as the first ones in other states, and so on.
     """
     made: Dict[Tuple[str, int], Arena] = {}
     count: Dict[Tuple[str, int], int] = {}
@@ -251,7 +277,8 @@ def lane() -> Lane:
 
 
 def in_flight() -> str:
-    """The firings that have been started and are not known to have ended, oldest first: one of them failed."""
+    """The firings that have been started and are not known to have ended, oldest first: one of them
+    failed."""
     first = [origin for one in list(_LANES) for _, origin, _, _ in list(one.flying)[:MOST_NAMED]]
     if len(first) == 1:
         return "in %s" % first[0]
@@ -279,7 +306,7 @@ def end_lanes() -> None:
     _LANES.clear()
 
 
-# -- code --------------------------------------------------------------------------------------------------------------
+# -- code ------------------------------------------------------------------------------------------
 class OnDevice(Code):
     """Code for a GPU or DLA. `twin` does the same on a CPU."""
 
@@ -306,7 +333,8 @@ class OnDevice(Code):
 
     def meet(self, task: Any, program: Any) -> None:
         self.name, self.strict = task.name, program.strict
-        self.mirrored = [False] * len(task.outputs)  # states share it: all are reset before any is set
+        # states share it: all are reset before any is set
+        self.mirrored = [False] * len(task.outputs)
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self.cuda = cuda = open_cuda()
@@ -327,7 +355,9 @@ class OnDevice(Code):
             return self._start(inputs, firing)
         except CudaError as error:
             words = in_flight()
-            raise CudaError("%s (%s)%s" % (error, self.words(), "; " + words if words else "")) from error
+            raise CudaError(
+                "%s (%s)%s" % (error, self.words(), "; " + words if words else "")
+            ) from error
 
     def _start(self, inputs: Sequence[Any], firing: int) -> Tuple[DeviceArray, ...]:
         stream, here = self.cuda.stream, lane()
@@ -366,7 +396,8 @@ class OnDevice(Code):
             token.mirror = copy
 
     def _arrived(self, k: int, value: Any, group: int, stream: Stream) -> Tuple[int, List[Token]]:
-        """A pointer to an input, and the tokens that must not be overwritten before it has been read."""
+        """A pointer to an input, and the tokens that must not be overwritten before it has been
+        read."""
         whole = self.batch == 1 or group == self.batch  # an engine reads all firings of a batch
         if isinstance(value, DeviceArray) and whole and value.pointer % self.alignment == 0:
             _follow(value.token, stream)
@@ -378,7 +409,8 @@ class OnDevice(Code):
         return staging[k].take(value, stream)
 
     def prepare(self) -> None:
-        """What the calling worker needs beside what all share: made before the program's clock starts."""
+        """What the calling worker needs beside what all share: made before the program's clock
+        starts."""
 
     def flush(self) -> None:
         """Wait until everything that the calling worker has started is over. Raises CudaError."""
@@ -400,12 +432,15 @@ class OnDevice(Code):
         """What it starts, for messages."""
 
     @abc.abstractmethod
-    def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
+    def run(
+        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int
+    ) -> None:
         """Put the work of a firing into the stream, given pointers. Raises CudaError."""
 
 
 class Device:
-    """What workers and the program need of a device; code that runs there refers to it (`Code.device`)."""
+    """What workers and the program need of a device; code that runs there refers to it
+    (`Code.device`)."""
 
     begin_lane = staticmethod(begin_lane)
     arenas = staticmethod(arenas)
@@ -425,7 +460,8 @@ def _follow(token: Token, stream: Stream) -> None:
 
 
 class _Staging:
-    """Where an input from the host goes on its way, or several tokens come together. One worker uses it."""
+    """Where an input from the host goes on its way, or several tokens come together. One worker
+    uses it."""
 
     def __init__(self, cuda: Cuda, nbytes: int) -> None:
         self._cuda, self._nbytes = cuda, nbytes
@@ -463,7 +499,9 @@ class _Staging:
             stream.upload(device.pointer, memory.host[: array.nbytes])
         return device.pointer, [use]
 
-    def _gather(self, pieces: Sequence[DeviceArray], target: Memory, stream: Stream) -> Tuple[int, List[Token]]:
+    def _gather(
+        self, pieces: Sequence[DeviceArray], target: Memory, stream: Stream
+    ) -> Tuple[int, List[Token]]:
         offset = 0
         for piece in pieces:
             _follow(piece.token, stream)

@@ -1,8 +1,9 @@
 """Where a part of a program listens, and who comes in: the other parts, and no stranger.
 
-In: an address, and what a part has to know of this run. Out: a socket of ZeroMQ that messages of other parts come from.
-Strangers are turned away and counted. Until all parts are there, few of them are heard at a time, and of each no more
-than a piece of a message; from then on no connection is taken any more, since parts do not come back.
+In: an address, and what a part has to know of this run. Out: a socket of ZeroMQ that messages of
+other parts come from. Strangers are turned away and counted. Until all parts are there, few of them
+are heard at a time, and of each no more than a piece of a message; from then on no connection is
+taken any more, since parts do not come back.
 """
 
 from __future__ import annotations
@@ -16,26 +17,29 @@ import socket
 from collections import OrderedDict
 from typing import Any, Dict
 
-#: Bytes that are sent in one frame: a heartbeat comes between two of them, and need not wait for the end of a large
-#: token. And those of the longest frame, with what encryption adds.
+#: Bytes that are sent in one frame: a heartbeat comes between two of them, and need not wait for
+#: the end of a large token. And those of the longest frame, with what encryption adds.
 PIECE = 1 << 17
 _FRAME = PIECE + 1024
 #: Ports that are taken where none is named: below the ephemeral ports of the system.
 PORTS = 20000, 32000
-#: Connections that are heard at a time before they belong to a part, beside those of all parts, and milliseconds until
-#: they have to.
+#: Connections that are heard at a time before they belong to a part, beside those of all parts, and
+#: milliseconds until they have to.
 MOST, GREETING = 8, 10_000
 #: Where ZeroMQ asks who may come in (RFC 27), and what it is told.
 _ASKS, _WELCOME, _REFUSED = "inproc://zeromq.zap.01", b"200", b"400"
-#: An option of sockets (<asm-generic/socket.h>), and a rule that lets nothing through (<linux/filter.h>).
+#: An option of sockets (<asm-generic/socket.h>), and a rule that lets nothing through
+#: (<linux/filter.h>).
 _SO_ATTACH_FILTER, _RETURN_NOTHING = 26, (0x06, 0, 0, 0)
 
 
 class Door:
-    """The socket `ears`, at `port`. `look` is called often, and whenever `news` or `asked` is ready.
+    """The socket `ears`, at `port`. `look` is called often, and whenever `news` or `asked` is
+    ready.
 
-    `given`: `listen` (`tcp://ADDRESS:PORT`, `*` for any), and the `secret` key, or the `token` of a run whose messages
-    are not `encrypted`. So many parts are `expected`, all of them at once perhaps.
+    `given`: `listen` (`tcp://ADDRESS:PORT`, `*` for any), and the `secret` key, or the `token` of a
+    run whose messages are not `encrypted`. So many parts are `expected`, all of them at once
+    perhaps.
     """
 
     def __init__(self, context: Any, given: Dict[str, Any], expected: int) -> None:
@@ -55,13 +59,18 @@ class Door:
         else:
             self.ears.setsockopt(zmq.PLAIN_SERVER, 1)
         for option, value in (
-            (zmq.RCVHWM, 0), (zmq.LINGER, 0), (zmq.IPV6, 1), (zmq.MAXMSGSIZE, _FRAME), (zmq.HANDSHAKE_IVL, GREETING),
+            (zmq.RCVHWM, 0),
+            (zmq.LINGER, 0),
+            (zmq.IPV6, 1),
+            (zmq.MAXMSGSIZE, _FRAME),
+            (zmq.HANDSHAKE_IVL, GREETING),
             (zmq.USE_FD, os.dup(self._listener.fileno())),
-        ):  # fmt: skip
+        ):
             self.ears.setsockopt(option, value)
         self.news = self.ears.get_monitor_socket()
         self.ears.bind("tcp://*:%d" % self.port)
-        #: Connections that belong to no part yet, the oldest first; and how many ever came, and were let in.
+        #: Connections that belong to no part yet, the oldest first; and how many ever came, and
+        #: were let in.
         self._unknown: "OrderedDict[int, None]" = OrderedDict()
         self._came = self._welcome = 0
         self._most = MOST + expected
@@ -93,9 +102,12 @@ class Door:
                 self._unknown.pop(descriptor, None)
 
     def _answer(self, asked: Any) -> None:
-        """Is it a part of this run? Keys speak for themselves; where there are none, the token does."""
+        """Is it a part of this run? Keys speak for themselves; where there are none, the token
+        does."""
         mechanism, *told = asked[5:]
-        known = mechanism == b"CURVE" or (mechanism == b"PLAIN" and hmac.compare_digest(told[1], self._token))
+        known = mechanism == b"CURVE" or (
+            mechanism == b"PLAIN" and hmac.compare_digest(told[1], self._token)
+        )
         self.asked.send_multipart([*asked[:2], _WELCOME if known else _REFUSED, b"", b"", b""])
 
     def belongs(self, message: Any) -> None:
@@ -115,7 +127,8 @@ class Door:
         self.look()
 
     def _end(self, descriptor: int) -> None:
-        """End a connection, if it is still one that came in here: ZeroMQ finds out and closes it."""
+        """End a connection, if it is still one that came in here: ZeroMQ finds out and closes
+        it."""
         try:
             with socket.socket(fileno=os.dup(descriptor)) as own:
                 if own.getsockname()[1:2] == (self.port,):
@@ -131,7 +144,12 @@ class Door:
 class _Rule(ctypes.Structure):
     """`struct sock_filter`."""
 
-    _fields_ = [("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8), ("k", ctypes.c_uint32)]
+    _fields_ = [
+        ("code", ctypes.c_uint16),
+        ("jt", ctypes.c_uint8),
+        ("jf", ctypes.c_uint8),
+        ("k", ctypes.c_uint32),
+    ]
 
 
 class _Rules(ctypes.Structure):
@@ -159,7 +177,9 @@ def _at(host: str, port: int) -> socket.socket:
     """
     if host != "*":
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            found = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
             return socket.create_server(found[0][4], family=found[0][0])
         except socket.gaierror:
             pass

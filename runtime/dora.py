@@ -1,7 +1,8 @@
-"""A program as a node of dora (https://dora-rs.ai): open ends are its inputs and outputs, tokens are Arrow arrays.
+"""A program as a node of dora (https://dora-rs.ai): open ends are its inputs and outputs, tokens
+are Arrow arrays.
 
-In: a program, in a process that dora has started. Out: its exit status. Written for dora-rs 1.x, on its documented
-Python interface.
+In: a program, in a process that dora has started. Out: its exit status. Written for dora-rs 1.x, on
+its documented Python interface.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ from .tokens import TaskError
 CONFIG = "DORA_NODE_CONFIG"
 #: The output by which a part says where it is; inputs that hear of others begin with its name.
 MEET = "flowc.meet"
-#: What stands behind the name of an end, for the word how many of its tokens have been taken; and how many more than
-#: these may be on their way, where the dataflow says it.
+#: What stands behind the name of an end, for the word how many of its tokens have been taken; and
+#: how many more than these may be on their way, where the dataflow says it.
 TAKEN, WINDOW = ".taken", 16
-#: Seconds between two looks whether the program has ended, and without a token behind the end of an input: the word
-#: that an input has ended may come before its last tokens.
+#: Seconds between two looks whether the program has ended, and without a token behind the end of an
+#: input: the word that an input has ended may come before its last tokens.
 LOOK, QUIET = 0.1, 0.4
 
 
-def main(build: Callable[[], Program], ends: Dict[str, str], arguments: Optional[List[str]] = None) -> int:
+def main(
+    build: Callable[[], Program], ends: Dict[str, str], arguments: Optional[List[str]] = None
+) -> int:
     """What `main.py` does, as a node: see `command.main`. `ends`: what dora calls the open ends."""
 
     def made() -> Program:
@@ -55,7 +58,8 @@ class DoraNode(Face):
         self._next: Dict[str, int] = {}
         #: Inputs that have ended, and when something came from them last.
         self._ended: Dict[str, float] = {}
-        #: Inlets whose senders want to know what was taken, and outlets whose readers say it: how many so far.
+        #: Inlets whose senders want to know what was taken, and outlets whose readers say it: how
+        #: many so far.
         self._told: Dict[str, int] = {}
         self._credited: Dict[str, int] = {}
         self._credit = threading.Condition(threading.Lock())
@@ -65,7 +69,11 @@ class DoraNode(Face):
         """See `Face`."""
         if any(importlib.util.find_spec(name) is None for name in ("dora", "pyarrow")):
             return "dora-rs is missing: python3 -m pip install dora-rs"
-        return "" if CONFIG in os.environ else "this is a node: start its dataflow, with `dora run dataflow.yml`"
+        return (
+            ""
+            if CONFIG in os.environ
+            else "this is a node: start its dataflow, with `dora run dataflow.yml`"
+        )
 
     def connect(self) -> None:
         """See `Face`. Returns when all nodes of the dataflow are there."""
@@ -78,12 +86,15 @@ class DoraNode(Face):
         given = self._node.node_config().get("inputs") or {}
         self._credited = {name: 0 for name in self.outlets if name + TAKEN in given}
         read = _sources(self._node.dataflow_descriptor())
-        self._told = {name: 0 for name in self.inlets if any(s.endswith("/" + name + TAKEN) for s in read)}
+        self._told = {
+            name: 0 for name in self.inlets if any(s.endswith("/" + name + TAKEN) for s in read)
+        }
         self._thread = threading.Thread(target=self._run, name="dora", daemon=True)
         self._thread.start()
 
     def send(self, name: str, token: np.ndarray) -> None:
-        """See `Face`. `token` in the metadata counts, so that a reader can see whether one is missing.
+        """See `Face`. `token` in the metadata counts, so that a reader can see whether one is
+        missing.
 
         Waits while too many are on their way to a reader who says what was taken.
         """
@@ -94,14 +105,19 @@ class DoraNode(Face):
                 return
         with self._sending:
             number = self._sent[name] = self._sent.get(name, -1) + 1
-            self._put(name, token, {"dtype": str(token.dtype), "shape": list(token.shape), "token": number})
+            self._put(
+                name,
+                token,
+                {"dtype": str(token.dtype), "shape": list(token.shape), "token": number},
+            )
 
     def _may_send(self, name: str) -> bool:
         credit = self._credited.get(name)
         return credit is None or self._sent.get(name, -1) + 1 < credit + WINDOW
 
     def taken(self, name: str) -> None:
-        """See `Face`. What is said is how many they are in all: if a word is lost, the next one has it."""
+        """See `Face`. What is said is how many they are in all: if a word is lost, the next one has
+        it."""
         if name in self._told:
             self._told[name] += 1
             with self._sending:
@@ -115,7 +131,9 @@ class DoraNode(Face):
     def _put(self, name: str, token: np.ndarray, metadata: Dict[str, Any]) -> None:
         import pyarrow
 
-        self._node.send_output(name, pyarrow.array(np.ascontiguousarray(token).reshape(-1)), metadata)
+        self._node.send_output(
+            name, pyarrow.array(np.ascontiguousarray(token).reshape(-1)), metadata
+        )
 
     def disconnect(self) -> None:
         """See `Face`."""
@@ -124,7 +142,7 @@ class DoraNode(Face):
             self._thread.join()  # no limit: it looks every LOOK seconds
         self._thread = self._node = None
 
-    # -- the thread that hears ---------------------------------------------------------------------------------------
+    # -- the thread that hears ---------------------------------------------------------------------
     def _run(self) -> None:
         try:
             while not self._leaving:
@@ -133,7 +151,9 @@ class DoraNode(Face):
                     self._over()
                     return
                 self._hear(event)
-                for name in [n for n, since in self._ended.items() if time.monotonic() - since > QUIET]:
+                for name in [
+                    n for n, since in self._ended.items() if time.monotonic() - since > QUIET
+                ]:
                     del self._ended[name]
                     self.closed(name)
         except Exception as error:  # what comes in is not what it should be
@@ -193,13 +213,19 @@ class DoraNode(Face):
             expected = self._next.get(name, number)
             self._next[name] = number + 1
             if number != expected:
-                self.fail("token %d came at `%s` where %d was next" % (number, name, expected), self.inlets[name])
+                self.fail(
+                    "token %d came at `%s` where %d was next" % (number, name, expected),
+                    self.inlets[name],
+                )
                 return
-        self.came(name, value.to_numpy(zero_copy_only=False), shape if isinstance(shape, list) else None)
+        self.came(
+            name, value.to_numpy(zero_copy_only=False), shape if isinstance(shape, list) else None
+        )
 
 
 def _cause(error: RuntimeError) -> str:
-    """What dora says last of causes, which is the first one, without where that stands in its own code."""
+    """What dora says last of causes, which is the first one, without where that stands in its own
+    code."""
     said = str(error).partition("\nLocation:")[0].split("\n")
     return [line for line in said if line.strip()][-1].strip().lstrip("0123456789: ")
 

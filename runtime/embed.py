@@ -1,7 +1,8 @@
 """A program inside of another Python process.
 
-In: a program that was built but not started. Out: `Running`, which runs it in threads of its own. Nothing is printed,
-no signal is handled and no process forked, but for tasks that have a process of their own.
+In: a program that was built but not started. Out: `Running`, which runs it in threads of its own.
+Nothing is printed, no signal is handled and no process forked, but for tasks that have a process of
+their own.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ __all__ = ["Closed", "Ends", "Failed", "Running"]
 class Running:
     """A program that runs in threads of its own, until its streams end, or `stop`.
 
-    `put`, `get`, `ask`, `aask` and iteration are those of the one app with open ends; where there are several, `app`
-    has the ends of each.
+    `put`, `get`, `ask`, `aask` and iteration are those of the one app with open ends; where there
+    are several, `app` has the ends of each.
     """
 
     #: What calls raise: of this copy of the runtime, as every build has its own.
@@ -64,7 +65,8 @@ class Running:
                 pass
         except BaseException:
             self._let_go()
-            self._thread.join(DRAIN)  # a task that does not come back from its start is not waited for
+            # a task that does not come back from its start is not waited for
+            self._thread.join(DRAIN)
             raise
         if not program.go.is_set():
             self._thread.join()  # no limit: it ends, or has ended
@@ -73,11 +75,12 @@ class Running:
             each.begin()
 
     def raise_event(self, name: str) -> None:
-        """Of a program with states, from any thread. Raises ValueError for an event that is unknown."""
+        """Of a program with states, from any thread. Raises ValueError for an event that is
+        unknown."""
         self._require_here()
         self._program.raise_event(name)
 
-    # -- the ends ----------------------------------------------------------------------------------------------------
+    # -- the ends ----------------------------------------------------------------------------------
     def app(self, name: str) -> Ends:
         """The open ends of that app."""
         self._require_here()
@@ -112,7 +115,7 @@ class Running:
     def __iter__(self) -> Iterator[Any]:
         return iter(self._only())
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
     def end(self) -> None:
         """No more comes in, to any app. What is under way comes out, then the streams end."""
         self._require_here()
@@ -120,7 +123,8 @@ class Running:
             each.end()
 
     def stop(self) -> None:
-        """Finish what is under way, as after Ctrl-C, and wait until all is closed. What waits to go in is lost.
+        """Finish what is under way, as after Ctrl-C, and wait until all is closed. What waits to go
+        in is lost.
 
         In a process that was forked meanwhile there is nothing to stop.
         """
@@ -131,7 +135,8 @@ class Running:
             self._thread.join()  # no limit: until what is under way has ended, as it says
 
     def _require_here(self) -> None:
-        """Raise Failed in a process that was forked while the program ran: its threads are in the other one."""
+        """Raise Failed in a process that was forked while the program ran: its threads are in the
+        other one."""
         if self._program.strayed:
             raise ends.forked()
 
@@ -153,7 +158,8 @@ class Running:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """End and wait; after an exception, stop. What only a stop ends is stopped. Raises Failed if that is news."""
+        """End and wait; after an exception, stop. What only a stop ends is stopped. Raises Failed
+        if that is news."""
         if self._program.strayed:
             return
         try:
@@ -165,7 +171,8 @@ class Running:
             self._raise_failure()
 
     def _finish(self) -> None:
-        """Wait for the apps that end because nothing comes in any more; in a program without open ends, for all."""
+        """Wait for the apps that end because nothing comes in any more; in a program without open
+        ends, for all."""
         self.end()
         for each in self._ends.values():
             each.leave()
@@ -178,13 +185,17 @@ class Running:
         if failure is not None:
             raise Failed(failure)
 
-    # -- the program -------------------------------------------------------------------------------------------------
+    # -- the program -------------------------------------------------------------------------------
     def _run(self) -> None:
         program = self._program
         try:
-            program.run(self._frames, self._full_speed, watchdog=self._watchdog, progress=self._look)
+            program.run(
+                self._frames, self._full_speed, watchdog=self._watchdog, progress=self._look
+            )
         except BaseException as error:  # our own mistake: waiting threads have to know
-            program.fail(Failure("", "", None, "internal error: " + describe(error), traceback.format_exc()))
+            program.fail(
+                Failure("", "", None, "internal error: " + describe(error), traceback.format_exc())
+            )
         for each in self._ends.values():
             each.look(finished=True)
 

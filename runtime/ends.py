@@ -1,7 +1,8 @@
 """The open ends of apps: where tokens come in from the caller of the program, and go out to it.
 
-In: a program with tasks whose code is an `Inlet` or an `Outlet`. Who joins them to the world outside decides what they
-take and give: `embed.py` for a program that is used from Python, `feed` for one that is measured or tested.
+In: a program with tasks whose code is an `Inlet` or an `Outlet`. Who joins them to the world
+outside decides what they take and give: `embed.py` for a program that is used from Python, `feed`
+for one that is measured or tested.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 SAMPLES = 8
 #: What is wrong with a program in a forked process.
 FORKED = (
-    "the program runs in process %d, and this process was forked from it: open the program in each process, after "
-    "the fork (with gunicorn in `post_fork`, or without `--preload`)"
+    "the program runs in process %d, and this process was forked from it: open the program in each"
+    " process, after the fork (with gunicorn in `post_fork`, or without `--preload`)"
 )
 
 
@@ -34,7 +35,8 @@ class Closed(RuntimeError):
 
 
 class Failed(RuntimeError):
-    """The program has failed: `app`, `task`, `firing` (None: in none), `reason`, and `details`, a traceback."""
+    """The program has failed: `app`, `task`, `firing` (None: in none), `reason`, and `details`, a
+    traceback."""
 
     def __init__(self, failure: Failure) -> None:
         RuntimeError.__init__(self, ("%s\n%s" % (failure, failure.details)).rstrip())
@@ -48,7 +50,8 @@ def forked() -> Failed:
 
 
 class Inlet(Code):
-    """A source of what comes from outside. `take` gives the next token and when it came (ns of perf_counter_ns)."""
+    """A source of what comes from outside. `take` gives the next token and when it came (ns of
+    perf_counter_ns)."""
 
     def __init__(self) -> None:
         self.take: Optional[Callable[[], Tuple[np.ndarray, Optional[int]]]] = None
@@ -56,7 +59,9 @@ class Inlet(Code):
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         if self.take is None:
-            raise TaskError("no caller puts tokens in: a program with open ends is opened from Python")
+            raise TaskError(
+                "no caller puts tokens in: a program with open ends is opened from Python"
+            )
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         assert self.take is not None
@@ -82,7 +87,8 @@ class Outlet(Code):
 
 
 def feed(program: Program) -> None:
-    """Let all inlets deliver random tokens without end, the same at every run: what is measured and tested needs some.
+    """Let all inlets deliver random tokens without end, the same at every run: what is measured and
+    tested needs some.
 
     They are made now, so that the inlets take no time.
     """
@@ -116,7 +122,9 @@ def refusal(program: Program) -> str:
             ("takes", [n for n, c in given if isinstance(c, Inlet) and c.take is None]),
             ("gives", [n for n, c in given if isinstance(c, Outlet) and c.give is None]),
         ]
-        said = ["%s %s" % (word, ", ".join("`%s`" % n for n in names)) for word, names in ways if names]
+        said = [
+            "%s %s" % (word, ", ".join("`%s`" % n for n in names)) for word, names in ways if names
+        ]
         if said:
             found.append("app %s %s" % (app.name, " and ".join(said)))
     if not found:

@@ -18,11 +18,14 @@ from .tokens import Port, TaskError
 
 
 class OnnxCuda(OnDevice):
-    """Inference with ONNX Runtime's CUDA provider, on device tensors and in the stream of the worker."""
+    """Inference with ONNX Runtime's CUDA provider, on device tensors and in the stream of the
+    worker."""
 
     alignment = 256
 
-    def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], batch: int = 1) -> None:
+    def __init__(
+        self, file: str, inputs: Sequence[str], outputs: Sequence[str], batch: int = 1
+    ) -> None:
         OnDevice.__init__(self)
         self.file, self.batch = file, batch
         self._names, self._wanted = list(inputs), list(outputs)
@@ -57,22 +60,32 @@ class OnnxCuda(OnDevice):
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = 1
             options.log_severity_level = 3
-            cuda = ("CUDAExecutionProvider", {"device_id": 0, "user_compute_stream": str(stream.handle)})
+            cuda = (
+                "CUDAExecutionProvider",
+                {"device_id": 0, "user_compute_stream": str(stream.handle)},
+            )
             try:
                 own["session"] = onnxruntime.InferenceSession(
                     self._path, options, providers=[cuda, "CPUExecutionProvider"]
                 )
             except Exception as error:
-                raise TaskError("ONNX Runtime refuses %s: %s" % (os.path.basename(self._path), error)) from error
+                raise TaskError(
+                    "ONNX Runtime refuses %s: %s" % (os.path.basename(self._path), error)
+                ) from error
             if "CUDAExecutionProvider" not in own["session"].get_providers():
-                raise TaskError("ONNX Runtime's CUDA provider does not work here: see what it says on standard error")
+                raise TaskError(
+                    "ONNX Runtime's CUDA provider does not work here: see what it says on standard"
+                    " error"
+                )
             own["binding"] = own["session"].io_binding()
             own["options"] = onnxruntime.RunOptions()
             # who reads the result waits for the event behind it
             own["options"].add_run_config_entry("disable_synchronize_execution_providers", "1")
         return own["session"]
 
-    def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
+    def run(
+        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int
+    ) -> None:
         session = self._session(stream)
         binding, options = self._own.__dict__["binding"], self._own.__dict__["options"]
         for name, port, pointer in zip(self._names, self.inputs, inputs):
@@ -89,7 +102,8 @@ class OnnxCuda(OnDevice):
 
 
 class TensorRT(OnDevice):
-    """A network, or a stage of one. `on` has "gpu" or "dla" for each processor that runs it, and which DLA core.
+    """A network, or a stage of one. `on` has "gpu" or "dla" for each processor that runs it, and
+    which DLA core.
 
     `digest` tells versions of the model apart, and what else its plan depends on.
     """
@@ -107,7 +121,13 @@ class TensorRT(OnDevice):
         batch: int = 1,
     ) -> None:
         OnDevice.__init__(self)
-        self.file, self.on, self.digest, self.precision, self.batch = file, on, digest, precision, batch
+        self.file, self.on, self.digest, self.precision, self.batch = (
+            file,
+            on,
+            digest,
+            precision,
+            batch,
+        )
         self._tensors = list(inputs) + list(outputs)
         self.twin = Network(file, inputs, outputs, batch)
         self._engines: Dict[str, Any] = {}
@@ -125,7 +145,9 @@ class TensorRT(OnDevice):
                 "--twin runs this program without it" % error
             ) from error
         for processor, (device, core) in self.on.items():
-            engine = engine_class(home, self.file, device, core, self.precision, self.batch, self.digest)
+            engine = engine_class(
+                home, self.file, device, core, self.precision, self.batch, self.digest
+            )
             for name, port in zip(self._tensors, list(inputs) + list(outputs)):
                 engine.check(name, _tensor(port, self.batch), port.dtype)
             self.arena_bytes = max(self.arena_bytes, engine.arena_bytes)
@@ -133,9 +155,13 @@ class TensorRT(OnDevice):
 
     def prepare(self) -> None:
         # one for each worker, which never runs two at once: they share its arena
-        self._own.__dict__["context"] = self._engines[lane().processor].context(lane().arena(self.cuda))
+        self._own.__dict__["context"] = self._engines[lane().processor].context(
+            lane().arena(self.cuda)
+        )
 
-    def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
+    def run(
+        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int
+    ) -> None:
         if "context" not in self._own.__dict__:
             self.prepare()
         context = self._own.__dict__["context"]
@@ -157,7 +183,8 @@ def _tensor(port: Port, batch: int) -> Tuple[int, ...]:
 
 
 def _beside(name: str) -> str:
-    """The full name of a module beside main.py: in the package that the build is, or of no package in a script."""
+    """The full name of a module beside main.py: in the package that the build is, or of no package
+    in a script."""
     package = str(__package__).rpartition(".")[0]
     full = "%s.%s" % (package, name)
     return full if package and find_spec(full) is not None else name

@@ -1,7 +1,9 @@
-"""The open ends of one app, for its caller: tokens are put in and results taken out, from any thread.
+"""The open ends of one app, for its caller: tokens are put in and results taken out, from any
+thread.
 
-In: a program that is about to run. Out: `Ends`, which stand between its inlets and outlets and who uses it. Only what
-waits at the ends is here; how a program is started and stopped is left to `embed.py`.
+In: a program that is about to run. Out: `Ends`, which stand between its inlets and outlets and who
+uses it. Only what waits at the ends is here; how a program is started and stopped is left to
+`embed.py`.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ class Ends:
         self._waiting: Dict[str, Deque[Tuple[np.ndarray, int]]] = {n: deque() for n in self._inlets}
         self._results: Dict[str, Deque[np.ndarray]] = {n: deque() for n in self._outlets}
         self._put = dict.fromkeys(self._inlets, 0)
-        # Where every frame has an answer: results with their numbers, whose answers they are, from which frame on.
+        # Where every frame has an answer: results with their numbers, whose answers they are, from
+        # which frame on.
         self._made: Dict[str, Deque[Tuple[int, np.ndarray]]] = {n: deque() for n in self._outlets}
         self._asked: Deque[Optional[Future[Any]]] = deque()
         self._answered = 0
@@ -85,20 +88,24 @@ class Ends:
         #: Was a caller told that the program has failed?
         self.told = False
 
-    # -- for who runs the program ------------------------------------------------------------------------------------
+    # -- for who runs the program ------------------------------------------------------------------
     def put(self, /, *token: Any, timeout: Optional[float] = None, **tokens: Any) -> None:
-        """Put in a token for the one `in`, or one for each by name: copies, so that the arrays may be used again.
+        """Put in a token for the one `in`, or one for each by name: copies, so that the arrays may
+        be used again.
 
-        Waits while the program has no room, for `timeout` seconds at most (TimeoutError). Raises ValueError for another
-        dtype or shape, Closed after the end, Failed when the program has failed.
+        Waits while the program has no room, for `timeout` seconds at most (TimeoutError). Raises
+        ValueError for another dtype or shape, Closed after the end, Failed when the program has
+        failed.
         """
         self._offer(self._accepted(token, tokens), None, True, timeout)
 
     def get(self, out: Optional[str] = None, timeout: Optional[float] = None) -> Any:
-        """The next result of the one `out`, or of the `out` of that name; of several, a dict with one of each.
+        """The next result of the one `out`, or of the `out` of that name; of several, a dict with
+        one of each.
 
-        Results come in order, each once, as read-only arrays. Waits for `timeout` seconds at most (TimeoutError).
-        Raises Closed after the last one, Failed when the program has failed and there are no more.
+        Results come in order, each once, as read-only arrays. Waits for `timeout` seconds at most
+        (TimeoutError). Raises Closed after the last one, Failed when the program has failed and
+        there are no more.
         """
         self._require_here()
         names = self._wanted(out)
@@ -116,7 +123,8 @@ class Ends:
                 _wait(self._ready, until, "no result came")
 
     def ask(self, /, *token: Any, **tokens: Any) -> Future[Any]:
-        """Put in a token, or one for each `in` by name; the future has what `get` would give for it.
+        """Put in a token, or one for each `in` by name; the future has what `get` would give for
+        it.
 
         Waits like `put` while there is no room. Any number of threads may ask at once.
         """
@@ -147,11 +155,12 @@ class Ends:
             yield result
 
     def _require_here(self) -> None:
-        """In a process that was forked there is no answer, and locks may be held for ever. Raises Failed."""
+        """In a process that was forked there is no answer, and locks may be held for ever. Raises
+        Failed."""
         if self._program.strayed:
             raise forked()
 
-    # -- for the program ---------------------------------------------------------------------------------------------
+    # -- for the program ---------------------------------------------------------------------------
     @property
     def has_ends(self) -> bool:
         """Is there any?"""
@@ -207,7 +216,7 @@ class Ends:
         self.told = True
         return Failed(failure)
 
-    # -- in ----------------------------------------------------------------------------------------------------------
+    # -- in ----------------------------------------------------------------------------------------
     def _accepted(self, token: Sequence[Any], tokens: Dict[str, Any]) -> Tokens:
         """Copies of what is put in. Raises ValueError, or TypeError for other names."""
         self._require_here()
@@ -219,7 +228,10 @@ class Ends:
         given = {names[0]: token[0]} if token else tokens
         strange = sorted(set(given) - set(names))
         if strange:
-            raise TypeError("app %s has no `in` %s, it takes %s" % (self._app.name, listed(strange), listed(names)))
+            raise TypeError(
+                "app %s has no `in` %s, it takes %s"
+                % (self._app.name, listed(strange), listed(names))
+            )
         per_frame = {self._inlets[n].per_iteration for n in names}
         missing = [n for n in names if n not in given]
         if not given or (missing and len(per_frame) == 1):
@@ -231,7 +243,9 @@ class Ends:
             raise TypeError("app %s gives no answers: %s" % (self._app.name, self._why_not))
         return self._accepted(token, tokens)
 
-    def _offer(self, tokens: Tokens, future: Optional[Future[Any]], wait: bool, timeout: Optional[float]) -> None:
+    def _offer(
+        self, tokens: Tokens, future: Optional[Future[Any]], wait: bool, timeout: Optional[float]
+    ) -> None:
         until = None if timeout is None else time.monotonic() + timeout
         offer = (tokens, future, time.perf_counter_ns())
         with self._lock:
@@ -248,7 +262,9 @@ class Ends:
     def _refuse(self, tokens: Tokens) -> None:
         """Raise Closed or Failed where a token would never be taken."""
         limit = self._app.limit
-        beyond = limit < FOREVER and any(self._put[n] >= limit * self._inlets[n].per_iteration for n in tokens)
+        beyond = limit < FOREVER and any(
+            self._put[n] >= limit * self._inlets[n].per_iteration for n in tokens
+        )
         if self._ended or self._stopped or beyond or self._over():
             raise self._gone()
 
@@ -289,15 +305,19 @@ class Ends:
 
         return take
 
-    # -- out ---------------------------------------------------------------------------------------------------------
+    # -- out ---------------------------------------------------------------------------------------
     def _wanted(self, out: Optional[str]) -> List[str]:
         names = list(self._outlets)
         if not names:
             raise TypeError("app %s has no `out`" % self._app.name)
         if out is not None and out not in names:
-            raise TypeError("app %s has no `out` `%s`, it gives %s" % (self._app.name, out, listed(names)))
+            raise TypeError(
+                "app %s has no `out` `%s`, it gives %s" % (self._app.name, out, listed(names))
+            )
         if out is None and len({t.per_iteration for t in self._outlets.values()}) > 1:
-            raise TypeError("the ends %s give different numbers of results: get each by name" % listed(names))
+            raise TypeError(
+                "the ends %s give different numbers of results: get each by name" % listed(names)
+            )
         return names if out is None else [out]
 
     def _giving(self, name: str) -> Callable[[np.ndarray], None]:
@@ -318,12 +338,16 @@ class Ends:
                 else:
                     future.set_result(answer)
             with self._lock:
-                wait_in_worker(self._taken, lambda: len(results) <= WAIT_OUT or self._left or self._program.stopping)
+                wait_in_worker(
+                    self._taken,
+                    lambda: len(results) <= WAIT_OUT or self._left or self._program.stopping,
+                )
 
         return give
 
     def _hand_out(self) -> List[Tuple[Future[Any], Any]]:
-        """Frames that all outlets have come to, to who asked for them or to `get`; None for a frame that is missing."""
+        """Frames that all outlets have come to, to who asked for them or to `get`; None for a frame
+        that is missing."""
         answers: List[Tuple[Future[Any], Any]] = []
         made = list(self._made.values())
         while all(made):
@@ -366,7 +390,7 @@ class Ends:
         return "a delay lies before %s, or nothing leads there" % listed(behind) if behind else ""
 
 
-# -- waiting, and what is put in ---------------------------------------------------------------------------------------
+# -- waiting, and what is put in -------------------------------------------------------------------
 def _wait(condition: threading.Condition, until: Optional[float], why: str) -> None:
     """A while, for a caller. Raises TimeoutError after `until`."""
     left = LOOK if until is None else min(LOOK, until - time.monotonic())
@@ -376,7 +400,8 @@ def _wait(condition: threading.Condition, until: Optional[float], why: str) -> N
 
 
 def wait_in_worker(condition: threading.Condition, decided: Callable[[], bool]) -> None:
-    """Wait for a caller. The worker counts as being in no firing meanwhile: the task takes no time."""
+    """Wait for a caller. The worker counts as being in no firing meanwhile: the task takes no
+    time."""
     if decided():
         return
     line = _line()
@@ -399,7 +424,9 @@ def _copied(port: Port, value: Any) -> np.ndarray:
         accepted = port.accept(value, 0)
     except (TaskError, TypeError, ValueError):
         wanted = "%s%s" % (port.dtype, list(port.shape))
-        raise ValueError("`%s` takes %s, and was given %s" % (port.name, wanted, _shown(value))) from None
+        raise ValueError(
+            "`%s` takes %s, and was given %s" % (port.name, wanted, _shown(value))
+        ) from None
     token = np.array(accepted, order="C")
     token.setflags(write=False)
     return token

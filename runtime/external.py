@@ -1,4 +1,5 @@
-"""Networks without their application, for a program that calls init, execute and wrapup of each (external.json).
+"""Networks without their application, for a program that calls init, execute and wrapup of each
+(external.json).
 
 The stages of a network run one after the other for each frame, in the thread that calls.
 """
@@ -27,7 +28,9 @@ def load(home: str) -> "List[External]":
         with open(path, encoding="utf-8") as stream:
             document = json.load(stream)
     except (OSError, ValueError) as error:
-        raise TaskError("%s cannot be read (%s): the library belongs beside it" % (path, error)) from error
+        raise TaskError(
+            "%s cannot be read (%s): the library belongs beside it" % (path, error)
+        ) from error
     if document.get("version") != VERSION:
         raise TaskError("%s is of another version of flowc" % path)
     return [External(home, network) for network in document["networks"]]
@@ -39,8 +42,12 @@ class External:
     def __init__(self, home: str, description: Dict[str, Any]) -> None:
         self.name = str(description["name"])
         self._home, self._stages = home, description["stages"]
-        self._inputs = [(p["tensor"]["name"], _port(p["name"], p["tensor"])) for p in description["inputs"]]
-        self._outputs = [(p["tensor"]["name"], _port(p["name"], p["tensor"])) for p in description["outputs"]]
+        self._inputs = [
+            (p["tensor"]["name"], _port(p["name"], p["tensor"])) for p in description["inputs"]
+        ]
+        self._outputs = [
+            (p["tensor"]["name"], _port(p["name"], p["tensor"])) for p in description["outputs"]
+        ]
         self._lock = threading.Lock()
         self._open: Optional[List[Tuple[str, Code, List[str], List[str]]]] = None
 
@@ -62,17 +69,22 @@ class External:
 
     def _loaded(self, stage: Dict[str, Any]) -> Tuple[str, Code, List[str], List[str]]:
         kind: Any = Bands if stage["bands"] else Network
-        code: Code = kind(stage["file"], stage["inputs"], stage["outputs"], threads=stage["threads"])
+        code: Code = kind(
+            stage["file"], stage["inputs"], stage["outputs"], threads=stage["threads"]
+        )
         try:
             if not os.path.exists(os.path.join(self._home, stage["file"])):
                 raise TaskError("%s is missing in %s" % (stage["file"], self._home))
             code.open(self._home, (), ())  # single firings: shapes are not asked for
         except Exception as error:
-            raise TaskError("task %s cannot start: %s" % (stage["name"], describe(error))) from error
+            raise TaskError(
+                "task %s cannot start: %s" % (stage["name"], describe(error))
+            ) from error
         return stage["name"], code, stage["inputs"], stage["outputs"]
 
     def execute(self, buffers: Sequence[Any]) -> None:
-        """One frame: read the inputs and write the outputs, each a buffer of its size, or None. Raises TaskError.
+        """One frame: read the inputs and write the outputs, each a buffer of its size, or None.
+        Raises TaskError.
 
         Inputs are not changed; outputs only if all of them could be made.
         """
@@ -84,11 +96,14 @@ class External:
                 if buffer is None:
                     raise TaskError("the pointer for port `%s` is NULL" % port.name)
             arrays = [
-                np.frombuffer(buffer, port.dtype).reshape(port.shape) for (_, port), buffer in zip(ports, buffers)
+                np.frombuffer(buffer, port.dtype).reshape(port.shape)
+                for (_, port), buffer in zip(ports, buffers)
             ]
             count = len(self._inputs)
             # A pointer into the middle of something may lie where no number of that type may.
-            tensors = {name: np.require(a, requirements="A") for (name, _), a in zip(self._inputs, arrays)}
+            tensors = {
+                name: np.require(a, requirements="A") for (name, _), a in zip(self._inputs, arrays)
+            }
             for name, code, reads, makes in self._open:
                 try:
                     tensors.update(zip(makes, code.fire([tensors[t] for t in reads], 0)))

@@ -1,9 +1,10 @@
 """The open ends of a program as ports of a robot's dataflow: what dora and ROS 2 have in common.
 
-In: a program, and what its open ends are called there. Out: a `Face`, which hands tokens from messages to inlets and
-from outlets to messages, and tells the program when everything is to end. How messages travel is left to `dora.py` and
-`ros2.py`. Where the program is the part of one machine, the parts find each other through the dataflow: they say where
-they listen, and with which key. Tokens between them go their own way (see `wire.py`).
+In: a program, and what its open ends are called there. Out: a `Face`, which hands tokens from
+messages to inlets and from outlets to messages, and tells the program when everything is to end.
+How messages travel is left to `dora.py` and `ros2.py`. Where the program is the part of one
+machine, the parts find each other through the dataflow: they say where they listen, and with which
+key. Tokens between them go their own way (see `wire.py`).
 """
 
 from __future__ import annotations
@@ -32,22 +33,33 @@ from .wire import lacking
 if TYPE_CHECKING:
     from .program import Program
 
-#: The variable that says where the others find the machine of that name; without it all parts run on one.
+#: The variable that says where the others find the machine of that name; without it all parts run
+#: on one.
 ADDRESS, LOCAL = "FLOWC_ADDRESS_%s", "127.0.0.1"
 #: Tokens that wait at an end at most, and the bytes that they may have.
 MOST, MOST_BYTES, LEAST = 1000, 1 << 28, 16
 #: What a part says of itself, and as what.
-_GREETING = {"name": str, "whole": str, "host": str, "address": str, "port": int, "public": str, "share": str}
+_GREETING = {
+    "name": str,
+    "whole": str,
+    "host": str,
+    "address": str,
+    "port": int,
+    "public": str,
+    "share": str,
+}
 
 
 def room(dtype: str, shape: Sequence[int]) -> int:
-    """How many tokens of that type wait at an end before the program gives up: nothing slows down who sends them."""
+    """How many tokens of that type wait at an end before the program gives up: nothing slows down
+    who sends them."""
     size = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))
     return int(max(LEAST, min(MOST, MOST_BYTES // max(1, size))))
 
 
 class Face:
-    """Joins the open ends of a program to a dataflow; `ends` says what each of them, a task, is called there."""
+    """Joins the open ends of a program to a dataflow; `ends` says what each of them, a task, is
+    called there."""
 
     def __init__(self, program: "Program", ends: Dict[str, str]) -> None:
         self.program = program
@@ -66,13 +78,14 @@ class Face:
                 self.outlets[ends[task.name]] = task
                 task.code.give = self._giving(ends[task.name])
 
-    # -- what a dataflow has to offer --------------------------------------------------------------------------------
+    # -- what a dataflow has to offer --------------------------------------------------------------
     def lacks(self) -> str:
         """What is missing for taking part in the dataflow; empty if nothing is."""
         raise NotImplementedError
 
     def connect(self) -> None:
-        """Become a node. From now on `came`, `closed` and `met` are called, from any thread. Raises what it likes."""
+        """Become a node. From now on `came`, `closed` and `met` are called, from any thread. Raises
+        what it likes."""
         raise NotImplementedError
 
     def send(self, name: str, token: np.ndarray) -> None:
@@ -90,7 +103,7 @@ class Face:
         """Leave; what was sent last still arrives."""
         raise NotImplementedError
 
-    # -- for the program ---------------------------------------------------------------------------------------------
+    # -- for the program ---------------------------------------------------------------------------
     def unready(self) -> str:
         """Why the program cannot run as it was started; empty if it can."""
         return self.lacks() or ("" if self.program.mesh is None else lacking())
@@ -113,9 +126,10 @@ class Face:
         except Exception as error:
             self.fail("cannot leave the dataflow: %s" % describe(error))
 
-    # -- what is heard -----------------------------------------------------------------------------------------------
+    # -- what is heard -----------------------------------------------------------------------------
     def came(self, name: str, token: Any, shape: Optional[Sequence[int]] = None) -> None:
-        """A token has come for an inlet: an array with its elements, which is copied. What does not fit is a failure.
+        """A token has come for an inlet: an array with its elements, which is copied. What does not
+        fit is a failure.
 
         `shape` is what its sender says, if anything.
         """
@@ -135,7 +149,9 @@ class Face:
             self._changed.notify_all()
         if len(waiting) > room(str(port.dtype), port.shape):
             self.fail(
-                "%d tokens wait at `%s`: they come faster than the program takes them" % (len(waiting), name), task
+                "%d tokens wait at `%s`: they come faster than the program takes them"
+                % (len(waiting), name),
+                task,
             )
 
     def closed(self, name: str) -> None:
@@ -145,7 +161,8 @@ class Face:
             self._changed.notify_all()
 
     def met(self, text: str) -> None:
-        """Another part has said who it is. What no part says is left alone: others may write there, too."""
+        """Another part has said who it is. What no part says is left alone: others may write there,
+        too."""
         try:
             said = json.loads(text)
             fits = all(isinstance(said[key], kind) for key, kind in _GREETING.items())
@@ -167,7 +184,7 @@ class Face:
             app, name = ("", "") if task is None else (task.app.name, task.name)
             self.program.fail(Failure(app, name, None, reason))
 
-    # -- the ends ----------------------------------------------------------------------------------------------------
+    # -- the ends ----------------------------------------------------------------------------------
     def _taking(self, name: str) -> Callable[[], Tuple[np.ndarray, Optional[int]]]:
         def take() -> Tuple[np.ndarray, Optional[int]]:
             waiting, program = self._waiting[name], self.program
@@ -188,7 +205,7 @@ class Face:
     def _giving(self, name: str) -> Callable[[np.ndarray], None]:
         return lambda token: self.send(name, token)
 
-    # -- the other parts ---------------------------------------------------------------------------------------------
+    # -- the other parts ---------------------------------------------------------------------------
     def _greeted(self) -> Dict[str, Any]:
         """Where all parts listen, and with which keys. Raises TaskError."""
         import zmq
@@ -198,9 +215,14 @@ class Face:
         public, secret = [key.decode() for key in zmq.curve_keypair()]
         address, port = os.environ.get(ADDRESS % mesh.name, LOCAL), _free_port()
         own = {
-            "name": mesh.name, "whole": mesh.whole, "host": socket.gethostname(), "address": address, "port": port,
-            "public": public, "share": secrets.token_hex(32),
-        }  # fmt: skip
+            "name": mesh.name,
+            "whole": mesh.whole,
+            "host": socket.gethostname(),
+            "address": address,
+            "port": port,
+            "public": public,
+            "share": secrets.token_hex(32),
+        }
         self.tell(json.dumps(own))
         others = [self._heard_of(name, own) for name in mesh.names if name != mesh.name]
         shares = sorted(str(said["share"]) for said in (own, *others))
@@ -209,7 +231,10 @@ class Face:
             "token": hashlib.sha256("".join(shares).encode()).hexdigest(),
             "public": public,
             "secret": secret,
-            "peers": {o["name"]: {"address": _place(o["address"], o["port"]), "public": o["public"]} for o in others},
+            "peers": {
+                o["name"]: {"address": _place(o["address"], o["port"]), "public": o["public"]}
+                for o in others
+            },
         }
 
     def _heard_of(self, name: str, own: Dict[str, Any]) -> Dict[str, Any]:

@@ -13,10 +13,19 @@ from .tokens import TaskError
 
 
 class Failure:
-    """Why a program stopped: app, task and firing (counted from 0), and the reason with its traceback."""
+    """Why a program stopped: app, task and firing (counted from 0), and the reason with its
+    traceback."""
 
-    def __init__(self, app: str, task: str, firing: Optional[int], reason: str, details: str = "") -> None:
-        self.app, self.task, self.firing, self.reason, self.details = app, task, firing, reason, details
+    def __init__(
+        self, app: str, task: str, firing: Optional[int], reason: str, details: str = ""
+    ) -> None:
+        self.app, self.task, self.firing, self.reason, self.details = (
+            app,
+            task,
+            firing,
+            reason,
+            details,
+        )
 
     def __str__(self) -> str:
         if not self.task:
@@ -25,8 +34,11 @@ class Failure:
         return "app %s, task %s failed%s: %s" % (self.app, self.task, where, self.reason)
 
 
-#: What becomes of a process that a task forks, if it does not end in the task's code: it would be a second program.
-STRAY = "a process that it has forked has come back from there, and is ended: let it end with os._exit"
+#: What becomes of a process that a task forks, if it does not end in the task's code: it would be a
+#: second program.
+STRAY = (
+    "a process that it has forked has come back from there, and is ended: let it end with os._exit"
+)
 #: What is wrong with any other task that ends the stream.
 NO_SOURCE = "raised StopIteration; only a source may end the stream"
 ENDS = "returned FLOWC_END; only a source may end the stream"
@@ -41,7 +53,10 @@ def describe(error: BaseException) -> str:
         said = "(it has no words: its own __str__ raises %s)" % type(another).__name__
     text = "%s: %s" % (type(error).__name__, said)
     if "read-only" in said:
-        text += " (arrays on a channel are read-only: copy an input before changing it, return a new array each firing)"
+        text += (
+            " (arrays on a channel are read-only: copy an input before changing it, return a new"
+            " array each firing)"
+        )
     return text
 
 

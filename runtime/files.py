@@ -1,9 +1,10 @@
-"""Files that a program writes for its user: what stands there stays as it is until there is something whole instead.
+"""Files that a program writes for its user: what stands there stays as it is until there is
+something whole instead.
 
-In: a path that the user has named. Out: `Output`, which has found out before the run whether it can be written. A
-regular file, or the one that a link leads to, is written under another name beside it and then renamed; where nothing
-can be written beside it, it is written in its place at the end. What is no regular file (a terminal, a pipe, /dev/null)
-is opened at once, and written into.
+In: a path that the user has named. Out: `Output`, which has found out before the run whether it can
+be written. A regular file, or the one that a link leads to, is written under another name beside it
+and then renamed; where nothing can be written beside it, it is written in its place at the end.
+What is no regular file (a terminal, a pipe, /dev/null) is opened at once, and written into.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _MOST_LINKS = 40
 
 
 class Output:
-    """A file that is going to be written once. Raises OSError, with the name that was given, where it cannot be.
+    """A file that is going to be written once. Raises OSError, with the name that was given, where
+    it cannot be.
 
     `wait`: for a reader of a pipe.
     """
@@ -52,7 +54,8 @@ class Output:
 
     @contextmanager
     def written(self) -> Iterator[IO[str]]:
-        """A stream for all of it. Where the block ends with an exception, nothing has changed. Raises OSError."""
+        """A stream for all of it. Where the block ends with an exception, nothing has changed.
+        Raises OSError."""
         if self._sink is not None:
             with open(self._sink, "w") as sink:
                 yield sink
@@ -105,7 +108,8 @@ def _opened(path: str, wait: bool) -> Optional[int]:
 def _descriptor(path: str) -> Optional[int]:
     """The number of a descriptor of this process that a path leads to: /dev/stdout, /dev/fd/5.
 
-    To open it anew would begin a file that it is redirected to from the start, where others write as well.
+    To open it anew would begin a file that it is redirected to from the start, where others write
+    as well.
     """
     for _ in range(_MOST_LINKS):
         folder, name = os.path.split(os.path.abspath(path))

@@ -1,7 +1,9 @@
-"""Tasks in Python and networks of a Functional Mock-up Unit, for its C code, which calls init, execute and wrapup.
+"""Tasks in Python and networks of a Functional Mock-up Unit, for its C code, which calls init,
+execute and wrapup.
 
-In: the resources of a unit, whose deployment.json describes one app. Out: for each instance of the unit and each task
-that is not in C an object with the state of its own. Order and channels are the C code's.
+In: the resources of a unit, whose deployment.json describes one app. Out: for each instance of the
+unit and each task that is not in C an object with the state of its own. Order and channels are the
+C code's.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def load(home: str) -> Tasks:
 
 
 class Tasks:
-    """By number: instance of the unit x tasks + task, in the order of the file. They are made when first asked for."""
+    """By number: instance of the unit x tasks + task, in the order of the file. They are made when
+    first asked for."""
 
     def __init__(self, home: str, documents: List[Dict[str, Any]]) -> None:
         self._home, self._documents = home, documents
@@ -50,9 +53,14 @@ class Called:
 
     def __init__(self, home: str, document: Dict[str, Any], forget: Callable[[], Any]) -> None:
         self._home, self._document, self._forget = home, document, forget
-        self._inputs, self._outputs = make_ports(document["inputs"]), make_ports(document["outputs"])
+        self._inputs, self._outputs = (
+            make_ports(document["inputs"]),
+            make_ports(document["outputs"]),
+        )
         self._parameters = [
-            (name, type(value)) for name, value in document["code"].get("parameters", ()) if type(value) in _SIZES
+            (name, type(value))
+            for name, value in document["code"].get("parameters", ())
+            if type(value) in _SIZES
         ]
         self._code: Optional[Code] = None
         self._firing = 0
@@ -81,7 +89,8 @@ class Called:
         self._code, self._firing = code, 0
 
     def execute(self, buffers: Sequence[Any]) -> None:
-        """One firing: read the inputs and write the outputs, each a buffer of its size. Raises TaskError.
+        """One firing: read the inputs and write the outputs, each a buffer of its size. Raises
+        TaskError.
 
         Inputs are copied: the memory is the caller's, and a task may keep what it has seen.
         """
@@ -89,7 +98,8 @@ class Called:
             raise TaskError("it has not begun")
         firing = self._firing
         arrays = [
-            _array(b, p.dtype).reshape(p.block_shape(firing)) for p, b in zip(self._inputs + self._outputs, buffers)
+            _array(b, p.dtype).reshape(p.block_shape(firing))
+            for p, b in zip(self._inputs + self._outputs, buffers)
         ]
         count = len(self._inputs)
         inputs = [a.copy() for a in arrays[:count]]

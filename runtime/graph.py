@@ -1,4 +1,5 @@
-"""The parts of a running program that mirror the text: apps, tasks, and the entries of static orders."""
+"""The parts of a running program that mirror the text: apps, tasks, and the entries of static
+orders."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def signed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The function under another name, also where only its code object is looked at."""
     assert isinstance(function, FunctionType)
     code = function.__code__.replace(co_name=name)
-    return FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    return FunctionType(
+        code, function.__globals__, name, function.__defaults__, function.__closure__
+    )
 
 
 class Task:
@@ -43,10 +46,11 @@ class Task:
         on_error: str = "stop",
     ) -> None:
         self.app, self.name, self.code = app, name, code
-        #: Whether a firing that raises stops everything ("stop"), or what it would have made is skipped ("skip"), after
-        #: which the task may begin anew ("restart").
+        #: Whether a firing that raises stops everything ("stop"), or what it would have made is
+        #: skipped ("skip"), after which the task may begin anew ("restart").
         self.on_error = on_error
-        #: Firings that have failed, and those that were left out since something they need was not there.
+        #: Firings that have failed, and those that were left out since something they need was not
+        #: there.
         self.failed = self.skipped = 0
         #: A source whose firings wait for data from outside, and are released by it.
         self.live = live
@@ -57,8 +61,8 @@ class Task:
         self.feeders: List[Optional[Channel]] = [None for _ in inputs]
         self.per_iteration = 1
         self.starts_frame = self.ends_frame = False
-        #: It can be the first to fire in an iteration, for it begins with initial tokens; some of its inputs have such,
-        #: which it must not take before everything is there.
+        #: It can be the first to fire in an iteration, for it begins with initial tokens; some of
+        #: its inputs have such, which it must not take before everything is there.
         self.opens = self.hesitates = False
         #: Firings in earlier stays in states, of whatever app object.
         self.before = 0
@@ -72,7 +76,8 @@ class Task:
         self.busy = 0
         self.longest = 0
         self.squares = 0
-        #: Release times of a source's latest firings, where a path begins with it; paths that end here.
+        #: Release times of a source's latest firings, where a path begins with it; paths that end
+        #: here.
         self.releases: List[int] = []
         self.paths: List[Path] = []
 
@@ -81,7 +86,8 @@ class Task:
         return self.code.alternatives() or [(self.name, self.code)]
 
     def sign_calls(self) -> None:
-        """Let every call of its code bear the task's name, which is what a crash in C code leaves behind."""
+        """Let every call of its code bear the task's name, which is what a crash in C code leaves
+        behind."""
         for own, code in self.codes():
             for name in ("open", "fire", "fire_batch", "close"):
                 method = getattr(type(code), name, None)
@@ -98,7 +104,8 @@ class Task:
         self.longest = max(self.longest, other.longest)
 
     def known_as(self, firing: int) -> Tuple[str, int]:
-        """The name and the number of a firing over all states that the program is in, one after the other."""
+        """The name and the number of a firing over all states that the program is in, one after the
+        other."""
         return self.code.named(firing) or (self.name, firing + self.before)
 
     def apart(self) -> List["Task"]:
@@ -129,9 +136,9 @@ class Task:
 class Fire:
     """An entry of a static order.
 
-    Fires `task` `times` times, starting with firing `first` of an iteration. `stage` is how many iterations it lags
-    behind, `replica` (r, n) means: only iterations i with i % n == r; `round` (j, m): the j-th of m iterations that
-    its app has in one round.
+    Fires `task` `times` times, starting with firing `first` of an iteration. `stage` is how many
+    iterations it lags behind, `replica` (r, n) means: only iterations i with i % n == r; `round`
+    (j, m): the j-th of m iterations that its app has in one round.
     """
 
     def __init__(
@@ -151,12 +158,14 @@ class Fire:
 class Path:
     """From a source to another task of its app.
 
-    Its latency: from the release of the newest firing of the source that a firing of `sink` depends on, to the end of
-    that firing. `newest` holds that number for every firing of an iteration, counted from the source's first firing of
-    the same iteration. Times in ns.
+    Its latency: from the release of the newest firing of the source that a firing of `sink` depends
+    on, to the end of that firing. `newest` holds that number for every firing of an iteration,
+    counted from the source's first firing of the same iteration. Times in ns.
     """
 
-    def __init__(self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[Fraction]) -> None:
+    def __init__(
+        self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[Fraction]
+    ) -> None:
         self.source, self.sink, self.newest, self.deadline = source, sink, list(newest), deadline
         self.count = self.total = self.longest = self.misses = 0
         self.latencies: Deque[int] = deque(maxlen=100_000)
@@ -164,7 +173,10 @@ class Path:
     def ended(self, firing: int, time_ns: int) -> None:
         """A firing of the sink is over."""
         task = self.sink
-        number = firing // task.per_iteration * self.source.per_iteration + self.newest[firing % task.per_iteration]
+        number = (
+            firing // task.per_iteration * self.source.per_iteration
+            + self.newest[firing % task.per_iteration]
+        )
         if number >= 0:
             latency = time_ns - self.source.releases[number % len(self.source.releases)]
             self.tell((latency,))
@@ -173,7 +185,8 @@ class Path:
                 tracer.late(self, firing, latency, time_ns)
 
     def add(self, other: "Path") -> None:
-        """Count what another path between tasks of these names has shown as shown by this one, too."""
+        """Count what another path between tasks of these names has shown as shown by this one,
+        too."""
         self.count += other.count
         self.total += other.total
         self.longest = max(self.longest, other.longest)
@@ -192,9 +205,16 @@ class Path:
 
 
 class App:
-    """`period` and `deadline` in ns (exact fractions) or None. `limit` is the number of iterations it will have."""
+    """`period` and `deadline` in ns (exact fractions) or None. `limit` is the number of iterations
+    it will have."""
 
-    def __init__(self, program: "Program", name: str, period: Optional[Fraction], deadline: Optional[Fraction]) -> None:
+    def __init__(
+        self,
+        program: "Program",
+        name: str,
+        period: Optional[Fraction],
+        deadline: Optional[Fraction],
+    ) -> None:
         self.program, self.name = program, name
         self.period, self.deadline = period, deadline
         self.tasks: List[Task] = []
@@ -202,19 +222,21 @@ class App:
         self.limit = FOREVER
         self.begun = -1
         self._ended = 0
-        #: In a program with states: frames finished before, by this object and by any of that name; when its apps began
-        #: anew, in ns; whether its stream has ended by itself.
+        #: In a program with states: frames finished before, by this object and by any of that name;
+        #: when its apps began anew, in ns; whether its stream has ended by itself.
         self.earlier = self.base = 0
         self.since = 0
         self.exhausted = False
-        #: The first frame of the state that it is in, and changes with the frames whose ends they wait for.
+        #: The first frame of the state that it is in, and changes with the frames whose ends they
+        #: wait for.
         self.mark = 0
         self.awaited: Deque[Tuple[int, Change]] = deque()
         #: Which alternatives its frames take, where states differ in these alone.
         self.pick: Optional[Pick] = None
         self._at_once = False
         self.channels: List[Channel] = []
-        #: Channels with something on them between two frames, by a name that is the same in all states.
+        #: Channels with something on them between two frames, by a name that is the same in all
+        #: states.
         self.kept: Dict[str, Channel] = {}
         self.misses = 0
         self.overruns = 0
@@ -241,7 +263,8 @@ class App:
         live: bool = False,
         on_error: str = "stop",
     ) -> Task:
-        """Add a task. `live`: a source whose firings wait for data from outside, and are released by it.
+        """Add a task. `live`: a source whose firings wait for data from outside, and are released
+        by it.
 
         `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well.
         """
@@ -249,9 +272,13 @@ class App:
         self.tasks.append(task)
         return task
 
-    def path(self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[str] = None) -> None:
+    def path(
+        self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[str] = None
+    ) -> None:
         """Measure the latency from a source to another task; see `Path`."""
-        self.paths.append(Path(source, sink, newest, None if deadline is None else Fraction(deadline)))
+        self.paths.append(
+            Path(source, sink, newest, None if deadline is None else Fraction(deadline))
+        )
 
     @property
     def frames(self) -> int:
@@ -264,9 +291,11 @@ class App:
         return min(self._ended, self.limit)
 
     def prepare(self) -> None:
-        """Decide which tasks start a frame (sources, or all where there are none), and which end it.
+        """Decide which tasks start a frame (sources, or all where there are none), and which end
+        it.
 
-        A frame ends with the tasks that no task reads inside the same iteration: sinks, and what lies before a delay.
+        A frame ends with the tasks that no task reads inside the same iteration: sinks, and what
+        lies before a delay.
         """
         for task in self.tasks:
             task.starts_frame = not task.inputs
@@ -302,7 +331,8 @@ class App:
                 self.first_start = time_ns
 
     def over(self, iteration: int) -> bool:
-        """Will it not have that iteration? A stop that is still looking which frames have begun is waited for."""
+        """Will it not have that iteration? A stop that is still looking which frames have begun is
+        waited for."""
         if iteration < self.limit:
             return False
         with self._lock:
@@ -313,7 +343,8 @@ class App:
         with self._lock:
             before = self.limit
             self.limit = min(before, self.begun + 1)
-            self.limit = min(before, max(self.limit, self.begun + 1))  # one may have begun meanwhile, without the lock
+            # one may have begun meanwhile, without the lock
+            self.limit = min(before, max(self.limit, self.begun + 1))
         self._tell_limit()
         self.program.stir()
 
@@ -331,7 +362,8 @@ class App:
             self.program.mesh.limit(self, self.limit)
 
     def begin(self, iteration: int) -> None:
-        """Something fires in that frame before any source does. Raises EndOfStream when the app ends before it."""
+        """Something fires in that frame before any source does. Raises EndOfStream when the app
+        ends before it."""
         with self._lock:
             if iteration >= self.limit:
                 raise EndOfStream
@@ -339,12 +371,20 @@ class App:
 
     @property
     def under_way(self) -> bool:
-        """Has it begun a frame in its state? After a change at once an inference has to have ended."""
-        newest = self.begun if self.pick is None else self.pick.done if self._at_once else self.pick.asked
+        """Has it begun a frame in its state? After a change at once an inference has to have
+        ended."""
+        newest = (
+            self.begun
+            if self.pick is None
+            else self.pick.done
+            if self._at_once
+            else self.pick.asked
+        )
         return newest >= self.mark
 
     def follow(self, state: str, at_once: bool) -> int:
-        """Another state goes on with the frames that have not begun, at once: finished; the first of them."""
+        """Another state goes on with the frames that have not begun, at once: finished; the first
+        of them."""
         if self.pick is None:
             with self._lock:
                 self.mark = max(self.mark, self.begun + 1)
@@ -354,15 +394,23 @@ class App:
         return self.mark
 
     def enter(
-        self, before: Optional["App"], base: int, limit: int, now: int, stays: Sequence[Tuple[str, int]] = (("", 0),)
+        self,
+        before: Optional["App"],
+        base: int,
+        limit: int,
+        now: int,
+        stays: Sequence[Tuple[str, int]] = (("", 0),),
     ) -> None:
-        """Begin anew with a state; `before` is what the app of that name was in the state where it last ran.
+        """Begin anew with a state; `before` is what the app of that name was in the state where it
+        last ran.
 
         `stays` are states that follow each other without a pause, each from a frame on.
         """
         for channel in () if before is None else before.channels:
             channel.check()
-        kept = {} if before is None else {key: channel.left() for key, channel in before.kept.items()}
+        kept = (
+            {} if before is None else {key: channel.left() for key, channel in before.kept.items()}
+        )
         self.earlier += self.done
         self.base, self.limit, self.since = base, limit, now
         self.begun, self._ended = -1, 0
@@ -421,7 +469,8 @@ class App:
             self.program.mesh.started(self, iteration, time_ns)
 
     def finished(self, latencies: List[int], end: int) -> None:
-        """The next frames began and ended in the one worker that the app has, the last of them at `end`.
+        """The next frames began and ended in the one worker that the app has, the last of them at
+        `end`.
 
         The list is empty afterwards.
         """

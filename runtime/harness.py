@@ -1,7 +1,7 @@
 """The tests of a generated program: unittest, numpy and the inference library, nothing else.
 
-Runs the program for a few frames while every firing is recorded, runs the sequential reference on the same source
-data, and compares what reached each task.
+Runs the program for a few frames while every firing is recorded, runs the sequential reference on
+the same source data, and compares what reached each task.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Run:
         if scenario is None:
             return [(a, running[name].frames) for a in self.deployment["apps"] if a["name"] == name]
         states = {s["name"]: {a["name"]: a for a in s["apps"]} for s in scenario["states"]}
-        return [(states[s.state][name], s.frames[name]) for s in self.stays if name in states[s.state]]
+        return [
+            (states[s.state][name], s.frames[name]) for s in self.stays if name in states[s.state]
+        ]
 
     def _record(
         self,
@@ -94,7 +96,9 @@ class Run:
 
 def build(home: str) -> Program:
     """The program of a directory."""
-    spec = importlib.util.spec_from_file_location("program_under_test", os.path.join(home, "main.py"))
+    spec = importlib.util.spec_from_file_location(
+        "program_under_test", os.path.join(home, "main.py")
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -111,8 +115,14 @@ def frames_of(deployment: Dict[str, Any]) -> int:
         for task in app["tasks"]:
             for port in task["inputs"] + task["outputs"]:
                 token = prod(max(1, n) for n in port["shape"]) * np.dtype(port["dtype"]).itemsize
-                size += token * task["firings"] * max(port["window"], sum(port["rates"]) // len(port["rates"]))
-    deepest: int = max([e["stage"] for p in every(deployment, "processors") for e in p["order"]] or [0])
+                size += (
+                    token
+                    * task["firings"]
+                    * max(port["window"], sum(port["rates"]) // len(port["rates"]))
+                )
+    deepest: int = max(
+        [e["stage"] for p in every(deployment, "processors") for e in p["order"]] or [0]
+    )
     return max(deepest + 3, min(20, int(MOST_BYTES // size)))
 
 
@@ -126,7 +136,8 @@ def _run(home: str) -> Run:
         return Run(home)
     from importlib import import_module
 
-    recorded: Run = import_module(__package__ + ".recording").Recorded(home, folder)  # a build in parts has it
+    # a build in parts has it
+    recorded: Run = import_module(__package__ + ".recording").Recorded(home, folder)
     return recorded
 
 
@@ -148,7 +159,9 @@ class Harness(unittest.TestCase):
         cls.run_ = _RUNS[cls.home]
         stays = cls.run_.apps(cls.app)
         cls.document = merged([a for a, _ in stays])
-        cls.running = next(a for a in cls.run_.program.told or cls.run_.program.apps if a.name == cls.app)
+        cls.running = next(
+            a for a in cls.run_.program.told or cls.run_.program.apps if a.name == cls.app
+        )
         cls.firings = {t["name"]: 0 for t in cls.document["tasks"]}
         for app, frames in stays:
             for t in app["tasks"]:
@@ -162,7 +175,9 @@ class Harness(unittest.TestCase):
             self.fail("the program failed: %s" % self.run_.program.failure)
 
     def test_frames_are_complete_and_in_order(self) -> None:
-        if not self.running.frames and any(t["code"].get("end") == "take" for t in self.document["tasks"]):
+        if not self.running.frames and any(
+            t["code"].get("end") == "take" for t in self.document["tasks"]
+        ):
             self.skipTest("another app made too few tokens for a frame, or they were dropped")
         self.assertGreater(self.running.frames, 0, "no frame was finished")
         for task in self.document["tasks"]:
@@ -171,7 +186,9 @@ class Harness(unittest.TestCase):
             there = sorted({*firings, *self.run_.skipped.get(task["name"], ())})
             self.assertEqual(there[:wanted], list(range(wanted)), "firings of %s" % task["name"])
             if not task["outputs"]:
-                self.assertEqual(firings, sorted(firings), "order of the firings of sink %s" % task["name"])
+                self.assertEqual(
+                    firings, sorted(firings), "order of the firings of sink %s" % task["name"]
+                )
 
     def test_every_input_equals_the_sequential_reference(self) -> None:
         loose = _behind_networks(self.document)
@@ -186,16 +203,20 @@ class Harness(unittest.TestCase):
                 "skipped by the reference alone",
             )
             for firing, arrays in enumerate(expected):
-                if arrays is None or (firing in skipped and firing in self.reference.failed.get(name, ())):
+                if arrays is None or (
+                    firing in skipped and firing in self.reference.failed.get(name, ())
+                ):
                     continue
                 for port, mine, wanted in zip(task["inputs"], seen[firing], arrays):
                     place = "input %s of %s, firing %d" % (port["name"], name, firing)
                     self.assertEqual((mine.dtype, mine.shape), (wanted.dtype, wanted.shape), place)
                     if wanted.dtype == object:
-                        continue  # between the sides of a moving cut: what they make is compared behind them
+                        # between the sides of a moving cut: what they make is compared behind them
+                        continue
                     relative, absolute = loose.get((name, port["name"]), (0.0, 0.0))
                     if absolute and (wanted.dtype.kind in "fc" or absolute > ATOL):
-                        if wanted.dtype.kind not in "fc":  # whole numbers differ by steps, not by shares
+                        if wanted.dtype.kind not in "fc":
+                            # whole numbers differ by steps, not by shares
                             mine, wanted, relative = mine.astype(float), wanted.astype(float), 0.0
                         np.testing.assert_allclose(mine, wanted, relative, absolute, err_msg=place)
                     else:
@@ -215,7 +236,10 @@ class Harness(unittest.TestCase):
             for c in app["channels"]:
                 there = running.get(c["name"], set())
                 if c["source"] in place or c["destination"] in place:
-                    ends = place.get(c["source"], c["source"]), place.get(c["destination"], c["destination"])
+                    ends = (
+                        place.get(c["source"], c["source"]),
+                        place.get(c["destination"], c["destination"]),
+                    )
                     there = there | between.get(ends, set())
                 self.assertIn(c["capacity"], there, "capacity of %s" % c["name"])
 
@@ -227,7 +251,8 @@ class Harness(unittest.TestCase):
 
 
 def _behind_networks(app: Dict[str, Any]) -> Dict[Tuple[str, str], Tuple[float, float]]:
-    """How far (relative, absolute) input ports may be from the reference, because of what lies before them.
+    """How far (relative, absolute) input ports may be from the reference, because of what lies
+    before them.
 
     Inference differs in the last digits, and a kernel as much as its task says.
     """
@@ -246,5 +271,7 @@ def _behind_networks(app: Dict[str, Any]) -> Dict[Tuple[str, str], Tuple[float, 
                 changed |= most != before
                 loose[c["destination"]] = most
     return {
-        (c["destination"], c["destination_port"]): loose[c["source"]] for c in app["channels"] if c["source"] in loose
+        (c["destination"], c["destination_port"]): loose[c["source"]]
+        for c in app["channels"]
+        if c["source"] in loose
     }

@@ -1,7 +1,8 @@
-"""Tasks in Python and networks of a project of HOPES, for the C code of its tasks: init, execute and wrapup of each.
+"""Tasks in Python and networks of a project of HOPES, for the C code of its tasks: init, execute
+and wrapup of each.
 
-In: the folder of the library, whose deployment.json describes the apps. Out: an object for each task that is not in C.
-Order and channels are HOPES' own.
+In: the folder of the library, whose deployment.json describes the apps. Out: an object for each
+task that is not in C. Order and channels are HOPES' own.
 """
 
 from __future__ import annotations

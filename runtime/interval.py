@@ -7,7 +7,8 @@ import threading
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator
 
-#: A thread that computes in Python may keep the interpreter this long; ONNX Runtime's threads wait for it.
+#: A thread that computes in Python may keep the interpreter this long; ONNX Runtime's threads wait
+#: for it.
 SECONDS = 0.0005
 
 #: Programs of one process share it, also those with a copy of the runtime of their own.

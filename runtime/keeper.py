@@ -1,8 +1,10 @@
-"""The keeper of a program: the process that was started, which stays behind while the program goes on in a child of it.
+"""The keeper of a program: the process that was started, which stays behind while the program goes
+on in a child of it.
 
-In: a program that is about to run. Out: an exit status, and the name of the task where the program could not tell it
-any more: C code has crashed it, has left with `exit`, or does not let go of the interpreter. Signals reach the keeper
-whatever the program is at; it hands them on and sees to it that they are heeded.
+In: a program that is about to run. Out: an exit status, and the name of the task where the program
+could not tell it any more: C code has crashed it, has left with `exit`, or does not let go of the
+interpreter. Signals reach the keeper whatever the program is at; it hands them on and sees to it
+that they are heeded.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ END = {signal.SIGINT, signal.SIGTERM}
 OTHERS = {signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 
 
-#: What else is to be done in the keeper when a program has failed that cannot say so: with the exit status.
+#: What else is to be done in the keeper when a program has failed that cannot say so: with the exit
+#: status.
 OnFailure = Callable[[Failure, int], None]
 
 
@@ -54,7 +57,8 @@ def keep(
     on_failure: OnFailure = lambda failure, status: None,
     afterwards: Callable[[], None] = lambda: None,
 ) -> None:
-    """Fork, and return in the child. The parent waits for it and exits: nothing behind this call happens there.
+    """Fork, and return in the child. The parent waits for it and exits: nothing behind this call
+    happens there.
 
     `afterwards` is called in the parent, however the child has ended.
     """
@@ -98,13 +102,21 @@ def _forget_streams() -> None:
 
 
 class _Keeper:
-    def __init__(self, program: Program, watchdog: float, child: int, dump: int, on_failure: OnFailure) -> None:
-        self._watchdog, self._child, self._dump, self._on_failure = watchdog, child, dump, on_failure
+    def __init__(
+        self, program: Program, watchdog: float, child: int, dump: int, on_failure: OnFailure
+    ) -> None:
+        self._watchdog, self._child, self._dump, self._on_failure = (
+            watchdog,
+            child,
+            dump,
+            on_failure,
+        )
         self._tasks, self._board = program.tasks, program.board
         self._beats = -1
         self._life = self._looked = time.monotonic()
         self._words = 0
-        #: All that came, those that wanted an end, when the last one did, and how many there were since a sign of life.
+        #: All that came, those that wanted an end, when the last one did, and how many there were
+        #: since a sign of life.
         self._came: Set[int] = set()
         self._ends: List[int] = []
         self._asked = -SAME_SIGNAL
@@ -112,7 +124,8 @@ class _Keeper:
 
     def until_over(self, heard: Set[signal.Signals]) -> int:
         """Wait for the end of the program; the status to exit with."""
-        # Not sigtimedwait: interrupted after its time (by a stop that lasted), it returns what was never received.
+        # Not sigtimedwait: interrupted after its time (by a stop that lasted), it returns what was
+        # never received.
         signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
         while True:
             news = signal.sigwaitinfo(heard)  # no limit: the timer is heard, too
@@ -129,7 +142,8 @@ class _Keeper:
                 return self._tell(failed, 128 + self._ends[0] if self._unheeded else 1)
 
     def _hand_on(self, number: int, by_a_process: bool) -> None:
-        """Pass a signal on. A terminal has sent its own to the program as well; `flowc run` passes on what it got."""
+        """Pass a signal on. A terminal has sent its own to the program as well; `flowc run` passes
+        on what it got."""
         self._came.add(number)
         if number in END:
             again, self._asked = time.monotonic() - self._asked < SAME_SIGNAL, time.monotonic()
@@ -166,7 +180,9 @@ class _Keeper:
             starts = self._board.phase == STARTING
             if silent > (STARTS * (1 + self._words) if starts else SILENT * 2**self._words):
                 self._words += 1
-                doing = {STARTING: "starting", CLOSING: "closing"}.get(self._board.phase, "in a firing")
+                doing = {STARTING: "starting", CLOSING: "closing"}.get(
+                    self._board.phase, "in a firing"
+                )
                 names = ", ".join(_named(i) for i in self._inside())
                 _say(NO_LIFE % (silent, names or "the program", doing))
         return ""
@@ -197,23 +213,32 @@ class _Keeper:
         return [(self._tasks[line[0] - 1], line[1]) for line in workers if line[0]]
 
     def _failure(self, reason: str, inside: Sequence[Inside]) -> Failure:
-        reason = {STARTING: "cannot start: ", CLOSING: "close: "}.get(self._board.phase, "") + reason
+        reason = {STARTING: "cannot start: ", CLOSING: "close: "}.get(
+            self._board.phase, ""
+        ) + reason
         if len(inside) == 1:
             task, firing = inside[0]
             return Failure(task.app.name, task.name, firing, reason)
         if inside:
-            return Failure("", "", None, "one of %s failed: %s" % (", ".join(map(_named, inside)), reason))
+            return Failure(
+                "", "", None, "one of %s failed: %s" % (", ".join(map(_named, inside)), reason)
+            )
         return Failure("", "", None, "the program failed outside of its tasks: " + reason)
 
     def _crash(self) -> Tuple[Optional[Task], str]:
-        """Whose call has crashed, and the lines of its own code, as Python's fault handler has left them."""
+        """Whose call has crashed, and the lines of its own code, as Python's fault handler has left
+        them."""
         lines = iter(os.pread(self._dump, LONGEST_DUMP, 0).decode("ascii", "replace").splitlines())
         for line in lines:
             if line.startswith("Current thread "):
                 break
         frames = list(takewhile(lambda line: line.startswith("  File "), lines))
         names = {t.name.encode("ascii", "backslashreplace").decode()[:500]: t for t in self._tasks}
-        names.update((in_chain(i), self._tasks[line[0] - 1]) for i, line in enumerate(self._board.lines) if line[0])
+        names.update(
+            (in_chain(i), self._tasks[line[0] - 1])
+            for i, line in enumerate(self._board.lines)
+            if line[0]
+        )
         for i, frame in enumerate(frames):  # the innermost one first
             task = names.get(frame.rpartition(" in ")[2])
             if task is not None:

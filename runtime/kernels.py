@@ -1,4 +1,5 @@
-"""CUDA tasks: the kernels of a `.cu` file, started one after the other, or recorded once and started together."""
+"""CUDA tasks: the kernels of a `.cu` file, started one after the other, or recorded once and
+started together."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Launch:
 
 
 class Kernels(OnDevice):
-    """The kernels of a `.cu` file, one after the other. `scratch` lives for a firing, `state` from one to the next.
+    """The kernels of a `.cu` file, one after the other. `scratch` lives for a firing, `state` from
+    one to the next.
 
     `graph`: the launches are recorded once and started together.
     """
@@ -56,21 +58,30 @@ class Kernels(OnDevice):
     def words(self) -> str:
         if self._running:
             return "kernel %s" % self._running
-        return "kernel%s %s" % ("s" if len(self.launches) > 1 else "", ", ".join(x.kernel for x in self.launches))
+        return "kernel%s %s" % (
+            "s" if len(self.launches) > 1 else "",
+            ", ".join(x.kernel for x in self.launches),
+        )
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         OnDevice.open(self, home, inputs, outputs)
-        self._kernels = self.cuda.compile(os.path.join(home, self.file), [x.kernel for x in self.launches])
+        self._kernels = self.cuda.compile(
+            os.path.join(home, self.file), [x.kernel for x in self.launches]
+        )
         stream = self.cuda.stream
         for name, memory in self._allocate(self._state):
             stream.zero(memory.pointer, memory.nbytes)
             self._kept[name] = memory.pointer
         stream.synchronize()
 
-    def _allocate(self, fields: Sequence[Tuple[str, str, Tuple[int, ...]]]) -> List[Tuple[str, Memory]]:
+    def _allocate(
+        self, fields: Sequence[Tuple[str, str, Tuple[int, ...]]]
+    ) -> List[Tuple[str, Memory]]:
         made = []
         for name, dtype, shape in fields:
-            memory = self.cuda.memory(int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
+            memory = self.cuda.memory(
+                int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            )
             self._memory.append(memory)
             made.append((name, memory))
         return made
@@ -80,7 +91,9 @@ class Kernels(OnDevice):
         own["scratch"] = {name: memory.pointer for name, memory in self._allocate(self._scratch)}
         own["graphs"] = {}
 
-    def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
+    def run(
+        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int
+    ) -> None:
         own = self._own.__dict__
         if "scratch" not in own:
             self.prepare()
@@ -100,13 +113,18 @@ class Kernels(OnDevice):
         else:
             self._launch(stream, inputs, outputs, own["scratch"])
 
-    def _launch(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], scratch: Dict[str, int]) -> None:
+    def _launch(
+        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], scratch: Dict[str, int]
+    ) -> None:
         places = dict(self._kept, **scratch)
         places.update(zip([p.name for p in self.inputs], inputs))
         places.update(zip([p.name for p in self.outputs], outputs))
         for x in self.launches:
             self._running = x.kernel
-            arguments = [np.uintp(places[a]) if isinstance(a, str) else np.dtype(a[0]).type(a[1]) for a in x.arguments]
+            arguments = [
+                np.uintp(places[a]) if isinstance(a, str) else np.dtype(a[0]).type(a[1])
+                for a in x.arguments
+            ]
             stream.launch(self._kernels[x.kernel], x.grid, x.block, x.shared, arguments)
             if self.strict:
                 stream.synchronize()

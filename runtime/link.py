@@ -53,7 +53,8 @@ class Place:
         return self._tokens[-1][0] if self._tokens else None
 
     def take(self, over: Callable[[], bool]) -> Tuple[Any, int]:
-        """The oldest one, when it is there. Raises StopIteration when none will come, or it is `over`."""
+        """The oldest one, when it is there. Raises StopIteration when none will come, or it is
+        `over`."""
         with self._changed:
             while not self._tokens:
                 if self._closed or over():
@@ -63,13 +64,16 @@ class Place:
 
 
 class Link:
-    """The newest tokens of a task for another app. They stay where a state of the program stops one of the two."""
+    """The newest tokens of a task for another app. They stay where a state of the program stops one
+    of the two."""
 
     def __init__(self, program: Program, name: str, keep: int) -> None:
         self.program, self.name, self.place = program, name, Place(keep)
-        #: Does its reader look at the newest token, whether it has seen it or not? Then nothing counts as dropped.
+        #: Does its reader look at the newest token, whether it has seen it or not? Then nothing
+        #: counts as dropped.
         self.looked_at = False
-        #: The app that reads, and the one that writes: in a program with states, as each of them has it.
+        #: The app that reads, and the one that writes: in a program with states, as each of them
+        #: has it.
         self.reader = ""
         self.writers: List[App] = []
 
@@ -80,7 +84,8 @@ class Link:
         return link
 
     def ended(self) -> bool:
-        """The stream of its writer has ended, in whatever state: an app that a state stops goes on later."""
+        """The stream of its writer has ended, in whatever state: an app that a state stops goes on
+        later."""
         return any(app.exhausted and app.done >= app.limit for app in self.writers)
 
     def dry(self) -> bool:
@@ -109,7 +114,8 @@ class Put(_End):
 class Latest(_End):
     """A source that looks at the newest token of a link, again and again; zeros before the first.
 
-    It ends with the last stream that its own app looks at. A limit on frames holds for its own app as for any other.
+    It ends with the last stream that its own app looks at. A limit on frames holds for its own app
+    as for any other.
     """
 
     def meet(self, task: Any, program: Any) -> None:
@@ -117,7 +123,9 @@ class Latest(_End):
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._first = np.zeros(outputs[0].shape, outputs[0].dtype)
-        self._links = [other for other in self.link.program.links.values() if other.reader == self.link.reader]
+        self._links = [
+            other for other in self.link.program.links.values() if other.reader == self.link.reader
+        ]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         if all(link.ended() for link in self._links):
@@ -144,7 +152,8 @@ class Take(_End):
 
 
 class Dropping(Code):
-    """A source that goes on while its tokens are not taken: the newest `keep` of them wait, older ones are dropped."""
+    """A source that goes on while its tokens are not taken: the newest `keep` of them wait, older
+    ones are dropped."""
 
     def __init__(self, program: Program, code: Code, keep: int) -> None:
         self.program, self.code, self.place = program, code, Place(keep)

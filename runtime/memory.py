@@ -1,9 +1,11 @@
-"""Memory of networks on CPUs: one arena of ONNX Runtime for all sessions of a process, and what the process takes.
+"""Memory of networks on CPUs: one arena of ONNX Runtime for all sessions of a process, and what the
+process takes.
 
-By default each session has an arena of its own, which grows by powers of two and keeps all that its first run took.
-Here all share one that grows by what is asked for. Before a program starts, each network runs once, so that ONNX
-Runtime learns the pattern of its allocations, and gives back what that took; then each runs once more, the one with the
-largest block first: the others find room in it. Without such an arena (an old ONNX Runtime) all stays as it was.
+By default each session has an arena of its own, which grows by powers of two and keeps all that its
+first run took. Here all share one that grows by what is asked for. Before a program starts, each
+network runs once, so that ONNX Runtime learns the pattern of its allocations, and gives back what
+that took; then each runs once more, the one with the largest block first: the others find room in
+it. Without such an arena (an old ONNX Runtime) all stays as it was.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ import numpy as np
 
 from .tokens import OPEN, Port
 
-#: Outputs of so many bytes are written into memory of our own: in the arena they would keep its blocks apart.
+#: Outputs of so many bytes are written into memory of our own: in the arena they would keep its
+#: blocks apart.
 LARGE = 1 << 20
 #: After a run with it, the arena gives back all that is not in use.
 GIVE_BACK = ("memory.enable_memory_arena_shrinkage", "cpu:0")
-#: As it is asked for, without a limit; what is left of a region is used if it has 256 bytes (0 makes 1.31 crash).
+#: As it is asked for, without a limit; what is left of a region is used if it has 256 bytes (0
+#: makes 1.31 crash).
 AS_REQUESTED = (0, 1, 4096, 256)
 
 #: What the process had before its first network, and how many sessions share the arena.
@@ -53,10 +57,11 @@ def share(options: Any, path: str) -> None:
 
 
 class Outputs:
-    """The outputs of a session as new arrays: large ones in memory that is used again once nothing refers to it.
+    """The outputs of a session as new arrays: large ones in memory that is used again once nothing
+    refers to it.
 
-    Small ones come from the arena, unless all are to be our `own`; where several sessions share it they are copied,
-    lest they lie where a large block has to fit.
+    Small ones come from the arena, unless all are to be our `own`; where several sessions share it
+    they are copied, lest they lie where a large block has to fit.
     """
 
     def __init__(self, names: Sequence[str], ports: Sequence[Port], own: bool = False) -> None:
@@ -64,17 +69,26 @@ class Outputs:
         self._ports = [(name, p.dtype, p.shape, _bytes(p)) for name, p in zip(names, ports)]
         fixed = all(n != OPEN for p in ports for n in p.shape) and len(set(names)) == len(ports)
         #: Are they written into memory of our own?
-        self.large = bool(ports) and fixed and (own or sum(size for *_, size in self._ports) >= LARGE)
+        self.large = (
+            bool(ports) and fixed and (own or sum(size for *_, size in self._ports) >= LARGE)
+        )
         self._free: Dict[str, List[bytearray]] = {name: [] for name in names}
         self._lent: Dict[int, Tuple[Any, str, bytearray]] = {}
 
-    def of(self, session: Any, names: Sequence[str], arrays: Sequence[np.ndarray], options: Any = None) -> List[Any]:
+    def of(
+        self, session: Any, names: Sequence[str], arrays: Sequence[np.ndarray], options: Any = None
+    ) -> List[Any]:
         """Run a session."""
         if not self.large:
             found = session.run(self._names, dict(zip(names, arrays)), options)
-            return [a.copy() if isinstance(a, np.ndarray) else a for a in found] if crowded() else found
+            return (
+                [a.copy() if isinstance(a, np.ndarray) else a for a in found]
+                if crowded()
+                else found
+            )
         binding = session.io_binding()
-        arrays = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]  # it makes scalars arrays
+        # it makes scalars arrays
+        arrays = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]
         for name, array in zip(names, arrays):
             binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
         made = self.arrays()
@@ -86,7 +100,11 @@ class Outputs:
     def arrays(self) -> List[np.ndarray]:
         """An array for each output, with anything in it."""
         return [
-            (self._array(name, dtype, size) if size >= LARGE else np.empty(size, np.uint8).view(dtype)).reshape(shape)
+            (
+                self._array(name, dtype, size)
+                if size >= LARGE
+                else np.empty(size, np.uint8).view(dtype)
+            ).reshape(shape)
             for name, dtype, shape, size in self._ports
         ]
 
@@ -124,10 +142,12 @@ Feeds = Dict[str, Tuple[Tuple[int, ...], np.dtype]]
 
 
 class Rehearsal:
-    """A run of a session on data of ones, before the program starts. `block`: bytes between its layers, as planned.
+    """A run of a session on data of ones, before the program starts. `block`: bytes between its
+    layers, as planned.
 
-    Ones, not zeros: whole numbers may be divided by them. `feeds` are shapes and types by input. `outputs` should be
-    memory of our own: one that lies in a region of the arena keeps it from being given back.
+    Ones, not zeros: whole numbers may be divided by them. `feeds` are shapes and types by input.
+    `outputs` should be memory of our own: one that lies in a region of the arena keeps it from
+    being given back.
     """
 
     def __init__(self, session: Any, block: int, feeds: Feeds, outputs: Outputs) -> None:
@@ -153,7 +173,8 @@ _TYPES = {"float": "float32", "double": "float64"}
 
 
 def ports_of(tensors: Iterable[Any]) -> Optional[List[Port]]:
-    """Inputs or outputs of a session as ports; None where one has no fixed shape or a type that numpy does not know."""
+    """Inputs or outputs of a session as ports; None where one has no fixed shape or a type that
+    numpy does not know."""
     found = []
     for tensor in tensors:
         name = tensor.type[len("tensor(") : -1]
@@ -180,7 +201,12 @@ class Loaded:
 
     def run(self, feeds: Dict[str, np.ndarray], options: Any = None) -> Dict[str, Any]:
         """All outputs by name."""
-        return dict(zip(self._names, self._outputs.of(self._session, list(feeds), list(feeds.values()), options)))
+        return dict(
+            zip(
+                self._names,
+                self._outputs.of(self._session, list(feeds), list(feeds.values()), options),
+            )
+        )
 
     def rehearsals(self, block: int) -> List[Rehearsal]:
         """What to run before the program starts, if that can be told."""
@@ -191,7 +217,8 @@ class Loaded:
 
 
 def rehearsed(runs: Iterable[Tuple[Any, Rehearsal]]) -> List[Tuple[Any, Callable[[], None]]]:
-    """The steps of a rehearsal, each with whose it is: all learn, then all run, the largest block first."""
+    """The steps of a rehearsal, each with whose it is: all learn, then all run, the largest block
+    first."""
     once: Dict[int, Tuple[Any, Rehearsal]] = {}
     for owner, run in runs:
         once.setdefault(id(run.session), (owner, run))
@@ -219,7 +246,8 @@ def _hold(run: Rehearsal, grown: List[Rehearsal]) -> None:
 
 
 def _settle(runs: Sequence[Rehearsal], grown: Sequence[Rehearsal]) -> None:
-    """Plans are not exact: who comes later and has no room is larger than all before it, and should have come first."""
+    """Plans are not exact: who comes later and has no room is larger than all before it, and should
+    have come first."""
     if len(grown) > 1:
         grown[-1].run(True)
         grown[-1].run(False)
@@ -258,7 +286,8 @@ def trim() -> None:
 
 
 def taken() -> Optional[Dict[str, Optional[int]]]:
-    """Bytes that this process had at most, has now, and had before its first network; None: unknown.
+    """Bytes that this process had at most, has now, and had before its first network; None:
+    unknown.
 
     Of pages that it shares with other processes, `proportional` has its part only (PSS).
     """
@@ -268,7 +297,12 @@ def taken() -> Optional[Dict[str, Optional[int]]]:
     # Linux counts in batches: the mark may lag behind.
     before = _before[0] if _before else None
     part = _status("Pss", "smaps_rollup") or None
-    return {"process": max(most, now), "resident": now, "proportional": part, "before_networks": before}
+    return {
+        "process": max(most, now),
+        "resident": now,
+        "proportional": part,
+        "before_networks": before,
+    }
 
 
 def _status(field: str, file: str = "status") -> int:

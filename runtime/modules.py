@@ -1,8 +1,8 @@
 """Python modules of tasks, apart from all others of the process.
 
-In: the file of a task. Out: its module. What it imports by the name of a file or package beside it, at once or later,
-belongs to this copy of the program alone: another program, or the user of this one as a library, may have modules of
-the same names.
+In: the file of a task. Out: its module. What it imports by the name of a file or package beside it,
+at once or later, belongs to this copy of the program alone: another program, or the user of this
+one as a library, may have modules of the same names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def load(path: str) -> Any:
     name = _name("task", path)
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, path, _folder(path)))
+    spec = importlib.util.spec_from_file_location(
+        name, path, loader=_Loader(name, path, _folder(path))
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -56,7 +58,12 @@ class _Folder:
         self.builtins = dict(vars(builtins), __import__=self._import)
 
     def _import(
-        self, name: str, globals: Any = None, locals: Any = None, fromlist: Sequence[str] = (), level: int = 0
+        self,
+        name: str,
+        globals: Any = None,
+        locals: Any = None,
+        fromlist: Sequence[str] = (),
+        level: int = 0,
     ) -> Any:
         """The `import` of its modules."""
         first = name.partition(".")[0]
@@ -71,12 +78,22 @@ class _Folder:
     def _has(self, name: str, importer: Any) -> bool:
         """Is that a local module, for everybody but itself?"""
         if name not in self._specs:
-            spec = None if name in _PYTHONS else PathFinder.find_spec(self.name + "." + name, [self.path])
-            if spec is not None and spec.origin is None and importlib.util.find_spec(name) is not None:
+            spec = (
+                None
+                if name in _PYTHONS
+                else PathFinder.find_spec(self.name + "." + name, [self.path])
+            )
+            if (
+                spec is not None
+                and spec.origin is None
+                and importlib.util.find_spec(name) is not None
+            ):
                 spec = None  # a mere folder gives way to a package that is installed
             self._specs[name] = spec
         found = self._specs[name]
-        return found is not None and (found.origin is None or found.origin != (importer or {}).get("__file__"))
+        return found is not None and (
+            found.origin is None or found.origin != (importer or {}).get("__file__")
+        )
 
 
 _folders: Dict[str, _Folder] = {}

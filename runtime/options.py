@@ -1,4 +1,5 @@
-"""The options of a program: what `main.py`, `flowc run` and the Python face understand, each said once.
+"""The options of a program: what `main.py`, `flowc run` and the Python face understand, each said
+once.
 
 A new option is a field of `RunOptions`, and what the program does about it.
 """
@@ -30,7 +31,8 @@ def seconds(text: str) -> float:
 
 
 def frames_of(text: str) -> Tuple[int, Optional[int]]:
-    """`100:120`, `100:` or `:20` as the first frame and the one behind the last. Raises ValueError."""
+    """`100:120`, `100:` or `:20` as the first frame and the one behind the last. Raises
+    ValueError."""
     first, colon, last = text.partition(":")
     found = int(first or 0), int(last) if last else None
     if not colon or found[0] < 0 or (found[1] is not None and found[1] <= found[0]):
@@ -54,9 +56,11 @@ def _option(
     choices: Sequence[str] = (),
     alone: bool = False,
 ) -> Any:
-    """A field: its description, the word for its value (none: a flag), and its name where that is not the field's.
+    """A field: its description, the word for its value (none: a flag), and its name where that is
+    not the field's.
 
-    `parse` raises ValueError. An option that is about one machine `alone` is no option of a program in parts.
+    `parse` raises ValueError. An option that is about one machine `alone` is no option of a program
+    in parts.
     """
     return field(
         default=default,
@@ -85,29 +89,42 @@ class RunOptions:
     twin: bool = _option("let CPU threads play the GPU and the DLAs", default=False, alone=True)
     fail_on_miss: bool = _option("exit with status 1 if a deadline was missed", default=False)
     settings: Sequence[str] = _option(
-        "start with another value of a parameter; may be repeated (%s has several, with `;` between)" % SETTINGS,
+        "start with another value of a parameter; may be repeated (%s has several, with `;`"
+        " between)" % SETTINGS,
         "APP.TASK.NAME=VALUE",
         default=(),
         name="set",
     )
     trace: Optional[str] = _option("write a trace for ui.perfetto.dev", "FILE", alone=True)
     trace_frames: Optional[str] = _option(
-        "only frames A to B - 1 of each app are in the trace", "A:B", parse=range_of_frames, alone=True
+        "only frames A to B - 1 of each app are in the trace",
+        "A:B",
+        parse=range_of_frames,
+        alone=True,
     )
-    trace_bands: bool = _option("units of bands of rows are in the trace, too", default=False, alone=True)
+    trace_bands: bool = _option(
+        "units of bands of rows are in the trace, too", default=False, alone=True
+    )
     report_to: Optional[str] = _option("write the measurements as JSON", "FILE", name="report")
     live: Optional[int] = _option(
-        "write a line of JSON to this file descriptor every half second", "FD", parse=count, alone=True
+        "write a line of JSON to this file descriptor every half second",
+        "FD",
+        parse=count,
+        alone=True,
     )
     start: Optional[str] = _option("begin in that state", "STATE", alone=True)
     events: Optional[str] = _option(
         "raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`", "FILE", alone=True
     )
-    control: Optional[str] = _option("raise the events that come in at a Unix datagram socket", "PATH", alone=True)
-    replay: Optional[str] = _option("change states after the frames that a report says", "REPORT", alone=True)
+    control: Optional[str] = _option(
+        "raise the events that come in at a Unix datagram socket", "PATH", alone=True
+    )
+    replay: Optional[str] = _option(
+        "change states after the frames that a report says", "REPORT", alone=True
+    )
     clocks: str = _option(
-        "`set` the clock rates that the mapping has chosen for states, leave them as they are (`model`), or wait after "
-        "each firing as long as it would take (`emulate`)",
+        "`set` the clock rates that the mapping has chosen for states, leave them as they are"
+        " (`model`), or wait after each firing as long as it would take (`emulate`)",
         "HOW",
         default="model",
         choices=("set", "model", "emulate"),
@@ -115,7 +132,8 @@ class RunOptions:
     )
     quiet: bool = _option("no progress and no table", default=False)
     watchdog: float = _option(
-        "stop when a firing (not of a source), a start or a close takes longer than S seconds; 0 = never (default 60)",
+        "stop when a firing (not of a source), a start or a close takes longer than S seconds; 0 ="
+        " never (default 60)",
         "S",
         default=60.0,
         parse=seconds,
@@ -137,8 +155,11 @@ class RunOptions:
         return found
 
     def in_parts(self) -> RunOptions:
-        """Those that each part of a program on several machines has: the others are as they are by default."""
-        alone: Dict[str, Any] = {each.name: each.default for each in fields(self) if each.metadata["alone"]}
+        """Those that each part of a program on several machines has: the others are as they are by
+        default."""
+        alone: Dict[str, Any] = {
+            each.name: each.default for each in fields(self) if each.metadata["alone"]
+        }
         return replace(self, **alone)
 
 
@@ -160,14 +181,18 @@ def mistake(options: RunOptions) -> Optional[Tuple[str, str]]:
     """The option that does not go with the others, and why; None where all of them do."""
     if options.trace is not None:
         return None
-    for name, given in (("--trace-frames", options.trace_frames is not None), ("--trace-bands", options.trace_bands)):
+    for name, given in (
+        ("--trace-frames", options.trace_frames is not None),
+        ("--trace-bands", options.trace_bands),
+    ):
         if given:
             return name, "it is about --trace FILE"
     return None
 
 
 def parsed(arguments: Optional[Sequence[str]]) -> RunOptions:
-    """The options of a command line (None: of this process). Says what is wrong with it, and exits with status 2."""
+    """The options of a command line (None: of this process). Says what is wrong with it, and exits
+    with status 2."""
     parser = argparse.ArgumentParser(description="Run this program.")
     for each in fields(RunOptions):
         _add(parser, each)
@@ -184,13 +209,22 @@ def _add(parser: argparse.ArgumentParser, option: Any) -> None:
         parser.add_argument(flag(option), dest=option.name, action="store_true", help=about)
     elif option.metadata["choices"]:
         choices = option.metadata["choices"]
-        parser.add_argument(flag(option), dest=option.name, choices=choices, default=option.default, help=about)
+        parser.add_argument(
+            flag(option), dest=option.name, choices=choices, default=option.default, help=about
+        )
     elif isinstance(option.default, tuple):
-        parser.add_argument(flag(option), dest=option.name, action="append", default=[], metavar=metavar, help=about)
+        parser.add_argument(
+            flag(option), dest=option.name, action="append", default=[], metavar=metavar, help=about
+        )
     else:
         parse = _for_argparse(option.metadata["parse"])
         parser.add_argument(
-            flag(option), dest=option.name, type=parse, default=option.default, metavar=metavar, help=about
+            flag(option),
+            dest=option.name,
+            type=parse,
+            default=option.default,
+            metavar=metavar,
+            help=about,
         )
 
 

@@ -1,8 +1,9 @@
-"""Runs the tests of a build like `python3 -m unittest discover -s tests -v`, and writes what became of each as JSON.
+"""Runs the tests of a build like `python3 -m unittest discover -s tests -v`, and writes what became
+of each as JSON.
 
-In: the directory of the build, as the current one, and a file to write: `python3 -m runtime.outcomes FILE`. Out: the
-same words and the same exit status as unittest's own, and the document
-`{"seconds", "tests": [{"name", "app", "outcome", "seconds", "message"}]}`.
+In: the directory of the build, as the current one, and a file to write: `python3 -m
+runtime.outcomes FILE`. Out: the same words and the same exit status as unittest's own, and the
+document `{"seconds", "tests": [{"name", "app", "outcome", "seconds", "message"}]}`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ class _Result(unittest.TextTestResult):
         """What became of every test, and of what unittest could not begin: a class, or a file."""
         found = [_outcome(test, seconds) for test, seconds in zip(self.tests, self.seconds)]
         of = {id(test): outcome for test, outcome in zip(self.tests, found)}
-        for word, list_ in (("skipped", self.skipped), ("failed", self.failures), ("error", self.errors)):
+        for word, list_ in (
+            ("skipped", self.skipped),
+            ("failed", self.failures),
+            ("error", self.errors),
+        ):
             for test, message in list_:
                 test = getattr(test, "test_case", test)  # a part of a test
                 if id(test) not in of:
@@ -51,17 +56,29 @@ class _Result(unittest.TextTestResult):
 def _outcome(test: unittest.TestCase, seconds: float) -> Dict[str, Any]:
     name = getattr(test, "_testMethodName", None) or test.id()
     app = getattr(test, "app", None)
-    return {"name": name, "app": app, "outcome": "passed", "seconds": round(seconds, 6), "message": ""}
+    return {
+        "name": name,
+        "app": app,
+        "outcome": "passed",
+        "seconds": round(seconds, 6),
+        "message": "",
+    }
 
 
 def main(file: str) -> int:
     """Run the tests; the exit status."""
     begin = time.monotonic()
     suite = unittest.TestLoader().discover("tests")
-    result = unittest.TextTestRunner(verbosity=2, resultclass=_Result, warnings="default").run(suite)
+    result = unittest.TextTestRunner(verbosity=2, resultclass=_Result, warnings="default").run(
+        suite
+    )
     assert isinstance(result, _Result)
     with Output(file).written() as stream:
-        json.dump({"seconds": round(time.monotonic() - begin, 6), "tests": result.outcomes()}, stream, indent=1)
+        json.dump(
+            {"seconds": round(time.monotonic() - begin, 6), "tests": result.outcomes()},
+            stream,
+            indent=1,
+        )
     return 0 if result.wasSuccessful() else 1
 
 

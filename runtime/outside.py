@@ -1,6 +1,8 @@
-"""What a program with states is told from outside: events over a socket, events of a script, a log to be followed.
+"""What a program with states is told from outside: events over a socket, events of a script, a log
+to be followed.
 
-In: the options of the command line. Out: threads that raise events, or the stays that the controller follows.
+In: the options of the command line. Out: threads that raise events, or the stays that the
+controller follows.
 """
 
 from __future__ import annotations
@@ -27,11 +29,17 @@ def prepare(control: Control, program: Program, options: RunOptions) -> Outside:
     """What the options ask for. Raises Mistake."""
     if options.start:
         if options.start not in control.states:
-            raise Mistake("there is no state `%s`%s" % (options.start, _near(options.start, list(control.states))))
+            raise Mistake(
+                "there is no state `%s`%s"
+                % (options.start, _near(options.start, list(control.states)))
+            )
         control.initial = options.start
     if options.replay:
         if options.start or options.events or options.control:
-            raise Mistake("--replay does again what was done: it goes with none of --start, --events and --control")
+            raise Mistake(
+                "--replay does again what was done: it goes with none of --start, --events and"
+                " --control"
+            )
         control.script = _stays(options.replay, control)
     refused = ""
     if options.clocks != "model":
@@ -45,7 +53,13 @@ def prepare(control: Control, program: Program, options: RunOptions) -> Outside:
 
 def _near(word: str, known: Sequence[str]) -> str:
     found = difflib.get_close_matches(word, known, 1)
-    return "; did you mean `%s`?" % found[0] if found else "; there is %s" % ", ".join(known) if known else ""
+    return (
+        "; did you mean `%s`?" % found[0]
+        if found
+        else "; there is %s" % ", ".join(known)
+        if known
+        else ""
+    )
 
 
 class Line:
@@ -56,13 +70,16 @@ class Line:
 
 
 def _script(path: str, program: Program) -> List[Line]:
-    """The lines of a file: `2.5 s turn`, or `120 Front turn` for 120 frames of an app. Raises Mistake."""
+    """The lines of a file: `2.5 s turn`, or `120 Front turn` for 120 frames of an app. Raises
+    Mistake."""
     assert program.control is not None
     try:
         with open(path, encoding="utf-8") as stream:
             texts = stream.read().splitlines()
     except (OSError, ValueError) as error:
-        raise Mistake("cannot read %s: %s" % (path, getattr(error, "strerror", None) or error)) from None
+        raise Mistake(
+            "cannot read %s: %s" % (path, getattr(error, "strerror", None) or error)
+        ) from None
     apps, found = {a.name for a in program.apps}, []
     for number, text in enumerate(texts, 1):
         words = text.partition("#")[0].split()
@@ -76,10 +93,15 @@ def _script(path: str, program: Program) -> List[Line]:
         except ValueError:
             raise Mistake(place + "`%s` is no number" % words[0]) from None
         if words[1] != "s" and words[1] not in apps:
-            raise Mistake(place + "there is no app `%s`%s" % (words[1], _near(words[1], sorted(apps))))
+            raise Mistake(
+                place + "there is no app `%s`%s" % (words[1], _near(words[1], sorted(apps)))
+            )
         event = " ".join(words[2:])
         if words[2] not in program.control.events:
-            raise Mistake(place + "there is no event `%s`%s" % (words[2], _near(words[2], program.control.events)))
+            raise Mistake(
+                place
+                + "there is no event `%s`%s" % (words[2], _near(words[2], program.control.events))
+            )
         try:
             program.control.parsed(event)
         except ValueError as error:
@@ -93,13 +115,19 @@ def _stays(path: str, control: Control) -> List[Stay]:
     try:
         with open(path, encoding="utf-8") as stream:
             document = json.load(stream)
-        stays = [Stay(str(s["state"]), {str(a): int(n) for a, n in s["frames"].items()}) for s in document["stays"]]
+        stays = [
+            Stay(str(s["state"]), {str(a): int(n) for a, n in s["frames"].items()})
+            for s in document["stays"]
+        ]
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise Mistake("%s is no report of a program with states: %s" % (path, error)) from None
     for stay in stays:
         state = control.states.get(stay.state)
         if state is None or set(stay.frames) != {a.name for a in state.apps}:
-            raise Mistake("%s is the report of another program: its state `%s` is not this one's" % (path, stay.state))
+            raise Mistake(
+                "%s is the report of another program: its state `%s` is not this one's"
+                % (path, stay.state)
+            )
     return stays
 
 
@@ -136,7 +164,9 @@ def _listening(path: str) -> socket.socket:
 class Outside:
     """Raises events while the program runs: call `start` before, and `close` afterwards."""
 
-    def __init__(self, program: Program, script: Sequence[Line], path: Optional[str], refused: str) -> None:
+    def __init__(
+        self, program: Program, script: Sequence[Line], path: Optional[str], refused: str
+    ) -> None:
         assert program.control is not None
         self._program, self._control = program, program.control
         self._script, self._path, self._refused = list(script), path, refused
@@ -154,7 +184,8 @@ class Outside:
             threading.Thread(target=target, name="outside", daemon=True).start()
 
     def close(self) -> None:
-        """Stop listening. In the process that looks after the program: nor if that could not say so itself."""
+        """Stop listening. In the process that looks after the program: nor if that could not say so
+        itself."""
         self._over.set()
         if self._listener is not None:
             self._listener.close()
@@ -171,7 +202,11 @@ class Outside:
         left = self._script
         while left and not self._over.wait(LOOK):
             seconds = (time.perf_counter_ns() - self._program.begin) / 1e9
-            due = [x for x in left if (seconds if x.app is None else self._control.had(x.app)) >= x.when]
+            due = [
+                x
+                for x in left
+                if (seconds if x.app is None else self._control.had(x.app)) >= x.when
+            ]
             for line in due:
                 self._control.raise_event(line.event)
             left = [x for x in left if x not in due]
@@ -190,6 +225,8 @@ class Outside:
                 shown = word.encode("unicode_escape").decode("ascii")
                 known = word.partition(" ")[0] in self._control.events
                 self._program.say(
-                    str(error) if known else "there is no event `%s`%s" % (shown, _near(word, self._control.events))
+                    str(error)
+                    if known
+                    else "there is no event `%s`%s" % (shown, _near(word, self._control.events))
                 )
                 self._control.ignored[shown] = self._control.ignored.get(shown, 0) + 1

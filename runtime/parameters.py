@@ -1,7 +1,9 @@
-"""Parameters with other values than in the text: `main.py --set App.task.name=value`, and the variable FLOWC_SET.
+"""Parameters with other values than in the text: `main.py --set App.task.name=value`, and the
+variable FLOWC_SET.
 
-In: texts. Out: tasks whose code starts with these values, or all that is wrong, in words. deployment.json says which
-parameters there are, of which type, and which the program itself is made of.
+In: texts. Out: tasks whose code starts with these values, or all that is wrong, in words.
+deployment.json says which parameters there are, of which type, and which the program itself is made
+of.
 """
 
 from __future__ import annotations
@@ -25,19 +27,37 @@ _KINDS = {bool: "bool", int: "int", float: "float", str: "string"}
 
 
 class _Parameter:
-    """One that exists: its type, and the value that the text gives it. `kind` is None where it cannot be set."""
+    """One that exists: its type, and the value that the text gives it. `kind` is None where it
+    cannot be set."""
 
-    def __init__(self, task: str, name: str, kind: Optional[str], value: Any, language: str) -> None:
-        self.task, self.name, self.kind, self.value, self.language = task, name, kind, value, language
+    def __init__(
+        self, task: str, name: str, kind: Optional[str], value: Any, language: str
+    ) -> None:
+        self.task, self.name, self.kind, self.value, self.language = (
+            task,
+            name,
+            kind,
+            value,
+            language,
+        )
 
     def __str__(self) -> str:
         value = os.path.basename(self.value["file"]) if self.kind == "file" else self.value
-        shown = str(value).lower() if self.kind == "bool" else repr(value) if self.kind == "string" else value
+        shown = (
+            str(value).lower()
+            if self.kind == "bool"
+            else repr(value)
+            if self.kind == "string"
+            else value
+        )
         return "%s.%s (%s, %s)" % (self.task, self.name, self.kind, shown)
 
 
-def give(program: Program, settings: Sequence[str], variable: str = "", word: str = "--set") -> List[str]:
-    """Let tasks start with these values; those of the variable count less. Returns all mistakes: nothing is done then.
+def give(
+    program: Program, settings: Sequence[str], variable: str = "", word: str = "--set"
+) -> List[str]:
+    """Let tasks start with these values; those of the variable count less. Returns all mistakes:
+    nothing is done then.
 
     `word`: what the settings are called where they were given.
     """
@@ -59,7 +79,10 @@ def give(program: Program, settings: Sequence[str], variable: str = "", word: st
             lost = True
             mistakes.append("%s %s: %s" % (place, text, _unknown(path.strip(), program, known)))
         elif found.kind is None:
-            mistakes.append("%s %s: it is fixed when the program is built: change it in the .flow" % (place, text))
+            mistakes.append(
+                "%s %s: it is fixed when the program is built: change it in the .flow"
+                % (place, text)
+            )
         else:
             try:
                 values.append((found, _READERS[found.kind](word, found.language)))
@@ -84,11 +107,15 @@ def _known(deployment: Dict[str, Any]) -> Dict[str, _Parameter]:
     for task in (t for app in every(deployment, "apps") for t in app["tasks"]):
         language, fixed = task["code"]["kind"], task["fixed"]
         made: List[Tuple[str, Optional[str], Any]] = [(name, None, None) for name in fixed]
-        for name, *rest in task["code"].get("parameters", ()) if language in ("python", "c") else ():
+        for name, *rest in (
+            task["code"].get("parameters", ()) if language in ("python", "c") else ()
+        ):
             kind = "file" if isinstance(rest[-1], dict) else _KINDS[type(rest[-1])]
             made += [(name, kind, rest[-1])] if name not in fixed else []
         for name, settable, value in made:
-            found["%s.%s" % (task["name"], name)] = _Parameter(task["name"], name, settable, value, language)
+            found["%s.%s" % (task["name"], name)] = _Parameter(
+                task["name"], name, settable, value, language
+            )
     return found
 
 
@@ -102,7 +129,9 @@ def _unknown(path: str, program: Program, known: Dict[str, _Parameter]) -> str:
         said = "app %s has no task %s" % (app, task.partition(".")[2] or name)
     else:
         said = "there is no app %s" % app
-    near = difflib.get_close_matches(path, [key for key, p in known.items() if p.kind is not None], 1)
+    near = difflib.get_close_matches(
+        path, [key for key, p in known.items() if p.kind is not None], 1
+    )
     return said + ("; did you mean %s?" % near[0] if near else "")
 
 
@@ -114,7 +143,7 @@ def _listed(settable: Sequence[_Parameter]) -> str:
     return "parameters that can be set: %s%s" % (shown, " and %d more" % more if more > 0 else "")
 
 
-# -- values ------------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 def _whole(word: str, language: str) -> int:
     if not re.match(r"[+-]?[0-9]+\Z", word.strip()):
         raise ValueError("an int is needed, such as 3")
@@ -153,5 +182,9 @@ def _file(word: str, language: str) -> str:
 
 
 _READERS: Dict[str, Callable[[str, str], Any]] = {
-    "int": _whole, "float": _real, "bool": _truth, "string": _text, "file": _file,
-}  # fmt: skip
+    "int": _whole,
+    "float": _real,
+    "bool": _truth,
+    "string": _text,
+    "file": _file,
+}

@@ -1,7 +1,8 @@
-"""Another part of a program on several machines, as one of them knows it; and the wait for all of them at the start.
+"""Another part of a program on several machines, as one of them knows it; and the wait for all of
+them at the start.
 
-In: pings, answers, and what the connections tell. Out: how far its clock is from ours, and whom a start waits for, in
-words. What is said over connections is `wire.py`.
+In: pings, answers, and what the connections tell. Out: how far its clock is from ours, and whom a
+start waits for, in words. What is said over connections is `wire.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ PINGS, LATER_PINGS, EVERY = 32, 8, 10.0
 
 
 class Peer:
-    """Another part. `offset` is its clock minus ours, in ns, as far off as half a `round_trip` at most.
+    """Another part. `offset` is its clock minus ours, in ns, as far off as half a `round_trip` at
+    most.
 
     `quiet` are the looks since it was heard.
     """
@@ -77,7 +79,10 @@ class Waiting:
         waited = self.seconds
         if waited >= self._next:
             self._next = waited + TELL
-            self._say("waits for %s: %d s so far%s" % (whom, waited, "" if most is None else ", %d s at most" % most))
+            self._say(
+                "waits for %s: %d s so far%s"
+                % (whom, waited, "" if most is None else ", %d s at most" % most)
+            )
 
 
 def awaited(late: Sequence[Peer], unheard: Sequence[Peer]) -> str:

@@ -1,4 +1,5 @@
-"""What both ends of a process know that works for a program: messages over pipes, blocks of tokens in shared memory.
+"""What both ends of a process know that works for a program: messages over pipes, blocks of tokens
+in shared memory.
 
 In: ends of pipes, and memory that both have mapped. Out: `Pipes`, and a `Ring` for each port.
 """
@@ -42,7 +43,8 @@ class Pipes:
                 written += os.write(self._sink, message[written:])
 
     def receive(self, seconds: Optional[float] = None) -> Tuple[bytes, bytes]:
-        """The next message. Raises EOFError when the other end is gone, TimeoutError when it takes too long."""
+        """The next message. Raises EOFError when the other end is gone, TimeoutError when it takes
+        too long."""
         got = self._got
         while True:
             if len(got) >= _HEAD.size:
@@ -54,7 +56,8 @@ class Pipes:
                     return kind, content
             if seconds is not None and not has_news(self._source, seconds):
                 raise TimeoutError
-            more = os.read(self._source, 4096)  # no limit: where none is wanted, the end of the child
+            # no limit: where none is wanted, the end of the child
+            more = os.read(self._source, 4096)
             if not more:
                 raise EOFError
             got += more
@@ -70,16 +73,17 @@ class Pipes:
 class Ring:
     """The blocks of one port in shared memory, as its reader or its writer sees them.
 
-    The reader says which slot comes next, because it knows what it still refers to: all arrays made from a slot keep
-    a reference to it. What is written to slot 0 is copied by the reader; that is where everything goes when all
-    others are in use.
+    The reader says which slot comes next, because it knows what it still refers to: all arrays made
+    from a slot keep a reference to it. What is written to slot 0 is copied by the reader; that is
+    where everything goes when all others are in use.
     """
 
     def __init__(self, port: Port, memory: Any, offset: int) -> None:
         self._port = port
         size = _block_bytes(port)
         self._slots = [
-            np.ndarray((size,), np.uint8, memory, offset + i * _stride(size)) for i in range(1 + _lent(size))
+            np.ndarray((size,), np.uint8, memory, offset + i * _stride(size))
+            for i in range(1 + _lent(size))
         ]
         self._unused = sys.getrefcount(self._slots[0])
 
@@ -127,7 +131,8 @@ def _stride(size: int) -> int:
 def _make_room(memory: int, size: int) -> None:
     """Let the memory have at least so many bytes. Raises TaskError.
 
-    A file in a file system may find it full when a byte of it is first written, which would end the process (SIGBUS).
+    A file in a file system may find it full when a byte of it is first written, which would end the
+    process (SIGBUS).
     """
     if os.fstat(memory).st_size >= size:
         return

@@ -1,7 +1,7 @@
 """What happens in a round: which tokens a firing takes, from which blocks and in how many pieces.
 
-In: a worker. Out: its `Plan`, for rounds that are written out (rounds.py, chain.py). What resamples inside the worker
-(resample.py) does nothing there: its readers take the tokens where they lie.
+In: a worker. Out: its `Plan`, for rounds that are written out (rounds.py, chain.py). What resamples
+inside the worker (resample.py) does nothing there: its readers take the tokens where they lie.
 """
 
 from __future__ import annotations
@@ -18,18 +18,27 @@ if TYPE_CHECKING:
 #: Rounds until channels have to look the same at their ends.
 MOST_WARM = 64
 
-#: A block of tokens: where in the round it is made (-1: initial tokens), by which output, and how many rounds ago.
+#: A block of tokens: where in the round it is made (-1: initial tokens), by which output, and how
+#: many rounds ago.
 Block = Tuple[int, int, int]
-#: What is left of a block on a channel: from which token on, how many there are, and whether it is one token, no stack.
+#: What is left of a block on a channel: from which token on, how many there are, and whether it is
+#: one token, no stack.
 Segment = Tuple[Block, int, int, bool]
 State = Dict[LocalChannel, List[Segment]]
 
 
 class Firing:
-    """One firing of a round; `offset` is its number in the iteration, `takes` what it gets through each input."""
+    """One firing of a round; `offset` is its number in the iteration, `takes` what it gets through
+    each input."""
 
     def __init__(self, position: int, number: int, entry: Fire, offset: int) -> None:
-        self.position, self.number, self.entry, self.task, self.offset = position, number, entry, entry.task, offset
+        self.position, self.number, self.entry, self.task, self.offset = (
+            position,
+            number,
+            entry,
+            entry.task,
+            offset,
+        )
         self.takes: List[Optional[List[Segment]]] = []
 
     @property
@@ -47,7 +56,8 @@ class Firing:
 
 
 class Passing:
-    """A firing of what resamples, which has nothing to do: `takes` go on as they lie, several times or in part."""
+    """A firing of what resamples, which has nothing to do: `takes` go on as they lie, several times
+    or in part."""
 
     def __init__(self, entry: Fire, offset: int) -> None:
         self.entry, self.task, self.offset = entry, entry.task, offset
@@ -55,10 +65,11 @@ class Passing:
 
 
 class Plan:
-    """The firings of a round and what lies on local channels between any two of them, when all stages are at work.
+    """The firings of a round and what lies on local channels between any two of them, when all
+    stages are at work.
 
-    `warm`: from which round on channels look the same at the end of each round. `sequence` has, beside the firings,
-    what only passes tokens on; those have no position.
+    `warm`: from which round on channels look the same at the end of each round. `sequence` has,
+    beside the firings, what only passes tokens on; those have no position.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -66,8 +77,11 @@ class Plan:
         self._callers: Dict[Task, List[Callable[..., Any]]] = {}
         passing = {e.task for e in worker.order if _only_passes(e.task)}
         self._lay_out(passing)
-        # Where tokens stay behind it, they are what it made before; and an order begins with something to do.
-        if any(self.start[c] for t in passing for c in _behind(t)) or isinstance(self.sequence[0], Passing):
+        # Where tokens stay behind it, they are what it made before; and an order begins with
+        # something to do.
+        if any(self.start[c] for t in passing for c in _behind(t)) or isinstance(
+            self.sequence[0], Passing
+        ):
             self._lay_out(set())
 
     def _lay_out(self, passing: AbstractSet[Task]) -> None:
@@ -82,7 +96,12 @@ class Plan:
                 self.firings.append(Firing(len(self.firings), number, entry, entry.first + j))
                 self.sequence.append(self.firings[-1])
         self.tasks = list(dict.fromkeys(f.task for f in self.sequence))
-        channels = [c for t in self.tasks for c in t.feeders + [c for readers in t.readers for c in readers] if c]
+        channels = [
+            c
+            for t in self.tasks
+            for c in t.feeders + [c for readers in t.readers for c in readers]
+            if c
+        ]
         self.local = [c for c in dict.fromkeys(channels) if isinstance(c, LocalChannel)]
         self.remote = [c for c in dict.fromkeys(channels) if not isinstance(c, LocalChannel)]
         deepest = max(entry.stage for entry in worker.order)
@@ -136,14 +155,17 @@ class Plan:
         return [*found, counts]
 
     def read(self) -> Optional[Dict[str, Any]]:
-        """The blocks that lie on the channels, by variable; None where they do not look as they should."""
+        """The blocks that lie on the channels, by variable; None where they do not look as they
+        should."""
         found: Dict[str, Any] = {}
         for channel, segments in self.start.items():
             pieces = channel.pieces()
             if len(pieces) != len(segments):
                 return None
             for (array, start), (block, first, count, single) in zip(pieces, segments):
-                if (start < 0) != single or (start >= 0 and (start, len(array) - start) != (first, count)):
+                if (start < 0) != single or (
+                    start >= 0 and (start, len(array) - start) != (first, count)
+                ):
                     return None
                 if found.setdefault(name_of(block), array) is not array:
                     return None
@@ -179,7 +201,9 @@ def _only_passes(task: Task) -> bool:
     if task.code.passes_on is None or not isinstance(task.feeders[0], LocalChannel):
         return False
     channels = [c for readers in task.readers for c in readers]
-    return len(channels) == 1 and isinstance(channels[0], LocalChannel) and channels[0].window is None
+    return (
+        len(channels) == 1 and isinstance(channels[0], LocalChannel) and channels[0].window is None
+    )
 
 
 def _behind(task: Task) -> List[LocalChannel]:

@@ -1,7 +1,7 @@
 """What the machine takes: read from meters where there are some, else by the model of the platform.
 
-In: where sysfs is, whether the program works on a GPU, and for each state the mean power that it has by the model. Out:
-joules by state.
+In: where sysfs is, whether the program works on a GPU, and for each state the mean power that it
+has by the model. Out: joules by state.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def _word(path: str) -> str:
 
 
 class Rapl:
-    """The energy counters of processor packages. Only root may read them on most machines; they begin again at 0."""
+    """The energy counters of processor packages. Only root may read them on most machines; they
+    begin again at 0."""
 
     name = "rapl"
 
@@ -73,7 +74,9 @@ class Ina3221:
             if _word(os.path.join(folder, "name")) != self.name:
                 continue
             for number in range(1, 4):
-                rail = tuple(os.path.join(folder, what % number) for what in ("in%d_input", "curr%d_input"))
+                rail = tuple(
+                    os.path.join(folder, what % number) for what in ("in%d_input", "curr%d_input")
+                )
                 if all(os.path.exists(path) for path in rail):
                     self._rails.append((rail[0], rail[1]))
                     if _word(os.path.join(folder, "in%d_label" % number)) == WHOLE:
@@ -96,7 +99,8 @@ class Ina3221:
 
 
 class Nvml:
-    """NVIDIA's GPUs, by the library of their driver: counters of energy, or where there are none what they take now.
+    """NVIDIA's GPUs, by the library of their driver: counters of energy, or where there are none
+    what they take now.
 
     Numbers and names are those of nvml.h. On a Jetson the library knows of no power.
     """
@@ -161,7 +165,8 @@ Meter = Union[Rapl, Ina3221, Nvml]
 
 
 class Power(threading.Thread):
-    """Counts joules for whatever state the program is in. `source` has the names of the meters, or `model`.
+    """Counts joules for whatever state the program is in. `source` has the names of the meters, or
+    `model`.
 
     With a `gpu` that one counts as well.
     """

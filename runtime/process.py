@@ -1,9 +1,10 @@
 """Tasks in processes of their own, where Python code cannot hold up the rest of the program.
 
-In: the code of a task. Out: code with the same face that fires in a child process. The worker thread stays in the
-program and keeps everything that has to do with channels; while the child works, it waits in a read, without the
-interpreter lock. Tensors lie in memory that both ends have mapped; what goes through the pipes is a few bytes per
-firing, what the task prints, and the words of a failure. Which tasks are worth a process is decided elsewhere.
+In: the code of a task. Out: code with the same face that fires in a child process. The worker
+thread stays in the program and keeps everything that has to do with channels; while the child
+works, it waits in a read, without the interpreter lock. Tensors lie in memory that both ends have
+mapped; what goes through the pipes is a few bytes per firing, what the task prints, and the words
+of a failure. Which tasks are worth a process is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ from .streams import complain
 from .system import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended
 from .tokens import Port, TaskError, split_outputs
 
-#: What a message is about. The parent asks the first three, the child answers with one of the others.
+#: What a message is about. The parent asks the first three, the child answers with one of the
+#: others.
 OPEN, FIRE, CLOSE, DONE, OVER, FAILED, STDOUT, STDERR = (b"%c" % c for c in b"OFCdofte")
 
 _FIRING = struct.Struct("<q")
 _OURS = {signal.SIGINT, signal.SIGTERM}
 
-#: Loads this copy of the runtime, wherever the program was started, and nothing of the program itself.
+#: Loads this copy of the runtime, wherever the program was started, and nothing of the program
+#: itself.
 _BOOT = """
 import sys
 name, folder, ends, sys.path[:] = sys.argv[1], sys.argv[2], sys.argv[3:7], sys.argv[7:]
@@ -56,8 +59,8 @@ import_module(name + ".process").serve(*map(int, ends))
 class Process(Code):
     """Any code, fired in a child process: `Process(Python("tasks/x.py", "f", a=1))`.
 
-    What is not shared with a thread: module-level variables of the task's file, and the identity of arrays. What a
-    firing returns is checked against the ports at every firing.
+    What is not shared with a thread: module-level variables of the task's file, and the identity of
+    arrays. What a firing returns is checked against the ports at every firing.
     """
 
     def __init__(self, code: Code) -> None:
@@ -93,14 +96,16 @@ class Process(Code):
             raise
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        child = self._idle.get()  # no limit: that of the firing that it is at, which the watchdog ends
+        # no limit: that of the firing that it is at, which the watchdog ends
+        child = self._idle.get()
         try:
             return child.fire(inputs, firing)
         finally:
             self._idle.put(child)
 
     def kill(self) -> bool:
-        """End the children that are in a firing, which then counts as never begun. Was there any?"""
+        """End the children that are in a firing, which then counts as never begun. Was there
+        any?"""
         killed = [child.kill() for child in self._children]
         return any(killed)
 
@@ -118,29 +123,39 @@ class Process(Code):
 
 
 class Reported(TaskError):
-    """A failure of a task's code in a child: the reason and the traceback as they were told there."""
+    """A failure of a task's code in a child: the reason and the traceback as they were told
+    there."""
 
     def __init__(self, reason: str, details: str) -> None:
         TaskError.__init__(self, reason)
         self.details = details
 
 
-# -- the parent's end --------------------------------------------------------------------------------------------------
+# -- the parent's end ------------------------------------------------------------------------------
 class _Child:
     """One child, seen from the program."""
 
     def __init__(self) -> None:
         if not sys.executable:
-            raise TaskError("no process can be started: this interpreter does not know its own path")
+            raise TaskError(
+                "no process can be started: this interpreter does not know its own path"
+            )
         orders, to_child = os.pipe()
         from_child, answers = os.pipe()
         lifeline, ours = os.pipe()
         self._memory = anonymous_memory()
         theirs = (orders, answers, lifeline, self._memory)
         command = [sys.executable, *subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
-        command += ["-c", _BOOT, str(__package__), os.path.dirname(os.path.abspath(__file__)), *map(str, theirs)]
+        command += [
+            "-c",
+            _BOOT,
+            str(__package__),
+            os.path.dirname(os.path.abspath(__file__)),
+            *map(str, theirs),
+        ]
         command += [p for p in sys.path if isinstance(p, str)]
-        # Ctrl-C in a terminal reaches the child as well: until it has its handlers, it does not see it.
+        # Ctrl-C in a terminal reaches the child as well: until it has its handlers, it does not see
+        # it.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
         try:
             self._process = subprocess.Popen(command, pass_fds=theirs)
@@ -161,14 +176,20 @@ class _Child:
         at_fork(self)
 
     def forked(self) -> None:
-        """A process that is forked from this one is none of the child's parents, and does not keep it alive."""
+        """A process that is forked from this one is none of the child's parents, and does not keep
+        it alive."""
         if self.end.detach() is not None:
             self._wire.close()
             for end in self._rest:
                 os.close(end)
 
     def open(
-        self, code: Code, owner: Tuple[str, str], home: str, inputs: Sequence[Port], outputs: Sequence[Port]
+        self,
+        code: Code,
+        owner: Tuple[str, str],
+        home: str,
+        inputs: Sequence[Port],
+        outputs: Sequence[Port],
     ) -> None:
         """Open the code there."""
         self._inputs, self._outputs = rings_of(self._memory, inputs, outputs, child=False)
@@ -181,7 +202,9 @@ class _Child:
             beside = sys.path, sys.argv, faulthandler.is_enabled(), streams
             order = pickle.dumps((*beside, code, owner, home, list(inputs), list(outputs)))
         except Exception as error:
-            raise TaskError("its parameters cannot be sent to a process: %s" % describe(error)) from error
+            raise TaskError(
+                "its parameters cannot be sent to a process: %s" % describe(error)
+            ) from error
         self._next = self._ask(OPEN, order)
         self._over = False
 
@@ -211,7 +234,8 @@ class _Child:
             pass  # the worker has said so already, or the child is gone: the next answer tells
 
     def kill(self) -> bool:
-        """A thread that waits for the answer to a firing learns that it will not come. Did one wait?"""
+        """A thread that waits for the answer to a firing learns that it will not come. Did one
+        wait?"""
         if self._firing:
             self._killed = True
             self._process.kill()
@@ -260,7 +284,8 @@ class _Child:
             if kind in self._printed:
                 try:
                     self._print(kind, content)
-                except Exception as error:  # the program's output has no reader any more; the answer has to be taken
+                except Exception as error:
+                    # the program's output has no reader any more; the answer has to be taken
                     unheard = error
             elif unheard is not None:
                 raise unheard
@@ -275,7 +300,8 @@ class _Child:
         stream = sys.stdout if kind == STDOUT else sys.stderr
         if stream is not None:
             stream.write(self._printed[kind].decode(content))
-            stream.flush()  # as the task may have wished; beside the way through the pipe it costs nothing
+            # as the task may have wished; beside the way through the pipe it costs nothing
+            stream.flush()
 
     def _last_words(self) -> str:
         """How the child came to its end."""
@@ -306,9 +332,10 @@ def _encoding(stream: Any) -> Tuple[str, str]:
     return getattr(stream, "encoding", None) or "utf-8", getattr(stream, "errors", None) or "strict"
 
 
-# -- the child's end ---------------------------------------------------------------------------------------------------
+# -- the child's end -------------------------------------------------------------------------------
 class _Relay(io.RawIOBase):
-    """What a task prints, on its way to the program's stream: there it comes between the right lines of others."""
+    """What a task prints, on its way to the program's stream: there it comes between the right
+    lines of others."""
 
     def __init__(self, wire: Pipes, kind: bytes, number: int) -> None:
         io.RawIOBase.__init__(self)
@@ -330,7 +357,8 @@ class _Relay(io.RawIOBase):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Takes classes of the runtime from this copy: packages above it, of the user of the program, are not imported."""
+    """Takes classes of the runtime from this copy: packages above it, of the user of the program,
+    are not imported."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith(str(__package__) + "."):
@@ -355,7 +383,11 @@ class _Server:
 
     def run(self) -> None:
         """Until the task is closed or the parent is gone."""
-        orders: Dict[bytes, Callable[[bytes], bytes]] = {OPEN: self._open, FIRE: self._fire, CLOSE: self._close}
+        orders: Dict[bytes, Callable[[bytes], bytes]] = {
+            OPEN: self._open,
+            FIRE: self._fire,
+            CLOSE: self._close,
+        }
         kind = b""
         while kind != CLOSE:
             try:
@@ -398,7 +430,8 @@ class _Server:
         (self._firing,) = _FIRING.unpack_from(content)
         assert self._firing is not None
         self._fire_into(content[_FIRING.size :], self._firing)
-        return self._pick()  # after the arrays of this firing are gone, unless the task has kept some
+        # after the arrays of this firing are gone, unless the task has kept some
+        return self._pick()
 
     def _fire_into(self, slots: bytes, firing: int) -> None:
         inputs = [ring.take(slot, firing) for ring, slot in zip(self._readable, self._next)]

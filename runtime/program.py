@@ -1,6 +1,8 @@
-"""A program: apps with tasks and channels, processors with static orders, and how they start, pace and stop.
+"""A program: apps with tasks and channels, processors with static orders, and how they start, pace
+and stop.
 
-One worker thread per processor (or per app and processor) fires its tasks in a fixed order, again and again.
+One worker thread per processor (or per app and processor) fires its tasks in a fixed order, again
+and again.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Program:
         self.ending = False
         #: The process that looks after this one, if there is any.
         self.keeper = 0
-        #: Who changes states, where there are any, and what all of them did together, once it is over.
+        #: Who changes states, where there are any, and what all of them did together, once it is
+        #: over.
         self.control: Optional[Control] = None
         self.told: List[App] = []
         #: Where slower clocks are played: how long workers wait after each firing.
@@ -76,9 +79,11 @@ class Program:
         self._of_state: List[Optional[State]] = []
         self.begin = 0
         self.seconds = 0.0
-        #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels, arenas.
+        #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens
+        #: on channels, arenas.
         self.planned: Optional[Dict[str, int]] = None
-        #: Bytes of weights of alternatives that have a part in common: separate, distinct, and as they are built.
+        #: Bytes of weights of alternatives that have a part in common: separate, distinct, and as
+        #: they are built.
         self.shared: Optional[Dict[str, int]] = None
         #: What the workers of devices share among their code.
         self.arenas: List[Any] = []
@@ -94,10 +99,16 @@ class Program:
         self.wiring: List[Tuple[Any, ...]] = []
         self._board: Optional[Board] = None
 
-    # -- construction ----------------------------------------------------------------------------------------------
+    # -- construction ------------------------------------------------------------------------------
     def app(self, name: str, period: Optional[str] = None, deadline: Optional[str] = None) -> App:
-        """Add an app; times are exact fractions of ns as text, such as "20000000" or "100000000/3"."""
-        made = App(self, name, Fraction(period) if period else None, Fraction(deadline) if deadline else None)
+        """Add an app; times are exact fractions of ns as text, such as "20000000" or
+        "100000000/3"."""
+        made = App(
+            self,
+            name,
+            Fraction(period) if period else None,
+            Fraction(deadline) if deadline else None,
+        )
         self.apps.append(made)
         if self.making is not None:
             self.making.apps.append(made)
@@ -125,16 +136,27 @@ class Program:
         return os.path.join(self.home, path)
 
     def channel(
-        self, source: Task, output: str, destination: Task, input: str, capacity: int,
-        delay: int = 0, values: Sequence[float] = (), key: Optional[str] = None,
-    ) -> None:  # fmt: skip
-        """Connect an output to an input. `capacity` is in tokens; by its `key` it is the same one in all states."""
+        self,
+        source: Task,
+        output: str,
+        destination: Task,
+        input: str,
+        capacity: int,
+        delay: int = 0,
+        values: Sequence[float] = (),
+        key: Optional[str] = None,
+    ) -> None:
+        """Connect an output to an input. `capacity` is in tokens; by its `key` it is the same one
+        in all states."""
         self.wiring.append((source, output, destination, input, capacity, delay, values, key))
 
-    def processor(self, name: str, order: Sequence[Fire], fixed_priority: Optional[Tuple[int, int]] = None) -> None:
+    def processor(
+        self, name: str, order: Sequence[Fire], fixed_priority: Optional[Tuple[int, int]] = None
+    ) -> None:
         """A worker that runs this order, again and again.
 
-        `fixed_priority` (core, priority 1..99): its thread is bound to that core and asks for SCHED_FIFO.
+        `fixed_priority` (core, priority 1..99): its thread is bound to that core and asks for
+        SCHED_FIFO.
         """
         self.orders.append((name, list(order)))
         self.priorities.append(fixed_priority)
@@ -147,28 +169,32 @@ class Program:
 
     @property
     def board(self) -> Board:
-        """What everybody is doing. Made when it is first asked for, by then all processors have to be known."""
+        """What everybody is doing. Made when it is first asked for, by then all processors have to
+        be known."""
         if self._board is None:
             self._board = Board(1 + len(self.orders))
         return self._board
 
     @property
     def device(self) -> Any:
-        """Where the code of some task runs that does not run on CPUs (`device.Device`); None: there is none."""
+        """Where the code of some task runs that does not run on CPUs (`device.Device`); None: there
+        is none."""
         devices = (code.device for task in self.tasks for _, code in task.codes())
         return next((device for device in devices if device is not None), None)
 
     def twin(self) -> None:
-        """Let CPU threads play the GPU and the DLAs: same workers, same orders, same channels. Raises TaskError."""
+        """Let CPU threads play the GPU and the DLAs: same workers, same orders, same channels.
+        Raises TaskError."""
         for task in self.tasks:
             if task.code.device is not None:
                 if task.code.twin is None:
                     raise TaskError(
-                        "%s has code for a GPU only: a twin needs `reference` or `on cpu` in its .flow" % task.name
+                        "%s has code for a GPU only: a twin needs `reference` or `on cpu` in its"
+                        " .flow" % task.name
                     )
                 task.code = task.code.twin
 
-    # -- running ---------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------
     def run(
         self,
         frames: Optional[int] = None,
@@ -178,10 +204,11 @@ class Program:
         drain: float = DRAIN,
         progress: Optional[Callable[["Program"], None]] = None,
     ) -> bool:
-        """Run until all streams end (or `frames` iterations of each app are done). True unless something failed.
+        """Run until all streams end (or `frames` iterations of each app are done). True unless
+        something failed.
 
-        `watchdog`: seconds after which a firing that does not return stops the program (sources may wait longer;
-        0 = never). `drain`: seconds that frames in flight get after an interrupt.
+        `watchdog`: seconds after which a firing that does not return stops the program (sources may
+        wait longer; 0 = never). `drain`: seconds that frames in flight get after an interrupt.
         """
         self.full_speed, self.strict = full_speed, strict
         at_fork(self)
@@ -206,7 +233,9 @@ class Program:
             if self.face is not None:
                 self.face.close()
 
-    def _run(self, watchdog: float, drain: float, progress: Optional[Callable[["Program"], None]]) -> bool:
+    def _run(
+        self, watchdog: float, drain: float, progress: Optional[Callable[["Program"], None]]
+    ) -> bool:
         """From the first firing to the last close."""
         if self.mesh is None and not self._joined():
             self._end()
@@ -214,7 +243,10 @@ class Program:
         lanes: Dict[str, int] = {}
         arenas: List[Any] = [None] * len(self.orders)
         if self.device is not None:
-            used = [(name, s, [e.task.code for e in order]) for (name, order), s in zip(self.orders, self._of_state)]
+            used = [
+                (name, s, [e.task.code for e in order])
+                for (name, order), s in zip(self.orders, self._of_state)
+            ]
             arenas = self.arenas = self.device.arenas(used)
         orders = zip(self.orders, self.priorities, self.board.lines[1:], self._of_state, arenas)
         for (name, order), fixed, line, state, arena in orders:
@@ -226,7 +258,8 @@ class Program:
                     state.workers.append(self.workers[-1])
         with short_interval():
             self._start_workers()
-            for worker in self.workers:  # what devices need first takes seconds, which no frame shall wait for
+            for worker in self.workers:
+                # what devices need first takes seconds, which no frame shall wait for
                 while worker.is_alive() and not worker.prepared.wait(0.05):
                     self.board.beat()
             begin = None if self.mesh is None else self.mesh.meet()
@@ -253,7 +286,8 @@ class Program:
                 return
 
     def _start(self, thread: threading.Thread, task: Task) -> bool:
-        """Start a thread; the program fails where the system gives no more of them, or no memory for one."""
+        """Start a thread; the program fails where the system gives no more of them, or no memory
+        for one."""
         try:
             thread.start()
             return True
@@ -263,9 +297,11 @@ class Program:
             return False
 
     def _joined(self) -> bool:
-        """Become a node of the dataflow that the program is meant for; parts do so first, to find each other.
+        """Become a node of the dataflow that the program is meant for; parts do so first, to find
+        each other.
 
-        The others may take as long as they like, and nothing of Python runs here until all of them are there.
+        The others may take as long as they like, and nothing of Python runs here until all of them
+        are there.
         """
         if self.face is None:
             return True
@@ -276,7 +312,8 @@ class Program:
         return joined
 
     def _open(self) -> bool:
-        """Start all tasks, or none: they are closed again when one fails, or the program is stopped."""
+        """Start all tasks, or none: they are closed again when one fails, or the program is
+        stopped."""
         # Interpreters of processes come up side by side; the tasks are opened one after the other.
         codes = self._codes
         steps: List[Tuple[Task, Code, Callable[[], None]]] = []
@@ -293,7 +330,9 @@ class Program:
                     if not self._step(STARTING, task, step):
                         return False
                     begun.append(code)
-                for task, step in rehearsed((t, run) for t in self.tasks for run in t.code.rehearsals()):
+                for task, step in rehearsed(
+                    (t, run) for t in self.tasks for run in t.code.rehearsals()
+                ):
                     if not self._step(STARTING, task, step):
                         return False
             self.board.enter(RUNNING)
@@ -331,14 +370,18 @@ class Program:
     def _end(self) -> None:
         """Close all tasks after the run, unless a stuck firing still uses one."""
         if [c for _, c in self._codes if c.kill()]:
-            deadline = time.monotonic() + GRACE  # they have been let go, but a busy machine lets them wait
+            # they have been let go, but a busy machine lets them wait
+            deadline = time.monotonic() + GRACE
             for worker in self.workers:
                 worker.join(max(0.0, deadline - time.monotonic()))
         self.ending = True
         inside = [w.firing for w in self.workers if w.is_alive()]
         stuck = [code for firing in inside if firing is not None for _, code in firing[0].codes()]
-        # A source that waits for data is closed all the same, by this thread: it is unknown when it will return.
-        self._close([(t, c) for t, c in self._codes if c not in stuck or (t.is_source and c.closes_inside)])
+        # A source that waits for data is closed all the same, by this thread: it is unknown when it
+        # will return.
+        self._close(
+            [(t, c) for t, c in self._codes if c not in stuck or (t.is_source and c.closes_inside)]
+        )
         if any(w.is_alive() for w in self.workers):
             return
         if self.device is None:
@@ -362,7 +405,8 @@ class Program:
             channel.least_free = least.get(channel.name, channel.least_free)
 
     def wait_for_release(self, worker: Worker, task: Task, firing: int) -> Optional[int]:
-        """Sleep until that firing of a source is released; its release time, or None at full speed."""
+        """Sleep until that firing of a source is released; its release time, or None at full
+        speed."""
         app = task.app
         if app.period is None or self.full_speed:
             return None
@@ -385,7 +429,7 @@ class Program:
             self._said.add(text)
             self.speak(text)
 
-    # -- forks -----------------------------------------------------------------------------------------------------
+    # -- forks -------------------------------------------------------------------------------------
     def forked(self) -> None:
         """This is another process now, of a task or of who uses the program."""
         self.strayed = True
@@ -395,7 +439,7 @@ class Program:
         self.speak(str(Failure(task.app.name, task.name, firing, STRAY)))
         os._exit(1)
 
-    # -- stopping --------------------------------------------------------------------------------------------------
+    # -- stopping ----------------------------------------------------------------------------------
     def stir(self) -> None:
         """Something changed: everybody who waits looks again."""
         self._stirred.set()
@@ -408,7 +452,8 @@ class Program:
             self.control.wake()
 
     def calm(self) -> None:
-        """A state is about to begin: its sources wait for their releases again, unless everything is to end."""
+        """A state is about to begin: its sources wait for their releases again, unless everything
+        is to end."""
         self._stirred.clear()
         if self.ending or self.stopping:
             self._stirred.set()
@@ -428,7 +473,8 @@ class Program:
             self.mesh.drain()
         self.ending = True
         for app in self.apps:
-            if self.mesh is None or app.name not in self.mesh.led:  # its sources know which frames have begun
+            if self.mesh is None or app.name not in self.mesh.led:
+                # its sources know which frames have begun
                 app.drain()
 
     def who_waits(self) -> str:
@@ -437,7 +483,9 @@ class Program:
         for worker in self.workers:
             waiting, firing = worker.waiting, worker.firing
             if firing is not None:
-                lines.append("%s is in %s, firing %d" % (worker.processor, firing[0].name, firing[1]))
+                lines.append(
+                    "%s is in %s, firing %d" % (worker.processor, firing[0].name, firing[1])
+                )
             elif waiting is not None:
                 place, what = waiting
                 who, whom = place.destination, place.source

@@ -1,4 +1,5 @@
-"""CUDA through PyCUDA, which many Jetson images carry. Kernels are compiled by nvcc; there are no graphs."""
+"""CUDA through PyCUDA, which many Jetson images carry. Kernels are compiled by nvcc; there are no
+graphs."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ class PyCuda(Cuda):
     def pinned(self, nbytes: int) -> Memory:
         with _told(self._driver):
             flags = self._driver.host_alloc_flags
-            array = self._driver.pagelocked_empty(max(1, nbytes), np.uint8, mem_flags=flags.DEVICEMAP | flags.PORTABLE)
+            array = self._driver.pagelocked_empty(
+                max(1, nbytes), np.uint8, mem_flags=flags.DEVICEMAP | flags.PORTABLE
+            )
             return Memory(int(array.base.get_device_pointer()), nbytes, array[:nbytes])
 
     def free(self, memory: Memory) -> None:
@@ -70,9 +73,12 @@ class PyCuda(Cuda):
             source = file.read()
         try:
             code = nvcc(
-                source, no_extern_c=True, arch="sm_%d%d" % self.capability, options=["--std=c++14"],
+                source,
+                no_extern_c=True,
+                arch="sm_%d%d" % self.capability,
+                options=["--std=c++14"],
                 include_dirs=include_folders(path),
-            )  # fmt: skip
+            )
         except self._driver.CompileError as error:
             raise CudaError("%s does not compile\n%s" % (os.path.basename(path), error)) from error
         with _told(self._driver):
@@ -131,7 +137,13 @@ class _Stream(Stream):
                     which = self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                     kernel.function.set_attribute(which, shared)
                     kernel.shared = shared
-            kernel.function(*map(_packable, arguments), block=block, grid=grid, stream=self._stream, shared=shared)
+            kernel.function(
+                *map(_packable, arguments),
+                block=block,
+                grid=grid,
+                stream=self._stream,
+                shared=shared,
+            )
 
     def record(self) -> Event:
         with _told(self._driver):

@@ -1,8 +1,8 @@
 """Runs one part of a program for a few frames and writes down what every firing read and made.
 
-In: the directory of the part, as the current one, a file to write and the number of frames: `python3 -m
-runtime.recording FILE FRAMES`. Out: a zip of arrays with an index (`load`), from which the harness of the whole program
-compares everything with the sequential reference.
+In: the directory of the part, as the current one, a file to write and the number of frames:
+`python3 -m runtime.recording FILE FRAMES`. Out: a zip of arrays with an index (`load`), from which
+the harness of the whole program compares everything with the sequential reference.
 """
 
 from __future__ import annotations
@@ -60,7 +60,12 @@ class Seen:
         self.skipped: Dict[str, Set[int]] = {}
 
     def record(
-        self, task: Any, firing: int, group: int, inputs: Optional[List[Any]], outputs: Optional[List[Any]]
+        self,
+        task: Any,
+        firing: int,
+        group: int,
+        inputs: Optional[List[Any]],
+        outputs: Optional[List[Any]],
     ) -> None:
         """A recorder of the program."""
         if inputs is None or outputs is None:
@@ -77,7 +82,8 @@ class Seen:
 
 
 class Recorded(Run):
-    """A run of all parts as it was written down, for the harness: the program itself stands still."""
+    """A run of all parts as it was written down, for the harness: the program itself stands
+    still."""
 
     def __init__(self, home: str, folder: str) -> None:
         self.open(home)
@@ -87,10 +93,18 @@ class Recorded(Run):
         for name in sorted(os.listdir(folder)):
             with np.load(os.path.join(folder, name)) as stored:
                 index = json.loads(str(stored[_INDEX]))
-                for kept, wanted in ((self.inputs, index["inputs"]), (self.outputs, index["outputs"])):
+                for kept, wanted in (
+                    (self.inputs, index["inputs"]),
+                    (self.outputs, index["outputs"]),
+                ):
                     for task, firings in wanted.items():
-                        kept[task] = {int(f): [stored["a%d" % k] for k in numbers] for f, numbers in firings.items()}
-                self.skipped.update({task: set(firings) for task, firings in index["skipped"].items()})
+                        kept[task] = {
+                            int(f): [stored["a%d" % k] for k in numbers]
+                            for f, numbers in firings.items()
+                        }
+                self.skipped.update(
+                    {task: set(firings) for task, firings in index["skipped"].items()}
+                )
                 for app, count in index["frames"].items():
                     frames[app] = min(count, frames.get(app, count))
                 for channel, room in index["least_free"].items():

@@ -1,8 +1,9 @@
-"""A sequential execution of the same graph, straight from deployment.json: the referee of the harness.
+"""A sequential execution of the same graph, straight from deployment.json: the referee of the
+harness.
 
-It shares no channel, worker or order with the program: tokens lie in plain lists, and any task that can fire does.
-Sources are not run again (a camera would show something else): what they produced is played back. Sinks are not run
-either: what matters is what reaches them.
+It shares no channel, worker or order with the program: tokens lie in plain lists, and any task that
+can fire does. Sources are not run again (a camera would show something else): what they produced is
+played back. Sinks are not run either: what matters is what reaches them.
 """
 
 from __future__ import annotations
@@ -52,11 +53,14 @@ class _Border(Code):
 
 
 def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Any:
-    """The code of one task of deployment.json; C comes from copies in the folder `libraries`, if that is given."""
+    """The code of one task of deployment.json; C comes from copies in the folder `libraries`, if
+    that is given."""
     kind = document["kind"]
     if kind == "cuda":
         if document["twin"] is None:
-            raise TaskError("it has code for a GPU only, and no `reference` in its .flow to compare with")
+            raise TaskError(
+                "it has code for a GPU only, and no `reference` in its .flow to compare with"
+            )
         return make_code(document["twin"], home, libraries)
     if kind == "link":
         return _Border()
@@ -75,7 +79,10 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Any:
         state = [(n, d, tuple(s)) for n, d, s in document["state"]]
         return C(_copied(document["library"], home, libraries), document["name"], values, state)
     if kind == "moving":
-        variants = [_made("Variant", v["layer"], v["front"], v["back"], v["work"]) for v in document["variants"]]
+        variants = [
+            _made("Variant", v["layer"], v["front"], v["back"], v["work"])
+            for v in document["variants"]
+        ]
         cut = _made("Cut", document["network"], variants, document["start"])
         return _made(document["side"].capitalize(), cut, document["tensors"])
     if kind == "segments":
@@ -86,12 +93,14 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Any:
 
 
 def _made(name: str, *given: Any) -> Any:
-    """What is called so in this package: a build has what its main.py takes from there, and no more."""
+    """What is called so in this package: a build has what its main.py takes from there, and no
+    more."""
     return getattr(import_module(__package__), name)(*given)
 
 
 def _copied(library: str, home: str, folder: str) -> str:
-    """A library of its own: the one that the program has loaded keeps its static variables as they are."""
+    """A library of its own: the one that the program has loaded keeps its static variables as they
+    are."""
     source, copy = os.path.join(home, library), os.path.join(folder, library)
     if not folder or not os.path.exists(source):
         return library
@@ -108,7 +117,8 @@ def _copied(library: str, home: str, folder: str) -> str:
 def make_ports(documents: Sequence[Dict[str, Any]]) -> List[Port]:
     """The ports of one side of a task."""
     return [
-        Port(d["name"], d["dtype"], tuple(d["shape"]), tuple(d["rates"]), d["stacked"], d["window"]) for d in documents
+        Port(d["name"], d["dtype"], tuple(d["shape"]), tuple(d["rates"]), d["stacked"], d["window"])
+        for d in documents
     ]
 
 
@@ -121,7 +131,8 @@ def merged(versions: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
 
 
 class Reference:
-    """One app, executed sequentially. `expected[task]` lists the inputs of each firing, None where it was left out."""
+    """One app, executed sequentially. `expected[task]` lists the inputs of each firing, None where
+    it was left out."""
 
     def __init__(self, app: Dict[str, Any], home: str) -> None:
         self.expected: Dict[str, List[Optional[List[np.ndarray]]]] = {}
@@ -140,10 +151,15 @@ class Reference:
         self._libraries = tempfile.TemporaryDirectory(prefix="flowc-reference-")
         for task in app["tasks"]:
             ports = make_ports(task["inputs"]), make_ports(task["outputs"])
-            self._tasks[task["name"]] = (*ports, make_code(task["code"], home, self._libraries.name))
+            self._tasks[task["name"]] = (
+                *ports,
+                make_code(task["code"], home, self._libraries.name),
+            )
             self.expected[task["name"]] = []
             for port in (p for p in ports[0] if p.window):
-                self._seen[task["name"], port.name] = [np.zeros(port.shape, port.dtype)] * port.window
+                self._seen[task["name"], port.name] = [
+                    np.zeros(port.shape, port.dtype)
+                ] * port.window
         for c in app["channels"]:
             destination = (c["destination"], c["destination_port"])
             port = next(p for p in self._tasks[c["source"]][1] if p.name == c["source_port"])
@@ -156,10 +172,11 @@ class Reference:
         produced: Dict[str, Dict[int, List[np.ndarray]]],
         skipped: Dict[str, Set[int]],
     ) -> None:
-        """Execute the app as it is in each stay, for so many frames; `produced` has the outputs of sources by firing.
+        """Execute the app as it is in each stay, for so many frames; `produced` has the outputs of
+        sources by firing.
 
-        `skipped` holds what the program has not done, because it failed or because something was missing: who has
-        failed there is told from that, and fails here as well.
+        `skipped` holds what the program has not done, because it failed or because something was
+        missing: who has failed there is told from that, and fails here as well.
         """
         self._skipped = skipped
         for inputs, outputs, code in self._tasks.values():
@@ -180,7 +197,8 @@ class Reference:
             code.close()
 
     def _join(self, app: Dict[str, Any]) -> None:
-        """The channels of a state; what lay in delays and windows of the one before goes on to the same ones there."""
+        """The channels of a state; what lay in delays and windows of the one before goes on to the
+        same ones there."""
         self._readers = {}
         kept: List[Key] = []
         for c in app["channels"]:
@@ -196,7 +214,9 @@ class Reference:
                     self._seen[key] = seen
         self._kept = kept
 
-    def _fire(self, name: str, firing: int, produced: Dict[str, Dict[int, List[np.ndarray]]]) -> bool:
+    def _fire(
+        self, name: str, firing: int, produced: Dict[str, Dict[int, List[np.ndarray]]]
+    ) -> bool:
         inputs, outputs, _ = self._tasks[name]
         if any(len(self._tokens[name, p.name]) < p.rate(firing) for p in inputs):
             return False
@@ -206,7 +226,9 @@ class Reference:
             waiting = self._tokens[name, port.name]
             taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
             if port.window:
-                taken = self._seen[name, port.name] = (self._seen[name, port.name] + taken)[-port.window :]
+                taken = self._seen[name, port.name] = (self._seen[name, port.name] + taken)[
+                    -port.window :
+                ]
             there = [token for token in taken if token is not None]
             if len(there) < len(taken):
                 missing = True
@@ -229,7 +251,9 @@ class Reference:
                     self._tokens[reader].extend([None] * port.rate(firing))
                 else:
                     block = port.accept(value, firing)
-                    self._tokens[reader].extend(np.array(block) if port.stacked else [np.array(block)])
+                    self._tokens[reader].extend(
+                        np.array(block) if port.stacked else [np.array(block)]
+                    )
         return True
 
     def _results(
@@ -240,7 +264,8 @@ class Reference:
         produced: Dict[str, Dict[int, List[np.ndarray]]],
         failed: bool,
     ) -> Any:
-        """What the firing returns; nothing where it has failed: it is tried all the same, for its state."""
+        """What the firing returns; nothing where it has failed: it is tried all the same, for its
+        state."""
         inputs, outputs, code = self._tasks[name]
         if not inputs:
             return produced[name][firing]
@@ -248,7 +273,8 @@ class Reference:
             array.setflags(write=False)
         if not failed:
             return split_outputs(code.fire(arrays, firing), outputs)
-        with suppress(Exception):  # as in the program, which has told it: only what it does to the state is wanted
+        with suppress(Exception):
+            # as in the program, which has told it: only what it does to the state is wanted
             code.fire(arrays, firing)
         if name in self._anew:
             code.close()

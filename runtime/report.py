@@ -47,7 +47,9 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     links = [link for link in program.links.values() if not link.looked_at]
     processors: Dict[str, float] = {}
     for worker in program.workers:
-        processors[worker.processor] = processors.get(worker.processor, 0.0) + worker.busy / 1e9 / seconds
+        processors[worker.processor] = (
+            processors.get(worker.processor, 0.0) + worker.busy / 1e9 / seconds
+        )
     return {
         "status": status,
         "failure": _failure(program.failure),
@@ -58,7 +60,10 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "channels": _channels(program),
         "memory": _memory(program),
         "dropped": {
-            **{link.name: {"written": link.place.written, "dropped": link.place.dropped} for link in links},
+            **{
+                link.name: {"written": link.place.written, "dropped": link.place.dropped}
+                for link in links
+            },
             **{
                 task.name: {"written": task.code.place.written, "dropped": task.code.place.dropped}
                 for task in program.tasks
@@ -71,7 +76,8 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
 
 
 def _channels(program: Program) -> Dict[str, Dict[str, int]]:
-    """How full each channel was at most; of those that states have under one name, the largest of both numbers."""
+    """How full each channel was at most; of those that states have under one name, the largest of
+    both numbers."""
     found: Dict[str, Dict[str, int]] = {}
     for c in program.channels:
         known = found.setdefault(c.name, {"capacity": 0, "most": 0})
@@ -90,14 +96,23 @@ def build_of(home: str) -> Optional[str]:
 
 
 def _memory(program: Program) -> Dict[str, Any]:
-    """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
-    planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
+    """What was planned for networks, and what the process that ran takes, in bytes; None:
+    unknown."""
+    planned = (
+        None
+        if program.planned is None
+        else dict(program.planned, total=sum(program.planned.values()))
+    )
     found = taken() if program.workers else None
     bands = {t.name: t.code.layout for t in program.tasks if t.code.layout}
     known = found or dict.fromkeys(("process", "resident", "proportional", "before_networks"))
     shared = {} if program.shared is None else {"shared": program.shared}
     used = [a for a in {id(a): a for a in program.arenas}.values() if a.nbytes]
-    arenas = {"shared": sum(a.nbytes for a in used), "apart": sum(a.apart for a in used)} if used else None
+    arenas = (
+        {"shared": sum(a.nbytes for a in used), "apart": sum(a.apart for a in used)}
+        if used
+        else None
+    )
     return {"planned": planned, **known, **shared, "arenas": arenas, "bands": bands}
 
 
@@ -153,11 +168,17 @@ def _latency(latest: Sequence[int], total: int, count: int, longest: int) -> Dic
     def quantile(q: float) -> float:
         return ms(values[min(len(values) - 1, int(q * len(values)))])
 
-    return {"mean": ms(total / count), "p50": quantile(0.5), "p99": quantile(0.99), "max": ms(longest)}
+    return {
+        "mean": ms(total / count),
+        "p50": quantile(0.5),
+        "p99": quantile(0.99),
+        "max": ms(longest),
+    }
 
 
 def histogram(latest: Sequence[int]) -> Dict[str, List[int]]:
-    """How many latencies lie in each of some bins that grow by the same factor, from the shortest to the longest.
+    """How many latencies lie in each of some bins that grow by the same factor, from the shortest
+    to the longest.
 
     Bin k is from `ns[k]` on, and below `ns[k + 1]`. Empty without latencies.
     """
@@ -172,7 +193,8 @@ def histogram(latest: Sequence[int]) -> Dict[str, List[int]]:
 
 
 def _rate(app: App, seconds: float) -> Optional[float]:
-    """Frames per second between the first and the last end; the way through the pipeline is latency, not rate."""
+    """Frames per second between the first and the last end; the way through the pipeline is
+    latency, not rate."""
     if app.frames > 1 and app.last_end > app.first_end:
         return round((app.frames - 1) * 1e9 / (app.last_end - app.first_end), 2)
     return round(app.frames / seconds, 2) if seconds else None
@@ -194,20 +216,31 @@ def table(document: Dict[str, Any]) -> str:
     states = table_rows(document) if "states" in document else []
     tables = [columns(rows, left=3 if rows[0][1] == "to" else 1) for rows in states]
     return "\n\n".join(
-        [*(columns(rows) for rows in (apps, *_others(document))), *tables, columns(tasks), columns(processors)]
+        [
+            *(columns(rows) for rows in (apps, *_others(document))),
+            *tables,
+            columns(tasks),
+            columns(processors),
+        ]
     )
 
 
 def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
     """Tables that most programs have nothing for: paths, what failed, what was dropped."""
-    paths: List[List[Any]] = [["path", "firings", "latency ms: mean", "p50", "p99", "max", "missed"]]
+    paths: List[List[Any]] = [
+        ["path", "firings", "latency ms: mean", "p50", "p99", "max", "missed"]
+    ]
     for a in document["apps"].values():
         for p in a["paths"]:
             latency = [p["latency_ms"][k] for k in ("mean", "p50", "p99", "max")]
             name = "%s -> %s" % (p["source"], p["task"].partition(".")[2])
             paths.append([name, p["firings"], *latency, p["deadline_misses"]])
     lost: List[List[Any]] = [["task", "failed", "left out"]]
-    lost += [[n, t["failed"], t["skipped"]] for n, t in document["tasks"].items() if t["failed"] or t["skipped"]]
+    lost += [
+        [n, t["failed"], t["skipped"]]
+        for n, t in document["tasks"].items()
+        if t["failed"] or t["skipped"]
+    ]
     dropped: List[List[Any]] = [["tokens", "written", "dropped"]]
     dropped += [[name, d["written"], d["dropped"]] for name, d in document["dropped"].items()]
     memory: List[List[Any]] = []
@@ -215,11 +248,20 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
     if found["planned"] is not None:
         planned = {k: size for k, size in found["planned"].items() if k != "total"}
         memory = [["memory MB", *planned, "planned", "process", "before networks"]]
-        values = [*planned.values(), found["planned"]["total"], found["process"], found["before_networks"]]
+        values = [
+            *planned.values(),
+            found["planned"]["total"],
+            found["process"],
+            found["before_networks"],
+        ]
         memory.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
-    weights: List[List[Any]] = [["weights of alternatives MB", "separate", "distinct", "as built", "process, PSS"]]
+    weights: List[List[Any]] = [
+        ["weights of alternatives MB", "separate", "distinct", "as built", "process, PSS"]
+    ]
     if "shared" in found:
-        values = [found["shared"][k] for k in ("separate", "distinct", "built")] + [found["proportional"]]
+        values = [found["shared"][k] for k in ("separate", "distinct", "built")] + [
+            found["proportional"]
+        ]
         weights.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
     arenas: List[List[Any]] = [["arenas of devices MB", "planned", "shared", "each its own"]]
     if found["arenas"] is not None:
@@ -227,16 +269,21 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
         sizes = [wanted, found["arenas"]["shared"], found["arenas"]["apart"]]
         arenas.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in sizes])
     bands = [["bands", "layout"], *([name, layout] for name, layout in found["bands"].items())]
-    return [rows for rows in (paths, lost, dropped, memory, weights, arenas, bands) if len(rows) > 1]
+    return [
+        rows for rows in (paths, lost, dropped, memory, weights, arenas, bands) if len(rows) > 1
+    ]
 
 
 def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:
-    """A table as text, its first row as heading; the first `left` columns are aligned to the left."""
+    """A table as text, its first row as heading; the first `left` columns are aligned to the
+    left."""
     text = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in text) for i in range(len(text[0]))]
     lines = []
     for row in text:
-        cells = [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
+        cells = [
+            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))
+        ]
         lines.append("  ".join(cells).rstrip())
     lines.insert(1, "  ".join("-" * w for w in widths))
     return "\n".join(lines)

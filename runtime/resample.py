@@ -1,6 +1,8 @@
-"""What stands on arrows: tokens that are read several times, and those of which the last ones go on.
+"""What stands on arrows: tokens that are read several times, and those of which the last ones go
+on.
 
-Nothing is copied where blocks are single tokens, or where the last ones go on; a larger block that is repeated is.
+Nothing is copied where blocks are single tokens, or where the last ones go on; a larger block that
+is repeated is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A program as a node of ROS 2: open ends are topics, tokens are messages of `sensor_msgs` and `std_msgs`.
+"""A program as a node of ROS 2: open ends are topics, tokens are messages of `sensor_msgs` and
+`std_msgs`.
 
-In: a program, in a process that ROS 2 has started. Out: its exit status. Written for ROS 2 Humble and later, on the
-documented interface of rclpy.
+In: a program, in a process that ROS 2 has started. Out: its exit status. Written for ROS 2 Humble
+and later, on the documented interface of rclpy.
 """
 
 from __future__ import annotations
@@ -21,11 +22,20 @@ from .tokens import Port
 
 #: Elements of messages without pictures. There is none for truth values: they are 0 and 1.
 MESSAGES = {
-    "bool": "UInt8MultiArray", "int8": "Int8MultiArray", "int16": "Int16MultiArray", "int32": "Int32MultiArray",
-    "int64": "Int64MultiArray", "uint8": "UInt8MultiArray", "uint16": "UInt16MultiArray", "uint32": "UInt32MultiArray",
-    "uint64": "UInt64MultiArray", "float32": "Float32MultiArray", "float64": "Float64MultiArray",
-}  # fmt: skip
-#: Encodings of pictures by dtype and channels: the one that is sent, and others that mean the same numbers.
+    "bool": "UInt8MultiArray",
+    "int8": "Int8MultiArray",
+    "int16": "Int16MultiArray",
+    "int32": "Int32MultiArray",
+    "int64": "Int64MultiArray",
+    "uint8": "UInt8MultiArray",
+    "uint16": "UInt16MultiArray",
+    "uint32": "UInt32MultiArray",
+    "uint64": "UInt64MultiArray",
+    "float32": "Float32MultiArray",
+    "float64": "Float64MultiArray",
+}
+#: Encodings of pictures by dtype and channels: the one that is sent, and others that mean the same
+#: numbers.
 ENCODINGS = {
     ("uint8", 1): ("mono8", "8UC1"),
     ("uint8", 3): ("8UC3", "rgb8", "bgr8"),
@@ -36,12 +46,14 @@ ENCODINGS = {
 }
 #: Codes of elements where numpy and messages differ.
 _CODES = {"l": "q", "L": "Q"}
-#: Seconds between two looks whether the program has ended, and for which readers may take their time at the end.
+#: Seconds between two looks whether the program has ended, and for which readers may take their
+#: time at the end.
 LOOK, ACKNOWLEDGED = 0.1, 5.0
 
 
 def main(build: Callable[[], Program], ends: Dict[str, str], name: str) -> int:
-    """What `main.py` does, as a node of that name: see `command.main`. `ends`: the topics of the open ends."""
+    """What `main.py` does, as a node of that name: see `command.main`. `ends`: the topics of the
+    open ends."""
     words = list(sys.argv)
 
     def made() -> Program:
@@ -54,7 +66,8 @@ def main(build: Callable[[], Program], ends: Dict[str, str], name: str) -> int:
 
 
 def _own_words(words: Sequence[str]) -> List[str]:
-    """The words of a command line that are not for ROS 2, which has those from `--ros-args` to `--`."""
+    """The words of a command line that are not for ROS 2, which has those from `--ros-args` to
+    `--`."""
     own, theirs = [], False
     for word in words:
         if theirs:
@@ -67,14 +80,21 @@ def _own_words(words: Sequence[str]) -> List[str]:
 
 
 def is_picture(dtype: str, shape: Sequence[int]) -> bool:
-    """Does it travel as an Image: rows, columns, and one, three or four channels of 8 or 16 bits?"""
-    return len(shape) in (2, 3) and 0 not in shape and (dtype, shape[2] if len(shape) == 3 else 1) in ENCODINGS
+    """Does it travel as an Image: rows, columns, and one, three or four channels of 8 or 16
+    bits?"""
+    return (
+        len(shape) in (2, 3)
+        and 0 not in shape
+        and (dtype, shape[2] if len(shape) == 3 else 1) in ENCODINGS
+    )
 
 
 class RosNode(Face):
     """The open ends of a program, as topics of a node."""
 
-    def __init__(self, program: Program, ends: Dict[str, str], name: str, words: Sequence[str]) -> None:
+    def __init__(
+        self, program: Program, ends: Dict[str, str], name: str, words: Sequence[str]
+    ) -> None:
         Face.__init__(self, program, ends)
         self._name, self._words = name, list(words)
         self._rclpy: Any = None
@@ -89,7 +109,9 @@ class RosNode(Face):
 
     def lacks(self) -> str:
         """See `Face`."""
-        missing = [n for n in ("rclpy", "sensor_msgs", "std_msgs") if importlib.util.find_spec(n) is None]
+        missing = [
+            n for n in ("rclpy", "sensor_msgs", "std_msgs") if importlib.util.find_spec(n) is None
+        ]
         return "%s is missing: source the setup of ROS 2 first" % missing[0] if missing else ""
 
     def connect(self) -> None:
@@ -102,15 +124,22 @@ class RosNode(Face):
         from rclpy.signals import SignalHandlerOptions
 
         self._rclpy = rclpy
-        rclpy.init(args=self._words, signal_handler_options=SignalHandlerOptions.NO)  # signals are the keeper's
+        # signals are the keeper's
+        rclpy.init(args=self._words, signal_handler_options=SignalHandlerOptions.NO)
         mesh = self.program.mesh
-        self._node = node = rclpy.create_node(self._name if mesh is None else "%s_%s" % (self._name, mesh.name))
+        self._node = node = rclpy.create_node(
+            self._name if mesh is None else "%s_%s" % (self._name, mesh.name)
+        )
         reliable = {"reliability": ReliabilityPolicy.RELIABLE, "history": HistoryPolicy.KEEP_LAST}
         for tasks in (self.inlets, self.outlets):
             for name, task in tasks.items():
                 (port,) = (*task.inputs, *task.outputs)
                 picture = is_picture(str(port.dtype), port.shape)
-                messages = sensor_msgs.msg.Image if picture else getattr(std_msgs.msg, MESSAGES[str(port.dtype)])
+                messages = (
+                    sensor_msgs.msg.Image
+                    if picture
+                    else getattr(std_msgs.msg, MESSAGES[str(port.dtype)])
+                )
                 quality = QoSProfile(depth=room(str(port.dtype), port.shape), **reliable)
                 self._kinds[name] = messages
                 if tasks is self.inlets:
@@ -118,9 +147,13 @@ class RosNode(Face):
                 else:
                     self._publishers[name] = node.create_publisher(messages, name, quality)
         if mesh is not None:
-            kept = QoSProfile(depth=len(mesh.names), durability=DurabilityPolicy.TRANSIENT_LOCAL, **reliable)
+            kept = QoSProfile(
+                depth=len(mesh.names), durability=DurabilityPolicy.TRANSIENT_LOCAL, **reliable
+            )
             topic = "%s/meet" % self._name
-            node.create_subscription(std_msgs.msg.String, topic, lambda message: self.met(message.data), kept)
+            node.create_subscription(
+                std_msgs.msg.String, topic, lambda message: self.met(message.data), kept
+            )
             self._meeting = node.create_publisher(std_msgs.msg.String, topic, kept)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(node)
@@ -165,7 +198,7 @@ class RosNode(Face):
         except Exception as error:  # what comes in is not what it should be
             self.fail("the connection to ROS 2 failed: %s: %s" % (type(error).__name__, error))
 
-    # -- messages ----------------------------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------
     def _hearing(self, name: str, picture: bool) -> Callable[[Any], None]:
         read = self._from_picture if picture else self._from_numbers
         port = self.inlets[name].outputs[0]
@@ -203,7 +236,9 @@ class RosNode(Face):
         message.data = array.array(_CODES.get(code, code), numbers.tobytes())
         return message
 
-    def _from_picture(self, message: Any, port: Port) -> Tuple[np.ndarray, Optional[Tuple[int, ...]]]:
+    def _from_picture(
+        self, message: Any, port: Port
+    ) -> Tuple[np.ndarray, Optional[Tuple[int, ...]]]:
         """The rows without what fills them up. Raises ValueError."""
         found = [key for key, names in ENCODINGS.items() if message.encoding in names]
         if not found:
@@ -212,10 +247,14 @@ class RosNode(Face):
         rows = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
         own = np.ascontiguousarray(rows[:, : message.width * channels * np.dtype(kind).itemsize])
         token = own.view(np.dtype(order + np.dtype(kind).str[1:])).astype(kind, copy=False)
-        shape = (message.height, message.width) + ((channels,) if channels > 1 or len(port.shape) == 3 else ())
+        shape = (message.height, message.width) + (
+            (channels,) if channels > 1 or len(port.shape) == 3 else ()
+        )
         return token, shape
 
-    def _from_numbers(self, message: Any, port: Port) -> Tuple[np.ndarray, Optional[Tuple[int, ...]]]:
+    def _from_numbers(
+        self, message: Any, port: Port
+    ) -> Tuple[np.ndarray, Optional[Tuple[int, ...]]]:
         """Raises ValueError for what begins somewhere in the data."""
         if message.layout.data_offset:
             raise ValueError("data with an offset of %d" % message.layout.data_offset)

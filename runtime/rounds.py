@@ -1,9 +1,10 @@
 """Straight rounds: what a worker does once its static order leaves nothing to decide.
 
-In: a worker whose order belongs to one app. Out: a function that runs round after round, written for this order: which
-tokens a firing takes, from which blocks and in how many pieces, is worked out once (`Plan`), so that a channel inside
-the worker is a few variables. Channels to other workers stay what they are. What a firing is checked for, what is told
-of it and how it fails is as in worker.py, which runs the first rounds, and the last ones from wherever the stream ends.
+In: a worker whose order belongs to one app. Out: a function that runs round after round, written
+for this order: which tokens a firing takes, from which blocks and in how many pieces, is worked out
+once (`Plan`), so that a channel inside the worker is a few variables. Channels to other workers
+stay what they are. What a firing is checked for, what is told of it and how it fails is as in
+worker.py, which runs the first rounds, and the last ones from wherever the stream ends.
 """
 
 from __future__ import annotations
@@ -34,18 +35,29 @@ MOST_FIRINGS = 1500
 
 
 class Rounds:
-    """The rounds of a worker. Call `enter` between two rounds; it returns where they stopped, or None: not yet."""
+    """The rounds of a worker. Call `enter` between two rounds; it returns where they stopped, or
+    None: not yet."""
 
     def __init__(self, worker: Worker, plan: Plan) -> None:
         self._worker, self._plan = worker, plan
         tasks = plan.tasks
         names: Dict[str, Any] = {
-            "worker": worker, "program": worker.program, "app": tasks[0].app, "line": worker.line,
+            "worker": worker,
+            "program": worker.program,
+            "app": tasks[0].app,
+            "line": worker.line,
             "TELL": TELL if worker.program.control is None else TELL_OFTEN,
-            "clock": time.perf_counter_ns, "cpu": time.thread_time_ns, "ndarray": np.ndarray, "freeze": freeze,
-            "Stopped": Stopped, "EndOfStream": EndOfStream, "leave": self._leave,
-            "join": _join, "again": _again, "DONE": plan.done(),
-        }  # fmt: skip
+            "clock": time.perf_counter_ns,
+            "cpu": time.thread_time_ns,
+            "ndarray": np.ndarray,
+            "freeze": freeze,
+            "Stopped": Stopped,
+            "EndOfStream": EndOfStream,
+            "leave": self._leave,
+            "join": _join,
+            "again": _again,
+            "DONE": plan.done(),
+        }
         for k, task in enumerate(tasks):
             names["task%d" % k] = task
             names["fire%d" % k] = task.code.fire
@@ -62,19 +74,23 @@ class Rounds:
             names["empty%d" % k] = channel.empty
             if channel.window is not None:
                 names["over%d" % k] = channel.window.over
-        # No name and no value of a text is in the source. It counts as a file of ours, which tracebacks leave out.
+        # No name and no value of a text is in the source. It counts as a file of ours, which
+        # tracebacks leave out.
         file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rounds")
         source = _Source(plan)
         for k, chain in enumerate(source.chains):
             names["chain%d" % k], names["why%d" % k] = chain.caller(), chain.why
             names["at%d" % k] = chain.addresses
-        names.update(address=address, empty=np.empty, contiguous=np.ascontiguousarray, take=source.sums.take)
+        names.update(
+            address=address, empty=np.empty, contiguous=np.ascontiguousarray, take=source.sums.take
+        )
         exec(compile(source.text(), file, "exec"), names)
         self._rounds: Callable[[Dict[str, Any]], int] = names["rounds"]
 
     def enter(self) -> Optional[int]:
         """Run as many rounds as possible; the entry of the order to go on with."""
-        # One round more than channels need to look the same, so that all of them have been as full as they get.
+        # One round more than channels need to look the same, so that all of them have been as full
+        # as they get.
         if self._worker.round <= self._plan.warm:
             return None
         blocks = self._plan.read()
@@ -93,7 +109,9 @@ class Rounds:
         return 0 if error is None else plan.firings[position].number + 1
 
 
-def _ended(worker: Worker, entry: Fire, inside: Optional[Tuple[Task, int, int]], error: BaseException) -> None:
+def _ended(
+    worker: Worker, entry: Fire, inside: Optional[Tuple[Task, int, int]], error: BaseException
+) -> None:
     """A round was left: the stream ends there, or everything does (Stopped)."""
     if inside is None:
         if not isinstance(error, EndOfStream):
@@ -105,7 +123,9 @@ def _ended(worker: Worker, entry: Fire, inside: Optional[Tuple[Task, int, int]],
         return
     if isinstance(error, StopIteration):
         error = TaskError(NO_SOURCE)
-    worker.program.fail(Failure(task.app.name, task.name, number, describe(error), details_of(error)))
+    worker.program.fail(
+        Failure(task.app.name, task.name, number, describe(error), details_of(error))
+    )
     raise Stopped from None
 
 
@@ -119,7 +139,9 @@ def rounds_of(worker: Worker) -> Optional[Rounds]:
         or any(t.on_error != "stop" for t in order[0].task.app.tasks)
     ):
         return None
-    if sum(entry.times for entry in order) > MOST_FIRINGS or any(e.task.app is not order[0].task.app for e in order):
+    if sum(entry.times for entry in order) > MOST_FIRINGS or any(
+        e.task.app is not order[0].task.app for e in order
+    ):
         return None
     for entry in order:
         task = entry.task
@@ -127,18 +149,22 @@ def rounds_of(worker: Worker) -> Optional[Rounds]:
             return None
         if task.code.batch > 1 or task.code.device is not None or task.from_device:
             return None
-        if any(p.dtype == object for p in task.inputs + task.outputs) or task.per_iteration % task.phases:
+        if (
+            any(p.dtype == object for p in task.inputs + task.outputs)
+            or task.per_iteration % task.phases
+        ):
             return None
     plan = Plan(worker)
     return Rounds(worker, plan) if plan.warm <= MOST_WARM else None
 
 
-# -- the same as Python ------------------------------------------------------------------------------------------------
+# -- the same as Python ----------------------------------------------------------------------------
 class _Source:
-    """Variables are numbered, everything else is looked up: `t` is the time at which a firing begins.
+    """Variables are numbered, everything else is looked up: `t` is the time at which a firing
+    begins.
 
-    `k` says between which firings the round is. A block goes with its last reader. `tell` hands over what is known so
-    far, also to a thread that gives up waiting for a firing.
+    `k` says between which firings the round is. A block goes with its last reader. `tell` hands
+    over what is known so far, also to a thread that gives up waiting for a firing.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -152,7 +178,9 @@ class _Source:
         self._alone = len(plan.tasks) == len(app.tasks) and not plan.remote and self._stages == [0]
         self._paced = app.period is not None and not plan.worker.program.full_speed
         self._starters = [f.position for f in plan.firings if f.task.starts_frame and not f.offset]
-        self._enders = [f.position for f in plan.firings if f.task.ends_frame and f.closes_iteration]
+        self._enders = [
+            f.position for f in plan.firings if f.task.ends_frame and f.closes_iteration
+        ]
         self._alone &= not any(t.live for t in plan.tasks)
         self._recorded = plan.worker.program.recorder is not None
         self._last = self._last_uses()
@@ -193,7 +221,11 @@ class _Source:
                 last[name_of(segment[0])] = firing.position
         if self._recorded:  # what only passes is told of, too, whenever that is
             passing = [item for item in self._plan.sequence if isinstance(item, Passing)]
-            last.update((name_of(block), len(self._plan.firings)) for item in passing for block, *_ in item.takes)
+            last.update(
+                (name_of(block), len(self._plan.firings))
+                for item in passing
+                for block, *_ in item.takes
+            )
         for segments in self._plan.start.values():
             for (position, output, age), *_ in segments:
                 last.pop(name_of((position, output, age - 1)), None)
@@ -204,29 +236,48 @@ class _Source:
         tasks = range(len(self._plan.tasks))
         sums = ", ".join("b%d, q%d, c%d, m%d" % (k, k, k, k) for k in tasks)
         kept = sorted({name_of(s[0]) for segments in self._plan.start.values() for s in segments})
-        text = ["def rounds(blocks):", "    n = worker.round; k = 0", "    t = since = clock()", "    latencies = []"]
+        text = [
+            "def rounds(blocks):",
+            "    n = worker.round; k = 0",
+            "    t = since = clock()",
+            "    latencies = []",
+        ]
         text += ["    late = latencies.append"] if self._alone else []
         text += ['    %s = blocks["%s"]' % (name, name) for name in kept]
         count = self._plan.done()[-1]
-        text += ["    b%d = q%d = 0; m%d = task%d.longest; c%d = n * %d" % (j, j, j, j, j, count[j]) for j in tasks]
-        text += ["    def tell():", "        nonlocal since, t, %s" % sums, "        done = DONE[k]"]
+        text += [
+            "    b%d = q%d = 0; m%d = task%d.longest; c%d = n * %d" % (j, j, j, j, j, count[j])
+            for j in tasks
+        ]
+        text += [
+            "    def tell():",
+            "        nonlocal since, t, %s" % sums,
+            "        done = DONE[k]",
+        ]
         for j in sorted({self._number[f.task] for chain in self.chains for f in chain.firings}):
             text += ["        busy, squares, longest = take(%d)" % j]
             text += ["        b%d += busy; q%d += squares; m%d = max(m%d, longest)" % (j, j, j, j)]
         for j in tasks:
             text += ["        d = n * %d + done[%d]" % (count[j], j)]
-            text += ["        worker.tell(task%d, d - c%d, b%d, q%d, m%d); b%d = q%d = 0; c%d = d" % ((j,) * 8)]
+            text += [
+                "        worker.tell(task%d, d - c%d, b%d, q%d, m%d); b%d = q%d = 0; c%d = d"
+                % ((j,) * 8)
+            ]
         text += ["        app.finished(latencies, t)"] if self._alone else []
         text += ["        worker.round = n", "        since = t = clock()"]
         text += ["    worker.rest = tell", "    error = None", "    try:", "        while True:"]
-        # First what a stop reads, then what it writes: either it sees this iteration, or this iteration sees it.
+        # First what a stop reads, then what it writes: either it sees this iteration, or this
+        # iteration sees it.
         text += ["            app.begun = n"] if self._alone and not self._begins_late else []
         text += ["            if n >= app.limit and app.over(n): break"]
         for stage in self._stages:
-            for j in sorted({self._number[f.task] for f in self._plan.sequence if f.entry.stage == stage}):
+            for j in sorted(
+                {self._number[f.task] for f in self._plan.sequence if f.entry.stage == stage}
+            ):
                 rate = self._plan.tasks[j].per_iteration
                 text += [
-                    "            f%d = %s" % (j, "n - %d" % stage if rate == 1 else "(n - %d) * %d" % (stage, rate))
+                    "            f%d = %s"
+                    % (j, "n - %d" % stage if rate == 1 else "(n - %d) * %d" % (stage, rate))
                 ]
         self._timed = False
         chains = {chain.first: (k, chain) for k, chain in enumerate(self.chains)}
@@ -274,7 +325,12 @@ class _Source:
         if self._plan.callers(task):
             call = "call%d_%d(%s)" % (j, firing.phase, ", ".join(inputs))
         else:
-            call = "fire%d((%s), f%d + %d)" % (j, "".join("%s, " % text for text in inputs), j, firing.offset)
+            call = "fire%d((%s), f%d + %d)" % (
+                j,
+                "".join("%s, " % text for text in inputs),
+                j,
+                firing.offset,
+            )
         lines += self._call(firing, call)
         if self._recorded:
             lines += [self._record(firing, inputs)]
@@ -316,7 +372,10 @@ class _Source:
     def _measured(self, firing: Firing) -> List[str]:
         """Paths that end with it."""
         j, paths = self._number[firing.task], firing.task.paths
-        return ["task%d.paths[%d].ended(f%d + %d, t)" % (j, i, j, firing.offset) for i in range(len(paths))]
+        return [
+            "task%d.paths[%d].ended(f%d + %d, t)" % (j, i, j, firing.offset)
+            for i in range(len(paths))
+        ]
 
     def _ended(self, firing: Firing) -> List[str]:
         """Frames that end with it."""
@@ -329,7 +388,11 @@ class _Source:
     def _chain(self, number: int, chain: Chain) -> List[str]:
         """Several firings in C by one call."""
         first, last = chain.firings[0], chain.firings[-1]
-        lines = ["k = %d" % first.position, "if program.stopping: raise Stopped", *self._begun(first, [])]
+        lines = [
+            "k = %d" % first.position,
+            "if program.stopping: raise Stopped",
+            *self._begun(first, []),
+        ]
         copies: List[str] = []
         for base in chain.bases:
             given, name = (number, base.number), name_of(base.block)
@@ -338,20 +401,31 @@ class _Source:
             if base.made:
                 port = firing.task.outputs[output]
                 shape = (name, port.block_shape(firing.offset), self._number[firing.task], output)
-                lines += ["%s = empty(%r, dtype%d_%d)" % shape, "at%d[%d] = address(%s)" % (*given, name)]
+                lines += [
+                    "%s = empty(%r, dtype%d_%d)" % shape,
+                    "at%d[%d] = address(%s)" % (*given, name),
+                ]
             elif position >= 0 and type(firing.task.code) is C:
                 lines += ["at%d[%d] = address(%s)" % (*given, name)]
             else:
-                # What others make need not lie in one piece; the copy lives until the chain is over.
+                # What others make need not lie in one piece; the copy lives until the chain is
+                # over.
                 copies += ["h%d" % base.number]
-                lines += ["%s = contiguous(%s); at%d[%d] = address(%s)" % (copies[-1], name, *given, copies[-1])]
+                lines += [
+                    "%s = contiguous(%s); at%d[%d] = address(%s)"
+                    % (copies[-1], name, *given, copies[-1])
+                ]
         lines += ["d = chain%d(n)" % number, "if d < %d:" % len(chain.firings)]
         lines += ["    k = %d + d" % first.position, "    raise why%d(d)" % number]
         lines += ["t = clock()"]
         lines += ["%s.setflags(False)" % name_of(base.block) for base in chain.bases if base.made]
         for firing in chain.firings if self._recorded else ():
             takes = enumerate(firing.takes)
-            inputs = [self._tokens(firing.task, i, firing.offset, take) for i, take in takes if take is not None]
+            inputs = [
+                self._tokens(firing.task, i, firing.offset, take)
+                for i, take in takes
+                if take is not None
+            ]
             lines += [self._record(firing, inputs)]
         self._timed = True
         shared = {name_of(base.block) for base in chain.bases}
@@ -361,11 +435,15 @@ class _Source:
         return lines + self._ended(last)
 
     def _waits(self, firing: Firing) -> List[str]:
-        """For its release, for tokens and for room: what may take long, and may find that the stream has ended."""
+        """For its release, for tokens and for room: what may take long, and may find that the
+        stream has ended."""
         task, lines = firing.task, []
         if task.is_source and self._paced and not task.live:
             number = self._number[task]
-            lines += ["release = program.wait_for_release(worker, task%d, f%d + %d)" % (number, number, firing.offset)]
+            lines += [
+                "release = program.wait_for_release(worker, task%d, f%d + %d)"
+                % (number, number, firing.offset)
+            ]
         for port, channel in zip(task.inputs, task.feeders) if task.hesitates else ():
             if channel in self._remote:
                 lines += ["ready%d(%d, worker)" % (self._remote[channel], port.rate(firing.offset))]
@@ -376,11 +454,14 @@ class _Source:
         for port, channels in zip(task.outputs, task.readers):
             for channel in channels:
                 if channel in self._remote:
-                    lines += ["claim%d(%d, worker)" % (self._remote[channel], port.rate(firing.offset))]
+                    lines += [
+                        "claim%d(%d, worker)" % (self._remote[channel], port.rate(firing.offset))
+                    ]
         return ["line[0] = 0", "worker.at(n - %d)" % firing.entry.stage, *lines] if lines else []
 
     def _call(self, firing: Firing, call: str) -> List[str]:
-        """The call of the task's code, with what it returns checked and made read-only, and its time."""
+        """The call of the task's code, with what it returns checked and made read-only, and its
+        time."""
         task, j, offset = firing.task, self._number[firing.task], firing.offset
         outputs = [name_of((firing.position, i, 0)) for i in range(len(task.outputs))]
         lines = ["line[1] = f%d + %d; line[2] = t; line[0] = %d" % (j, offset, task.number)]
@@ -401,7 +482,10 @@ class _Source:
                 ]
             lines += ["if %s:" % good]
             for x in outputs:
-                lines += ["    if %s.base is None: %s.setflags(False)" % (x, x), "    else: freeze(%s)" % x]
+                lines += [
+                    "    if %s.base is None: %s.setflags(False)" % (x, x),
+                    "    else: freeze(%s)" % x,
+                ]
             lines += ["else: %s, = %s" % (", ".join(outputs), accept % given[0])]
             lines += ["r = None"] if len(outputs) > 1 else []
         if type(task.code) is not C:
@@ -420,11 +504,24 @@ class _Source:
     def _released(self, firing: Firing, time: str) -> str:
         """Keep when a source was released, for the paths that begin there."""
         j = self._number[firing.task]
-        return "task%d.releases[(f%d + %d) %% %d] = %s" % (j, j, firing.offset, len(firing.task.releases), time)
+        return "task%d.releases[(f%d + %d) %% %d] = %s" % (
+            j,
+            j,
+            firing.offset,
+            len(firing.task.releases),
+            time,
+        )
 
     def _good(self, task: Task, j: int, i: int, offset: int, x: str) -> str:
         shape = task.outputs[i].block_shape(offset)
-        return "type(%s) is ndarray and %s.dtype is dtype%d_%d and %s.shape == %r" % (x, x, j, i, x, shape)
+        return "type(%s) is ndarray and %s.dtype is dtype%d_%d and %s.shape == %r" % (
+            x,
+            x,
+            j,
+            i,
+            x,
+            shape,
+        )
 
     def _hand_on(self, firing: Firing) -> List[str]:
         """Tokens and room for other workers, and what is not needed any more."""
@@ -437,7 +534,10 @@ class _Source:
                     lines += ["commit%d(%s, %d, %s)" % given]
         for i, (port, feeder) in enumerate(zip(task.inputs, task.feeders)):
             if feeder in self._remote:
-                lines += ["a%d = None; release%d(%d)" % (i, self._remote[feeder], port.rate(firing.offset))]
+                lines += [
+                    "a%d = None; release%d(%d)"
+                    % (i, self._remote[feeder], port.rate(firing.offset))
+                ]
         gone = [name for name, position in self._last.items() if position == firing.position]
         return lines + (["%s = None" % " = ".join(gone)] if gone else [])
 
@@ -450,7 +550,12 @@ class _Source:
             return name_of(block) if single else "%s[%d, ...]" % (name_of(block), start)
         if not take and channel.window is None:
             return "empty%d" % self._local[channel]
-        if len(take) > 1 and take.count(take[0]) == len(take) and take[0][2] == 1 and channel.window is None:
+        if (
+            len(take) > 1
+            and take.count(take[0]) == len(take)
+            and take[0][2] == 1
+            and channel.window is None
+        ):
             block, start, _, single = take[0]
             one = name_of(block) if single else "%s[%d, ...]" % (name_of(block), start)
             return "again(%s, %d)" % (one, len(take))
@@ -459,7 +564,11 @@ class _Source:
             for block, start, count, single in take
         ]
         if channel.window is not None:
-            return "over%d([%s], %d)" % (self._local[channel], ", ".join(pieces), task.inputs[i].rate(offset))
+            return "over%d([%s], %d)" % (
+                self._local[channel],
+                ", ".join(pieces),
+                task.inputs[i].rate(offset),
+            )
         return pieces[0] if len(pieces) == 1 else "join((%s))" % ", ".join(pieces)
 
     def _slice(self, block: Block, start: int, count: int) -> str:

@@ -1,6 +1,8 @@
-"""A network in segments, one session after another: a segment that several networks begin with is one session for all.
+"""A network in segments, one session after another: a segment that several networks begin with is
+one session for all.
 
-ONNX Runtime keeps the weights of a session in layouts of its own, so that only sharing the session shares them.
+ONNX Runtime keeps the weights of a session in layouts of its own, so that only sharing the session
+shares them.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ Slots = Sequence[Tuple[str, int]]
 
 
 class Segments(Code):
-    """`segments` are files with what they read and make. Values are numbered: first the inputs of the network.
+    """`segments` are files with what they read and make. Values are numbered: first the inputs of
+    the network.
 
-    `outputs` are the numbers of those that the ports carry; `threads` and `spin` are as of `Network`, `block` is the
-    bytes that are planned for what lies between the layers.
+    `outputs` are the numbers of those that the ports carry; `threads` and `spin` are as of
+    `Network`, `block` is the bytes that are planned for what lies between the layers.
     """
 
     has_weights = True

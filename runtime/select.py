@@ -1,7 +1,9 @@
-"""Alternatives behind one task: which of them a frame takes is fixed once, for all tasks of the frame.
+"""Alternatives behind one task: which of them a frame takes is fixed once, for all tasks of the
+frame.
 
-So a state can follow another one between two frames, while older ones are under way. A change at once goes further: an
-inference under way is broken off, and its frame is done again with the next alternative.
+So a state can follow another one between two frames, while older ones are under way. A change at
+once goes further: an inference under way is broken off, and its frame is done again with the next
+alternative.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from .tokens import Port
 
 
 class Pick:
-    """Which state counts for each iteration of an app; whatever is chosen for one counts for all later ones.
+    """Which state counts for each iteration of an app; whatever is chosen for one counts for all
+    later ones.
 
-    `asked` is the newest iteration that was asked for, `done` the newest of which something was computed.
+    `asked` is the newest iteration that was asked for, `done` the newest of which something was
+    computed.
     """
 
     def __init__(self) -> None:
@@ -49,7 +53,8 @@ class Pick:
         return self._states[bisect_right(self._marks, iteration) - 1]
 
     def follow(self, state: str, least: int, at_once: bool) -> int:
-        """Another state counts from the first iteration on that was not asked for yet (at once: not computed yet).
+        """Another state counts from the first iteration on that was not asked for yet (at once: not
+        computed yet).
 
         That is `least` at least. Inferences under way for it, or for later ones, are broken off.
         """
@@ -63,7 +68,8 @@ class Pick:
             return mark
 
     def start(self, iteration: int, options: Any) -> str:
-        """An inference begins, which `options` can break off; the state that counts for it so far."""
+        """An inference begins, which `options` can break off; the state that counts for it so
+        far."""
         with self._lock:
             self._under_way[id(options)] = iteration, options
             return self._fixed(iteration)
@@ -78,7 +84,8 @@ class Pick:
             return stands
 
     def stretches(self, until: int) -> Iterator[Tuple[str, int]]:
-        """States with how many of the first `until` iterations they counted for, one stretch after another."""
+        """States with how many of the first `until` iterations they counted for, one stretch after
+        another."""
         with self._lock:
             ends, states = [*self._marks[1:], until], list(self._states)
             marks = list(self._marks)
@@ -143,7 +150,9 @@ class Select(Code):
             share.longest = spent
         return made
 
-    def _until_it_stands(self, inputs: Sequence[np.ndarray], firing: int, iteration: int) -> Tuple[str, Any]:
+    def _until_it_stands(
+        self, inputs: Sequence[np.ndarray], firing: int, iteration: int
+    ) -> Tuple[str, Any]:
         pick = self.pick
         while True:
             options = stoppable()
@@ -154,7 +163,8 @@ class Select(Code):
                 made = code.fire(inputs, firing, options)
                 good = True
             except Exception:
-                # It may have been broken off, and its state may count again: another replica has ended meanwhile.
+                # It may have been broken off, and its state may count again: another replica has
+                # ended meanwhile.
                 if pick.stop(iteration, options, state, False) and not options.terminate:
                     raise
                 continue
@@ -162,10 +172,13 @@ class Select(Code):
                 return state, made
 
     def named(self, firing: int) -> Optional[Tuple[str, int]]:
-        """What the task is called in the state that counts for a firing, and the firing's number under this name."""
+        """What the task is called in the state that counts for a firing, and the firing's number
+        under this name."""
         iteration, rest = divmod(firing, self.per_iteration)
         name = self._names[self.pick.of(iteration)]
-        return name, self._shares[name].before + self._counts(iteration)[name] * self.per_iteration + rest
+        return name, self._shares[name].before + self._counts(iteration)[
+            name
+        ] * self.per_iteration + rest
 
     def _counts(self, iterations: int) -> Dict[str, int]:
         """How many of the first iterations were whose."""
@@ -175,8 +188,11 @@ class Select(Code):
         return found
 
     def leave(self, iterations: int) -> Dict[str, int]:
-        """The apps of the state have had so many iterations, and end or begin anew: the firings under each name."""
-        found = {name: count * self.per_iteration for name, count in self._counts(iterations).items()}
+        """The apps of the state have had so many iterations, and end or begin anew: the firings
+        under each name."""
+        found = {
+            name: count * self.per_iteration for name, count in self._counts(iterations).items()
+        }
         for name, firings in found.items():
             self._shares[name].firings += firings
         return found

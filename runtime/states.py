@@ -1,4 +1,5 @@
-"""What the report of a program says of its states: how long it was in each, what changes took, what it all cost.
+"""What the report of a program says of its states: how long it was in each, what changes took, what
+it all cost.
 
 In: the controller. Out: data, and tables of the same.
 """
@@ -46,7 +47,8 @@ def document(control: Control) -> Dict[str, Any]:
 
 
 def _clocks(control: Control) -> Optional[str]:
-    """Whether clock rates were set or played, or only the model knows them; None where no state wants any."""
+    """Whether clock rates were set or played, or only the model knows them; None where no state
+    wants any."""
     if not any(s.clocks for s in control.states.values()):
         return None
     return "model" if control.clocks is None else control.clocks.name
@@ -66,11 +68,30 @@ def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:
     for c in found["switches"]:
         kinds.setdefault((c["from"], c["to"], c["protocol"]), []).append(c)
     changes: List[Sequence[Any]] = [
-        ["from", "to", "protocol", "times", "frames ended ms: mean", "max", "first frames ms: mean", "max", "bound"]
+        [
+            "from",
+            "to",
+            "protocol",
+            "times",
+            "frames ended ms: mean",
+            "max",
+            "first frames ms: mean",
+            "max",
+            "bound",
+        ]
     ]
     for kind, own in kinds.items():
-        drains, firsts = [c["drain_ms"] for c in own], [c["first_ms"] for c in own if c["first_ms"] is not None]
-        figures = [_mean(drains), max(drains), _mean(firsts), max(firsts) if firsts else None, own[0]["bound_ms"]]
+        drains, firsts = (
+            [c["drain_ms"] for c in own],
+            [c["first_ms"] for c in own if c["first_ms"] is not None],
+        )
+        figures = [
+            _mean(drains),
+            max(drains),
+            _mean(firsts),
+            max(firsts) if firsts else None,
+            own[0]["bound_ms"],
+        ]
         changes.append([*kind, len(own), *figures])
     return [rows for rows in (states, changes) if len(rows) > 1]
 

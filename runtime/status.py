@@ -1,4 +1,5 @@
-"""How a running program is doing, while it runs: a line on a terminal, one a minute in a log, or data for others."""
+"""How a running program is doing, while it runs: a line on a terminal, one a minute in a log, or
+data for others."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ class TerminalStatus:
             return
         self._next = now + ON_TERMINAL
         seconds = max((time.perf_counter_ns() - program.begin) / 1e9, 1e-9)
-        apps = ["%s %d frames, %.1f fps" % (a.name, n, n / seconds) for a in program.running for n in [a.base + a.done]]
+        apps = [
+            "%s %d frames, %.1f fps" % (a.name, n, n / seconds)
+            for a in program.running
+            for n in [a.base + a.done]
+        ]
         state = "" if program.state_name is None else program.state_name + ": "
         write_to("stderr", "\r\033[K" + (state + "; ".join(apps))[:110])
 
@@ -40,9 +45,12 @@ class TerminalStatus:
 
 
 class LogStatus:
-    """A line every minute: frames since the start, frames per second since the line before, deadlines missed so far."""
+    """A line every minute: frames since the start, frames per second since the line before,
+    deadlines missed so far."""
 
-    def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.perf_counter_ns) -> None:
+    def __init__(
+        self, say: Callable[[str], None], clock: Callable[[], float] = time.perf_counter_ns
+    ) -> None:
         self._say, self._clock = say, clock
         self._before = 0.0
         self._frames: Dict[str, int] = {}
@@ -69,8 +77,8 @@ class LogStatus:
 class LiveStatus:
     """A line of JSON every half second, for another process: what it gets is all that it can have.
 
-    Nothing waits for who reads: a line that does not fit into the pipe is left out, and without a reader none
-    is written.
+    Nothing waits for who reads: a line that does not fit into the pipe is left out, and without a
+    reader none is written.
     """
 
     def __init__(self, descriptor: int, clock: Callable[[], float] = time.perf_counter_ns) -> None:
@@ -108,10 +116,15 @@ class LiveStatus:
         apps = {name: self._app(name, own, passed) for name, own in by_name.items()}
         for worker in program.workers:
             busy[worker.processor] = busy.get(worker.processor, 0) + worker.busy
-        shares = {name: round((ns - self._busy.get(name, 0)) / 1e9 / passed, 4) for name, ns in busy.items()}
+        shares = {
+            name: round((ns - self._busy.get(name, 0)) / 1e9 / passed, 4)
+            for name, ns in busy.items()
+        }
         self._busy = busy
         # Tokens inside of a worker are in its variables.
-        between = [c for app in program.running for c in app.channels if not isinstance(c, LocalChannel)]
+        between = [
+            c for app in program.running for c in app.channels if not isinstance(c, LocalChannel)
+        ]
         return {
             "seconds": round(seconds, 3),
             **({} if program.state_name is None else {"state": program.state_name}),

@@ -1,7 +1,7 @@
 """Waiting for a time by a clock that is never set.
 
-Before Python 3.10 a thread that waits for another one, for a time at most, waits by the clock of the system: where that
-is set back meanwhile, by so much longer. Sleeping never did.
+Before Python 3.10 a thread that waits for another one, for a time at most, waits by the clock of
+the system: where that is set back meanwhile, by so much longer. Sleeping never did.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The standard streams of a program: it speaks through descriptors of its own, whatever tasks do to sys.stdout, to
-sys.stderr, or to the descriptors behind them.
+"""The standard streams of a program: it speaks through descriptors of its own, whatever tasks do to
+sys.stdout, to sys.stderr, or to the descriptors behind them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import sys
 from typing import Any, Dict, Tuple
 
 NAMES = ("stdin", "stdout", "stderr")
-#: Of each stream that is its own: the descriptor, the encoding, and what becomes of characters that it lacks.
+#: Of each stream that is its own: the descriptor, the encoding, and what becomes of characters that
+#: it lacks.
 _own: Dict[str, Tuple[int, str, str]] = {}
 
 
@@ -19,7 +20,8 @@ def open_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free
+            # takes the lowest number that is free
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))
 
@@ -46,7 +48,8 @@ def write_to(name: str, text: str) -> None:
 
 
 def complain(text: str, details: str = "") -> None:
-    """Write a line to standard error, behind details that have lines of their own, where that is possible."""
+    """Write a line to standard error, behind details that have lines of their own, where that is
+    possible."""
     try:
         write_to("stderr", "%sflowc: %s\n" % (details, text))
     except (OSError, ValueError):
@@ -76,5 +79,6 @@ def give_up(name: str) -> None:
 
 
 def put_back_streams() -> None:
-    """Give Python its streams again: at its end it stumbles over whatever else a task has put there."""
+    """Give Python its streams again: at its end it stumbles over whatever else a task has put
+    there."""
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__

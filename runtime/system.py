@@ -31,7 +31,8 @@ def is_stopped(pid: int) -> bool:
 
 
 def anonymous_memory() -> int:
-    """A file without a name, in memory where the system has that: nothing of it is left behind when a process dies."""
+    """A file without a name, in memory where the system has that: nothing of it is left behind when
+    a process dies."""
     try:
         return os.memfd_create("flowc")
     except (AttributeError, OSError):
@@ -43,7 +44,8 @@ def anonymous_memory() -> int:
 
 
 def die_with_the_parent(lifeline: int) -> None:
-    """The system kills this process when no process holds the other end any more: in a firing, and stopped, as well."""
+    """The system kills this process when no process holds the other end any more: in a firing, and
+    stopped, as well."""
     import fcntl
 
     fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)

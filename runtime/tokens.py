@@ -15,9 +15,11 @@ class TaskError(Exception):
 
 
 class Port:
-    """`rates` are tokens per firing, one entry per phase. `stacked` ports see a leading axis of tokens.
+    """`rates` are tokens per firing, one entry per phase. `stacked` ports see a leading axis of
+    tokens.
 
-    With a `window` a firing sees so many tokens: older ones, then those that it takes. 0 = only these.
+    With a `window` a firing sees so many tokens: older ones, then those that it takes. 0 = only
+    these.
     """
 
     def __init__(
@@ -33,7 +35,9 @@ class Port:
         self.dtype = np.dtype(dtype)
         self.shape = tuple(shape)
         self.rates = tuple(rates)
-        self.stacked = (len(rates) > 1 or rates[0] > 1 or window > 0) if stacked is None else stacked
+        self.stacked = (
+            (len(rates) > 1 or rates[0] > 1 or window > 0) if stacked is None else stacked
+        )
         self.window = window
 
     def rate(self, firing: int) -> int:
@@ -45,13 +49,19 @@ class Port:
         return (self.window or self.rate(firing),) + self.shape if self.stacked else self.shape
 
     def accept(self, value: Any, firing: int) -> np.ndarray:
-        """What a task returned, as an array of exactly the declared dtype and shape. Raises TaskError."""
+        """What a task returned, as an array of exactly the declared dtype and shape. Raises
+        TaskError."""
         array = self._array(value)
         wanted = self.block_shape(firing)
-        if array.dtype != self.dtype or not (array.shape == wanted or _is_one_of(array.shape, wanted)):
+        if array.dtype != self.dtype or not (
+            array.shape == wanted or _is_one_of(array.shape, wanted)
+        ):
             returned = "%s%s" % (array.dtype, list(array.shape))
             sizes = ", ".join("?" if n == OPEN else str(n) for n in wanted)
-            raise TaskError("returned %s for port `%s`, which is %s[%s]" % (returned, self.name, self.dtype, sizes))
+            raise TaskError(
+                "returned %s for port `%s`, which is %s[%s]"
+                % (returned, self.name, self.dtype, sizes)
+            )
         return array
 
     def _array(self, value: Any) -> np.ndarray:
@@ -60,7 +70,8 @@ class Port:
         if value is None:
             raise TaskError("returned nothing for port `%s`" % self.name)
         array = np.asarray(value)
-        # Plain numbers and lists have no dtype of their own: they take the port's as long as nothing is lost.
+        # Plain numbers and lists have no dtype of their own: they take the port's as long as
+        # nothing is lost.
         if isinstance(value, np.generic) or not _holds(self.dtype, array):
             if not np.can_cast(array.dtype, self.dtype, "same_kind"):
                 return array
@@ -73,7 +84,8 @@ def _is_one_of(shape: Tuple[int, ...], wanted: Tuple[int, ...]) -> bool:
 
 
 def _holds(dtype: np.dtype, array: np.ndarray) -> bool:
-    """Can the dtype hold plain numbers of this array: whole ones in its range, or any in a floating-point type?"""
+    """Can the dtype hold plain numbers of this array: whole ones in its range, or any in a
+    floating-point type?"""
     if dtype.kind not in "iu" or array.dtype.kind not in "iu" or not array.size:
         return False
     limits = np.iinfo(dtype)
@@ -81,7 +93,8 @@ def _holds(dtype: np.dtype, array: np.ndarray) -> bool:
 
 
 class Hole:
-    """Stands on channels for tokens that are not there, because a firing has failed and its frame is skipped."""
+    """Stands on channels for tokens that are not there, because a firing has failed and its frame
+    is skipped."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -101,13 +114,15 @@ def split_outputs(result: Any, outputs: Sequence[Port]) -> Sequence[Any]:
         names = ", ".join(p.name for p in outputs)
         counted = "%d value%s" % (len(values), "" if len(values) == 1 else "s")
         raise TaskError(
-            "returned %s for %d port%s (%s)" % (counted, len(outputs), "" if len(outputs) == 1 else "s", names)
+            "returned %s for %d port%s (%s)"
+            % (counted, len(outputs), "" if len(outputs) == 1 else "s", names)
         )
     return values
 
 
 def freeze(block: Any) -> None:
-    """What lies on a channel may not change any more: neither the array, nor the buffer that it is a view of."""
+    """What lies on a channel may not change any more: neither the array, nor the buffer that it is
+    a view of."""
     if not isinstance(block, np.ndarray):
         return
     block.setflags(write=False)
@@ -117,7 +132,8 @@ def freeze(block: Any) -> None:
 
 
 def initial_tokens(port: Port, delay: int, values: Sequence[float]) -> Optional[np.ndarray]:
-    """The tokens that lie on a channel at the start (leading axis), zero where no value is given."""
+    """The tokens that lie on a channel at the start (leading axis), zero where no value is
+    given."""
     if not delay:
         return None
     block = np.zeros((delay,) + port.shape, port.dtype)

@@ -1,7 +1,8 @@
 """A trace that Perfetto (ui.perfetto.dev) and Chrome open.
 
-A lane per processor with a slice per firing, arrows along the tokens between them, the fill of each channel, and for
-each app its frames, with deadlines that were missed. Where it is asked for, also a lane for each unit of bands of rows.
+A lane per processor with a slice per firing, arrows along the tokens between them, the fill of each
+channel, and for each app its frames, with deadlines that were missed. Where it is asked for, also a
+lane for each unit of bands of rows.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ if TYPE_CHECKING:
     from .program import Program
     from .tokens import Port
 
-#: Processes of the trace: what runs on processors, and the first app, whose frames are a process for each.
-#: Number 2 is left for predicted firings.
+#: Processes of the trace: what runs on processors, and the first app, whose frames are a process
+#: for each. Number 2 is left for predicted firings.
 RUNNING, APPS = 1, 3
 
 
 class Tracer:
     """Collects events while the program runs; times are ns of one clock.
 
-    Of each app it keeps the frames from `first` to `end` (that one excluded; None: all). `bands`: what networks in
-    bands of rows fire is in it, too.
+    Of each app it keeps the frames from `first` to `end` (that one excluded; None: all). `bands`:
+    what networks in bands of rows fire is in it, too.
     """
 
-    def __init__(self, program: Program, first: int = 0, end: Optional[int] = None, bands: bool = False) -> None:
+    def __init__(
+        self, program: Program, first: int = 0, end: Optional[int] = None, bands: bool = False
+    ) -> None:
         self._program, self._first, self._end = program, first, end
         self._units: List[Tuple[str, int, List[Note]]] = []
         for task in program.tasks:
@@ -41,13 +44,16 @@ class Tracer:
         return frame >= self._first and (self._end is None or frame < self._end)
 
     def firing(self, lane: str, task: Task, firing: int, group: int, start: int, end: int) -> None:
-        """One run of a task: `group` firings, the first of which is `firing`. And how full its channels are then."""
+        """One run of a task: `group` firings, the first of which is `firing`. And how full its
+        channels are then."""
         if not self._keeps(firing // task.per_iteration):
             return
         self._firings.append((lane, task, firing, group, start, end))
         code: Any = task.code
         if code.layout and code.traced:
-            self._units.append(("%s on %s" % (task.name, lane), firing // task.per_iteration, code.noted()))
+            self._units.append(
+                ("%s on %s" % (task.name, lane), firing // task.per_iteration, code.noted())
+            )
         for channel in task.feeders + [c for readers in task.readers for c in readers]:
             self._fills.append((channel.name, channel.filled, end))  # type: ignore[union-attr]
 
@@ -70,37 +76,67 @@ class Tracer:
         """Everything as Chrome trace JSON; `build` is the digest of the program."""
         program, begin = self._program, self._program.begin
         lanes: Dict[str, int] = {}
-        units = ["%s: %s" % (where, unit) for where, _, notes in self._units for unit, _, _ in notes]
+        units = [
+            "%s: %s" % (where, unit) for where, _, notes in self._units for unit, _, _ in notes
+        ]
         for lane in [f[0] for f in self._firings] + [r[0] for r in self._releases] + units:
             lanes.setdefault(lane, len(lanes) + 1)
         events = [_named("process_name", RUNNING, 0, program.name)]
         events += [_named("thread_name", RUNNING, number, lane) for lane, number in lanes.items()]
         apps = self._apps()
-        events += [_named("process_name", process, 0, "%s: frames" % name) for name, process in apps.items()]
+        events += [
+            _named("process_name", process, 0, "%s: frames" % name)
+            for name, process in apps.items()
+        ]
         for lane, task, firing, group, start, end in self._firings:
             said = {"frame": firing // task.per_iteration, "firing": firing, "firings": group}
-            slice_ = {"ph": "X", "name": task.name, "pid": RUNNING, "tid": lanes[lane], "ts": (start - begin) / 1000}
+            slice_ = {
+                "ph": "X",
+                "name": task.name,
+                "pid": RUNNING,
+                "tid": lanes[lane],
+                "ts": (start - begin) / 1000,
+            }
             events.append({**slice_, "dur": (end - start) / 1000, "args": said})
         for where, frame, notes in self._units:
             for unit, start, end in notes:
-                slice_ = {"name": unit, "tid": lanes["%s: %s" % (where, unit)], "ts": (start - begin) / 1000}
+                slice_ = {
+                    "name": unit,
+                    "tid": lanes["%s: %s" % (where, unit)],
+                    "ts": (start - begin) / 1000,
+                }
                 one = {"ph": "X", "cat": "bands", "pid": RUNNING, "args": {"frame": frame}}
                 events.append({**one, **slice_, "dur": (end - start) / 1000})
         for lane, task, firing, time in self._releases:
             events.append(
                 {
-                    "ph": "i", "s": "t", "name": "release", "pid": RUNNING, "tid": lanes[lane],
-                    "ts": (time - begin) / 1000, "args": {"task": task.name, "firing": firing},
+                    "ph": "i",
+                    "s": "t",
+                    "name": "release",
+                    "pid": RUNNING,
+                    "tid": lanes[lane],
+                    "ts": (time - begin) / 1000,
+                    "args": {"task": task.name, "firing": firing},
                 }
-            )  # fmt: skip
+            )
         for channel, tokens, time in self._fills:
             events.append(
-                {"ph": "C", "name": channel, "pid": RUNNING, "ts": (time - begin) / 1000, "args": {"tokens": tokens}}
+                {
+                    "ph": "C",
+                    "name": channel,
+                    "pid": RUNNING,
+                    "ts": (time - begin) / 1000,
+                    "args": {"tokens": tokens},
+                }
             )
         events += self._of_frames(apps)
         events += self._arrows(lanes)
         kept = {"first_frame": self._first, "end_frame": self._end}
-        return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"build": build, **kept}}
+        return {
+            "traceEvents": events,
+            "displayTimeUnit": "ms",
+            "otherData": {"build": build, **kept},
+        }
 
     def _apps(self) -> Dict[str, int]:
         """The process of each app, whatever state it is in."""
@@ -111,15 +147,35 @@ class Tracer:
         """Frames overlap, so they are asynchronous; what is late has a mark at its end."""
         begin = self._program.begin
         for k, (app, frame, start, end) in enumerate(self._frames):
-            one = {"cat": "frame", "name": "frame", "pid": apps[app.name], "tid": 0, "id": "%s %d" % (app.name, k)}
-            yield {**one, "ph": "b", "ts": (start - begin) / 1000, "args": {"app": app.name, "frame": frame}}
+            one = {
+                "cat": "frame",
+                "name": "frame",
+                "pid": apps[app.name],
+                "tid": 0,
+                "id": "%s %d" % (app.name, k),
+            }
+            yield {
+                **one,
+                "ph": "b",
+                "ts": (start - begin) / 1000,
+                "args": {"app": app.name, "frame": frame},
+            }
             yield {**one, "ph": "e", "ts": (end - begin) / 1000}
             if app.deadline is not None and end - start > int(app.deadline):
-                said = {"app": app.name, "frame": frame, "late_us": (end - start - int(app.deadline)) / 1000}
+                said = {
+                    "app": app.name,
+                    "frame": frame,
+                    "late_us": (end - start - int(app.deadline)) / 1000,
+                }
                 yield _missed(apps[app.name], (end - begin) / 1000, said)
         for path, firing, latency, end in self._late:
             sink = path.sink
-            place = {"app": sink.app.name, "source": path.source.name, "task": sink.name, "firing": firing}
+            place = {
+                "app": sink.app.name,
+                "source": path.source.name,
+                "task": sink.name,
+                "firing": firing,
+            }
             said = {**place, "frame": firing // sink.per_iteration, "latency_us": latency / 1000}
             yield _missed(apps[sink.app.name], (end - begin) / 1000, said)
 
@@ -152,7 +208,13 @@ class Tracer:
                 one = {"cat": "tokens", "name": feeder.name, "pid": RUNNING, "id": arrow}
                 at = max(origin[1], origin[2] - 1)  # inside of its slice
                 yield {**one, "ph": "s", "tid": lanes[origin[0]], "ts": (at - begin) / 1000}
-                yield {**one, "ph": "f", "bp": "e", "tid": lanes[lane], "ts": (start - begin) / 1000}
+                yield {
+                    **one,
+                    "ph": "f",
+                    "bp": "e",
+                    "tid": lanes[lane],
+                    "ts": (start - begin) / 1000,
+                }
 
 
 def _named(what: str, process: int, lane: int, name: str) -> Dict[str, Any]:
@@ -160,7 +222,15 @@ def _named(what: str, process: int, lane: int, name: str) -> Dict[str, Any]:
 
 
 def _missed(process: int, time: float, said: Dict[str, Any]) -> Dict[str, Any]:
-    return {"ph": "i", "s": "p", "name": "deadline missed", "pid": process, "tid": 0, "ts": time, "args": said}
+    return {
+        "ph": "i",
+        "s": "p",
+        "name": "deadline missed",
+        "pid": process,
+        "tid": 0,
+        "ts": time,
+        "args": said,
+    }
 
 
 def _tokens(port: Port, firings: int) -> int:

@@ -1,4 +1,5 @@
-"""The main thread of a running program: waits for the workers, and sees to it that nothing hangs."""
+"""The main thread of a running program: waits for the workers, and sees to it that nothing
+hangs."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 DEADLOCK_AFTER = 1.0
 #: Seconds that a stop may take before stuck firings are abandoned.
 GRACE = 0.6
-#: Nanoseconds after which a source that has not returned is taken to wait for its data, when the program is to end.
+#: Nanoseconds after which a source that has not returned is taken to wait for its data, when the
+#: program is to end.
 WAITS = 150_000_000
 #: A gap between two looks that means the process was suspended.
 ASLEEP = 1.0
@@ -32,7 +34,8 @@ PACE = 1.0
 
 
 class Starting:
-    """While tasks start, in a program without a keeper: a thread says which one does not come back."""
+    """While tasks start, in a program without a keeper: a thread says which one does not come
+    back."""
 
     def __init__(self, program: Program) -> None:
         self._program, self._over = program, threading.Event()
@@ -58,12 +61,22 @@ class Starting:
 
 
 class Watch:
-    """The main thread's part: waits for the workers, notices deadlocks and stuck firings, and drains on a signal."""
+    """The main thread's part: waits for the workers, notices deadlocks and stuck firings, and
+    drains on a signal."""
 
     def __init__(
-        self, program: Program, watchdog: float, drain: float, progress: Optional[Callable[[Program], None]]
+        self,
+        program: Program,
+        watchdog: float,
+        drain: float,
+        progress: Optional[Callable[[Program], None]],
     ) -> None:
-        self._program, self._watchdog, self._drain, self._progress = program, watchdog, drain, progress
+        self._program, self._watchdog, self._drain, self._progress = (
+            program,
+            watchdog,
+            drain,
+            progress,
+        )
         self._seen = -1
         self._since = time.monotonic()
         self._polled = self._since
@@ -71,7 +84,8 @@ class Watch:
         self._drain_until: Optional[float] = None
         self._drained = 0
         self._warned: Dict[Tuple[str, int], float] = {}
-        #: Of each app: deadlines missed and frames so far, whether it was behind, and when that was looked at.
+        #: Of each app: deadlines missed and frames so far, whether it was behind, and when that was
+        #: looked at.
         self._pace: Dict[int, Tuple[int, int, bool, float]] = {}
 
     def until_done(self) -> None:
@@ -111,7 +125,8 @@ class Watch:
                 self._progress(program)
 
     def _only_sources_wait(self, alive: List[Worker]) -> bool:
-        """Are only sources left that wait for their data? What they wait for begins no frame any more."""
+        """Are only sources left that wait for their data? What they wait for begins no frame any
+        more."""
         left = 0
         alive = [w for w in alive if not w.parked]
         for worker in alive:
@@ -145,7 +160,8 @@ class Watch:
                 rest()
 
     def _follow_the_keeper(self) -> None:
-        """A user who stops a program stops the process that was started; that one lets us go on when it goes on."""
+        """A user who stops a program stops the process that was started; that one lets us go on
+        when it goes on."""
         program = self._program
         if program.keeper and is_stopped(program.keeper):
             program.board.follow(1)
@@ -153,7 +169,8 @@ class Watch:
             program.board.follow(0)
 
     def _notice_sleep(self) -> None:
-        """While the whole process was suspended (Ctrl-Z, a sleeping laptop) no worker was stuck or slow."""
+        """While the whole process was suspended (Ctrl-Z, a sleeping laptop) no worker was stuck or
+        slow."""
         now = time.monotonic()
         if now - self._polled > ASLEEP:
             self._since = now
@@ -166,13 +183,19 @@ class Watch:
     def _check_deadlock(self, alive: List[Worker]) -> None:
         progress = sum(w.progress for w in self._program.workers)
         waits = [w.waiting for w in alive]
-        if progress != self._seen or not alive or not all(waits) or any(w is not None and w[0].remote for w in waits):
+        if (
+            progress != self._seen
+            or not alive
+            or not all(waits)
+            or any(w is not None and w[0].remote for w in waits)
+        ):
             self._seen, self._since = progress, time.monotonic()
         elif time.monotonic() - self._since > DEADLOCK_AFTER:
             self._program.fail(Failure("", "", None, "deadlock: " + self._program.who_waits()))
 
     def _check_pace(self) -> None:
-        """Tell when an app with a period is no longer in time, and when it is again; looks once a second."""
+        """Tell when an app with a period is no longer in time, and when it is again; looks once a
+        second."""
         now = time.monotonic()
         for app in self._program.running:
             late, frames, behind, since = self._pace.setdefault(id(app), (0, 0, False, now))
@@ -198,11 +221,16 @@ class Watch:
             task, number, start = firing
             seconds = (now - max(start, self._awake_since)) / 1e9
             if self._watchdog and seconds > self._watchdog and not task.is_source:
-                reason = "did not return for %.0f s (see --watchdog); %s" % (seconds, self._program.who_waits())
+                reason = "did not return for %.0f s (see --watchdog); %s" % (
+                    seconds,
+                    self._program.who_waits(),
+                )
                 device = self._program.device
                 flying = "" if device is None else device.in_flight()
                 reason += "; on the device: %s" % flying if flying else ""
                 self._program.fail(Failure(task.app.name, task.name, number, reason))
             elif seconds > self._warned.get((task.name, number), 10.0):
                 self._warned = {(task.name, number): 2 * seconds}
-                self._program.say("%s has been in firing %d for %.0f s" % (task.name, number, seconds))
+                self._program.say(
+                    "%s has been in firing %d for %.0f s" % (task.name, number, seconds)
+                )

@@ -1,7 +1,9 @@
-"""What a reader with a window sees: tokens that it took before, and behind them those that it takes now.
+"""What a reader with a window sees: tokens that it took before, and behind them those that it takes
+now.
 
-In: what a firing takes from its channel, in pieces. Out: one block of the size of the window. Older tokens belong to
-the channel, so that the replicas of a task, which take turns, see the same as one of them alone.
+In: what a firing takes from its channel, in pieces. Out: one block of the size of the window. Older
+tokens belong to the channel, so that the replicas of a task, which take turns, see the same as one
+of them alone.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The connections between the parts of a program that runs on several machines.
 
-In: a part that knows its peers, and where they are (FLOWC_MACHINES, from the process that starts all
-parts; or it listens where there is room, says so, and reads where the others are). Out: tokens in
-order, credits, the end of streams and failures, told to those whom they are about. Sockets, framing, encryption, keys
-and heartbeats are ZeroMQ's (pyzmq, CURVE); what is added is the contract of channels. Each part listens at one place
-(`door.py`), and sends to each peer over a connection of its own. Nothing is sent twice and no peer comes back: a
-connection that ends before its farewell is the death of that part, and with it of all others.
+In: a part that knows its peers, and where they are (FLOWC_MACHINES, from the process that starts
+all parts; or it listens where there is room, says so, and reads where the others are). Out: tokens
+in order, credits, the end of streams and failures, told to those whom they are about. Sockets,
+framing, encryption, keys and heartbeats are ZeroMQ's (pyzmq, CURVE); what is added is the contract
+of channels. Each part listens at one place (`door.py`), and sends to each peer over a connection of
+its own. Nothing is sent twice and no peer comes back: a connection that ends before its farewell is
+the death of that part, and with it of all others.
 """
 
 from __future__ import annotations
@@ -41,28 +42,36 @@ VERSION = 2
 BEAT, GONE = 250, 2750
 #: Milliseconds between two looks, and for which the last words of a part may take to leave.
 LOOK, LINGER = 50, 1000
-#: Seconds in which the farewell of a peer comes behind the end of its connection, if nothing else does; and looks, as a
-#: busy machine takes longer to bring what was sent.
+#: Seconds in which the farewell of a peer comes behind the end of its connection, if nothing else
+#: does; and looks, as a busy machine takes longer to bring what was sent.
 FAREWELL, LOOKS = 0.5, 5
 #: Nanoseconds between the word that all begin and the beginning.
 START = 20_000_000
 
 HELLO, READY, GO, TOKENS, HOLES, CREDIT, LIMIT, STARTED, DRAIN, FAILED, BYE, PING, PONG = range(13)
-#: Kind, sender, channel or app, how many, a number, and the number of the message between these two.
+#: Kind, sender, channel or app, how many, a number, and the number of the message between these
+#: two.
 _HEAD = struct.Struct("<BxHIIqQ")
 
 
 class Mesh:
     """What a part knows of the others, and the thread that hears them.
 
-    `led` are the apps whose sources are all elsewhere, `passed` those that end elsewhere. Without a `hub` all parts
-    are joined with each other; else all with the hub, which hands on what is about apps, and where there are channels.
+    `led` are the apps whose sources are all elsewhere, `passed` those that end elsewhere. Without a
+    `hub` all parts are joined with each other; else all with the hub, which hands on what is about
+    apps, and where there are channels.
     """
 
     def __init__(
-        self, program: "Program", name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (),
-        passed: Sequence[str] = (), hub: Optional[str] = None,
-    ) -> None:  # fmt: skip
+        self,
+        program: "Program",
+        name: str,
+        peers: Sequence[str],
+        whole: str,
+        led: Sequence[str] = (),
+        passed: Sequence[str] = (),
+        hub: Optional[str] = None,
+    ) -> None:
         program.mesh = self
         self.program, self.name, self.whole = program, name, whole
         self.led, self.passed = frozenset(led), frozenset(passed)
@@ -79,23 +88,44 @@ class Mesh:
         self._door: Optional[Door] = None
         self._thread: Optional[threading.Thread] = None
         self._closing = self._told = self._fed = False
-        #: Where this part listens and where the others are, if they have found each other; else VARIABLE says it.
+        #: Where this part listens and where the others are, if they have found each other; else
+        #: VARIABLE says it.
         self.given: Optional[Dict[str, Any]] = None
 
-    # -- construction ----------------------------------------------------------------------------------------------
+    # -- construction ------------------------------------------------------------------------------
     def sends(
-        self, number: int, task: Task, output: str, peer: str, other: str, name: str, capacity: int,
-        delay: int = 0, values: Sequence[float] = (),
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        task: Task,
+        output: str,
+        peer: str,
+        other: str,
+        name: str,
+        capacity: int,
+        delay: int = 0,
+        values: Sequence[float] = (),
+    ) -> None:
         """A channel to the task `other` of another part; its initial tokens lie there."""
-        self.program.crossings.append((True, number, task, output, peer, other, name, capacity, delay, values))
+        self.program.crossings.append(
+            (True, number, task, output, peer, other, name, capacity, delay, values)
+        )
 
     def receives(
-        self, number: int, task: Task, input: str, peer: str, other: str, name: str, capacity: int,
-        delay: int = 0, values: Sequence[float] = (),
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        task: Task,
+        input: str,
+        peer: str,
+        other: str,
+        name: str,
+        capacity: int,
+        delay: int = 0,
+        values: Sequence[float] = (),
+    ) -> None:
         """A channel from the task `other` of another part."""
-        self.program.crossings.append((False, number, task, input, peer, other, name, capacity, delay, values))
+        self.program.crossings.append(
+            (False, number, task, input, peer, other, name, capacity, delay, values)
+        )
 
     def unready(self) -> str:
         """Why a part cannot run as it was started; empty if it can."""
@@ -103,21 +133,37 @@ class Mesh:
             how = "with `flowc run --machines`"
             if os.path.exists(self.program.file("node.py")):
                 how = "as nodes: dora or ROS 2 starts node.py"
-            return "this is part %s of %s: start all parts together, %s" % (self.name, " and ".join(self.names), how)
+            return "this is part %s of %s: start all parts together, %s" % (
+                self.name,
+                " and ".join(self.names),
+                how,
+            )
         return lacking()
 
-    def out(self, number: int, task: str, peer: str, name: str, capacity: int, delay: int) -> Outgoing:
+    def out(
+        self, number: int, task: str, peer: str, name: str, capacity: int, delay: int
+    ) -> Outgoing:
         """The writer's end of a channel; tokens for several readers in one part are sent once."""
         first = (task, peer) not in self._groups
         self._groups.setdefault((task, peer), number)
         self._of[number] = peer
-        self.outgoing[number] = Outgoing(number, name, capacity, delay, self._tokens if first else None)
+        self.outgoing[number] = Outgoing(
+            number, name, capacity, delay, self._tokens if first else None
+        )
         return self.outgoing[number]
 
     def into(
-        self, number: int, task: Task, input: int, peer: str, other: str, name: str, capacity: int, delay: int,
+        self,
+        number: int,
+        task: Task,
+        input: int,
+        peer: str,
+        other: str,
+        name: str,
+        capacity: int,
+        delay: int,
         values: Sequence[float],
-    ) -> Incoming:  # fmt: skip
+    ) -> Incoming:
         """The reader's end of a channel that `other` writes."""
         group = self._groups.setdefault((other, peer), number)
         self._of[number] = peer
@@ -125,7 +171,7 @@ class Mesh:
         self.incoming.setdefault(group, []).append(made)
         return made
 
-    # -- the connections -------------------------------------------------------------------------------------------
+    # -- the connections ---------------------------------------------------------------------------
     def start(self) -> bool:
         """Listen, and look for the peers. False where that is not possible."""
         given = self.given or json.loads(os.environ[VARIABLE])
@@ -140,7 +186,10 @@ class Mesh:
         if peers is None:
             return False
         try:
-            self._connect(given, {name: {**peer, **peers.get(name, {})} for name, peer in given["peers"].items()})
+            self._connect(
+                given,
+                {name: {**peer, **peers.get(name, {})} for name, peer in given["peers"].items()},
+            )
         except Exception as error:
             self._end("part %s cannot look for the others: %s" % (self.name, error))
             return False
@@ -172,7 +221,9 @@ class Mesh:
                 if "peers" in found:
                     peers: Dict[str, Any] = found["peers"]
                     return peers
-                self._end(found.get("gone", "the process that started part %s has left" % self.name))
+                self._end(
+                    found.get("gone", "the process that started part %s has left" % self.name)
+                )
                 return None
         return None
 
@@ -191,18 +242,25 @@ class Mesh:
             peer = peers[name]
             socket = self._context.socket(zmq.PUSH)
             for option, value in (
-                (zmq.SNDHWM, 0), (zmq.LINGER, LINGER), (zmq.IPV6, 1),
-                (zmq.HEARTBEAT_IVL, BEAT), (zmq.HEARTBEAT_TIMEOUT, GONE),
-            ):  # fmt: skip
+                (zmq.SNDHWM, 0),
+                (zmq.LINGER, LINGER),
+                (zmq.IPV6, 1),
+                (zmq.HEARTBEAT_IVL, BEAT),
+                (zmq.HEARTBEAT_TIMEOUT, GONE),
+            ):
                 socket.setsockopt(option, value)
             keys: Tuple[Tuple[Any, bytes], ...]
             if "public" in peer:
                 keys = (
-                    (zmq.CURVE_SERVERKEY, peer["public"].encode()), (zmq.CURVE_PUBLICKEY, public),
+                    (zmq.CURVE_SERVERKEY, peer["public"].encode()),
+                    (zmq.CURVE_PUBLICKEY, public),
                     (zmq.CURVE_SECRETKEY, secret),
-                )  # fmt: skip
+                )
             else:  # it wants to hear all in plain
-                keys = (zmq.PLAIN_USERNAME, self.name.encode()), (zmq.PLAIN_PASSWORD, self._token.encode())
+                keys = (
+                    (zmq.PLAIN_USERNAME, self.name.encode()),
+                    (zmq.PLAIN_PASSWORD, self._token.encode()),
+                )
             for option, key in keys:
                 socket.setsockopt(option, key)
             monitor = socket.get_monitor_socket()
@@ -224,7 +282,13 @@ class Mesh:
         }
 
     def _say(
-        self, peer: Peer, kind: int, where: int = 0, count: int = 0, number: int = 0, body: Optional[Any] = None
+        self,
+        peer: Peer,
+        kind: int,
+        where: int = 0,
+        count: int = 0,
+        number: int = 0,
+        body: Optional[Any] = None,
     ) -> None:
         """Send a message, with bytes behind it; who is gone or has left hears nothing."""
         with peer.lock:
@@ -232,27 +296,43 @@ class Mesh:
                 return
             peer.sent += 1
             head = _HEAD.pack(kind, self.names.index(self.name), where, count, number, peer.sent)
-            pieces = () if body is None else [body[at : at + PIECE] for at in range(0, max(1, len(body)), PIECE)]
+            pieces = (
+                ()
+                if body is None
+                else [body[at : at + PIECE] for at in range(0, max(1, len(body)), PIECE)]
+            )
             peer.socket.send_multipart([head, *pieces], copy=False)
 
-    def _all(self, kind: int, where: int = 0, number: int = 0, body: Optional[bytes] = None) -> None:
+    def _all(
+        self, kind: int, where: int = 0, number: int = 0, body: Optional[bytes] = None
+    ) -> None:
         for peer in self.peers.values():
             self._say(peer, kind, where, 0, number, body)
 
-    def _of_app(self, app: str, kind: int, number: int, body: bytes, origin: Optional[Peer] = None) -> None:
-        """Tell all that have a share of an app; what comes from `origin`, those that it is not joined with."""
+    def _of_app(
+        self, app: str, kind: int, number: int, body: bytes, origin: Optional[Peer] = None
+    ) -> None:
+        """Tell all that have a share of an app; what comes from `origin`, those that it is not
+        joined with."""
         for peer in self.peers.values():
             if peer.apps is None or app in peer.apps:
                 if origin is None or (peer is not origin and peer.name not in origin.near):
                     self._say(peer, kind, 0, 0, number, body)
 
-    # -- what channels and apps say --------------------------------------------------------------------------------
+    # -- what channels and apps say ----------------------------------------------------------------
     def _tokens(self, number: int, block: Any, count: int) -> None:
         peer = self.peers[self._of[number]]
         if isinstance(block, Hole):
             self._say(peer, HOLES, number, count)
         else:
-            self._say(peer, TOKENS, number, count, 0, np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
+            self._say(
+                peer,
+                TOKENS,
+                number,
+                count,
+                0,
+                np.ascontiguousarray(block).reshape(-1).view(np.uint8).data,
+            )
 
     def _credit(self, number: int, count: int) -> None:
         self._say(self.peers[self._of[number]], CREDIT, number, count)
@@ -276,12 +356,20 @@ class Mesh:
         """Everybody ends, and says why."""
         if not self._told:
             self._told = True
-            document = {"app": failure.app, "task": failure.task, "firing": failure.firing, "reason": failure.reason}
-            self._all(FAILED, body=json.dumps(self._cause or {"part": self.name, **document}).encode())
+            document = {
+                "app": failure.app,
+                "task": failure.task,
+                "firing": failure.firing,
+                "reason": failure.reason,
+            }
+            self._all(
+                FAILED, body=json.dumps(self._cause or {"part": self.name, **document}).encode()
+            )
 
-    # -- beginning and end -----------------------------------------------------------------------------------------
+    # -- beginning and end -------------------------------------------------------------------------
     def meet(self) -> Optional[int]:
-        """Wait until all parts are ready; the moment at which all begin, in ns. None: something is in the way."""
+        """Wait until all parts are ready; the moment at which all begin, in ns. None: something is
+        in the way."""
         if not self._wait(lambda p: p.round_trip > 0):  # else their times mean nothing here
             return None
         self._all(READY)
@@ -299,14 +387,16 @@ class Mesh:
         return self._begin
 
     def farewell(self) -> None:
-        """Wait until all others have done what they had to do, and let them go; a hub is the last one."""
+        """Wait until all others have done what they had to do, and let them go; a hub is the last
+        one."""
         if self.hub != self.name:
             self._all(BYE)
         if self._wait(lambda p: p.left, to_end=True) and self.hub == self.name:
             self._all(BYE)
 
     def _wait(self, there: Callable[[Peer], bool], to_end: bool = False) -> bool:
-        """Wait for all peers; False when the program is to end before. A part that is not there yet may come late."""
+        """Wait for all peers; False when the program is to end before. A part that is not there yet
+        may come late."""
         program, waiting = self.program, Waiting(self.program.say)
         interrupts = program.interrupts
         while not program.stopping:
@@ -347,7 +437,7 @@ class Mesh:
         if not (self._closing or self.program.stopping):
             self.program.fail(Failure("", "", None, reason))
 
-    # -- the thread that hears -------------------------------------------------------------------------------------
+    # -- the thread that hears ---------------------------------------------------------------------
     def _run(self) -> None:
         import zmq
 
@@ -372,7 +462,10 @@ class Mesh:
                 for peer in self.peers.values():
                     self._look_after(peer)
         except Exception as error:  # what comes in is not what it should be
-            self._end("the connection of part %s failed: %s: %s" % (self.name, type(error).__name__, error))
+            self._end(
+                "the connection of part %s failed: %s: %s"
+                % (self.name, type(error).__name__, error)
+            )
 
     def _hear_all(self, zmq: Any, door: Door) -> None:
         for _ in range(256):  # others want to be looked at, too
@@ -395,14 +488,23 @@ class Mesh:
                     door.shut()
 
     def _hear(
-        self, peer: Peer, kind: int, where: int, count: int, number: int, order: int, body: Sequence[Any]
+        self,
+        peer: Peer,
+        kind: int,
+        where: int,
+        count: int,
+        number: int,
+        order: int,
+        body: Sequence[Any],
     ) -> None:
         peer.heard += 1
         peer.quiet = 0
         if peer.ended is not None:
             peer.ended = time.monotonic()
         if order != peer.heard:
-            raise ValueError("message %d of part %s came as number %d" % (order, peer.name, peer.heard))
+            raise ValueError(
+                "message %d of part %s came as number %d" % (order, peer.name, peer.heard)
+            )
         if not peer.said_hello and kind != HELLO:
             raise ValueError("part %s has not said who it is" % peer.name)
         if kind == TOKENS:
@@ -417,7 +519,9 @@ class Mesh:
         elif kind == PING:
             self._say(peer, PONG, 0, 0, number, struct.pack("<q", time.perf_counter_ns()))
         elif kind == PONG:
-            if peer.ping_back(number, struct.unpack("<q", body[0].buffer)[0], time.perf_counter_ns()):
+            if peer.ping_back(
+                number, struct.unpack("<q", body[0].buffer)[0], time.perf_counter_ns()
+            ):
                 self._say(peer, PING, number=time.perf_counter_ns())
         elif kind == STARTED:
             began = struct.unpack("<q", body[0].buffer[:8])[0] - peer.offset
@@ -443,10 +547,17 @@ class Mesh:
         """What is about a part as a whole."""
         if kind == HELLO:
             said, wanted = json.loads(bytes(_joined(body))), self._hello(peer.name)
-            wrong = [key for key in ("version", "whole", "token", "order") if said.get(key) != wanted[key]]
+            wrong = [
+                key
+                for key in ("version", "whole", "token", "order")
+                if said.get(key) != wanted[key]
+            ]
             words = {"order": "has another byte order", "token": "belongs to another run"}
             if wrong:
-                self._end("part %s at %s %s" % (peer.name, peer.address, words.get(wrong[0], "is of another build")))
+                self._end(
+                    "part %s at %s %s"
+                    % (peer.name, peer.address, words.get(wrong[0], "is of another build"))
+                )
             peer.apps, peer.near = set(said.get("apps", ())), set(said.get("near", ()))
             peer.said_hello = True
         elif kind == READY:
@@ -459,7 +570,9 @@ class Mesh:
             told = json.loads(bytes(_joined(body)))
             cause = Failure(told["app"], told["task"], told["firing"], told["reason"])
             self._cause = self._cause or told
-            self._end("part %s failed: %s; here %s" % (told["part"], cause, self.program.who_waits()))
+            self._end(
+                "part %s failed: %s; here %s" % (told["part"], cause, self.program.who_waits())
+            )
         elif kind == BYE:
             peer.left = True
         else:
@@ -481,30 +594,48 @@ class Mesh:
                 peer.reached = True
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 peer.joined = True
-            elif event == zmq.EVENT_CLOSED and self._fed and not peer.joined:  # it has listened before we were told
+            elif event == zmq.EVENT_CLOSED and self._fed and not peer.joined:
+                # it has listened before we were told
                 peer.gone = True
-                self._end("part %s at %s is gone, or something is in the way" % (peer.name, peer.address))
+                self._end(
+                    "part %s at %s is gone, or something is in the way" % (peer.name, peer.address)
+                )
             elif event == zmq.EVENT_DISCONNECTED and peer.joined and peer.ended is None:
                 peer.ended = time.monotonic()
             elif event == zmq.EVENT_DISCONNECTED and peer.reached and not peer.joined:
                 peer.gone = True
-                self._end("the process at %s is not part %s of this run, or has exited" % (peer.address, peer.name))
+                self._end(
+                    "the process at %s is not part %s of this run, or has exited"
+                    % (peer.address, peer.name)
+                )
 
     def _look_after(self, peer: Peer) -> None:
         peer.quiet += 1
-        silent = peer.ended is not None and peer.quiet > LOOKS and time.monotonic() - peer.ended > FAREWELL
+        silent = (
+            peer.ended is not None
+            and peer.quiet > LOOKS
+            and time.monotonic() - peer.ended > FAREWELL
+        )
         if silent and not peer.left:
             waits = self.program.who_waits()
             self._end("part %s at %s is gone; here %s" % (peer.name, peer.address, waits))
         if peer.begins_row():
             self._say(peer, PING, number=time.perf_counter_ns())
 
-    # -- the report ------------------------------------------------------------------------------------------------
+    # -- the report --------------------------------------------------------------------------------
     def document(self) -> Dict[str, Any]:
         """What is known of the parts, for the report."""
-        clocks = {p.name: {"offset_ns": p.offset, "round_trip_ns": p.round_trip} for p in self.peers.values()}
+        clocks = {
+            p.name: {"offset_ns": p.offset, "round_trip_ns": p.round_trip}
+            for p in self.peers.values()
+        }
         refused = 0 if self._door is None else self._door.refused
-        return {"name": self.name, "passed": sorted(self.passed), "clocks": clocks, "refused": refused}
+        return {
+            "name": self.name,
+            "passed": sorted(self.passed),
+            "clocks": clocks,
+            "refused": refused,
+        }
 
 
 def _joined(body: Sequence[Any]) -> Any:

@@ -1,6 +1,7 @@
 """From what main.py has said of a program to channels between its tasks, once all of it is known.
 
-In: tasks, orders, and the arrows between ports. Out: channels at both ends of which tasks know them.
+In: tasks, orders, and the arrows between ports. Out: channels at both ends of which tasks know
+them.
 """
 
 from __future__ import annotations
@@ -91,9 +92,18 @@ def _joined(program: "Program", where: Dict[int, List[int]]) -> None:
 
 
 def _cross(
-    program: "Program", out: bool, number: int, task: Task, port: str, peer: str, other: str, name: str, capacity: int,
-    delay: int, values: Sequence[float],
-) -> None:  # fmt: skip
+    program: "Program",
+    out: bool,
+    number: int,
+    task: Task,
+    port: str,
+    peer: str,
+    other: str,
+    name: str,
+    capacity: int,
+    delay: int,
+    values: Sequence[float],
+) -> None:
     """One end of a channel between two parts."""
     assert program.mesh is not None
     ports = task.outputs if out else task.inputs

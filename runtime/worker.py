@@ -1,7 +1,7 @@
 """A worker: the thread that runs the static order of one processor.
 
-In each round an entry fires for iteration `round * per_round + index - stage`: a later stage works on an earlier
-iteration, so that processors overlap.
+In each round an entry fires for iteration `round * per_round + index - stage`: a later stage works
+on an earlier iteration, so that processors overlap.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Worker(threading.Thread, Waiter):
         self._pool = processor.partition("[")[0]
         #: Hands over what straight rounds have not told yet, while there are any.
         self.rest: Optional[Callable[[], None]] = None
-        #: What it is doing, where others can see it whatever happens: task number, firing, since when.
+        #: What it is doing, where others can see it whatever happens: task number, firing, since
+        #: when.
         self.line = line
         #: In a program with states: has it nothing to do until its state is entered?
         self.parked = False
@@ -86,13 +87,18 @@ class Worker(threading.Thread, Waiter):
         except Stopped:
             if device is not None:
                 device.settle()
-        except (MemoryError, RecursionError) as error:  # what the task has left for others is not enough
+        except (MemoryError, RecursionError) as error:
+            # what the task has left for others is not enough
             app, name = self._task.app.name, self._task.name
             self.program.fail(Failure(app, name, None, describe(error), details_of(error)))
         except BaseException as error:  # our own mistake: report it rather than hang
-            self.program.fail(Failure("", "", None, "internal error: " + describe(error), traceback.format_exc()))
+            self.program.fail(
+                Failure("", "", None, "internal error: " + describe(error), traceback.format_exc())
+            )
         finally:
-            if device is not None and any(e.task.from_device or e.task.code.device is not None for e in self.order):
+            if device is not None and any(
+                e.task.from_device or e.task.code.device is not None for e in self.order
+            ):
                 device.leave()
 
     def _on_device(self) -> List[Tuple[Task, Any]]:
@@ -107,7 +113,9 @@ class Worker(threading.Thread, Waiter):
                 code.prepare()
             except Exception as error:
                 reason = "cannot start: " + describe(error)
-                self.program.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
+                self.program.fail(
+                    Failure(task.app.name, task.name, None, reason, details_of(error))
+                )
         rounds = rounds_of(self)
         self.prepared.set()
         self.program.go.wait()  # no limit: set when all are ready, and when something fails
@@ -136,14 +144,17 @@ class Worker(threading.Thread, Waiter):
         return now
 
     def _ask_for_priority(self, core: int, priority: int) -> None:
-        """Bind this thread to its core under SCHED_FIFO; without permission say so and go on as an ordinary thread."""
+        """Bind this thread to its core under SCHED_FIFO; without permission say so and go on as an
+        ordinary thread."""
         thread = threading.get_native_id()
         try:
             os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(thread, {cores[core % len(cores)]})
         except (OSError, AttributeError) as error:
-            self.program.say("fixed priorities are not in force (%s): the system schedules as it likes" % error)
+            self.program.say(
+                "fixed priorities are not in force (%s): the system schedules as it likes" % error
+            )
 
     def at(self, iteration: int) -> None:
         """It works on that iteration of its app now."""
@@ -186,7 +197,9 @@ class Worker(threading.Thread, Waiter):
     def _fire(self, task: Task, firing: int, group: int, iteration: int) -> None:
         app, program = task.app, self.program
         self._task, live = task, task.live
-        release = program.wait_for_release(self, task, firing) if task.is_source and not live else None
+        release = (
+            program.wait_for_release(self, task, firing) if task.is_source and not live else None
+        )
         if release is not None and program.tracer is not None:
             program.tracer.release(self.name, task, firing, release)
         batched = task.code.batch > 1
@@ -229,7 +242,8 @@ class Worker(threading.Thread, Waiter):
         except (StopIteration, EndOfStream):
             app.end_at(iteration)
             raise EndOfStream from None
-        except BaseException as error:  # SystemExit too: a task may not end the program behind its back
+        except BaseException as error:
+            # SystemExit too: a task may not end the program behind its back
             failure = Failure(app.name, task.name, firing, describe(error), details_of(error))
             if task.on_error == "stop" or not isinstance(error, Exception):
                 program.fail(failure)
@@ -261,11 +275,16 @@ class Worker(threading.Thread, Waiter):
             feeder.release(port.rate(firing) * group)  # type: ignore[union-attr]
         self._account(task, firing, group, start, end)
 
-    def _failed(self, failure: Failure, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
+    def _failed(
+        self, failure: Failure, task: Task, firing: int, group: int, iteration: int
+    ) -> List[Hole]:
         """A firing has failed, and the stream goes on without what it would have made."""
         program = self.program
         task.failed += group
-        program.say("%s; %s" % (failure, "it begins anew" if task.on_error == "restart" else "its frame is skipped"))
+        program.say(
+            "%s; %s"
+            % (failure, "it begins anew" if task.on_error == "restart" else "its frame is skipped")
+        )
         if task.on_error == "restart":
             try:
                 task.code.close()
@@ -301,10 +320,15 @@ class Worker(threading.Thread, Waiter):
                 raise
             raise TaskError(NO_SOURCE) from None
         outputs = task.outputs
-        return [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))] if outputs else ()
+        return (
+            [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))]
+            if outputs
+            else ()
+        )
 
     def _linger(self, task: Task, start: int, factors: Dict[str, float]) -> None:
-        """Wait for as long as the firing would have gone on at a slower clock; what waits for data is no work."""
+        """Wait for as long as the firing would have gone on at a slower clock; what waits for data
+        is no work."""
         more = factors.get(self._pool, 1.0) - 1
         if more > 0 and not task.live and task.code.device is None:
             time.sleep((time.perf_counter_ns() - start) * more / 1e9)
@@ -342,7 +366,8 @@ class Worker(threading.Thread, Waiter):
 
 
 def _ran() -> int:
-    """Nanoseconds in which this thread has computed, or would have if others had not had the core."""
+    """Nanoseconds in which this thread has computed, or would have if others had not had the
+    core."""
     try:
         with open("/proc/thread-self/schedstat") as stream:
             computed, delayed, _ = stream.read().split()

@@ -72,4 +72,6 @@ class Spending:
         """The rest of the budget; seconds are never negative."""
         if self.budget.evaluations is None:
             return Budget(max(0.0, self.budget.seconds - self.seconds))
-        return Budget(self.budget.seconds, max(0, self.budget.evaluations - (self._count() - self._first)))
+        return Budget(
+            self.budget.seconds, max(0, self.budget.evaluations - (self._count() - self._first))
+        )

@@ -48,7 +48,12 @@ class Teller:
         self._points: list[Point] = []
 
     def __call__(
-        self, text: str, *, evaluations: int = 0, value: float | None = None, bound: float | None = None
+        self,
+        text: str,
+        *,
+        evaluations: int = 0,
+        value: float | None = None,
+        bound: float | None = None,
     ) -> None:
         """Report an event. A value or bound that is not better than the best one changes
         nothing.
@@ -57,7 +62,13 @@ class Teller:
         values = [v for v in (last.value, value) if v is not None]
         bounds = [b for b in (last.bound, bound) if b is not None]
         count = max(last.evaluations, evaluations)
-        event = Event(time.monotonic() - self._begin, count, min(values, default=None), max(bounds, default=None), text)
+        event = Event(
+            time.monotonic() - self._begin,
+            count,
+            min(values, default=None),
+            max(bounds, default=None),
+            text,
+        )
         self._last = event
         if (event.value, event.bound) != (last.value, last.bound):
             self._points.append(Point(round(event.seconds, 3), count, event.value, event.bound))
@@ -82,7 +93,9 @@ def thinned(points: list[P]) -> list[P]:
 Progress = Teller
 
 
-def heard(report: Callable[[str], None] | None, listener: Callable[[Event], None] | None = None) -> Listener:
+def heard(
+    report: Callable[[str], None] | None, listener: Callable[[Event], None] | None = None
+) -> Listener:
     """A listener that passes lines to `report` and events to `listener`; None without both."""
     if report is None and listener is None:
         return None

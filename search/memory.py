@@ -86,11 +86,15 @@ def search(
         contest.enter_all((f.design, f.design.predicted <= HOPELESS * least) for f in fitting)
         winner = contest.decide()
         best = next(f for f in fitting if f.design is winner.design)
-        entries = tuple(e.contestant for e in sorted(contest.entries, key=lambda e: (e is not winner, e.value or 0.0)))
+        entries = tuple(
+            e.contestant
+            for e in sorted(contest.entries, key=lambda e: (e is not winner, e.value or 0.0))
+        )
     else:
         best = fitting[0]
         entries = tuple(
-            Contestant(f.design.name, f.design.configuration, f.design.predicted) for f in fitting[:MOST_SHOWN]
+            Contestant(f.design.name, f.design.configuration, f.design.predicted)
+            for f in fitting[:MOST_SHOWN]
         )
     effort = replace(
         best.design.mapping.effort,
@@ -102,7 +106,14 @@ def search(
         history=teller.history(),
     )
     why = tuple(_why(fronts, best))
-    return replace(best.design.mapping, search="auto", contestants=entries, effort=effort, why=why, memory=best.memory)
+    return replace(
+        best.design.mapping,
+        search="auto",
+        contestants=entries,
+        effort=effort,
+        why=why,
+        memory=best.memory,
+    )
 
 
 def sizes(fronts: Fronts) -> list[int]:
@@ -147,7 +158,9 @@ def _with_bands(problem: Problem, plan: NetworkPlan, chosen: Chosen) -> NetworkP
 
 
 def _fitting(
-    found: list[tuple[Design, Chosen]], limit: MemoryLimit, planned: Callable[[Answer], PlannedMemory]
+    found: list[tuple[Design, Chosen]],
+    limit: MemoryLimit,
+    planned: Callable[[Answer], PlannedMemory],
 ) -> tuple[list[_Fitting], _Fitting | None, int]:
     """Designs within the limits, the best first; the smallest of all that were evaluated; their
     number.
@@ -179,21 +192,32 @@ def _fitting(
 
 def _too_slow(fastest: Design, period_ns: float) -> Diagnostic:
     message = f"no evaluated mapping reaches {1e9 / period_ns:.4g} frames/s"
-    return Diagnostic("F521", message, None, help=f"the fastest is predicted to reach {1e9 / fastest.predicted:.4g}")
+    return Diagnostic(
+        "F521",
+        message,
+        None,
+        help=f"the fastest is predicted to reach {1e9 / fastest.predicted:.4g}",
+    )
 
 
-def too_much(limit: MemoryLimit, memory: PlannedMemory, chosen: Chosen, aim: str = "") -> Diagnostic:
+def too_much(
+    limit: MemoryLimit, memory: PlannedMemory, chosen: Chosen, aim: str = ""
+) -> Diagnostic:
     """The fault with the least memory found, and the layer that determines it; `aim` names another
     limit.
     """
-    message = f"networks need {in_mb(memory.total)} at least{aim}, the limit is {in_mb(limit.bytes or 0)}"
+    message = (
+        f"networks need {in_mb(memory.total)} at least{aim}, the limit is {in_mb(limit.bytes or 0)}"
+    )
     parts = f"{in_mb(memory.weights)} for weights, {in_mb(memory.buffers)} between layers"
     parts += f", {in_mb(memory.tokens)} for tokens"
     parts += f", {in_mb(memory.arenas)} between layers on devices" if memory.arenas else ""
     parts += f", {in_mb(memory.sessions)} for sessions" if memory.sessions else ""
     largest = max(chosen.items(), key=lambda c: c[1].block, default=None)
     dictated = (
-        "" if largest is None else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` determine it"
+        ""
+        if largest is None
+        else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` determine it"
     )
     return Diagnostic("F521", message, None, help=f"it is {parts}{dictated}")
 

@@ -83,16 +83,69 @@ def _deadlines(name: str) -> Callable[[], Callable[..., Any]]:
 
 
 SEARCHES: tuple[Search, ...] = (
-    Search("auto", "throughput", "plain mappings and exact partitions; measured runs decide", _throughput("auto")),
-    Search("exact", "throughput", "the optimal contiguous partition in the model of times", _throughput("exact")),
-    Search("jedi", "throughput", "JEDI's cut-point explorer: Kim's thesis, ch. 3.5", _throughput("jedi")),
-    Search("ga-balance", "throughput", "balanced processors: Minakova's thesis, 3.5.2", _throughput("ga_balance")),
-    Search("ga", "throughput", "everything in one chromosome: Kim's thesis, 3.6.4", _throughput("ga"), "deap"),
-    Search("auto", "deadlines", "heuristics, then the exact search as referee", _deadlines("auto"), "ortools"),
-    Search("exact", "deadlines", "the least maximum utilization, with a proof", _deadlines("exact"), "ortools"),
-    Search("heuristic-ga", "deadlines", "Kim's thesis, ch. 5: genes for networks only", _deadlines("heuristic-ga")),
-    Search("entire-ga", "deadlines", "Kim's thesis, ch. 5: genes for everything", _deadlines("entire-ga")),
-    Search("baseline", "deadlines", "Kim's thesis, ch. 5: networks first, then tasks", _deadlines("baseline")),
+    Search(
+        "auto",
+        "throughput",
+        "plain mappings and exact partitions; measured runs decide",
+        _throughput("auto"),
+    ),
+    Search(
+        "exact",
+        "throughput",
+        "the optimal contiguous partition in the model of times",
+        _throughput("exact"),
+    ),
+    Search(
+        "jedi",
+        "throughput",
+        "JEDI's cut-point explorer: Kim's thesis, ch. 3.5",
+        _throughput("jedi"),
+    ),
+    Search(
+        "ga-balance",
+        "throughput",
+        "balanced processors: Minakova's thesis, 3.5.2",
+        _throughput("ga_balance"),
+    ),
+    Search(
+        "ga",
+        "throughput",
+        "everything in one chromosome: Kim's thesis, 3.6.4",
+        _throughput("ga"),
+        "deap",
+    ),
+    Search(
+        "auto",
+        "deadlines",
+        "heuristics, then the exact search as referee",
+        _deadlines("auto"),
+        "ortools",
+    ),
+    Search(
+        "exact",
+        "deadlines",
+        "the least maximum utilization, with a proof",
+        _deadlines("exact"),
+        "ortools",
+    ),
+    Search(
+        "heuristic-ga",
+        "deadlines",
+        "Kim's thesis, ch. 5: genes for networks only",
+        _deadlines("heuristic-ga"),
+    ),
+    Search(
+        "entire-ga",
+        "deadlines",
+        "Kim's thesis, ch. 5: genes for everything",
+        _deadlines("entire-ga"),
+    ),
+    Search(
+        "baseline",
+        "deadlines",
+        "Kim's thesis, ch. 5: networks first, then tasks",
+        _deadlines("baseline"),
+    ),
 )
 
 
@@ -106,6 +159,10 @@ def search_named(name: str, kind: Kind) -> Search:
     known = {s.name: s for s in searches_for(kind)}
     if name in known:
         return known[name]
-    why = "apps with periods are mapped together" if kind == "deadlines" else "there are apps without a period"
+    why = (
+        "apps with periods are mapped together"
+        if kind == "deadlines"
+        else "there are apps without a period"
+    )
     message = f"`{name}` is not a search for this text: {why}"
     raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])

@@ -24,7 +24,8 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Judged(Generic[Found]):
-    """The result of a choice; `late` gives the reasons of the states that cannot keep their option."""
+    """The result of a choice; `late` gives the reasons of the states that cannot keep their
+    option."""
 
     found: Found
     late: Mapping[str, str]
@@ -58,7 +59,9 @@ class Best(Generic[Found]):
     refused: tuple[Refusal, ...]
 
 
-def most_accurate(counts: Choice, hopeless: Mapping[tuple[str, int], str], judge: Judge[Found]) -> Best[Found]:
+def most_accurate(
+    counts: Choice, hopeless: Mapping[tuple[str, int], str], judge: Judge[Found]
+) -> Best[Found]:
     """An option for each state of `counts`; `hopeless` has the reasons of options that fail with
     any mapping.
     """
@@ -66,7 +69,9 @@ def most_accurate(counts: Choice, hopeless: Mapping[tuple[str, int], str], judge
 
 
 class _Descent(Generic[Found]):
-    def __init__(self, counts: Choice, hopeless: Mapping[tuple[str, int], str], judge: Judge[Found]) -> None:
+    def __init__(
+        self, counts: Choice, hopeless: Mapping[tuple[str, int], str], judge: Judge[Found]
+    ) -> None:
         self._counts, self._hopeless, self._judge = counts, hopeless, judge
         #: The least accurate option that is not hopeless, or the last one: no later one is tried.
         self._last = {
@@ -83,18 +88,30 @@ class _Descent(Generic[Found]):
         if not judged.late:
             while (better := self._up()) is not None:
                 judged = better
-        told = sorted((r for state in self._counts for r in self._told(state)), key=lambda r: (r.state, r.option))
+        told = sorted(
+            (r for state in self._counts for r in self._told(state)),
+            key=lambda r: (r.state, r.option),
+        )
         return Best(dict(self._now), judged.found, not judged.late, tuple(told))
 
     def _after(self, state: str, option: int) -> int | None:
         """The next option that is not hopeless; None behind the last one."""
         last = self._last[state]
-        return next((k for k in range(option + 1, last + 1) if (state, k) not in self._hopeless or k == last), None)
+        return next(
+            (
+                k
+                for k in range(option + 1, last + 1)
+                if (state, k) not in self._hopeless or k == last
+            ),
+            None,
+        )
 
     def _down(self) -> Judged[Found]:
         while True:
             left = sum(self._last[s] - k for s, k in self._now.items())
-            following = {s: k for s, now in self._now.items() if (k := self._after(s, now)) is not None}
+            following = {
+                s: k for s, now in self._now.items() if (k := self._after(s, now)) is not None
+            }
             judged = self._judge(self._now, following, left)
             lower = following.keys() & judged.late.keys()
             for state in lower:
@@ -124,8 +141,12 @@ class _Descent(Generic[Found]):
             for option in range(now):
                 if (state, option) in self._hopeless:
                     continue
-                beside = self._refused[state, option][1] if (state, option) in self._refused else None
-                if beside is None or any(beside[s] != k for s, k in self._now.items() if s != state):
+                beside = (
+                    self._refused[state, option][1] if (state, option) in self._refused else None
+                )
+                if beside is None or any(
+                    beside[s] != k for s, k in self._now.items() if s != state
+                ):
                     yield state, option
 
     def _told(self, state: str) -> Iterator[Refusal]:

@@ -19,12 +19,20 @@ def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[st
     if network is None:
         return "F527", f"`{task.name}` is no network: it has no rows", "leave `bands` out"
     if set(kinds) != {"cpu"}:
-        return "F527", f"`{task.name}` does not run on a CPU: bands are for networks there", "leave `bands` out"
+        return (
+            "F527",
+            f"`{task.name}` does not run on a CPU: bands are for networks there",
+            "leave `bands` out",
+        )
     if network.batch > 1:
         message = f"`{task.name}` groups {network.batch} firings: bands have one image each"
         return "F527", message, "leave `batch` or `bands` out"
     if network.moving is not None:
-        return "F527", f"the cut of `{task.name}` moves: its parts have no bands", "leave `adapt` or `bands` out"
+        return (
+            "F527",
+            f"the cut of `{task.name}` moves: its parts have no bands",
+            "leave `adapt` or `bands` out",
+        )
     from ..networks.bands.firings import CannotBand, plan_of
     from ..networks.bands.made import net_of
     from ..networks.onnx.interface import NetworkError
@@ -38,7 +46,9 @@ def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[st
     return None
 
 
-def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
+def unfit_memory(
+    task: Task, stage: PinStage, kinds: Collection[str]
+) -> tuple[str, str, str] | None:
     """The reason why a network does not fit into the memory of its pin."""
     if stage.memory is None:
         return None
@@ -56,7 +66,11 @@ def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[s
     else:
         whole = needs(network)
         if whole is None:
-            return "F512", f"the memory of `{task.name}` is not known: its sizes are open", "leave `memory` out"
+            return (
+                "F512",
+                f"the memory of `{task.name}` is not known: its sizes are open",
+                "leave `memory` out",
+            )
         weights, between = whole.weights, network.batch * whole.block
     taken = weights + between + sessions
     if taken <= stage.memory:
@@ -77,7 +91,10 @@ def _least(network: Network, taken: int) -> str:
     least = next((c for c in choices_of(network) if c.bands), None) if possible else None
     if least is None or least.bytes >= taken:
         return "no bands need less"
-    return f"in bands it takes {_mb(least.bytes)} at least, for the layers that make `{least.dictated_by}`"
+    return (
+        f"in bands it takes {_mb(least.bytes)} at least, for the layers that make"
+        f" `{least.dictated_by}`"
+    )
 
 
 def _mb(count: int) -> str:

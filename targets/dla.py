@@ -31,7 +31,9 @@ def generation(platform: Platform) -> Generation:
     return GENERATIONS["xavier" if TensorRTVersion(platform.tensorrt).for_xavier else "orin"]
 
 
-def unfit_for_dla(task: Task, network: Network, platform: Platform, fallback: bool) -> Reason | None:
+def unfit_for_dla(
+    task: Task, network: Network, platform: Platform, fallback: bool
+) -> Reason | None:
     reason = _unfit_as_a_whole(task, network, platform)
     if reason is not None:
         return reason
@@ -41,7 +43,10 @@ def unfit_for_dla(task: Task, network: Network, platform: Platform, fallback: bo
         return None
     first = broken[0]
     more = len({b.layer for b in broken}) - 1
-    message = f"`{task.name}` cannot run on a DLA: {first.op} `{first.layer}`: {first.rule} ({first.detail})"
+    message = (
+        f"`{task.name}` cannot run on a DLA: {first.op} `{first.layer}`: {first.rule}"
+        f" ({first.detail})"
+    )
     message += f", and {more} more layer{'' if more == 1 else 's'}" if more else ""
     return "F510", message, "cut it elsewhere, or add `fallback gpu` behind the processor"
 
@@ -49,11 +54,17 @@ def unfit_for_dla(task: Task, network: Network, platform: Platform, fallback: bo
 def _unfit_as_a_whole(task: Task, network: Network, platform: Platform) -> Reason | None:
     """The reason why no layer of a network can run on a DLA."""
     if not platform.tensorrt:
-        message = f"platform `{platform.name}` does not declare its TensorRT, which determines its DLA"
+        message = (
+            f"platform `{platform.name}` does not declare its TensorRT, which determines its DLA"
+        )
         return "F603", message, 'add for example `tensorrt "10.3"` to the platform'
     dla, version = generation(platform), TensorRTVersion(platform.tensorrt)
     if not dla.works_with(platform.tensorrt):
-        return "F510", f"TensorRT {version} cannot use the DLA of `{platform.name}`", "pin it to the GPU"
+        return (
+            "F510",
+            f"TensorRT {version} cannot use the DLA of `{platform.name}`",
+            "pin it to the GPU",
+        )
     if network.precision not in ("fp16", "int8"):
         message = f"`{task.name}` computes in {network.precision}, and a DLA in fp16 or int8 only"
         return "F510", message, "write `precision fp16` in the network"
@@ -65,7 +76,11 @@ def barred_from_dla(task: Task, platform: Platform) -> Callable[[str], bool]:
 
     A platform without a declared TensorRT is for analyses only: all layers are allowed.
     """
-    if task.network is None or not platform.tensorrt or all(p.kind != "dla" for p in platform.pools):
+    if (
+        task.network is None
+        or not platform.tensorrt
+        or all(p.kind != "dla" for p in platform.pools)
+    ):
         return lambda layer: False
     if _unfit_as_a_whole(task, task.network, platform) is not None:
         return lambda layer: True
@@ -81,7 +96,14 @@ def broken_rules(network: Network, platform: Platform) -> tuple[Breach, ...]:
     whole = network.cut_from or network
     path, shapes = Path(whole.path), tuple((t.name, t.type.shape) for t in whole.inputs)
     precision = network.precision if network.precision in ("fp16", "int8") else "fp16"
-    return _broken(str(path), path.stat().st_mtime_ns, shapes, generation(platform).name, platform.tensorrt, precision)
+    return _broken(
+        str(path),
+        path.stat().st_mtime_ns,
+        shapes,
+        generation(platform).name,
+        platform.tensorrt,
+        precision,
+    )
 
 
 @lru_cache(maxsize=16)
@@ -94,7 +116,9 @@ def _broken(
     precision: str,
 ) -> tuple[Breach, ...]:
     def found(model: Path) -> tuple[Breach, ...]:
-        return breaches(model, dict(shapes), generation=GENERATIONS[dla], tensorrt=tensorrt, precision=precision)
+        return breaches(
+            model, dict(shapes), generation=GENERATIONS[dla], tensorrt=tensorrt, precision=precision
+        )
 
     if precision != "int8" or TensorRTVersion(tensorrt).strongly_typed or not has_pairs(Path(path)):
         return found(Path(path))
@@ -111,4 +135,6 @@ def _layers_of(content_hash: str, model: bytes) -> frozenset[str]:
     """The layers of a stage, called after their first outputs."""
     import onnx
 
-    return frozenset(node.output[0] for node in onnx.load_model_from_string(model).graph.node if node.output)
+    return frozenset(
+        node.output[0] for node in onnx.load_model_from_string(model).graph.node if node.output
+    )

@@ -18,23 +18,43 @@ Reason = tuple[str, str, str]
 #: KiB of shared memory that a block may have, by compute capability (CUDA C++ Programming Guide,
 #: technical specifications); others are not judged.
 _SHARED_KIB = {
-    (5, 3): 48, (6, 0): 48, (6, 1): 48, (6, 2): 48, (7, 0): 96, (7, 2): 96, (7, 5): 64, (8, 0): 163, (8, 6): 99,
-    (8, 7): 163, (8, 9): 99, (9, 0): 227, (10, 0): 227, (12, 0): 99,
-}  # fmt: skip
+    (5, 3): 48,
+    (6, 0): 48,
+    (6, 1): 48,
+    (6, 2): 48,
+    (7, 0): 96,
+    (7, 2): 96,
+    (7, 5): 64,
+    (8, 0): 163,
+    (8, 6): 99,
+    (8, 7): 163,
+    (8, 9): 99,
+    (9, 0): 227,
+    (10, 0): 227,
+    (12, 0): 99,
+}
 
 
-def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = False) -> Reason | None:
+def unfit_for(
+    task: Task, kind: str, platform: Platform, *, fallback: bool = False
+) -> Reason | None:
     """The reason why a task cannot run on that kind of processor, or None. `fallback`: the GPU may
     run layers that the DLA cannot."""
     if kind == "link" or task.transfer is not None:
         message = f"`{task.name}` cannot run on a {kind}"
         return (
-            None if kind == "link" and task.transfer is not None else ("F503", message, "links carry tokens, no more")
+            None
+            if kind == "link" and task.transfer is not None
+            else ("F503", message, "links carry tokens, no more")
         )
     if kind == "gpu" and _most_gpus(platform) > 1 and _has_code(task):
         return "F603", "a program uses one GPU, and the platform has more", "declare one"
     if task.built_in:
-        return None if kind == "cpu" else ("F503", f"`{task.name}` cannot run on a {kind}", "it runs on a cpu")
+        return (
+            None
+            if kind == "cpu"
+            else ("F503", f"`{task.name}` cannot run on a {kind}", "it runs on a cpu")
+        )
     if task.network is None:
         if has_code(task, kind, platform):  # to an abstract task code may be added
             return _too_much_shared(task, platform) if kind == "gpu" else None
@@ -45,8 +65,15 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
     if task.network.moving is not None:
         return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
     if task.open_ports:
-        message = f"`{task.name}` cannot run on a {kind}: the size of `{task.open_ports[0].name}` depends on data"
-        return "F503", message, "leave it on a cpu, or cut it with `until` in front of the layer that makes it"
+        message = (
+            f"`{task.name}` cannot run on a {kind}: the size of `{task.open_ports[0].name}` depends"
+            " on data"
+        )
+        return (
+            "F503",
+            message,
+            "leave it on a cpu, or cut it with `until` in front of the layer that makes it",
+        )
     if kind != "dla":
         return None
     from .dla import unfit_for_dla
@@ -57,7 +84,9 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
 def _most_gpus(platform: Platform) -> int:
     """How many GPUs one machine has at most."""
     machines = platform.machines or ("",)
-    return max(sum(p.count for p in platform.pools if p.kind == "gpu" and p.machine == m) for m in machines)
+    return max(
+        sum(p.count for p in platform.pools if p.kind == "gpu" and p.machine == m) for m in machines
+    )
 
 
 def unlaunchable(apps: Iterable[Application], platform: Platform) -> tuple[Diagnostic, ...]:
@@ -69,7 +98,9 @@ def unlaunchable(apps: Iterable[Application], platform: Platform) -> tuple[Diagn
         reason = _too_much_shared(task, platform)
         if reason is not None and all(i.kind == "gpu" for i in task.implementations):
             code, message, help_text = reason
-            found[task.definition] = Diagnostic(code, message, task.implementations[0].span, help=help_text)
+            found[task.definition] = Diagnostic(
+                code, message, task.implementations[0].span, help=help_text
+            )
     return tuple(found.values())
 
 

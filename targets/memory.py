@@ -61,7 +61,10 @@ def too_little(apps: Iterable[Application], platform: Platform) -> Diagnostic | 
     weights = sum(found.weights for n in networks.values() if (found := needs(n)) is not None)
     if tokens + BASE + weights <= limit:
         return None
-    message = f"weights of {_mb(weights)} and tokens of {_mb(tokens)} beside {_mb(BASE)} for Python and libraries"
+    message = (
+        f"weights of {_mb(weights)} and tokens of {_mb(tokens)} beside {_mb(BASE)} for Python and"
+        " libraries"
+    )
     message += f" do not fit into the {_mb(limit)} of `{platform.name}`"
     help_text = "take smaller networks, or correct `memory` of the platform"
     return Diagnostic("F521", message, platform.span, help=help_text)
@@ -73,7 +76,10 @@ def _file_bytes(network: Network) -> int:
         return len(network.model)
     folder = Path(network.path).parent
     try:
-        return sum(os.path.getsize(p) for p in (Path(network.path), *(folder / name for name in network.external)))
+        return sum(
+            os.path.getsize(p)
+            for p in (Path(network.path), *(folder / name for name in network.external))
+        )
     except OSError:
         return 0
 
@@ -84,7 +90,10 @@ def _least_tokens(app: Application) -> int:
     """
     found = 0
     for c in app.channels:
-        source, reader = app.task(c.source).port(c.source_port), app.task(c.destination).port(c.destination_port)
+        source, reader = (
+            app.task(c.source).port(c.source_port),
+            app.task(c.destination).port(c.destination_port),
+        )
         found += max(*source.rates, *reader.rates, c.delay) * _bytes(source)
     return found
 

@@ -30,7 +30,9 @@ def pinned(
         task = tasks[pin.task]
         reason = _unsupported(pin, task)
         if reason:
-            faults.append(Diagnostic("F505", f"`{pin.task}`: {reason}", pin.span, help="leave it out"))
+            faults.append(
+                Diagnostic("F505", f"`{pin.task}`: {reason}", pin.span, help="leave it out")
+            )
             continue
         stage = pin.stages[0]
         fault = _unfit(task, stage, platform)
@@ -38,9 +40,16 @@ def pinned(
             faults.append(Diagnostic(fault[0], fault[1], stage.span, help=fault[2]))
         else:
             placements[pin.task] = Placement(
-                pin.task, stage.processors, stage.streams, stage.threads, stage.process, pin.buffers,
-                stage.graph, stage.fallback, stage.bands,
-            )  # fmt: skip
+                pin.task,
+                stage.processors,
+                stage.streams,
+                stage.threads,
+                stage.process,
+                pin.buffers,
+                stage.graph,
+                stage.fallback,
+                stage.bands,
+            )
     engines = {t: p.processors for t, p in placements.items() if tasks[t].network is not None}
     too_many = too_many_engines(platform, engines)
     if too_many:
@@ -50,10 +59,17 @@ def pinned(
         for wanted, neighbors in ((pin.pre, _feeders), (pin.post, _readers)):
             for neighbor in neighbors(pin.task, apps) if wanted > 1 else ():
                 if tasks[neighbor].replicable:
-                    placements[neighbor] = _spread(tasks[neighbor], placements.get(neighbor), wanted, platform)
+                    placements[neighbor] = _spread(
+                        tasks[neighbor], placements.get(neighbor), wanted, platform
+                    )
                 else:
-                    message = f"`{neighbor}` keeps state or is at an end of the graph: it cannot have {wanted} threads"
-                    faults.append(Diagnostic("F504", message, pin.span, help="leave `pre` or `post` out"))
+                    message = (
+                        f"`{neighbor}` keeps state or is at an end of the graph: it cannot have"
+                        f" {wanted} threads"
+                    )
+                    faults.append(
+                        Diagnostic("F504", message, pin.span, help="leave `pre` or `post` out")
+                    )
     return placements, tuple(faults)
 
 
@@ -84,7 +100,10 @@ def _unsupported(pin: Pin, task: Task) -> str:
     if len(pin.stages) == 1 and pin.stages[0].until is None:
         return ""
     if task.network is not None and task.network.batch > 1:
-        return f"a network that groups {task.network.batch} firings cannot be cut yet: `batch` is in the way"
+        return (
+            f"a network that groups {task.network.batch} firings cannot be cut yet: `batch` is in"
+            " the way"
+        )
     return "a `wcet` for a network with stages is not supported yet"
 
 
@@ -102,35 +121,69 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
             return reason
     kinds = {platform.pool_of(name).kind for name in processors}
     if "cpu" in kinds and len(kinds) > 1:
-        message = f"`{task.name}` is pinned to a cpu and a {max(kinds)}: they cannot share its firings"
+        message = (
+            f"`{task.name}` is pinned to a cpu and a {max(kinds)}: they cannot share its firings"
+        )
         return "F504", message, "pin it to one of them"
     if len(set(processors)) < len(processors):
         return "F504", f"`{task.name}` is pinned to one processor twice", "name each processor once"
     if len(processors) > 1 and not task.replicable:
         return (
             "F504",
-            f"`{task.name}` keeps state or ends the graph: {len(processors)} processors cannot share its firings",
+            (
+                f"`{task.name}` keeps state or ends the graph: {len(processors)} processors cannot"
+                " share its firings"
+            ),
             "pin it to one processor; a C task without state may say `stateless`",
         )
-    return _unfit_option(task, stage, kinds) or unfit_bands(task, stage, kinds) or unfit_memory(task, stage, kinds)
+    return (
+        _unfit_option(task, stage, kinds)
+        or unfit_bands(task, stage, kinds)
+        or unfit_memory(task, stage, kinds)
+    )
 
 
-def _unfit_option(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
+def _unfit_option(
+    task: Task, stage: PinStage, kinds: Collection[str]
+) -> tuple[str, str, str] | None:
     """Threads, streams, processes, graphs and fallbacks that a task cannot use."""
     if stage.graph and (task.network is not None or set(kinds) != {"gpu"}):
-        return "F504", f"`{task.name}` starts no kernels that could be recorded", "leave `graph` out"
+        return (
+            "F504",
+            f"`{task.name}` starts no kernels that could be recorded",
+            "leave `graph` out",
+        )
     if stage.fallback and "dla" not in kinds:
-        return "F504", f"`{task.name}` runs on no DLA that a GPU could help out", "leave `fallback` out"
+        return (
+            "F504",
+            f"`{task.name}` runs on no DLA that a GPU could help out",
+            "leave `fallback` out",
+        )
     if "cpu" not in kinds and (stage.threads > 1 or stage.process):
         word = "threads" if stage.threads > 1 else "process"
-        return "F504", f"`{task.name}` does not run on a CPU: `{word}` means nothing there", f"leave `{word}` out"
+        return (
+            "F504",
+            f"`{task.name}` does not run on a CPU: `{word}` means nothing there",
+            f"leave `{word}` out",
+        )
     if stage.streams > 1 and not task.replicable:
-        message = f"`{task.name}` keeps state or ends the graph: {stage.streams} streams cannot share its firings"
+        message = (
+            f"`{task.name}` keeps state or ends the graph: {stage.streams} streams cannot share its"
+            " firings"
+        )
         return "F504", message, "leave `streams` out; a C task without state may say `stateless`"
     if stage.threads > 1 and task.network is None:
-        return "F504", f"`{task.name}` is no network: it controls its threads itself", "leave `threads` out"
+        return (
+            "F504",
+            f"`{task.name}` is no network: it controls its threads itself",
+            "leave `threads` out",
+        )
     if stage.process and not any(i.language == "python" for i in task.implementations):
-        return "F504", f"`{task.name}` is no Python code: it does not hold the interpreter", "leave `process` out"
+        return (
+            "F504",
+            f"`{task.name}` is no Python code: it does not hold the interpreter",
+            "leave `process` out",
+        )
     if stage.process and task.events:
         message = f"`{task.name}` raises events, which it does in the program's own process"
         return "F807", message, "leave `process` out"

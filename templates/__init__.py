@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 
 def environment() -> Environment:
-    """The one environment: no escaping (the output is code, escaped by filters), every undefined name an error."""
+    """The one environment: no escaping (the output is code, escaped by filters), every undefined
+    name an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -36,7 +37,10 @@ def kit(name: str) -> dict[str, str]:
         ".gitignore": "gitignore",
         "requirements.txt": "requirements.txt",
     }
-    return {path: jinja.get_template(f"new/{template}.j2").render(words) for path, template in files.items()}
+    return {
+        path: jinja.get_template(f"new/{template}.j2").render(words)
+        for path, template in files.items()
+    }
 
 
 def starter(name: str) -> dict[str, str]:

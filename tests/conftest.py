@@ -22,11 +22,14 @@ from tensorrt_api import stubs
 
 # How long an example takes, or making one, says how busy the machine is.
 settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    "any machine",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("any machine")
 progress.between = float("inf")
-# The tree of commands is the same for every call in this process, and making it takes longer than most calls.
+# The tree of commands is the same for every call in this process, and making it takes longer than
+# most calls.
 typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
 #: What Chromium is called.
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -34,10 +37,17 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture(scope="session", autouse=True)
 def can_be_interrupted() -> Iterator[None]:
-    """Who starts the tests in the background has these signals ignored, and so would all that the tests start."""
-    signals = [number for number in (signal.SIGINT, signal.SIGQUIT) if signal.getsignal(number) is signal.SIG_IGN]
+    """Who starts the tests in the background has these signals ignored, and so would all that the
+    tests start."""
+    signals = [
+        number
+        for number in (signal.SIGINT, signal.SIGQUIT)
+        if signal.getsignal(number) is signal.SIG_IGN
+    ]
     for number in signals:
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        )
     yield
     for number in signals:
         signal.signal(number, signal.SIG_IGN)
@@ -63,7 +73,10 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy, with the networks that are not committed."""
     folder = tmp_path_factory.mktemp("examples")
     shutil.copytree(
-        ROOT / "examples", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.json", "build", "*.svg")
+        ROOT / "examples",
+        folder,
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("*.json", "build", "*.svg"),
     )
     scripts = {
         "twins/mobilenet.onnx": "make_networks.py",
@@ -95,14 +108,16 @@ def tensorrt_stubs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
 def browser() -> Iterator[Any]:
     """Chromium, driven by playwright.
 
-    One for each file that asks for it, and gone behind it: while it is there, this thread has an event loop that runs,
-    and no test could use asyncio.
+    One for each file that asks for it, and gone behind it: while it is there, this thread has an
+    event loop that runs, and no test could use asyncio.
     """
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'flowc[browser]'")
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:
         pytest.skip("there is no Chromium: apt install chromium")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = driver.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         yield browser
         browser.close()

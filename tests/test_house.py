@@ -13,7 +13,8 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def test_every_package_is_listed() -> None:
-    """A folder that is missing from the list works in an editable install and vanishes from the wheel."""
+    """A folder that is missing from the list works in an editable install and vanishes from the
+    wheel."""
     beside = {"examples", "tests", "benchmarks", "docs", "typings", "build"}
     found = {"flowc"}
     for init in ROOT.glob("*/**/__init__.py"):
@@ -32,7 +33,11 @@ def test_type_checkers_see_every_room() -> None:
 
 @pytest.mark.parametrize(
     "file",
-    [f for room in ("runtime", "profiling/there", "machines") for f in sorted((ROOT / room).glob("*.py"))],
+    [
+        f
+        for room in ("runtime", "profiling/there", "machines")
+        for f in sorted((ROOT / room).glob("*.py"))
+    ],
     ids=lambda p: p.name,
 )
 def test_what_runs_on_old_boards_is_valid_there(file: Path) -> None:
@@ -48,7 +53,9 @@ def test_nothing_asks_the_clock_that_is_set() -> None:
     """Times and waits are by clocks that only go on."""
     beside = {"examples", "tests", "benchmarks", "docs", "typings", "build"}
     judged = [
-        f for f in ROOT.glob("*/**/*.py") if f.relative_to(ROOT).parts[0] not in beside and ".venv" not in f.parts
+        f
+        for f in ROOT.glob("*/**/*.py")
+        if f.relative_to(ROOT).parts[0] not in beside and ".venv" not in f.parts
     ]
     assert len(judged) > 300
     for file in judged:
@@ -56,14 +63,21 @@ def test_nothing_asks_the_clock_that_is_set() -> None:
         for node in ast.walk(ast.parse(text)) if "time" in text else ():
             if isinstance(node, ast.Attribute):
                 asked = ast.unparse(node)
-                assert asked not in ("time.time", "time.time_ns", "datetime.now", "datetime.utcnow"), f"{file}: {asked}"
+                assert asked not in (
+                    "time.time",
+                    "time.time_ns",
+                    "datetime.now",
+                    "datetime.utcnow",
+                ), f"{file}: {asked}"
 
 
 def test_only_the_cli_prints_or_exits() -> None:
     """Whatever folder it is in; what is `there` are programs of their own."""
     free = {"cli", "runtime", "examples", "tests", "benchmarks", "docs", "typings", "build"}
     rooms = [r for r in ROOT.iterdir() if not r.name.startswith(".") and r.name not in free]
-    files = [f for room in rooms for f in ([room] if room.suffix == ".py" else room.glob("**/*.py"))]
+    files = [
+        f for room in rooms for f in ([room] if room.suffix == ".py" else room.glob("**/*.py"))
+    ]
     judged = [f for f in files if f.parent.name != "there"]
     assert any(len(f.relative_to(ROOT).parts) > 2 for f in judged)
     for file in judged:
@@ -71,7 +85,9 @@ def test_only_the_cli_prints_or_exits() -> None:
         for node in ast.walk(ast.parse(text)) if "print" in text or "exit" in text else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
                 called = ast.unparse(node.func)
-                assert called not in ("print", "sys.exit", "exit"), f"{file.relative_to(ROOT)}:{node.lineno}"
+                assert called not in ("print", "sys.exit", "exit"), (
+                    f"{file.relative_to(ROOT)}:{node.lineno}"
+                )
 
 
 def test_every_package_is_banned_as_a_name_of_its_own() -> None:

@@ -20,15 +20,21 @@ APART = {"faulty", "golden"}
 
 
 def files(*rooms: str) -> list[Path]:
-    return [f for room in rooms for f in sorted((ROOT / room).rglob("*.py")) if not APART & set(f.parts)]
+    return [
+        f for room in rooms for f in sorted((ROOT / room).rglob("*.py")) if not APART & set(f.parts)
+    ]
 
 
 def test_every_wait_of_a_test_has_a_limit() -> None:
     found = [place for file in files("tests") for place in endless(file)]
-    assert not found, "give it a limit (tests/support/limits.py), or say `# no limit: why`:\n" + "\n".join(found)
+    assert not found, (
+        "give it a limit (tests/support/limits.py), or say `# no limit: why`:\n" + "\n".join(found)
+    )
 
 
-@pytest.mark.parametrize("room", ["cli", "codegen", "driver", "editor", "machines", "profiling", "report", "runtime"])
+@pytest.mark.parametrize(
+    "room", ["cli", "codegen", "driver", "editor", "machines", "profiling", "report", "runtime"]
+)
 def test_every_wait_of_flowc_has_a_limit_or_a_reason(room: str) -> None:
     found = [place for file in files(room) for place in endless(file)]
     assert not found, "give it a limit, or say `# no limit: why`:\n" + "\n".join(found)
@@ -71,10 +77,10 @@ def test_what_counts_as_a_wait(call: str, waits: bool, tmp_path: Path) -> None:
 
 def test_children_can_be_interrupted() -> None:
     """Also where the tests themselves are started in the background."""
-    script = (
-        "import signal; print(*(signal.getsignal(n) is not signal.SIG_IGN for n in (signal.SIGINT, signal.SIGQUIT)))"
+    script = "import signal; print(*(signal.getsignal(n) is not signal.SIG_IGN for n in (signal.SIGINT, signal.SIGQUIT)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=HANGS
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANGS)
     assert done.stdout.split() == ["True", "True"]
 
 
@@ -100,13 +106,27 @@ def test_children_can_be_interrupted_in_the_background() -> None:
 @pytest.mark.parametrize("how", ["a wait", "C code"])
 def test_a_test_that_hangs_fails_with_its_name_and_its_stacks(how: str, tmp_path: Path) -> None:
     """C code that holds the interpreter can only be ended with its process."""
-    wait = "threading.Event().wait()" if how == "a wait" else "[ctypes.PyDLL(None).sleep(60) for _ in range(9)]"
+    wait = (
+        "threading.Event().wait()"
+        if how == "a wait"
+        else "[ctypes.PyDLL(None).sleep(60) for _ in range(9)]"
+    )
     (tmp_path / "test_it.py").write_text(
         f"import ctypes, threading\ndef test_hangs():\n    {wait}\ndef test_goes(): ...\n"
     )
     options = ["-o", "faulthandler_timeout=5"] if how == "C code" else ["--timeout=5"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-n", "1", *options, tmp_path],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-c",
+            ROOT / "pyproject.toml",
+            "-n",
+            "1",
+            *options,
+            tmp_path,
+        ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": ""},
         capture_output=True,

@@ -1,7 +1,7 @@
 """What a graph can do: period, latency, buffers, schedules, each exact or with its bounds.
 
-In: an app with its verdicts, and the times of its tasks (`model.times` decides which). Out: an Analysis, in the names
-that people wrote.
+In: an app with its verdicts, and the times of its tasks (`model.times` decides which). Out: an
+Analysis, in the names that people wrote.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ Answer = Literal["period", "latency", "least_buffers", "pareto", "period_buffers
 class Hop:
     """One hop of a critical cycle: the next task waits for `task`.
 
-    `kind` says for what: "data" on `channel`, "space" that it frees on `channel`, or "serial": its own next firing.
+    `kind` says for what: "data" on `channel`, "space" that it frees on `channel`, or "serial": its
+    own next firing.
     """
 
     task: str
@@ -42,10 +43,12 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """Channel capacities in tokens by name; `bytes` is what they take, None where a channel has no type.
+    """Channel capacities in tokens by name; `bytes` is what they take, None where a channel has no
+    type.
 
-    What is minimized is the bytes, or the tokens where those are not known: no distribution that does the same has
-    less than `lower` of it. `period` in ns is what they allow, at the most where it is not `exact`.
+    What is minimized is the bytes, or the tokens where those are not known: no distribution that
+    does the same has less than `lower` of it. `period` in ns is what they allow, at the most where
+    it is not `exact`.
     """
 
     channels: dict[str, int]
@@ -67,7 +70,8 @@ class Capacities:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A sequential schedule of one iteration in loop notation, and the capacities it needs together, in tokens."""
+    """A sequential schedule of one iteration in loop notation, and the capacities it needs
+    together, in tokens."""
 
     text: str
     total: int
@@ -75,9 +79,11 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class PathLatency:
-    """From the release of the newest data of `source` that a firing of `sink` depends on, to its end; times in ns.
+    """From the release of the newest data of `source` that a firing of `sink` depends on, to its
+    end; times in ns.
 
-    `latency` is the longest at the period that latencies are for, and on no mapping it is below `lower`; None: unknown.
+    `latency` is the longest at the period that latencies are for, and on no mapping it is below
+    `lower`; None: unknown.
     """
 
     source: str
@@ -96,15 +102,18 @@ class PathLatency:
 class Analysis:
     """Everything that was asked about one app. Times in ns; None = not asked, or not found.
 
-    `answered` are the questions that are done with, in this order: the analysis grows with each. `cut` says which
-    searches ended before they were through, and why: after `seconds`, or because of the size of the graph.
+    `answered` are the questions that are done with, in this order: the analysis grows with each.
+    `cut` says which searches ended before they were through, and why: after `seconds`, or because
+    of the size of the graph.
 
-    `period` is the least period of an iteration, with one firing of a task at a time; where it is not proved it is the
-    best schedule found, and `period_lower` is below it. `critical_cycle` explains the bound. No mapping is faster than
-    `mapping_lower`: it may fire some tasks on several processors at once. `latency` holds at `latency_period`: the
-    app's period if it has one, else the least; on no mapping is it below `latency_lower`. `paths` are those with
-    deadlines, and those from sources to sinks where they tell more. `least_buffers` keep the graph alive,
-    `period_buffers` keep that period. `mean_period` is the period with measured mean times instead of worst cases.
+    `period` is the least period of an iteration, with one firing of a task at a time; where it is
+    not proved it is the best schedule found, and `period_lower` is below it. `critical_cycle`
+    explains the bound. No mapping is faster than `mapping_lower`: it may fire some tasks on several
+    processors at once. `latency` holds at `latency_period`: the app's period if it has one, else
+    the least; on no mapping is it below `latency_lower`. `paths` are those with deadlines, and
+    those from sources to sinks where they tell more. `least_buffers` keep the graph alive,
+    `period_buffers` keep that period. `mean_period` is the period with measured mean times instead
+    of worst cases.
     """
 
     verdicts: AppVerdicts
@@ -131,11 +140,20 @@ class Analysis:
 
     def too_slow(self, app: Application) -> bool:
         """Is the period of an app below what any mapping can keep with these times?"""
-        return app.period_ns is not None and self.mapping_lower is not None and self.mapping_lower > app.period_ns
+        return (
+            app.period_ns is not None
+            and self.mapping_lower is not None
+            and self.mapping_lower > app.period_ns
+        )
 
     def too_late(self, app: Application) -> bool:
-        """Is the deadline of an app shorter than an iteration takes on any mapping with these times?"""
-        return app.due_ns is not None and self.latency_lower is not None and self.latency_lower > app.due_ns
+        """Is the deadline of an app shorter than an iteration takes on any mapping with these
+        times?"""
+        return (
+            app.due_ns is not None
+            and self.latency_lower is not None
+            and self.latency_lower > app.due_ns
+        )
 
     def impossible(self, app: Application) -> bool:
         """Do the times that the text gives forbid the period or a deadline on every mapping?"""
@@ -149,7 +167,12 @@ class Analysis:
 
 
 def limits(
-    app: Application, verdicts: AppVerdicts, times: AppTimes, *, overlap: bool = False, seconds: float = 10.0
+    app: Application,
+    verdicts: AppVerdicts,
+    times: AppTimes,
+    *,
+    overlap: bool = False,
+    seconds: float = 10.0,
 ) -> Analysis:
     """The least period and the cycle that dictates it; nothing else is filled in."""
     if not verdicts.consistent.holds or verdicts.deadlock_free.holds is False:
@@ -172,10 +195,15 @@ def limits(
     )
 
 
-def _freest(app: Application, verdicts: AppVerdicts, times: AppTimes, graph: Graph, overlap: bool) -> Graph:
-    """The graph on the best mapping there could be: every task where it is fastest, some on several processors."""
+def _freest(
+    app: Application, verdicts: AppVerdicts, times: AppTimes, graph: Graph, overlap: bool
+) -> Graph:
+    """The graph on the best mapping there could be: every task where it is fastest, some on several
+    processors."""
     least = {**times.ns, **times.least_ns}
-    graph = graph if least == times.ns else graph_of(app, verdicts.repetition, least, overlap=overlap)
+    graph = (
+        graph if least == times.ns else graph_of(app, verdicts.repetition, least, overlap=overlap)
+    )
     shared = {i for i, t in enumerate(app.tasks) if t.replicable}
     return without_serial(graph, shared) if shared else graph
 
@@ -192,10 +220,12 @@ def analyze(
     progress: Callable[[str], None] | None = None,
     answered: Callable[[Analysis], None] | None = None,
 ) -> Analysis:
-    """Analyze one app. `for_period` also looks for the least buffers that keep the period, `pareto` for the trade-off.
+    """Analyze one app. `for_period` also looks for the least buffers that keep the period, `pareto`
+    for the trade-off.
 
-    `overlap` lets firings of one task overlap (auto-concurrency). Each potentially exponential part ends after
-    `seconds` with the best it has. `answered` gets what is known whenever an answer has been found.
+    `overlap` lets firings of one task overlap (auto-concurrency). Each potentially exponential part
+    ends after `seconds` with the best it has. `answered` gets what is known whenever an answer has
+    been found.
     """
     for answer in _answers(app, verdicts, times, overlap, for_period, pareto, seconds, progress):
         if answered is not None:
@@ -217,32 +247,47 @@ def _answers(
     yield answer
     if answer.period_lower is None:
         return
-    search = _Search(app, graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress)
+    search = _Search(
+        app, graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress
+    )
     timed = app.period_ns is not None and not times.unknown
     asked = app.period_ns if timed else answer.period
     kept = asked is not None and answer.period is not None and asked >= answer.period
     free = _freest(app, verdicts, times, search.graph, overlap)
     wanted = paths(app, verdicts.repetition)
-    answer = _with_latency(answer, search.graph, free, asked if kept else None, wanted, timed, seconds)
+    answer = _with_latency(
+        answer, search.graph, free, asked if kept else None, wanted, timed, seconds
+    )
     if not timed and answer.paths:
         answer = _unpaced(answer, app, times)
     yield answer
     least, cut, schedule, compact = search.least()
-    answer = answer.and_answer("least_buffers", cut, least_buffers=least, schedule=schedule, looped_schedule=compact)
+    answer = answer.and_answer(
+        "least_buffers", cut, least_buffers=least, schedule=schedule, looped_schedule=compact
+    )
     yield answer
     if pareto and answer.period:  # what nothing slows down is slower with any buffers
         front, complete, cut = search.front()
         answer = answer.and_answer("pareto", cut, pareto=front, pareto_complete=complete)
     if asked and kept and for_period:
         fitting = (p for p in answer.pareto or () if p.period is not None and p.period <= asked)
-        for_it, cut = next(((p, answer.cut.get("pareto")) for p in fitting), None) or _better(least, search, asked)
-        unproved = for_it is None or not for_it.proved or for_it.period is None or for_it.period > asked
-        answer = answer.and_answer("period_buffers", cut if unproved else None, period_buffers=for_it)
+        for_it, cut = next(((p, answer.cut.get("pareto")) for p in fitting), None) or _better(
+            least, search, asked
+        )
+        unproved = (
+            for_it is None or not for_it.proved or for_it.period is None or for_it.period > asked
+        )
+        answer = answer.and_answer(
+            "period_buffers", cut if unproved else None, period_buffers=for_it
+        )
     yield replace(answer, answered=get_args(Answer))
 
 
-def _better(least: Capacities | None, search: _Search, period: Fraction) -> tuple[Capacities | None, Why | None]:
-    """The least capacities of all, if they keep the period; else what a search finds, unless that is slower still."""
+def _better(
+    least: Capacities | None, search: _Search, period: Fraction
+) -> tuple[Capacities | None, Why | None]:
+    """The least capacities of all, if they keep the period; else what a search finds, unless that
+    is slower still."""
     if least is None or least.period is None:
         return search.keeping(period)
     if least.period <= period:
@@ -262,7 +307,8 @@ def _with_latency(
     spaced: bool,
     seconds: float,
 ) -> Analysis:
-    """Without a period there is none: that of the graph is not known, or the one asked for is too short."""
+    """Without a period there is none: that of the graph is not known, or the one asked for is too
+    short."""
     if period is None:
         return answer.and_answer("latency", answer.cut.get("period"))
 
@@ -296,16 +342,25 @@ def _with_latency(
 
 
 def _unpaced(answer: Analysis, app: Application, times: AppTimes) -> Analysis:
-    """Where nothing paces an app, a mapping may be slower, and its paths shorter for it: only their firings count."""
+    """Where nothing paces an app, a mapping may be slower, and its paths shorter for it: only their
+    firings count."""
     least = {**times.ns, **times.least_ns}
-    known = {p.source: spans(app, answer.verdicts.repetition, p.source, least) for p in answer.paths}
-    return replace(answer, paths=tuple(replace(p, lower=max(known[p.source][p.sink])) for p in answer.paths))
+    known = {
+        p.source: spans(app, answer.verdicts.repetition, p.source, least) for p in answer.paths
+    }
+    return replace(
+        answer, paths=tuple(replace(p, lower=max(known[p.source][p.sink])) for p in answer.paths)
+    )
 
 
 def _hops(graph: Graph, period: Period) -> tuple[Hop, ...]:
     def hop(step: Step) -> Hop:
         edge = graph.edges[step.edge]
-        return Hop(graph.names[step.task], edge.kind, graph.channels[edge.channel] if edge.channel >= 0 else "")
+        return Hop(
+            graph.names[step.task],
+            edge.kind,
+            graph.channels[edge.channel] if edge.channel >= 0 else "",
+        )
 
     return tuple(hop(s) for s in period.cycle)
 
@@ -313,7 +368,9 @@ def _hops(graph: Graph, period: Period) -> tuple[Hop, ...]:
 class _Search:
     """The searches for buffers and schedules, translated from indices to names."""
 
-    def __init__(self, app: Application, graph: Graph, seconds: float, progress: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, app: Application, graph: Graph, seconds: float, progress: Callable[[str], None] | None
+    ) -> None:
         self.graph, self.seconds, self.progress = graph, seconds, progress
         types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
         sizes = {i: types[c.source, c.source_port] for i, c in enumerate(app.channels)}
@@ -328,7 +385,8 @@ class _Search:
         return Capacities(channels, cost, found.lower, period, found.exact)
 
     def least(self) -> tuple[Capacities | None, Why | None, Schedule | None, Schedule | None]:
-        """The least capacities, a schedule within them, and the schedule that is shortest to write."""
+        """The least capacities, a schedule within them, and the schedule that is shortest to
+        write."""
         graph = self.graph
         try:
             found = least_capacities(graph, weights=self.weights, seconds=self.seconds)
@@ -348,15 +406,25 @@ class _Search:
         loops = looped.single_appearance(self.graph)
         if loops is None or sum(self.graph.firings) > looped.MOST_FIRINGS:
             return None
-        return Schedule(looped.text(loops, self.short), sum(looped.memory(self.graph, loops).values()))
+        return Schedule(
+            looped.text(loops, self.short), sum(looped.memory(self.graph, loops).values())
+        )
 
     def keeping(self, period: Fraction) -> tuple[Capacities | None, Why | None]:
         """The least capacities that keep a period in ns, or the fastest ones found in time."""
-        front = trade_off(self.graph, weights=self.weights, until=period * self.graph.per_ns, seconds=self.seconds)
+        front = trade_off(
+            self.graph, weights=self.weights, until=period * self.graph.per_ns, seconds=self.seconds
+        )
         return self.capacities(front.points[-1]) if front.points else None, "time"
 
     def front(self) -> tuple[tuple[Capacities, ...], bool, Why | None]:
         """The trade-off, and whether it reaches full speed."""
-        front = trade_off(self.graph, weights=self.weights, seconds=self.seconds, progress=self.progress)
+        front = trade_off(
+            self.graph, weights=self.weights, seconds=self.seconds, progress=self.progress
+        )
         proved = front.complete and all(p.proved for p in front.points)
-        return tuple(self.capacities(p) for p in front.points), front.complete, None if proved else "time"
+        return (
+            tuple(self.capacities(p) for p in front.points),
+            front.complete,
+            None if proved else "time",
+        )

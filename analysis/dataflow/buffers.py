@@ -1,12 +1,14 @@
 """Least channel capacities: to avoid deadlock, to keep a period, and everything between.
 
-Space is claimed when a firing starts and freed when it ends. The search follows Stuijk, Geilen, Basten, "Throughput-
-buffering trade-off exploration for cyclo-static and synchronous dataflow graphs", 2008: best first by total size, and
-from a distribution only those channels grow that are on the cycle which holds it back (a wait-for cycle after a
-deadlock, the critical cycle otherwise). Nothing else can help, so the first distribution that is good enough is the
-smallest. Two things beyond the paper: a deadlock shows by how much a channel has to grow at least, and the biconnected
-components of the graph are solved one by one as far as deadlock goes, since a wait-for cycle visits a task once and so
-stays inside one of them. (Periods do not decompose: a critical cycle may pass a task twice.)
+Space is claimed when a firing starts and freed when it ends. The search follows Stuijk, Geilen,
+Basten, "Throughput- buffering trade-off exploration for cyclo-static and synchronous dataflow
+graphs", 2008: best first by total size, and from a distribution only those channels grow that are
+on the cycle which holds it back (a wait-for cycle after a deadlock, the critical cycle otherwise).
+Nothing else can help, so the first distribution that is good enough is the smallest. Two things
+beyond the paper: a deadlock shows by how much a channel has to grow at least, and the biconnected
+components of the graph are solved one by one as far as deadlock goes, since a wait-for cycle visits
+a task once and so stays inside one of them. (Periods do not decompose: a critical cycle may pass a
+task twice.)
 """
 
 from __future__ import annotations
@@ -23,16 +25,19 @@ from .liveness import Execution
 from .throughput import least_period
 from .unfinished import OutOfTime, Why
 
-#: Distributions that the deadlock search of one component may look at before it settles for a stated gap.
+#: Distributions that the deadlock search of one component may look at before it settles for a
+#: stated gap.
 MOST_DISTRIBUTIONS = 3000
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """`capacities` in tokens by channel index; `cost` is what was minimized, and nothing costs less than `lower`.
+    """`capacities` in tokens by channel index; `cost` is what was minimized, and nothing costs less
+    than `lower`.
 
-    `period` is what they allow (None where it was not computed), at the most where it is not `exact`. `cut` says why
-    the search ended before it was through: the time, or too many distributions to try them all.
+    `period` is what they allow (None where it was not computed), at the most where it is not
+    `exact`. `cut` says why the search ended before it was through: the time, or too many
+    distributions to try them all.
     """
 
     capacities: dict[int, int]
@@ -54,7 +59,8 @@ class Buffers:
 
 
 def _cost(capacities: Mapping[int, int], weights: Mapping[int, int] | None) -> int:
-    """Capacities together, each token as much as its weight (1 unless given: the total in tokens)."""
+    """Capacities together, each token as much as its weight (1 unless given: the total in
+    tokens)."""
     if weights is None:
         return sum(capacities.values())
     return sum(n * weights[c] for c, n in capacities.items())
@@ -63,7 +69,8 @@ def _cost(capacities: Mapping[int, int], weights: Mapping[int, int] | None) -> i
 def start_capacities(graph: Graph) -> dict[int, int]:
     """What every channel needs at least, whatever the others have.
 
-    A firing's tokens must fit, and the initial ones; more only ever helps in steps of the channel's grain.
+    A firing's tokens must fit, and the initial ones; more only ever helps in steps of the channel's
+    grain.
     """
     capacities = {}
     for e in graph.edges:
@@ -83,9 +90,10 @@ def least_capacities(
 ) -> Buffers:
     """The least total capacity with which the graph still runs for ever, by biconnected components.
 
-    A token of channel c costs `weights[c]` (its bytes; 1 unless given). The graph must be live without bounds. After
-    six tenths of `seconds`, and after `most` distributions of one component, the search goes straight on. Raises
-    TooManySteps where there is no limit of time, and OutOfTime where that was too short for any.
+    A token of channel c costs `weights[c]` (its bytes; 1 unless given). The graph must be live
+    without bounds. After six tenths of `seconds`, and after `most` distributions of one component,
+    the search goes straight on. Raises TooManySteps where there is no limit of time, and OutOfTime
+    where that was too short for any.
     """
     began = monotonic()
     exact_until, end = (None, None) if seconds is None else (began + 0.6 * seconds, began + seconds)
@@ -102,7 +110,8 @@ def least_capacities(
 
 
 def _blocks(graph: Graph) -> Iterator[Graph]:
-    """Biconnected components, and the self-loops of each task on their own; without the serial edges."""
+    """Biconnected components, and the self-loops of each task on their own; without the serial
+    edges."""
     import networkx as nx
 
     between: dict[frozenset[int], list[int]] = {}
@@ -116,11 +125,17 @@ def _blocks(graph: Graph) -> Iterator[Graph]:
             yield part(graph, sorted(pair), edges).graph
     for component in nx.biconnected_component_edges(plain):
         pairs = [frozenset(pair) for pair in component]
-        yield part(graph, sorted(frozenset().union(*pairs)), sorted(i for p in pairs for i in between[p])).graph
+        yield part(
+            graph, sorted(frozenset().union(*pairs)), sorted(i for p in pairs for i in between[p])
+        ).graph
 
 
 def _least_of_block(
-    block: Graph, weights: Mapping[int, int] | None, most: int, exact_until: float | None, end: float | None
+    block: Graph,
+    weights: Mapping[int, int] | None,
+    most: int,
+    exact_until: float | None,
+    end: float | None,
 ) -> Buffers:
     start = start_capacities(block)
     graph = bounded(block, start)
@@ -156,7 +171,8 @@ def _least_of_block(
             queue.clear()
             options = sorted(options, key=lambda o: o[0])[:1]
         for size, wait, then_key in options:
-            # The last option may take the execution along: a chain of forced steps then costs one iteration in all.
+            # The last option may take the execution along: a chain of forced steps then costs one
+            # iteration in all.
             then = at if wait is options[-1][1] else at.copy()
             then.tokens[wait.edge] += wait.missing
             then.run([wait.task])
@@ -168,8 +184,9 @@ def _least_of_block(
 class Front:
     """Pareto-optimal distributions, smallest first: each is faster than the one before.
 
-    Points that are not `proved` carry the total below which nothing as fast exists as their `lower`. `complete` is
-    true when the last point runs at the period that was asked for (full speed unless said otherwise).
+    Points that are not `proved` carry the total below which nothing as fast exists as their
+    `lower`. `complete` is true when the last point runs at the period that was asked for (full
+    speed unless said otherwise).
     """
 
     points: tuple[Buffers, ...]
@@ -184,16 +201,19 @@ def trade_off(
     seconds: float = 10.0,
     progress: Callable[[str], None] | None = None,
 ) -> Front:
-    """Pareto points of total capacity against period, from the least that runs to the least at full speed.
+    """Pareto points of total capacity against period, from the least that runs to the least at full
+    speed.
 
-    A token of channel c costs `weights[c]` (1 unless given). `until` (in the graph's unit of time) ends the search at
-    the first distribution with at most that period. After six tenths of `seconds` the search goes straight on: what it
-    finds then may be larger than need be.
+    A token of channel c costs `weights[c]` (1 unless given). `until` (in the graph's unit of time)
+    ends the search at the first distribution with at most that period. After six tenths of
+    `seconds` the search goes straight on: what it finds then may be larger than need be.
     """
     began = monotonic()
     exact_until, end = began + 0.6 * seconds, began + 0.85 * seconds
     goal = max(least_period(graph, seconds=0.3 * seconds).lower, until or Fraction(0))
-    space = {e.channel: gcd(e.grain, *graph.frees[e.channel]) for e in graph.edges if e.kind == "data"}
+    space = {
+        e.channel: gcd(e.grain, *graph.frees[e.channel]) for e in graph.edges if e.kind == "data"
+    }
     start = start_capacities(graph)
     order = sorted(start)
     queue = [(_cost(start, weights), tuple(start[c] for c in order))]
@@ -218,9 +238,14 @@ def trade_off(
             seen.clear()
         fastest = points[-1].period if points else None
         if period is not None and (fastest is None or period < fastest):
-            points.append(Buffers(capacities, cost, cost if bound is None else bound, period, exact))
+            points.append(
+                Buffers(capacities, cost, cost if bound is None else bound, period, exact)
+            )
             if progress is not None:
-                progress(f"{points[-1].total} tokens of capacity: a period of {float(graph.ns(period)):g} ns")
+                progress(
+                    f"{points[-1].total} tokens of capacity: a period of"
+                    f" {float(graph.ns(period)):g} ns"
+                )
             if period <= goal:
                 break
         if bound is not None:
@@ -244,10 +269,11 @@ def trade_off(
 def _look(
     graph: Graph, capacities: dict[int, int], grain: dict[int, int], end: float
 ) -> tuple[Fraction | None, dict[int, int], bool]:
-    """The period of a distribution (None after a deadlock), and which channels have to grow by how much to get on.
+    """The period of a distribution (None after a deadlock), and which channels have to grow by how
+    much to get on.
 
-    The last is false when time was too short: then the period is only reached, and any channel may have to grow.
-    Raises OutOfTime where it was too short even for an iteration.
+    The last is false when time was too short: then the period is only reached, and any channel may
+    have to grow. Raises OutOfTime where it was too short even for an iteration.
     """
     limited = bounded(graph, capacities)
     execution = Execution(limited, end)

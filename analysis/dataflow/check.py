@@ -53,7 +53,11 @@ def check(
 
 def _pace(app: Application, balance: Repetition) -> dict[str, Fraction]:
     period = app.period_ns
-    return {} if period is None else {t.name: period / balance.vector[t.name] for t in app.tasks if not t.inputs}
+    return (
+        {}
+        if period is None
+        else {t.name: period / balance.vector[t.name] for t in app.tasks if not t.inputs}
+    )
 
 
 def _short(task: str) -> str:
@@ -64,10 +68,13 @@ def _unbalanced(app: Application, conflict: Conflict) -> Diagnostic:
     tasks = {t.name: t for t in app.tasks}
     c = conflict.channel
     of, reference = (
-        f"`{_short(n)}`" if tasks[n].resampling is not None else _short(n) for n in (conflict.of, conflict.reference)
+        f"`{_short(n)}`" if tasks[n].resampling is not None else _short(n)
+        for n in (conflict.of, conflict.reference)
     )
     notes = []
-    other = next((t for t in reversed(conflict.tree) if conflict.of in (t.source, t.destination)), None)
+    other = next(
+        (t for t in reversed(conflict.tree) if conflict.of in (t.source, t.destination)), None
+    )
     if other is not None:
         notes.append(Note(f"asks for {of} = {conflict.given} x {reference}", other.span))
     help_text = ""
@@ -79,7 +86,14 @@ def _unbalanced(app: Application, conflict: Conflict) -> Diagnostic:
         if rate.denominator == 1:
             help_text = f"give `{tasks[conflict.of].definition}.{port.name}` rate {rate}"
     label = f"asks for {of} = {conflict.demanded} x {reference}"
-    return Diagnostic("F203", "these rates cannot balance", c.span, label=label, notes=tuple(notes), help=help_text)
+    return Diagnostic(
+        "F203",
+        "these rates cannot balance",
+        c.span,
+        label=label,
+        notes=tuple(notes),
+        help=help_text,
+    )
 
 
 def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Diagnostic, ...]]:
@@ -99,16 +113,22 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
             if isinstance(live, Deadlocked):
                 faults.append(_blocked_later(app, live))
             else:
-                undecided.append(f"one iteration of a cycle has {count} firings, too many to execute them all")
+                undecided.append(
+                    f"one iteration of a cycle has {count} firings, too many to execute them all"
+                )
             continue
         if found is not None:
             faults.append(_blocked(app, inner, found))
     if faults:
         return Verdict(False, faults[0].message), tuple(faults)
     if undecided:
-        warning = Diagnostic("F213", f"deadlock is not decided: {undecided[0]}", app.span, severity="warning")
+        warning = Diagnostic(
+            "F213", f"deadlock is not decided: {undecided[0]}", app.span, severity="warning"
+        )
         return Verdict(None, undecided[0]), (warning,)
-    return Verdict(True, "one iteration completes and returns every channel to its initial tokens"), ()
+    return Verdict(
+        True, "one iteration completes and returns every channel to its initial tokens"
+    ), ()
 
 
 def _by_schedule(app: Application, balance: Repetition, component: Part) -> bool | Deadlocked:
@@ -116,7 +136,11 @@ def _by_schedule(app: Application, balance: Repetition, component: Part) -> bool
     or the opposite.
     """
     graph = graph_of(app, balance.vector)
-    serial = [i for i, e in enumerate(graph.edges) if e.kind == "serial" and e.source in set(component.tasks)]
+    serial = [
+        i
+        for i, e in enumerate(graph.edges)
+        if e.kind == "serial" and e.source in set(component.tasks)
+    ]
     inner = part(graph, component.tasks, [*component.edges, *serial]).graph
     try:
         return is_live(inner, seconds=PROOF_SECONDS)
@@ -126,9 +150,13 @@ def _by_schedule(app: Application, balance: Repetition, component: Part) -> bool
 
 def _blocked_later(app: Application, proof: Deadlocked) -> Diagnostic:
     names = ", ".join(f"`{_short(app.tasks[t].name)}`" for t in proof.tasks)
-    message = f"too few initial tokens: after many firings {names or 'tasks of a cycle'} block each other"
+    message = (
+        f"too few initial tokens: after many firings {names or 'tasks of a cycle'} block each other"
+    )
     span = app.tasks[proof.tasks[0]].span if proof.tasks else app.span
-    return Diagnostic("F204", message, span, help="put more initial tokens on the cycle that they are on")
+    return Diagnostic(
+        "F204", message, span, help="put more initial tokens on the cycle that they are on"
+    )
 
 
 def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
@@ -153,14 +181,22 @@ def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
         have = f"has {channel.delay} initial" if channel.delay else "has no initial tokens"
         also = "" if wait.task in ring else " too"
         notes.append(
-            Note(f"`{name}` waits for {_tokens(wait.missing, 'more ')} here{also}; the arrow {have}", channel.span)
+            Note(
+                f"`{name}` waits for {_tokens(wait.missing, 'more ')} here{also}; the arrow {have}",
+                channel.span,
+            )
         )
     if any(place(w)[1].delay for w in found.cycle):
         message = f"too few initial tokens on the cycle {' -> '.join([*chain, chain[0]])}"
     else:
         message = f"a cycle without initial tokens: {' -> '.join([*chain, chain[0]])}"
     return Diagnostic(
-        "F204", message, notes[0].span, label=notes[0].message, notes=tuple(notes[1:]), help=_cure(app, graph)
+        "F204",
+        message,
+        notes[0].span,
+        label=notes[0].message,
+        notes=tuple(notes[1:]),
+        help=_cure(app, graph),
     )
 
 
@@ -168,11 +204,16 @@ def _cure(app: Application, graph: Graph) -> str:
     try:
         cure = fewest_tokens(graph)
     except TooManySteps:
-        return "put initial tokens on one of these arrows (how many is not computed: an iteration is too long)"
+        return (
+            "put initial tokens on one of these arrows (how many is not computed: an iteration is"
+            " too long)"
+        )
     arrows = []
     for edge, more in sorted(cure.tokens.items(), key=lambda item: graph.edges[item[0]].channel):
         c = app.channels[graph.edges[edge].channel]
-        arrows.append(f"`{_arrow(app, c, c.delay + more)}`" + (f" (now `delay {c.delay}`)" if c.delay else ""))
+        arrows.append(
+            f"`{_arrow(app, c, c.delay + more)}`" + (f" (now `delay {c.delay}`)" if c.delay else "")
+        )
     total = sum(cure.tokens.values())
     least = "the fewest that help" if cure.least else "these help, though fewer may do"
     return f"add {_tokens(total, 'initial ')}, {least}: {' and '.join(arrows)}"
@@ -190,7 +231,10 @@ def _arrow(app: Application, channel: Channel, delay: int) -> str:
         hops.append(resampling[last.destination])
         last = next(c for c in app.channels if c.source == last.destination)
         hops += [f"delay {last.delay}"] if last.delay else []
-    ends = f"{_short(first.source)}.{first.source_port}", f"{_short(last.destination)}.{last.destination_port}"
+    ends = (
+        f"{_short(first.source)}.{first.source_port}",
+        f"{_short(last.destination)}.{last.destination_port}",
+    )
     return " -> ".join([ends[0], *hops, ends[1]])
 
 
@@ -215,9 +259,13 @@ def _schedulable(
                 f"longer than the period of {_ms(app.period_ns)}"
             )
             help_text = "its firings follow each other: ask for a longer period, or split the task"
-            return Verdict(False, message), (Diagnostic("F211", message, task.span, help=help_text),)
+            return Verdict(False, message), (
+                Diagnostic("F211", message, task.span, help=help_text),
+            )
     # Unknown times count as 0: what is impossible then is impossible with any times.
-    least = graph_of(app, balance.vector, {name: ns or (Fraction(0),) for name, ns in times.items()})
+    least = graph_of(
+        app, balance.vector, {name: ns or (Fraction(0),) for name, ns in times.items()}
+    )
     free = without_serial(least, {i for i, t in enumerate(app.tasks) if t.replicable})
     total = sum(work.values(), Fraction(0))
     sources = [least.names[t] for t in sources_and_sinks(least)[0]]
@@ -227,14 +275,24 @@ def _schedulable(
     )
     if not one_is_enough:
         slow = _cycle_too_slow(app, free) if work else None
-        late = (slow,) if slow is not None else _too_late(app, balance, free) if work or apart or app.paths else ()
+        late = (
+            (slow,)
+            if slow is not None
+            else _too_late(app, balance, free)
+            if work or apart or app.paths
+            else ()
+        )
         if late:
             return Verdict(False, late[0].message), late
     if len(work) < len(app.tasks):
         return Verdict(None, "times are not known: give `wcet`, or map and measure"), ()
     if one_is_enough:
-        return Verdict(True, f"one processor is enough: {_ms(total)} of work in {_ms(app.period_ns)}"), ()
-    return Verdict(None, f"{_ms(total)} of work in {_ms(app.period_ns)}: it depends on the mapping"), ()
+        return Verdict(
+            True, f"one processor is enough: {_ms(total)} of work in {_ms(app.period_ns)}"
+        ), ()
+    return Verdict(
+        None, f"{_ms(total)} of work in {_ms(app.period_ns)}: it depends on the mapping"
+    ), ()
 
 
 def _unpaced(
@@ -243,13 +301,18 @@ def _unpaced(
     """Without a period only the times of the firings on a path can forbid its deadline."""
     late = []
     found = _with_deadlines(app, balance)
-    behind = {name: spans(app, balance.vector, name, times) for name in dict.fromkeys(path.source for path in found)}
+    behind = {
+        name: spans(app, balance.vector, name, times)
+        for name in dict.fromkeys(path.source for path in found)
+    }
     for path in found:
         late += _path_too_late(app, path, max(behind[path.source][path.sink]))
     if late:
         return Verdict(False, late[0].message), tuple(late)
     if app.paths:
-        return Verdict(None, "no period is asked for: the latencies of paths depend on the mapping"), ()
+        return Verdict(
+            None, "no period is asked for: the latencies of paths depend on the mapping"
+        ), ()
     return Verdict(True, "no period is asked for; buffers are bounded"), ()
 
 
@@ -258,7 +321,10 @@ def _with_deadlines(app: Application, balance: Repetition) -> list[Path]:
 
 
 def _one_after_the_other(
-    app: Application, balance: Repetition, times: Mapping[str, tuple[Fraction, ...]], sources: Collection[str]
+    app: Application,
+    balance: Repetition,
+    times: Mapping[str, tuple[Fraction, ...]],
+    sources: Collection[str],
 ) -> dict[str, list[Fraction]]:
     """When one processor that does all work ends each firing at the latest, from the release of the
     iteration.
@@ -274,15 +340,22 @@ def _one_after_the_other(
     grouped = any(t.network is not None and t.network.batch > 1 for t in app.tasks)
     plain = not app.paths and all(vector[name] == 1 for name in sources)
     if many or grouped or plain or any(len(set(ns)) > 1 for ns in times.values()):
-        last = max((app.period_ns * (vector[name] - 1) / vector[name] for name in sources), default=Fraction(0))
-        total = sum((sum(ns, Fraction(0)) / len(ns) * vector[name] for name, ns in times.items() if ns), Fraction(0))
+        last = max(
+            (app.period_ns * (vector[name] - 1) / vector[name] for name in sources),
+            default=Fraction(0),
+        )
+        total = sum(
+            (sum(ns, Fraction(0)) / len(ns) * vector[name] for name, ns in times.items() if ns),
+            Fraction(0),
+        )
         return {t.name: [last + total] * (1 if many else vector[t.name]) for t in app.tasks}
     from .order import iteration_order
 
     order = iteration_order(app, vector, due=arrivals(app, vector)).firings
     ends: dict[str, list[Fraction]] = {t.name: [Fraction(0)] * vector[t.name] for t in app.tasks}
     now = Fraction(0)
-    for _ in range(2):  # the second time it begins with what is left of the iteration before, and so on for ever
+    for _ in range(2):
+        # the second time it begins with what is left of the iteration before, and so on for ever
         fired = dict.fromkeys(vector, 0)
         for name, count in order:
             for k in range(fired[name], fired[name] + count):
@@ -303,7 +376,10 @@ def _in_time(app: Application, balance: Repetition, ends: Mapping[str, list[Frac
     for path in followed:
         firings = balance.vector[path.source]
         releases = [app.period_ns * k / firings for k in range(firings)]
-        if path.deadline is not None and max(path.latencies(ends[path.sink], app.period_ns, releases)) > path.deadline:
+        if (
+            path.deadline is not None
+            and max(path.latencies(ends[path.sink], app.period_ns, releases)) > path.deadline
+        ):
             return False
     return bool(followed) == bool(app.paths)  # of very long iterations they are not known
 
@@ -315,7 +391,9 @@ def _too_late(app: Application, balance: Repetition, graph: Graph) -> tuple[Diag
     assert app.period_ns is not None
     wanted = _with_deadlines(app, balance)
     try:
-        found = latency(graph, app.period_ns * graph.per_ns, spaced=True, paths=wanted, seconds=PROOF_SECONDS)
+        found = latency(
+            graph, app.period_ns * graph.per_ns, spaced=True, paths=wanted, seconds=PROOF_SECONDS
+        )
     except Unfinished:
         return ()
     late = _iteration_too_late(app, graph.names[found.sink], graph.ns(found.longest))
@@ -328,8 +406,8 @@ def _iteration_too_late(app: Application, sink: str, longest: Fraction) -> list[
     if app.due_ns is None or longest <= app.due_ns:
         return []
     message = (
-        f"on any mapping `{_short(sink)}` may end {_ms(longest)} after the release "
-        f"of an iteration: the {'period' if app.deadline_ns is None else 'deadline'} is {_ms(app.due_ns)}"
+        f"on any mapping `{_short(sink)}` may end {_ms(longest)} after the release of an iteration:"
+        f" the {'period' if app.deadline_ns is None else 'deadline'} is {_ms(app.due_ns)}"
     )
     help_text = f"ask for a deadline of {_ms(longest)} or more"
     # Who says no deadline may mean a pipeline: it runs, though no iteration ends within its period.
@@ -342,12 +420,18 @@ def _path_too_late(app: Application, path: Path, longest: Fraction) -> list[Diag
         return []
     source, sink = _short(path.source), _short(path.sink)
     message = (
-        f"on any mapping `{sink}` may end {_ms(longest)} after its newest data from `{source}` were released: "
-        f"the deadline is {_ms(path.deadline)}"
+        f"on any mapping `{sink}` may end {_ms(longest)} after its newest data from `{source}` were"
+        f" released: the deadline is {_ms(path.deadline)}"
     )
     # Of several deadlines for one path the shortest one counts.
-    places = [p.span for p in app.paths if (p.source, p.sink, p.deadline_ns) == (path.source, path.sink, path.deadline)]
-    help_text = f"ask for {_ms(longest)} or more from `{source}` to `{sink}`, or for less work on the way"
+    places = [
+        p.span
+        for p in app.paths
+        if (p.source, p.sink, p.deadline_ns) == (path.source, path.sink, path.deadline)
+    ]
+    help_text = (
+        f"ask for {_ms(longest)} or more from `{source}` to `{sink}`, or for less work on the way"
+    )
     return [Diagnostic("F216", message, places[0], help=help_text)]
 
 
@@ -361,11 +445,16 @@ def _cycle_too_slow(app: Application, graph: Graph) -> Diagnostic | None:
         return None
     names = list(dict.fromkeys(_short(graph.names[s.task]) for s in found.cycle))
     message = (
-        f"the cycle {' -> '.join([*names, names[0]])} takes {_ms(graph.ns(found.lower))} per iteration, "
-        f"longer than the period of {_ms(app.period_ns)}"
+        f"the cycle {' -> '.join([*names, names[0]])} takes {_ms(graph.ns(found.lower))} per"
+        f" iteration, longer than the period of {_ms(app.period_ns)}"
     )
-    channel = next(graph.edges[s.edge].channel for s in found.cycle if graph.edges[s.edge].channel >= 0)
-    help_text = "ask for a longer period, or put more initial tokens on the cycle so that iterations overlap"
+    channel = next(
+        graph.edges[s.edge].channel for s in found.cycle if graph.edges[s.edge].channel >= 0
+    )
+    help_text = (
+        "ask for a longer period, or put more initial tokens on the cycle so that iterations"
+        " overlap"
+    )
     return Diagnostic("F211", message, app.channels[channel].span, help=help_text)
 
 
@@ -385,10 +474,24 @@ def measured_too_slow(
     found = []
     for task in app.tasks:
         if work[task.name] > period and not task.replicable:
-            message = f"`{_short(task.name)}` was measured at {work[task.name] / 1e6:.3g} ms per iteration; {asked}"
-            found.append(Diagnostic("F211", message, task.span, help="expect missed deadlines", severity="warning"))
+            message = (
+                f"`{_short(task.name)}` was measured at {work[task.name] / 1e6:.3g} ms per"
+                f" iteration; {asked}"
+            )
+            found.append(
+                Diagnostic(
+                    "F211", message, task.span, help="expect missed deadlines", severity="warning"
+                )
+            )
     total = sum(work.values())
     if not found and total > cores * period:
-        message = f"`{app.name}` was measured at {total / 1e6:.3g} ms of work per iteration; {asked}, on {cores} cores"
-        found.append(Diagnostic("F211", message, app.span, help="expect missed deadlines", severity="warning"))
+        message = (
+            f"`{app.name}` was measured at {total / 1e6:.3g} ms of work per iteration; {asked}, on"
+            f" {cores} cores"
+        )
+        found.append(
+            Diagnostic(
+                "F211", message, app.span, help="expect missed deadlines", severity="warning"
+            )
+        )
     return found

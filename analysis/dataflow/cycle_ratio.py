@@ -1,9 +1,11 @@
-"""The largest ratio of length to height over the cycles of a graph, exactly, and longest paths in it.
+"""The largest ratio of length to height over the cycles of a graph, exactly, and longest paths in
+it.
 
-Howard's policy iteration (Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra",
-1998; Dasdan's comparison, 1999) in whole numbers: with the ratio as a/b, an arc weighs b x length - a x height, so that
-no value is ever rounded. A policy is one arc per node; it is followed for all nodes at once, in columns of numpy: 1, 2,
-4, 8 hops at a time. The numbers are machine words where none can grow beyond them, and Python's otherwise.
+Howard's policy iteration (Cochet-Terrasson et al., "Numerical computation of spectral elements in
+max-plus algebra", 1998; Dasdan's comparison, 1999) in whole numbers: with the ratio as a/b, an arc
+weighs b x length - a x height, so that no value is ever rounded. A policy is one arc per node; it
+is followed for all nodes at once, in columns of numpy: 1, 2, 4, 8 hops at a time. The numbers are
+machine words where none can grow beyond them, and Python's otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ WORD = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """`length` is time >= 0; `height` is what the period is multiplied with (negative heights are legal)."""
+    """`length` is time >= 0; `height` is what the period is multiplied with (negative heights are
+    legal)."""
 
     source: int
     destination: int
@@ -51,7 +54,9 @@ class Arcs:
 
     def reversed(self) -> Arcs:
         """Each from its destination to its source."""
-        return by_source(self.nodes, self.destination, self.source, self.length, self.height, self.edge)
+        return by_source(
+            self.nodes, self.destination, self.source, self.length, self.height, self.edge
+        )
 
     def arc(self, i: int) -> Arc:
         """One of them."""
@@ -77,7 +82,12 @@ def numbers(values: Sequence[int]) -> Numbers:
 
 
 def by_source(
-    nodes: int, source: Indices, destination: Indices, length: Numbers, height: Numbers, edge: Indices
+    nodes: int,
+    source: Indices,
+    destination: Indices,
+    length: Numbers,
+    height: Numbers,
+    edge: Indices,
 ) -> Arcs:
     """Arcs from their columns in any order."""
     order = np.argsort(source, kind="stable")
@@ -87,18 +97,26 @@ def by_source(
 def arcs_of(nodes: int, arcs: Sequence[Arc]) -> Arcs:
     """Arcs as columns."""
     source, destination, edge = (
-        np.array([getattr(a, end) for a in arcs], dtype=np.intp) for end in ("source", "destination", "edge")
+        np.array([getattr(a, end) for a in arcs], dtype=np.intp)
+        for end in ("source", "destination", "edge")
     )
     return by_source(
-        nodes, source, destination, numbers([a.length for a in arcs]), numbers([a.height for a in arcs]), edge
+        nodes,
+        source,
+        destination,
+        numbers([a.length for a in arcs]),
+        numbers([a.height for a in arcs]),
+        edge,
     )
 
 
 def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
-    """The least ratio r >= 0 with length <= r x height on every cycle, with the cycle that dictates it.
+    """The least ratio r >= 0 with length <= r x height on every cycle, with the cycle that dictates
+    it.
 
-    A cycle of height 0 must have length 0, and one of negative height must not exist, unless its length is 0 and so is
-    the ratio; the first such cycle is returned with `ratio` None. Raises OutOfTime.
+    A cycle of height 0 must have length 0, and one of negative height must not exist, unless its
+    length is 0 and so is the ratio; the first such cycle is returned with `ratio` None. Raises
+    OutOfTime.
     """
     policy = Policy(arcs.nodes, arcs.source, arcs.destination)
     # Start where cycles are likely to be heavy: the longest arc, the lowest among equals.
@@ -114,7 +132,9 @@ def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
         if values is None:
             found = Fraction(a, b)
             for cycle in policy.cut():
-                length, height = (sum(column[cycle].tolist()) for column in (arcs.length, arcs.height))
+                length, height = (
+                    sum(column[cycle].tolist()) for column in (arcs.length, arcs.height)
+                )
                 if length * found.denominator > found.numerator * height:
                     if height <= 0:
                         return Critical(None, tuple(arcs.arc(i) for i in cycle))
@@ -127,16 +147,21 @@ def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
             return Critical(Fraction(a, b), tuple(arcs.arc(i) for i in best))
 
 
-def longest_paths(arcs: Arcs, b: int, a: int, start: Numbers, deadline: float | None = None) -> Numbers:
-    """The largest sum along a path from each node, where an arc weighs b x length - a x height, and a path may be
-    empty and adds the `start` of its last node.
+def longest_paths(
+    arcs: Arcs, b: int, a: int, start: Numbers, deadline: float | None = None
+) -> Numbers:
+    """The largest sum along a path from each node, where an arc weighs b x length - a x height, and
+    a path may be empty and adds the `start` of its last node.
 
     No cycle may have a positive weight. Raises OutOfTime.
     """
     policy = Policy(arcs.nodes, arcs.source, arcs.destination)
     policy.base = start
     weight = _weights(
-        arcs, b, a, policy.most(abs(arcs.length)) * b + policy.most(abs(arcs.height)) * a + int(start.max())
+        arcs,
+        b,
+        a,
+        policy.most(abs(arcs.length)) * b + policy.most(abs(arcs.height)) * a + int(start.max()),
     )
     while True:
         if deadline is not None and monotonic() > deadline:
@@ -188,7 +213,8 @@ class Policy:
         self._choice[self.source[there[::-1]]] = there[::-1]
 
     def values(self, weight: Numbers) -> Numbers | None:
-        """The sum of weights from each node to the end of its path, and the base there; None if some end nowhere."""
+        """The sum of weights from each node to the end of its path, and the base there; None if
+        some end nowhere."""
         ends = self._choice < 0
         jump = np.where(ends, np.arange(self.nodes), self.destination[self._choice])
         total = weight[self._choice]
@@ -224,7 +250,8 @@ class Policy:
         return cycles
 
     def improve(self, weight: Numbers, values: Numbers) -> bool:
-        """Take the best arc wherever one leads further than the policy; False when there is none."""
+        """Take the best arc wherever one leads further than the policy; False when there is
+        none."""
         if not len(weight):
             return False
         reached = weight + values[self.destination]

@@ -1,7 +1,7 @@
 """Which data a firing depends on: the newest firing of a source behind each firing of a task.
 
-The latency of a path is counted from there: data that are older are older by their own period, whatever the program
-does.
+The latency of a path is counted from there: data that are older are older by their own period,
+whatever the program does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ MOST_PATHS = 12
 
 
 class Arrow(Protocol):
-    """A channel as far as it matters here: rates per firing (cyclic when they differ), `delay` initial tokens."""
+    """A channel as far as it matters here: rates per firing (cyclic when they differ), `delay`
+    initial tokens."""
 
     @property
     def source(self) -> str: ...
@@ -55,17 +56,21 @@ _Leading = dict[str, list[tuple[str, list[int]]]]
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """From a source to a task that its data reach; `newest` of that task, and the `deadline` in ns, if it has one."""
+    """From a source to a task that its data reach; `newest` of that task, and the `deadline` in ns,
+    if it has one."""
 
     source: str
     sink: str
     newest: tuple[int, ...]
     deadline: Fraction | None
 
-    def latencies(self, ends: Sequence[Fraction], period: Fraction, begins: Sequence[Fraction]) -> list[Fraction]:
+    def latencies(
+        self, ends: Sequence[Fraction], period: Fraction, begins: Sequence[Fraction]
+    ) -> list[Fraction]:
         """How long each firing of the sink takes, from its newest data to its end.
 
-        `ends` of its firings and `begins` of those of the source count from the release of an iteration.
+        `ends` of its firings and `begins` of those of the source count from the release of an
+        iteration.
         """
         found = []
         for end, firing in zip(ends, self.newest, strict=True):
@@ -75,23 +80,28 @@ class Path:
 
 
 def newest(app: Application, vector: Mapping[str, int], source: str) -> dict[str, tuple[int, ...]]:
-    """For every task that data of `source` reach: the newest firing of it that each firing of an iteration depends on.
+    """For every task that data of `source` reach: the newest firing of it that each firing of an
+    iteration depends on.
 
-    Firings are counted from the first one of the same iteration, so that negative ones belong to earlier iterations
-    (behind delays). Of every input a firing depends on all tokens up to the last one that it has taken. Empty where an
-    iteration has more than MOST_FIRINGS firings.
+    Firings are counted from the first one of the same iteration, so that negative ones belong to
+    earlier iterations (behind delays). Of every input a firing depends on all tokens up to the last
+    one that it has taken. Empty where an iteration has more than MOST_FIRINGS firings.
     """
     reached = _reached(_leading(_arrows(app), vector), vector, source)
     return {name: tuple(n for n, _ in firings) for name, firings in reached.items()}
 
 
 def spans(
-    app: Application, vector: Mapping[str, int], source: str, times: Mapping[str, Sequence[Fraction]]
+    app: Application,
+    vector: Mapping[str, int],
+    source: str,
+    times: Mapping[str, Sequence[Fraction]],
 ) -> dict[str, tuple[Fraction, ...]]:
-    """For every task that data of `source` reach: the least time from the start of that newest firing to its own end.
+    """For every task that data of `source` reach: the least time from the start of that newest
+    firing to its own end.
 
-    It is the time of the firings that the data go through, one after the other. `times` are those of a firing, by
-    phase or one for all.
+    It is the time of the firings that the data go through, one after the other. `times` are those
+    of a firing, by phase or one for all.
     """
     reached = _reached(_leading(_arrows(app), vector), vector, source, times)
     return {name: tuple(time for _, time in firings) for name, firings in reached.items()}
@@ -127,11 +137,13 @@ def _reached(
     source: str,
     times: Mapping[str, Sequence[Fraction]] | None = None,
 ) -> dict[str, list[tuple[int, Fraction]]]:
-    """For the firings of each task that the source reaches: its newest firing, and the time from its start.
+    """For the firings of each task that the source reaches: its newest firing, and the time from
+    its start.
 
-    An edge from firing f of A to firing j of B exists where B's j-th firing reads a token of f; what is looked for is
-    the longest path in this graph, whose weights repeat with each iteration; cycles lead into the past, so that it
-    ends. Of paths from the same firing the one that takes longest counts.
+    An edge from firing f of A to firing j of B exists where B's j-th firing reads a token of f;
+    what is looked for is the longest path in this graph, whose weights repeat with each iteration;
+    cycles lead into the past, so that it ends. Of paths from the same firing the one that takes
+    longest counts.
     """
     if not leading:
         return {}
@@ -164,11 +176,16 @@ def _reached(
                     theirs[j], changed = now, True
             if changed:
                 waiting.setdefault(destination)
-    return {n: [x for x in f if x is not None] for n, f in found.items() if n != source and None not in f}
+    return {
+        n: [x for x in f if x is not None]
+        for n, f in found.items()
+        if n != source and None not in f
+    }
 
 
 def arrivals(app: Application, vector: Mapping[str, int]) -> dict[str, tuple[Fraction, ...]]:
-    """When the newest data of every firing arrive, in iterations, where firings of sources are spread evenly."""
+    """When the newest data of every firing arrive, in iterations, where firings of sources are
+    spread evenly."""
     return arrivals_over(_arrows(app), vector, [t.name for t in app.tasks if not t.inputs])
 
 
@@ -187,7 +204,8 @@ def arrivals_over(
 
 
 def _writers(arrow: Arrow, vector: Mapping[str, int]) -> list[int]:
-    """For every firing of the reader: the firing of the writer that makes the last token it has taken by then."""
+    """For every firing of the reader: the firing of the writer that makes the last token it has
+    taken by then."""
     reads, writes = arrow.consumed, arrow.produced
     firings = vector[arrow.source]
     made = list(accumulate(writes[k % len(writes)] for k in range(firings)))
@@ -204,8 +222,9 @@ def _writers(arrow: Arrow, vector: Mapping[str, int]) -> list[int]:
 def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
     """Paths worth a latency of their own.
 
-    Those with a deadline, and those from a source to a sink as long as there are at most MOST_PATHS; none where an app
-    has one source and one sink that fire once in an iteration, whose latency is that of the frame.
+    Those with a deadline, and those from a source to a sink as long as there are at most
+    MOST_PATHS; none where an app has one source and one sink that fire once in an iteration, whose
+    latency is that of the frame.
     """
     wanted: dict[tuple[str, str], Fraction | None] = {}
     for p in app.paths:
@@ -213,12 +232,16 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
         wanted[p.source, p.sink] = p.deadline_ns if known is None else min(known, p.deadline_ns)
     sources = [t for t in app.tasks if not t.inputs and not (t.link is not None and t.link.latest)]
     sinks = [t for t in app.tasks if not t.outputs]
-    plain = len(sources) == len(sinks) == 1 and vector[sources[0].name] == vector[sinks[0].name] == 1
+    plain = (
+        len(sources) == len(sinks) == 1 and vector[sources[0].name] == vector[sinks[0].name] == 1
+    )
     if not plain and len(sources) * len(sinks) <= MOST_PATHS:
         for source in sources:
             for sink in sinks:
                 wanted.setdefault((source.name, sink.name), None)
-    reached = {name: newest(app, vector, name) for name in dict.fromkeys(source for source, _ in wanted)}
+    reached = {
+        name: newest(app, vector, name) for name in dict.fromkeys(source for source, _ in wanted)
+    }
     return tuple(
         Path(source, sink, reached[source][sink], deadline)
         for (source, sink), deadline in wanted.items()

@@ -1,8 +1,9 @@
 """Which firings wait for which: a graph of tasks as one of firings, in columns.
 
-In: a graph, and how many cycles of each task are told apart. Out: one node per phase and repetition, one arc per pair
-of firings where one has to wait for the other (Bodin, Munier-Kordon, Dupont de Dinechin, "Optimal and fast throughput
-evaluation of CSDF", 2016, theorem 1). What is computed on it is left to others.
+In: a graph, and how many cycles of each task are told apart. Out: one node per phase and
+repetition, one arc per pair of firings where one has to wait for the other (Bodin, Munier-Kordon,
+Dupont de Dinechin, "Optimal and fast throughput evaluation of CSDF", 2016, theorem 1). What is
+computed on it is left to others.
 """
 
 from __future__ import annotations
@@ -39,16 +40,26 @@ class Expansion:
 
 
 class Expander:
-    """Expansions of some tasks and edges among them; what stays the same from one to the next is kept."""
+    """Expansions of some tasks and edges among them; what stays the same from one to the next is
+    kept."""
 
-    def __init__(self, graph: Graph, tasks: Sequence[int], edges: Sequence[int], deadline: float | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        tasks: Sequence[int],
+        edges: Sequence[int],
+        deadline: float | None = None,
+    ) -> None:
         self._graph, self._tasks, self._edges, self._deadline = graph, tasks, edges, deadline
         serial = {graph.edges[i].source for i in edges if graph.edges[i].kind == "serial"}
-        self._in_order = {i: {graph.edges[i].source, graph.edges[i].destination} <= serial for i in edges}
+        self._in_order = {
+            i: {graph.edges[i].source, graph.edges[i].destination} <= serial for i in edges
+        }
         self._pairs: dict[int, tuple[tuple[int, int], Pairs]] = {}
 
     def expand(self, repeats: Mapping[int, int]) -> Expansion:
-        """So many cycles of a task follow each other, and then the same again; each divides those of an iteration.
+        """So many cycles of a task follow each other, and then the same again; each divides those
+        of an iteration.
 
         Raises OutOfTime or TooLarge.
         """
@@ -69,7 +80,9 @@ class Expander:
         if int(abs(units).max()) * int(abs(laps).max()) >= WORD:
             laps = laps.astype(object)
         height = laps * np.repeat(units, found)
-        arcs = by_source(sum(sizes), source, destination, spent[source], height, np.repeat(self._edges, found))
+        arcs = by_source(
+            sum(sizes), source, destination, spent[source], height, np.repeat(self._edges, found)
+        )
         return Expansion(arcs, np.repeat(self._tasks, sizes), scale)
 
     def _useful(self, repeats: Mapping[int, int]) -> Iterator[Pairs]:
@@ -89,10 +102,11 @@ class Expander:
 def useful_pairs(edge: Edge, k_source: int, k_destination: int, in_order: bool, most: int) -> Pairs:
     """The useful precedences of an edge: firings of the source, firings of the destination, laps.
 
-    Firing p of the source produces tokens (I, I + P], firing q of the destination consumes (O - C, O], both repeated
-    every so often; they meet when a multiple of the common divisor of both totals lies in the window below, and the
-    largest one, in `laps` of that divisor, gives the tightest constraint. Where both tasks fire one at a time, pairs
-    that follow from others are left out. Raises TooLarge where there are more than `most`.
+    Firing p of the source produces tokens (I, I + P], firing q of the destination consumes (O - C,
+    O], both repeated every so often; they meet when a multiple of the common divisor of both totals
+    lies in the window below, and the largest one, in `laps` of that divisor, gives the tightest
+    constraint. Where both tasks fire one at a time, pairs that follow from others are left out.
+    Raises TooLarge where there are more than `most`.
     """
     if max(len(edge.produced) * k_source, len(edge.consumed) * k_destination) > MOST_NODES:
         raise TooLarge
@@ -115,7 +129,9 @@ def useful_pairs(edge: Edge, k_source: int, k_destination: int, in_order: bool, 
     # For each maker, the takers whose last token lies in its window, modulo g.
     by_rest = (last % g).argsort(kind="stable")
     rests = (last % g)[by_rest]
-    window = np.minimum(np.minimum(amount, wanted.max()) if in_order else amount + wanted.max() - 1, g)
+    window = np.minimum(
+        np.minimum(amount, wanted.max()) if in_order else amount + wanted.max() - 1, g
+    )
     begin = before % g
     end = begin + window
     low, high = rests.searchsorted(begin), rests.searchsorted(np.minimum(end, g))
@@ -127,6 +143,8 @@ def useful_pairs(edge: Edge, k_source: int, k_destination: int, in_order: bool, 
     taker = by_rest[place % len(rests)]
     need = last[taker] - before[maker]
     rest = need % g
-    bound = np.minimum(amount[maker], wanted[taker]) if in_order else amount[maker] + wanted[taker] - 1
+    bound = (
+        np.minimum(amount[maker], wanted[taker]) if in_order else amount[maker] + wanted[taker] - 1
+    )
     kept = rest < bound
     return makers[maker[kept]], takers[taker[kept]], (need // g)[kept]

@@ -1,10 +1,11 @@
 """A dataflow graph as numbers: what the analyses of this package work on.
 
-In: an application, its repetition vector, the times of its tasks. Out: tasks and edges by index, times as integers.
-A bounded channel is two edges, one for data and one for space: space is claimed when a firing of the source starts and
-given back when a firing of the destination ends (Stuijk et al., "Exploring trade-offs in buffer requirements and
-throughput constraints for synchronous dataflow graphs", 2006). `One firing of a task at a time' is an edge from the
-task to itself. So every analysis sees one kind of thing: edges.
+In: an application, its repetition vector, the times of its tasks. Out: tasks and edges by index,
+times as integers. A bounded channel is two edges, one for data and one for space: space is claimed
+when a firing of the source starts and given back when a firing of the destination ends (Stuijk et
+al., "Exploring trade-offs in buffer requirements and throughput constraints for synchronous
+dataflow graphs", 2006). `One firing of a task at a time' is an edge from the task to itself. So
+every analysis sees one kind of thing: edges.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ Kind = Literal["data", "space", "serial"]
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`produced` per phase of the source when a firing ends, `consumed` per phase of the destination when one starts.
+    """`produced` per phase of the source when a firing ends, `consumed` per phase of the
+    destination when one starts.
 
-    `channel` is the index in the application; -1 for the edge that keeps the firings of a task apart ("serial").
+    `channel` is the index in the application; -1 for the edge that keeps the firings of a task
+    apart ("serial").
     """
 
     source: int
@@ -45,7 +48,8 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """`times` per phase, in units of 1/`per_ns` ns; `cycles` are the whole phase cycles of a task in one iteration.
+    """`times` per phase, in units of 1/`per_ns` ns; `cycles` are the whole phase cycles of a task
+    in one iteration.
 
     `frees` (by channel) are the tokens whose space the destination gives back, per phase.
     """
@@ -80,13 +84,17 @@ def graph_of(
     *,
     overlap: bool = False,
 ) -> Graph:
-    """The graph of a consistent app. `times` in ns, per phase or one for all; 1 ns each when not given.
+    """The graph of a consistent app. `times` in ns, per phase or one for all; 1 ns each when not
+    given.
 
     `overlap` lets firings of the same task overlap (auto-concurrency).
     """
     index = {t.name: i for i, t in enumerate(app.tasks)}
     phases = [max(t.phases, len(times[t.name]) if times else 1) for t in app.tasks]
-    spent = [_spread(times[t.name], n) if times else (Fraction(1),) * n for t, n in zip(app.tasks, phases, strict=True)]
+    spent = [
+        _spread(times[t.name], n) if times else (Fraction(1),) * n
+        for t, n in zip(app.tasks, phases, strict=True)
+    ]
     per_ns = lcm(*(x.denominator for ts in spent for x in ts)) if spent else 1
     edges = []
     frees = []
@@ -129,7 +137,10 @@ def bounded(graph: Graph, capacities: Mapping[int, int]) -> Graph:
         if e.kind == "data" and e.channel in capacities:
             room = capacities[e.channel] - e.tokens
             if room < 0:
-                raise ValueError(f"{graph.channels[e.channel]} has {e.tokens} initial tokens, more than its capacity")
+                raise ValueError(
+                    f"{graph.channels[e.channel]} has {e.tokens} initial tokens, more than its"
+                    " capacity"
+                )
             frees = graph.frees[e.channel]
             edges.append(Edge(e.destination, e.source, frees, e.produced, room, "space", e.channel))
     return replace(graph, edges=tuple(edges))
@@ -137,9 +148,11 @@ def bounded(graph: Graph, capacities: Mapping[int, int]) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some tasks of a graph and edges among them, by their indices in the whole, and as a graph of its own.
+    """Some tasks of a graph and edges among them, by their indices in the whole, and as a graph of
+    its own.
 
-    Its iteration is its own: cycles are divided by what they have in common. Channel indices stay those of the whole.
+    Its iteration is its own: cycles are divided by what they have in common. Channel indices stay
+    those of the whole.
     """
 
     tasks: tuple[int, ...]
@@ -157,13 +170,16 @@ def part(graph: Graph, tasks: Sequence[int], edges: Sequence[int]) -> Part:
         names=tuple(graph.names[t] for t in tasks),
         times=tuple(graph.times[t] for t in tasks),
         cycles=tuple(graph.cycles[t] // divisor for t in tasks),
-        edges=tuple(replace(e, source=place[e.source], destination=place[e.destination]) for e in kept),
+        edges=tuple(
+            replace(e, source=place[e.source], destination=place[e.destination]) for e in kept
+        ),
     )
     return Part(tuple(tasks), tuple(edges), own)
 
 
 def condensed(nodes: int, arrows: Iterable[tuple[int, int]]) -> tuple[list[int], list[list[int]]]:
-    """The strongly connected component of every node, and the components by their first node, each sorted."""
+    """The strongly connected component of every node, and the components by their first node, each
+    sorted."""
     between = {(a, b) for a, b in arrows if a != b}
     sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(nodes), ()))
     for a, b in between:
@@ -220,4 +236,6 @@ def cyclic_parts(graph: Graph) -> list[Part]:
     for i, e in enumerate(graph.edges):
         if home[e.source] == home[e.destination]:
             inner[home[e.source]].append(i)
-    return [part(graph, tasks, edges) for tasks, edges in zip(components, inner, strict=True) if edges]
+    return [
+        part(graph, tasks, edges) for tasks, edges in zip(components, inner, strict=True) if edges
+    ]

@@ -1,10 +1,11 @@
-"""How long iterations and paths take from release to end, when iterations follow each other at a steady period.
+"""How long iterations and paths take from release to end, when iterations follow each other at a
+steady period.
 
-The graph is unfolded to one node per firing of an iteration. A firing starts as late as the longest path into it says,
-where an arc that reaches back `h` iterations counts `h` periods less (max-plus algebra: Baccelli et al.,
-"Synchronization and Linearity", 1992), and a path may begin at any firing, since none of the first iteration starts
-before time 0. So the answer is the latest over all iterations, the first ones included. At any period the graph can
-keep, no path grows without end.
+The graph is unfolded to one node per firing of an iteration. A firing starts as late as the longest
+path into it says, where an arc that reaches back `h` iterations counts `h` periods less (max-plus
+algebra: Baccelli et al., "Synchronization and Linearity", 1992), and a path may begin at any
+firing, since none of the first iteration starts before time 0. So the answer is the latest over all
+iterations, the first ones included. At any period the graph can keep, no path grows without end.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """`longest` in the graph's unit of time, from the release of an iteration to the end of its last `sink`.
+    """`longest` in the graph's unit of time, from the release of an iteration to the end of its
+    last `sink`.
 
-    `paths` are the longest latencies of the paths that were asked for, from the release of the newest data; None where
-    delays hold data for too many iterations. No iteration takes longer, and one takes as long; so do paths.
+    `paths` are the longest latencies of the paths that were asked for, from the release of the
+    newest data; None where delays hold data for too many iterations. No iteration takes longer, and
+    one takes as long; so do paths.
     """
 
     longest: Fraction
@@ -38,7 +41,8 @@ class Latency:
 
 
 def sources_and_sinks(graph: Graph) -> tuple[list[int], list[int]]:
-    """Tasks that an iteration starts and ends with; of a cycle that nothing feeds, the first task counts as source."""
+    """Tasks that an iteration starts and ends with; of a cycle that nothing feeds, the first task
+    counts as source."""
     arrows = [(e.source, e.destination) for e in graph.edges if e.kind == "data"]
     home, components = condensed(len(graph.names), arrows)
     fed = {home[b] for a, b in arrows if home[a] != home[b]}
@@ -49,13 +53,19 @@ def sources_and_sinks(graph: Graph) -> tuple[list[int], list[int]]:
 
 
 def latency(
-    graph: Graph, period: Fraction, *, spaced: bool, paths: Sequence[Path] = (), seconds: float | None = None
+    graph: Graph,
+    period: Fraction,
+    *,
+    spaced: bool,
+    paths: Sequence[Path] = (),
+    seconds: float | None = None,
 ) -> Latency:
-    """The worst latency of an iteration and of paths at this period, which the graph must be able to keep.
+    """The worst latency of an iteration and of paths at this period, which the graph must be able
+    to keep.
 
-    Sources are released at the start of each iteration, their firings evenly over the period when `spaced`. If not,
-    nothing but data paces the firings of a source, and paths count from their starts.
-    Raises OutOfTime after `seconds`, or TooLarge.
+    Sources are released at the start of each iteration, their firings evenly over the period when
+    `spaced`. If not, nothing but data paces the firings of a source, and paths count from their
+    starts. Raises OutOfTime after `seconds`, or TooLarge.
     """
     from .cycle_ratio import longest_paths, numbers
     from .expansion import MOST_ARCS, Expander
@@ -63,16 +73,22 @@ def latency(
     deadline = None if seconds is None else monotonic() + seconds
     tasks = range(len(graph.names))
     index = {name: t for t, name in enumerate(graph.names)}
-    expansion = Expander(graph, tasks, range(len(graph.edges)), deadline).expand(dict(enumerate(graph.cycles)))
+    expansion = Expander(graph, tasks, range(len(graph.edges)), deadline).expand(
+        dict(enumerate(graph.cycles))
+    )
     first = list(accumulate(graph.firings, initial=0))
     nodes = first[-1]
     sources, sinks = sources_and_sinks(graph)
     apart = [period / graph.firings[t] if spaced else Fraction(0) for t in sources]
     scale = lcm(period.denominator, *(x.denominator for x in apart))
-    # The first iteration to which a firing has data; from an iteration on, the starts of those before do not count.
+    # The first iteration to which a firing has data; from an iteration on, the starts of those
+    # before do not count.
     begun = [[max(0, -(n // graph.firings[index[p.source]])) for n in p.newest] for p in paths]
     arcs = expansion.arcs.reversed()
-    layers = min(1 + max((n for own in begun for n in own), default=0), 1 + MOST_ARCS // max(len(arcs.source), nodes))
+    layers = min(
+        1 + max((n for own in begun for n in own), default=0),
+        1 + MOST_ARCS // max(len(arcs.source), nodes),
+    )
     whole_period = int(period * scale)
     released = [-layer * whole_period for layer in range(layers) for _ in range(nodes)]
     for t, gap in zip(sources, apart, strict=True):
@@ -84,12 +100,16 @@ def latency(
     starts = longest_paths(_layered(arcs, layers), scale, whole_period, numbers(released), deadline)
 
     def begins(task: int, layer: int = 0) -> list[int]:
-        found: list[int] = starts[layer * nodes + first[task] : layer * nodes + first[task + 1]].tolist()
+        found: list[int] = starts[
+            layer * nodes + first[task] : layer * nodes + first[task + 1]
+        ].tolist()
         return found
 
     def ends(task: int, layer: int = 0) -> list[int]:
         spent = graph.times[task] * graph.cycles[task]
-        return [start + time * scale for start, time in zip(begins(task, layer), spent, strict=True)]
+        return [
+            start + time * scale for start, time in zip(begins(task, layer), spent, strict=True)
+        ]
 
     longest, sink = max(((max(ends(t)), t) for t in sinks), key=lambda e: e[0])
     taken: list[Fraction | None] = []
@@ -112,8 +132,9 @@ def latency(
 def _layered(arcs: Arcs, layers: int) -> Arcs:
     """The arcs from firings to those that they wait for, once per layer.
 
-    A path begins in layer n at a firing of the n-th iteration or a later one. An arc back over h iterations leads h
-    layers down, at most to layer 0; what ends above it has ended in the first iteration, so many periods earlier.
+    A path begins in layer n at a firing of the n-th iteration or a later one. An arc back over h
+    iterations leads h layers down, at most to layer 0; what ends above it has ended in the first
+    iteration, so many periods earlier.
     """
     import numpy as np
 
@@ -122,8 +143,12 @@ def _layered(arcs: Arcs, layers: int) -> Arcs:
     if layers == 1:
         return arcs
     layer = np.arange(layers).repeat(len(arcs.source))
-    source, destination, edge = (np.tile(column, layers) for column in (arcs.source, arcs.destination, arcs.edge))
+    source, destination, edge = (
+        np.tile(column, layers) for column in (arcs.source, arcs.destination, arcs.edge)
+    )
     length, height = np.tile(arcs.length, layers), np.tile(arcs.height, layers)
     below = np.maximum(layer - height, 0).astype(np.intp)
     nodes = arcs.nodes
-    return by_source(layers * nodes, source + layer * nodes, destination + below * nodes, length, height, edge)
+    return by_source(
+        layers * nodes, source + layer * nodes, destination + below * nodes, length, height, edge
+    )

@@ -55,7 +55,9 @@ class Execution:
     MOST_STEPS.
     """
 
-    def __init__(self, graph: Graph, deadline: float | None = None, most: int | None = None) -> None:
+    def __init__(
+        self, graph: Graph, deadline: float | None = None, most: int | None = None
+    ) -> None:
         self.graph, self.deadline = graph, deadline
         self.most = MOST_STEPS if most is None else most
         self.tokens = [e.tokens for e in graph.edges]
@@ -67,7 +69,9 @@ class Execution:
         count = len(graph.names)
         self._into: list[list[tuple[int, tuple[int, ...], int]]] = [[] for _ in range(count)]
         self._out: list[list[tuple[int, tuple[int, ...], int]]] = [[] for _ in range(count)]
-        self._loops: list[list[tuple[int, tuple[int, ...], tuple[int, ...]]]] = [[] for _ in range(count)]
+        self._loops: list[list[tuple[int, tuple[int, ...], tuple[int, ...]]]] = [
+            [] for _ in range(count)
+        ]
         self._next: list[tuple[int, ...]] = []
         after: list[set[int]] = [set() for _ in range(count)]
         for i, e in edges:
@@ -90,7 +94,9 @@ class Execution:
         other.__dict__.update(self.__dict__, tokens=list(self.tokens), fired=list(self.fired))
         return other
 
-    def run(self, first: Iterable[int] | None = None, record: list[tuple[int, int]] | None = None) -> bool:
+    def run(
+        self, first: Iterable[int] | None = None, record: list[tuple[int, int]] | None = None
+    ) -> bool:
         """Fire until the iteration is complete or nothing moves; `first` are the tasks to look at
         (default all).
 
@@ -249,7 +255,9 @@ def fewest_tokens(graph: Graph) -> Placement:
     forward = [e.source < e.destination for e in graph.edges]
     start = Execution(graph, most=MOST_STEPS_OF_ADVICE)
     start.run()
-    queue: list[tuple[int, int, int, tuple[tuple[int, int], ...], Execution]] = [(0, 0, 0, (), start)]
+    queue: list[tuple[int, int, int, tuple[tuple[int, int], ...], Execution]] = [
+        (0, 0, 0, (), start)
+    ]
     seen: set[tuple[tuple[int, int], ...]] = {()}
     number = 0
     while queue:
@@ -265,7 +273,9 @@ def fewest_tokens(graph: Graph) -> Placement:
                 continue
             seen.add(key)
             number += 1
-            options.append((total + wait.missing, ahead + forward[wait.edge] * wait.missing, number, key, wait))
+            options.append(
+                (total + wait.missing, ahead + forward[wait.edge] * wait.missing, number, key, wait)
+            )
         if number > most:
             queue.clear()
             options = sorted(options)[:1] or options

@@ -1,9 +1,10 @@
 """Sequential schedules as people write them: `(7a)(3(2b)c)`.
 
-In: a graph, or a sequence of firings. Out: loops. Two kinds: any sequence is folded into loops where it repeats itself;
-and for acyclic graphs the single-appearance schedule, where every task stands once, with the loop nest that needs the
-least memory for its order (Murthy, Bhattacharyya, Lee, "Joint minimization of code and data for synchronous dataflow
-programs", 1997: dynamic programming over the order).
+In: a graph, or a sequence of firings. Out: loops. Two kinds: any sequence is folded into loops
+where it repeats itself; and for acyclic graphs the single-appearance schedule, where every task
+stands once, with the loop nest that needs the least memory for its order (Murthy, Bhattacharyya,
+Lee, "Joint minimization of code and data for synchronous dataflow programs", 1997: dynamic
+programming over the order).
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Loop:
 
 
 def folded(runs: Sequence[tuple[int, int]]) -> tuple[Loop, ...] | None:
-    """Runs (task, firings) with repetitions folded into loops, None when there are too many of them."""
+    """Runs (task, firings) with repetitions folded into loops, None when there are too many of
+    them."""
     if len(runs) > MOST_RUNS:
         return None
     terms = _merged([Loop(count, task) for task, count in runs])
@@ -106,7 +108,8 @@ def _tasks(loop: Loop) -> Iterator[int]:
 
 
 def single_appearance(graph: Graph) -> tuple[Loop, ...] | None:
-    """Every task once, in the loop nest that needs the least memory for a topological order of the tasks.
+    """Every task once, in the loop nest that needs the least memory for a topological order of the
+    tasks.
 
     None for graphs with cycles (they may not have such a schedule), and for very large ones.
     """
@@ -121,7 +124,9 @@ def single_appearance(graph: Graph) -> tuple[Loop, ...] | None:
     traffic = [[0] * count for _ in range(count)]
     for e in graph.edges:
         if e.kind == "data":
-            traffic[place[e.source]][place[e.destination]] += sum(e.produced) * graph.cycles[e.source]
+            traffic[place[e.source]][place[e.destination]] += (
+                sum(e.produced) * graph.cycles[e.source]
+            )
     # crossing(i, k, j): traffic from order[i..k] to order[k+1..j], by sums over rectangles
     sums = [[0] * (count + 1) for _ in range(count + 1)]
     for i in range(count):
@@ -157,7 +162,8 @@ def single_appearance(graph: Graph) -> tuple[Loop, ...] | None:
 
 
 def memory(graph: Graph, loops: Sequence[Loop]) -> dict[int, int]:
-    """The most tokens on every channel under a sequential schedule: claimed when a firing starts, freed at its end."""
+    """The most tokens on every channel under a sequential schedule: claimed when a firing starts,
+    freed at its end."""
     held: dict[int, int] = {}
     into: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in graph.names]
     out: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in graph.names]

@@ -1,7 +1,8 @@
-"""Abstract execution of one iteration: a sequential order of firings, or the tasks that block each other.
+"""Abstract execution of one iteration: a sequential order of firings, or the tasks that block each
+other.
 
-Data moves as token counts only. A consistent graph without deadlock returns to its initial tokens (Lee and
-Messerschmitt 1987).
+Data moves as token counts only. A consistent graph without deadlock returns to its initial tokens
+(Lee and Messerschmitt 1987).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`firings` are runs (task, count) in sequence; after a deadlock `blocked` has the witnesses."""
+    """`firings` are runs (task, count) in sequence; after a deadlock `blocked` has the
+    witnesses."""
 
     firings: tuple[tuple[str, int], ...]
     blocked: tuple[Blocked, ...]
@@ -65,10 +67,12 @@ def depths(names: Iterable[str], arrows: Iterable[tuple[str, str]]) -> dict[str,
 
 
 def work_ahead(work: Mapping[str, Time], arrows: Iterable[tuple[str, str]]) -> dict[str, Time]:
-    """For each task the longest way to the end of an iteration, its own work included; cycles count as one task.
+    """For each task the longest way to the end of an iteration, its own work included; cycles count
+    as one task.
 
-    `work` is the time of all firings of an iteration. Sequences in which the task with the longest way goes first do
-    not let what an iteration's end waits for wait for other things (Hu's levels, as in list scheduling).
+    `work` is the time of all firings of an iteration. Sequences in which the task with the longest
+    way goes first do not let what an iteration's end waits for wait for other things (Hu's levels,
+    as in list scheduling).
     """
     condensed = _contracted(work, arrows)
     component = condensed.graph["mapping"]
@@ -81,7 +85,8 @@ def work_ahead(work: Mapping[str, Time], arrows: Iterable[tuple[str, str]]) -> d
 
 
 def _contracted(names: Iterable[str], arrows: Iterable[tuple[str, str]]) -> nx.DiGraph[int]:
-    """The graph of its strongly connected components; `graph["mapping"]` has the component of each task."""
+    """The graph of its strongly connected components; `graph["mapping"]` has the component of each
+    task."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(names)
     graph.add_edges_from(arrows)
@@ -106,11 +111,12 @@ def iteration_order(
     ahead: Mapping[str, Time] | None = None,
     due: Mapping[str, Sequence[Time]] | None = None,
 ) -> Order:
-    """A sequential order of one iteration, by the times at which firings can begin, where they are `due`.
+    """A sequential order of one iteration, by the times at which firings can begin, where they are
+    `due`.
 
-    Downstream first keeps channels and latency short. Upstream first fires each task of an acyclic graph all at once:
-    long runs that are short to write down, and larger channels. So does the task with the most work `ahead`, if that
-    is given. Raises TooLong.
+    Downstream first keeps channels and latency short. Upstream first fires each task of an acyclic
+    graph all at once: long runs that are short to write down, and larger channels. So does the task
+    with the most work `ahead`, if that is given. Raises TooLong.
     """
     total = sum(vector[t.name] for t in app.tasks)
     if total > MOST_FIRINGS:
@@ -127,7 +133,9 @@ def iteration_order(
     depth = levels(app)
     sign = 1 if upstream_first else -1
     urgency: Mapping[str, Time] = ahead if ahead is not None else {}
-    rank = {t.name: (-urgency.get(t.name, 0), sign * depth[t.name], i) for i, t in enumerate(app.tasks)}
+    rank = {
+        t.name: (-urgency.get(t.name, 0), sign * depth[t.name], i) for i, t in enumerate(app.tasks)
+    }
     fired = dict.fromkeys(tasks, 0)
 
     def ready(name: str) -> bool:

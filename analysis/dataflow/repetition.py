@@ -1,7 +1,8 @@
 """The repetition vector of an SDF or CSDF graph: how often each task fires in one iteration.
 
-Lee and Messerschmitt, "Static Scheduling of Synchronous Data Flow Programs", 1987; for CSDF, Bilsen et al.,
-"Cyclo-Static Dataflow", 1996: balance whole phase cycles, then multiply by the number of phases.
+Lee and Messerschmitt, "Static Scheduling of Synchronous Data Flow Programs", 1987; for CSDF, Bilsen
+et al., "Cyclo-Static Dataflow", 1996: balance whole phase cycles, then multiply by the number of
+phases.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from ...model.application import Application, Channel, Task
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why rates cannot balance: `channel` demands `demanded` x `reference`, the path `tree` gave `given` x `reference`.
+    """Why rates cannot balance: `channel` demands `demanded` x `reference`, the path `tree` gave
+    `given` x `reference`.
 
-    Both are ratios of firings of the channel's destination (or source, when `of` is the source) to the reference task.
+    Both are ratios of firings of the channel's destination (or source, when `of` is the source) to
+    the reference task.
     """
 
     channel: Channel
@@ -43,13 +46,18 @@ def _mean(rates: tuple[int, ...]) -> Fraction:
 
 
 def repetition(app: Application) -> Repetition:
-    """The least whole repetition vector of each connected component, or the first conflict found."""
+    """The least whole repetition vector of each connected component, or the first conflict
+    found."""
     tasks = {t.name: t for t in app.tasks}
     touching: dict[str, list[tuple[Channel, str, Fraction]]] = {name: [] for name in tasks}
     known: dict[tuple[tuple[int, ...], tuple[int, ...]], Fraction] = {}
     for c in app.channels:
-        # firings(destination) = ratio x firings(source); most arrows have rates that others have, too
-        made, taken = tasks[c.source].port(c.source_port).rates, tasks[c.destination].port(c.destination_port).rates
+        # firings(destination) = ratio x firings(source); most arrows have rates that others have,
+        # too
+        made, taken = (
+            tasks[c.source].port(c.source_port).rates,
+            tasks[c.destination].port(c.destination_port).rates,
+        )
         for rates in ((made, taken), (taken, made)):
             if rates not in known:
                 known[rates] = _mean(rates[0]) / _mean(rates[1])
@@ -61,7 +69,8 @@ def repetition(app: Application) -> Repetition:
             continue
         rate: dict[str, Fraction] = {root: Fraction(1)}
         parent: dict[str, tuple[Channel, str]] = {}
-        # Downstream first: a conflict is then found where paths join, which is where people look for it.
+        # Downstream first: a conflict is then found where paths join, which is where people look
+        # for it.
         forward, backward = deque([root]), deque([root])
         while forward or backward:
             downstream = bool(forward)

@@ -1,7 +1,7 @@
 """Self-timed execution, firing by firing: what happens when every task starts as soon as it can.
 
-In: a graph with its capacities, and who shares a processor. Out: the firings with their start and end. It draws Gantt
-charts, and bounds of other analyses are held against it.
+In: a graph with its capacities, and who shares a processor. Out: the firings with their start and
+end. It draws Gantt charts, and bounds of other analyses are held against it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def self_timed(
 ) -> list[Firing]:
     """The firings of some iterations, by start.
 
-    `orders` are processors: the firings (task, index) of each, one after the other, over all iterations; tasks in none
-    of them start as soon as they can. `releases` are the earliest starts of a task's firings. Ends early when nothing
-    moves any more (a deadlock).
+    `orders` are processors: the firings (task, index) of each, one after the other, over all
+    iterations; tasks in none of them start as soon as they can. `releases` are the earliest starts
+    of a task's firings. Ends early when nothing moves any more (a deadlock).
     """
     count = len(graph.names)
     goal = [n * iterations for n in graph.firings]
@@ -64,7 +64,14 @@ def self_timed(
         if not places[t]:
             return -1
         mine = (t, begun[t])
-        return next((p for p in places[t] if free[p] and turn[p] < len(orders[p]) and orders[p][turn[p]] == mine), None)
+        return next(
+            (
+                p
+                for p in places[t]
+                if free[p] and turn[p] < len(orders[p]) and orders[p][turn[p]] == mine
+            ),
+            None,
+        )
 
     def start(t: int) -> bool:
         if begun[t] >= goal[t]:

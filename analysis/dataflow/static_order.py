@@ -1,11 +1,13 @@
-"""Static orders of a mapped system: which processor fires what, one after the other, and how large channels must be.
+"""Static orders of a mapped system: which processor fires what, one after the other, and how large
+channels must be.
 
-One global sequence of firings is built and projected on the processors. The sequence itself is a valid sequential
-execution, and dataflow execution is monotone: processors that follow their projections, on channels at least as large
-as the sequence needs, cannot deadlock.
+One global sequence of firings is built and projected on the processors. The sequence itself is a
+valid sequential execution, and dataflow execution is monotone: processors that follow their
+projections, on channels at least as large as the sequence needs, cannot deadlock.
 
-Where an app is pipelined, a task behind a processor border works `stage` iterations behind (retiming by whole
-iterations), so that both sides of the border are busy at once. Tasks of one cycle share a stage.
+Where an app is pipelined, a task behind a processor border works `stage` iterations behind
+(retiming by whole iterations), so that both sides of the border are busy at once. Tasks of one
+cycle share a stage.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from ...model.application import Application
 from .dependence import arrivals
 from .order import Time, components, iteration_order, task_graph, work_ahead
 
-#: A round of several periodic apps has at most this many iterations in total; longer hyperperiods have no round.
+#: A round of several periodic apps has at most this many iterations in total; longer hyperperiods
+#: have no round.
 MOST_JOBS = 1000
 #: Long runs of one task may take this much more channel memory than the shortest order.
 CHEAP_BYTES = 4 << 20
@@ -29,7 +32,8 @@ CHEAP_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`times` firings of `task` from firing `first` of iteration (`round` x per_round + index - stage)."""
+    """`times` firings of `task` from firing `first` of iteration (`round` x per_round + index -
+    stage)."""
 
     app: str
     task: str
@@ -58,8 +62,9 @@ class NoRound(Exception):
 class AppOrder:
     """One iteration of an app as a sequence of runs, with the processors of its tasks.
 
-    `stage[task]` is how many iterations the task works behind, `runs` are (task, times, first firing),
-    `places[task]` are its processors, `capacities` the tokens that each channel has to hold.
+    `stage[task]` is how many iterations the task works behind, `runs` are (task, times, first
+    firing), `places[task]` are its processors, `capacities` the tokens that each channel has to
+    hold.
     """
 
     app: Application
@@ -77,9 +82,9 @@ def app_order(
 ) -> AppOrder:
     """The order of one iteration of an app.
 
-    `placement[task]` lists its processors (several = iterations alternate); `wcet_ns[task]` is the worst-case time of
-    one firing there, where it is known. It decides whether a periodic app is pipelined, and what is urgent in it;
-    an app without a period does not ask for it.
+    `placement[task]` lists its processors (several = iterations alternate); `wcet_ns[task]` is the
+    worst-case time of one firing there, where it is known. It decides whether a periodic app is
+    pipelined, and what is urgent in it; an app without a period does not ask for it.
     """
     work: dict[str, Time] = {t.name: wcet_ns.get(t.name, 0) * vector[t.name] for t in app.tasks}
     stage = _stages(app, placement, _pipelined(app, sum(work.values())))
@@ -97,7 +102,9 @@ def interleaved(apps: Iterable[AppOrder]) -> Schedule:
         for task, times, first in own.runs:
             places = own.places[task]
             for r, processor in enumerate(places):
-                step = Step(app.name, task, times, first, own.stage[task], r, len(places), index, per_round)
+                step = Step(
+                    app.name, task, times, first, own.stage[task], r, len(places), index, per_round
+                )
                 orders.setdefault(processor, []).append(step)
     capacities = {name: size for a in by_app.values() for name, size in a.capacities.items()}
     return Schedule({p: _shortest(steps) for p, steps in orders.items()}, capacities)
@@ -109,12 +116,14 @@ def schedule(
     placement: Mapping[str, tuple[str, ...]],
     wcet_ns: Mapping[str, Time],
 ) -> Schedule:
-    """Orders and capacities for apps that share processors under static orders; see `app_order`. Raises NoRound."""
+    """Orders and capacities for apps that share processors under static orders; see `app_order`.
+    Raises NoRound."""
     return interleaved([app_order(a, repetition[a.name], placement, wcet_ns) for a in apps])
 
 
 def _pipelined(app: Application, work_ns: Time) -> bool:
-    """Overlap iterations when nothing paces the app, or when one iteration alone would be too slow."""
+    """Overlap iterations when nothing paces the app, or when one iteration alone would be too
+    slow."""
     if app.period_ns is None:
         return True
     return work_ns > min(app.period_ns, app.deadline_ns or app.period_ns)
@@ -125,10 +134,16 @@ def _round(apps: list[Application]) -> list[tuple[Application, int, int]]:
     periods = {a.period_ns for a in apps if a.period_ns is not None}
     counts = {a.name: 1 for a in apps}
     if len(periods) > 1:
-        hyperperiod = Fraction(lcm(*(p.numerator for p in periods)), gcd(*(p.denominator for p in periods)))
-        counts = {a.name: int(hyperperiod / a.period_ns) if a.period_ns is not None else 1 for a in apps}
+        hyperperiod = Fraction(
+            lcm(*(p.numerator for p in periods)), gcd(*(p.denominator for p in periods))
+        )
+        counts = {
+            a.name: int(hyperperiod / a.period_ns) if a.period_ns is not None else 1 for a in apps
+        }
     if sum(counts.values()) > MOST_JOBS:
-        shown = ", ".join(f"{a.name} {float(a.period_ns) / 1e6:g} ms" for a in apps if a.period_ns is not None)
+        shown = ", ".join(
+            f"{a.name} {float(a.period_ns) / 1e6:g} ms" for a in apps if a.period_ns is not None
+        )
         raise NoRound(f"one round of {shown} has {sum(counts.values())} iterations")
     jobs = []
     for position, app in enumerate(apps):
@@ -142,12 +157,16 @@ def _shortest(steps: list[Step]) -> tuple[Step, ...]:
     """On a processor that serves one app only, a round of one iteration says the same."""
     if len({s.app for s in steps}) == 1 and steps[0].per_round > 1:
         steps = [
-            Step(s.app, s.task, s.times, s.first, s.stage, s.replica, s.replicas, 0, 1) for s in steps if s.index == 0
+            Step(s.app, s.task, s.times, s.first, s.stage, s.replica, s.replicas, 0, 1)
+            for s in steps
+            if s.index == 0
         ]
     return tuple(steps)
 
 
-def _stages(app: Application, placement: Mapping[str, tuple[str, ...]], pipelined: bool) -> dict[str, int]:
+def _stages(
+    app: Application, placement: Mapping[str, tuple[str, ...]], pipelined: bool
+) -> dict[str, int]:
     if not pipelined:
         return {t.name: 0 for t in app.tasks}
     condensed = nx.condensation(task_graph(app))
@@ -173,9 +192,9 @@ def _sequence(
 ) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
     """The runs of one iteration and the capacities they need.
 
-    Long runs are easier to read and cost less, so they are taken unless they cost memory, or unless a periodic app
-    gets its data bit by bit and should work on it as it comes. What the end of a periodic iteration waits for does not
-    wait for the rest.
+    Long runs are easier to read and cost less, so they are taken unless they cost memory, or unless
+    a periodic app gets its data bit by bit and should work on it as it comes. What the end of a
+    periodic iteration waits for does not wait for the rest.
     """
     grouped = any(size > 1 for size in batches(app).values())
     in_parts = any(vector[t.name] > 1 for t in app.tasks if not t.inputs)
@@ -187,7 +206,9 @@ def _sequence(
     small = _capacities(app, vector, placement, stage, short)
     arrows = ((c.source, c.destination) for c in app.channels)
     urgent = app.period_ns is not None and any(work.values())
-    long = _runs(app, vector, stage, upstream_first=True, ahead=work_ahead(work, arrows) if urgent else None)
+    long = _runs(
+        app, vector, stage, upstream_first=True, ahead=work_ahead(work, arrows) if urgent else None
+    )
     large = _capacities(app, vector, placement, stage, long)
     cheap = _memory(app, large) <= _memory(app, small) + CHEAP_BYTES
     return (long, large) if cheap or grouped else (short, small)
@@ -211,10 +232,13 @@ def _runs(
     """(task, times, first): older iterations first, inside an iteration the sequential order."""
     fired = dict.fromkeys(vector, 0)
     runs = []
-    for task, times in iteration_order(app, vector, upstream_first=upstream_first, ahead=ahead, due=due).firings:
+    for task, times in iteration_order(
+        app, vector, upstream_first=upstream_first, ahead=ahead, due=due
+    ).firings:
         runs.append((task, times, fired[task]))
         fired[task] += times
-    return sorted(runs, key=lambda run: -stage[run[0]])  # sorted() keeps the sequence within a stage
+    # sorted() keeps the sequence within a stage
+    return sorted(runs, key=lambda run: -stage[run[0]])
 
 
 def _capacities(
@@ -224,9 +248,11 @@ def _capacities(
     stage: dict[str, int],
     runs: list[tuple[str, int, int]],
 ) -> dict[str, int]:
-    """The most tokens in one steady round of the sequence (space is claimed when a firing starts, freed when it ends).
+    """The most tokens in one steady round of the sequence (space is claimed when a firing starts,
+    freed when it ends).
 
-    A channel between processors gets room for one more firing at each end, so that neither waits for the other.
+    A channel between processors gets room for one more firing at each end, so that neither waits
+    for the other.
     """
     tasks = {t.name: t for t in app.tasks}
     sizes = batches(app)
@@ -256,15 +282,25 @@ def _capacities(
     for c in app.channels:
         here, there = placement[c.source], placement[c.destination]
         if here != there or len(here) > 1:
-            most[c.name] += max(tasks[c.source].port(c.source_port).rates) * sizes[c.source] * len(here)
-            most[c.name] += max(tasks[c.destination].port(c.destination_port).rates) * sizes[c.destination] * len(there)
+            most[c.name] += (
+                max(tasks[c.source].port(c.source_port).rates) * sizes[c.source] * len(here)
+            )
+            most[c.name] += (
+                max(tasks[c.destination].port(c.destination_port).rates)
+                * sizes[c.destination]
+                * len(there)
+            )
     return most
 
 
 def batches(app: Application) -> dict[str, int]:
-    """How many firings of each task are grouped into one: the batch of networks, but 1 inside a cycle.
+    """How many firings of each task are grouped into one: the batch of networks, but 1 inside a
+    cycle.
 
     A cycle may not have tokens for a whole group.
     """
     cyclic = {name for component in components(app) for name in component}
-    return {t.name: t.network.batch if t.network is not None and t.name not in cyclic else 1 for t in app.tasks}
+    return {
+        t.name: t.network.batch if t.network is not None and t.name not in cyclic else 1
+        for t in app.tasks
+    }

@@ -1,10 +1,11 @@
 """The least period of self-timed execution, exactly, with the cycle that dictates it.
 
-Bodin, Munier-Kordon, Dupont de Dinechin, "Optimal and fast throughput evaluation of CSDF", 2016 (K-Iter): look for the
-fastest schedule that repeats every K[t] cycles of task t, from K = 1 on. Its period is the largest cycle ratio of a
-graph with one node per phase and repetition; if on its critical cycle every K[t] is a multiple of the cycle's own
-repetition vector, no other schedule is faster. If not, K grows, on that cycle only. Every strongly connected part is
-looked at on its own, which is why large graphs stay cheap.
+Bodin, Munier-Kordon, Dupont de Dinechin, "Optimal and fast throughput evaluation of CSDF", 2016
+(K-Iter): look for the fastest schedule that repeats every K[t] cycles of task t, from K = 1 on. Its
+period is the largest cycle ratio of a graph with one node per phase and repetition; if on its
+critical cycle every K[t] is a multiple of the cycle's own repetition vector, no other schedule is
+faster. If not, K grows, on that cycle only. Every strongly connected part is looked at on its own,
+which is why large graphs stay cheap.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Step:
 class Period:
     """Least period of one iteration, in units of the graph's times: it lies in [`lower`, `upper`].
 
-    Equal when it is proved; `upper` is None when no schedule was found in time. `cycle` explains `lower`
-    (empty when nothing limits the speed). `cut` says why the search ended before the proof.
+    Equal when it is proved; `upper` is None when no schedule was found in time. `cycle` explains
+    `lower` (empty when nothing limits the speed). `cut` says why the search ended before the proof.
     """
 
     lower: Fraction
@@ -52,7 +53,8 @@ class Period:
 
 
 class Deadlocked(Exception):
-    """The graph has no period: it cannot complete an iteration. `tasks` (indices) block each other, where known."""
+    """The graph has no period: it cannot complete an iteration. `tasks` (indices) block each other,
+    where known."""
 
     def __init__(self, tasks: Iterable[int] = ()) -> None:
         super().__init__("deadlock")
@@ -61,7 +63,9 @@ class Deadlocked(Exception):
 
 def without_serial(graph: Graph, tasks: Collection[int]) -> Graph:
     """The graph where firings of these tasks may overlap."""
-    return replace(graph, edges=tuple(e for e in graph.edges if e.kind != "serial" or e.source not in tasks))
+    return replace(
+        graph, edges=tuple(e for e in graph.edges if e.kind != "serial" or e.source not in tasks)
+    )
 
 
 def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
@@ -73,7 +77,9 @@ def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
     worst = Period(Fraction(0), Fraction(0), ())
     for component in cyclic_parts(graph):
         found = _of_part(graph, component, deadline)
-        upper = None if found.upper is None or worst.upper is None else max(found.upper, worst.upper)
+        upper = (
+            None if found.upper is None or worst.upper is None else max(found.upper, worst.upper)
+        )
         slower = found.lower > worst.lower
         cycle = found.cycle if slower else worst.cycle
         worst = Period(found.lower if slower else worst.lower, upper, cycle, found.cut or worst.cut)
@@ -81,16 +87,21 @@ def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
 
 
 def is_live(graph: Graph, *, seconds: float) -> bool:
-    """True when the tasks, which fire once at a time, can do so for ever: any periodic schedule proves it.
+    """True when the tasks, which fire once at a time, can do so for ever: any periodic schedule
+    proves it.
 
     False when none was found in time. Raises Deadlocked.
     """
     deadline = monotonic() + seconds
-    found = [_of_part(graph, component, deadline, any_schedule=True) for component in cyclic_parts(graph)]
+    found = [
+        _of_part(graph, component, deadline, any_schedule=True) for component in cyclic_parts(graph)
+    ]
     return all(p.upper is not None for p in found)
 
 
-def _of_part(graph: Graph, component: Part, deadline: float | None, *, any_schedule: bool = False) -> Period:
+def _of_part(
+    graph: Graph, component: Part, deadline: float | None, *, any_schedule: bool = False
+) -> Period:
     tasks, edges = component.tasks, component.edges
     # What the firings of a task need one after the other is a bound whatever happens.
     alone = [

@@ -9,7 +9,7 @@ Why = Literal["time", "size"]
 
 
 class Unfinished(Exception):
-    """An analysis ended without its answer, for want of time or because the graph is too large for it."""
+    """An analysis ended without an answer: time ran out, or the graph is too large for it."""
 
     why: Why
 

@@ -1,8 +1,9 @@
-"""Workers of a program: the threads of each processor, what each of them fires in which order, and channel capacities.
+"""Workers of a program: the threads of each processor, what each of them fires in which order, and
+channel capacities.
 
-In: apps, a platform, the processors of every task, and worst-case times of firings. Out: workers and capacities. Code
-generation writes them into a deployment, and searches for deadlines bound the response times that they lead to, so that
-what a search judges is the program that a build writes.
+In: apps, a platform, the processors of every task, and worst-case times of firings. Out: workers
+and capacities. Code generation writes them into a deployment, and searches for deadlines bound the
+response times that they lead to, so that what a search judges is the program that a build writes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from .static_order import AppOrder, NoRound, Schedule, Step, app_order, interlea
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """`workers` in the order of the platform's processors; `capacities` are tokens that the orders need by channel."""
+    """`workers` in the order of the platform's processors; `capacities` are tokens that the orders
+    need by channel."""
 
     workers: tuple[DeployedWorker, ...]
     capacities: Mapping[str, int]
@@ -33,35 +35,44 @@ def workers_of(
     repetition: Mapping[str, Mapping[str, int]],
     wcet_ns: Mapping[str, int | float | Fraction],
 ) -> Workers:
-    """One worker per processor under static order; one per app and processor under the other schedulers.
+    """One worker per processor under static order; one per app and processor under the other
+    schedulers.
 
-    `placement` names the lanes of each task: processors, or streams of one (`gpu#1`). `wcet_ns` is the worst-case time
-    of one firing, which apps with a period ask for. Apps that cannot share a round, because only some have a period or
-    their periods have no short common multiple, get workers of their own on static-order processors as well; so does
-    one that waits for its data, where others would wait with it.
+    `placement` names the lanes of each task: processors, or streams of one (`gpu#1`). `wcet_ns` is
+    the worst-case time of one firing, which apps with a period ask for. Apps that cannot share a
+    round, because only some have a period or their periods have no short common multiple, get
+    workers of their own on static-order processors as well; so does one that waits for its data,
+    where others would wait with it.
     """
     orders = {a.name: app_order(a, repetition[a.name], placement, wcet_ns) for a in apps}
     alone = {name: interleaved([order]) for name, order in orders.items()}
     joint = _joint(apps, orders)
-    lanes = sorted({lane for places in placement.values() for lane in places if "#" in lane}, key=_stream)
+    lanes = sorted(
+        {lane for places in placement.values() for lane in places if "#" in lane}, key=_stream
+    )
     workers = []
     for position, processor in enumerate(platform.processors):
         own_lanes = (processor, *(x for x in lanes if x.partition("#")[0] == processor))
         for lane in own_lanes:
-            for order, priority in _orders_on(lane, position, processor, platform, apps, alone, joint):
+            for order, priority in _orders_on(
+                lane, position, processor, platform, apps, alone, joint
+            ):
                 for steps in _sources_apart(apps, order):
                     scheduler = platform.pool_of(processor).scheduler
                     workers.append(DeployedWorker(processor, scheduler, _entries(steps), priority))
-    capacities = {name: size for order in orders.values() for name, size in order.capacities.items()}
+    capacities = {
+        name: size for order in orders.values() for name, size in order.capacities.items()
+    }
     return Workers(tuple(workers), capacities)
 
 
 def capacity(app: Application, channel: Channel, needed: int, asked_for: int = 0) -> int:
     """Tokens that a channel holds: what the orders need, or what the text asks for.
 
-    A live source has room for one firing more, as between processors: it is to be there when its data comes. Where a
-    channel crosses between machines, a transfer may start while the word that there is room is still on its way: since
-    no transfer is shorter than that way, room for one more is enough to be no later than without the way.
+    A live source has room for one firing more, as between processors: it is to be there when its
+    data comes. Where a channel crosses between machines, a transfer may start while the word that
+    there is room is still on its way: since no transfer is shorter than that way, room for one more
+    is enough to be no later than without the way.
     """
     source = app.task(channel.source)
     more = max(source.port(channel.source_port).rates)
@@ -72,7 +83,9 @@ def capacity(app: Application, channel: Channel, needed: int, asked_for: int = 0
     return max(needed, asked_for)
 
 
-def tokens_asked_for(app: Application, channel: Channel, iterations: int, repetition: Mapping[str, int]) -> int:
+def tokens_asked_for(
+    app: Application, channel: Channel, iterations: int, repetition: Mapping[str, int]
+) -> int:
     """The capacity in tokens that `buffers` of so many iterations mean."""
     rates = app.task(channel.source).port(channel.source_port).rates
     return iterations * sum(rates) * repetition[channel.source] // len(rates)
@@ -84,7 +97,8 @@ def waits_outside(app: Application) -> bool:
 
 
 def _joint(apps: Iterable[Application], orders: Mapping[str, AppOrder]) -> Schedule | None:
-    """The common round of all apps that do not wait for data from outside; None where there is none."""
+    """The common round of all apps that do not wait for data from outside; None where there is
+    none."""
     together = [a for a in apps if not waits_outside(a)]
     if len({a.period_ns is None for a in together}) != 1:
         return None
@@ -102,7 +116,8 @@ def _orders_on(
     alone: Mapping[str, Schedule],
     joint: Schedule | None,
 ) -> list[tuple[tuple[Step, ...], tuple[int, int] | None]]:
-    """The orders of a lane of a processor, each with (position of the processor, priority) where priorities count."""
+    """The orders of a lane of a processor, each with (position of the processor, priority) where
+    priorities count."""
     scheduler = platform.pool_of(processor).scheduler
     found: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
     rest = apps
@@ -111,7 +126,9 @@ def _orders_on(
         rest = [a for a in apps if waits_outside(a)]
     ranks = sorted({a.priority for a in apps})
     for app in rest:
-        priority = (position, 1 + ranks.index(app.priority)) if scheduler == "fixed_priority" else None
+        priority = (
+            (position, 1 + ranks.index(app.priority)) if scheduler == "fixed_priority" else None
+        )
         found.append((alone[app.name].orders.get(lane, ()), priority))
     return found
 
@@ -121,11 +138,13 @@ def _stream(lane: str) -> int:
 
 
 def _sources_apart(apps: Sequence[Application], steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
-    """What waits does so in workers of its own: each live source, and the sources of a pipelined periodic app.
+    """What waits does so in workers of its own: each live source, and the sources of a pipelined
+    periodic app.
 
-    In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. For the
-    same reason every stage of an app that waits for data from outside has a worker: it is not known when the next frame
-    will come. Several workers follow a finer projection of the same sequence, so that they cannot deadlock either.
+    In one worker, what belongs to older iterations would wait with them, and every stage would cost
+    a period. For the same reason every stage of an app that waits for data from outside has a
+    worker: it is not known when the next frame will come. Several workers follow a finer projection
+    of the same sequence, so that they cannot deadlock either.
     """
     if not steps:
         return []
@@ -148,5 +167,6 @@ def _sources_apart(apps: Sequence[Application], steps: tuple[Step, ...]) -> list
 
 def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
     return tuple(
-        Entry(s.task, s.times, s.first, s.stage, (s.replica, s.replicas), (s.index, s.per_round)) for s in steps
+        Entry(s.task, s.times, s.first, s.stage, (s.replica, s.replicas), (s.index, s.per_round))
+        for s in steps
     )

@@ -45,7 +45,9 @@ class EventStream:
         """Least time between the first and the last of some events (delta minus)."""
         if events < 2:
             return Fraction(0)
-        return max((events - 1) * self.period - self.jitter, (events - 1) * self.distance, Fraction(0))
+        return max(
+            (events - 1) * self.period - self.jitter, (events - 1) * self.distance, Fraction(0)
+        )
 
 
 #: A task (by a number of its own) with its curve, and how often it fires.
@@ -152,7 +154,9 @@ class Loss:
 
     def time(self, window: int) -> int:
         """What is lost at most in a window."""
-        return self.lost(window, demanded(self.demands, [(window + d.ran) // d.spacing for d in self.demands]))
+        return self.lost(
+            window, demanded(self.demands, [(window + d.ran) // d.spacing for d in self.demands])
+        )
 
     def lost(self, window: int, busy: int) -> int:
         """What is lost in a window with so much work of others: work goes on at under/over of its
@@ -199,7 +203,9 @@ def level_window(own: int, rivals: Rivals, limit: int) -> int | None:
         window = work
 
 
-def served_window(own: int, parts: int, level: int, rivals: Rivals, limit: int, least: int = 0) -> int | None:
+def served_window(
+    own: int, parts: int, level: int, rivals: Rivals, limit: int, least: int = 0
+) -> int | None:
     """Longest time from when `own` work (of `parts` sub-tasks) is ready to its end; None beyond
     `limit`.
 
@@ -229,7 +235,9 @@ def _coming(demands: Sequence[Demand], window: int) -> int:
 
 def queued(queue: Queue, parts: int, level: int, window: int) -> int:
     """Time that an equal takes from a window."""
-    counts = (min((level + d.came) // d.spacing, (window + d.ran) // d.spacing) for d in queue.demands)
+    counts = (
+        min((level + d.came) // d.spacing, (window + d.ran) // d.spacing) for d in queue.demands
+    )
     return taken(queue, parts, counts)
 
 

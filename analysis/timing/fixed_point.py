@@ -15,7 +15,18 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NoReturn
 
-from .busy_window import ALWAYS, EVER, Demand, Loss, Queue, Rivals, Tally, level_window, served_window, sums_of
+from .busy_window import (
+    ALWAYS,
+    EVER,
+    Demand,
+    Loss,
+    Queue,
+    Rivals,
+    Tally,
+    level_window,
+    served_window,
+    sums_of,
+)
 from .unfolding import Cluster, Unfolded
 from .whole_paths import Stretch, path_bounds
 
@@ -69,7 +80,9 @@ class Solver:
     unbounded.
     """
 
-    def __init__(self, net: Unfolded, patience: Fraction | None = None, hasty: bool = False) -> None:
+    def __init__(
+        self, net: Unfolded, patience: Fraction | None = None, hasty: bool = False
+    ) -> None:
         self.net = net
         self.patience = patience
         self.hasty = hasty
@@ -230,7 +243,8 @@ class Solver:
         """The share of its time that a processor needs for workers of that priority or more."""
         lanes = [self.net.lanes[i] for i in self.net.on[processor]]
         return sum(
-            (x.sustained / self.net.clusters[x.cluster].round for x in lanes if x.rank >= rank), start=Fraction(0)
+            (x.sustained / self.net.clusters[x.cluster].round for x in lanes if x.rank >= rank),
+            start=Fraction(0),
         )
 
     # -- what workers want -------------------------------------------------------------------------
@@ -251,13 +265,37 @@ class Solver:
                     ran = max(ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
                     more = cluster.jitter + step - 1
                     b = stream.blocks[0]
-                    made.append(Demand(came + more, ran + more, step, b.cost, count, b.first, low, b.plain, b.curved))
+                    made.append(
+                        Demand(
+                            came + more,
+                            ran + more,
+                            step,
+                            b.cost,
+                            count,
+                            b.first,
+                            low,
+                            b.plain,
+                            b.curved,
+                        )
+                    )
                     continue
             more = cluster.jitter + cluster.round - 1
             for b in stream.blocks:
                 low = net.jobs[b.first].ready
                 came, ran = arrivals[b.first] - low, ends[b.last] - low
-                made.append(Demand(came + more, ran + more, cluster.round, b.cost, 1, b.first, low, b.plain, b.curved))
+                made.append(
+                    Demand(
+                        came + more,
+                        ran + more,
+                        cluster.round,
+                        b.cost,
+                        1,
+                        b.first,
+                        low,
+                        b.plain,
+                        b.curved,
+                    )
+                )
         return tuple(made)
 
     def _publish(self, number: int) -> bool:
@@ -297,14 +335,21 @@ class Solver:
                 if net.lanes[other].cluster in self.reasons:
                     slow.append(ALWAYS)
                 else:
-                    slow += (self._stretched(d, net.lanes[other].processor) for d in self.demands[other])
+                    slow += (
+                        self._stretched(d, net.lanes[other].processor) for d in self.demands[other]
+                    )
             losses.append(Loss(drag.over, drag.under, tuple(slow)))
         everything = (*higher, *(d for q in queues for d in q.demands))
         return Rivals(tuple(higher), tuple(queues), tuple(losses), everything)
 
     def _disturbed(self, cluster: int, processor: int) -> NoReturn:
-        names = ", ".join(f"`{self.net.system.groups[g].name}`" for g in self.net.clusters[cluster].groups)
-        raise _Unbounded(f"{names} may disturb it on `{self.net.system.processors[processor].name}` without bound")
+        names = ", ".join(
+            f"`{self.net.system.groups[g].name}`" for g in self.net.clusters[cluster].groups
+        )
+        raise _Unbounded(
+            f"{names} may disturb it on `{self.net.system.processors[processor].name}` without"
+            " bound"
+        )
 
     def _stretched(self, d: Demand, processor: int) -> Demand:
         """The demand as time that its processor is busy: it may be slowed down itself."""
@@ -325,20 +370,26 @@ class Solver:
         whole, jitter = cluster.round, cluster.jitter
         rivals = {i: self._rivals(i) for i in cluster.lanes}
         chains: dict[int, list[Chain]] = {i: [] for i in cluster.lanes}
-        paths = path_bounds(net, cluster, rivals, self.stretches(cluster, rivals)) if careful else None
+        paths = (
+            path_bounds(net, cluster, rivals, self.stretches(cluster, rivals)) if careful else None
+        )
         changed = False
         for j in cluster.order:
             job = jobs[j]
             number = job.worker
             alive = chains[number]
             previous = (
-                ends[lanes[number].jobs[job.place - 1]] if job.place else ends[lanes[number].jobs[-1]] - whole + jitter
+                ends[lanes[number].jobs[job.place - 1]]
+                if job.place
+                else ends[lanes[number].jobs[-1]] - whole + jitter
             )
             end = arrival = job.begin
             if job.arrives is not None or not job.place:
                 arrival = self.arrival(j, cluster)
                 if alive:
-                    alive = [c for c in alive if job.arrives is None or c.start + c.window > job.arrives]
+                    alive = [
+                        c for c in alive if job.arrives is None or c.start + c.window > job.arrives
+                    ]
                     if all(c.start < arrival for c in alive):
                         alive.append(Chain(j, arrival, 0, 0, self.ahead[j]))
                 else:
@@ -364,7 +415,9 @@ class Solver:
     def arrival(self, j: int, cluster: Cluster) -> int:
         """Latest time at which a job has what it waits for from outside."""
         job = self.net.jobs[j]
-        ends = [w.latest(self.ends[w.job], cluster.round, cluster.jitter, job.begin) for w in job.waits]
+        ends = [
+            w.latest(self.ends[w.job], cluster.round, cluster.jitter, job.begin) for w in job.waits
+        ]
         if job.released is not None:
             ends.append(job.released)
         return max(ends, default=job.begin)
@@ -391,7 +444,12 @@ class Solver:
         lane = net.lanes[number]
         cluster = net.clusters[lane.cluster]
         ready = net.jobs[chain.first].ready
-        late = [(self.arrivals[b.first] + cluster.jitter - ready, b) for s in lane.streams for b in s.blocks if b.cost]
+        late = [
+            (self.arrivals[b.first] + cluster.jitter - ready, b)
+            for s in lane.streams
+            for b in s.blocks
+            if b.cost
+        ]
         while True:
             level = level_window(chain.own + chain.before, rivals, self.limit)
             if level is None:
@@ -407,7 +465,13 @@ class Solver:
             chain.before = before
 
     def _wrap(
-        self, number: int, alive: list[Chain], rivals: Rivals, whole: int, jitter: int, paths: dict[int, int] | None
+        self,
+        number: int,
+        alive: list[Chain],
+        rivals: Rivals,
+        whole: int,
+        jitter: int,
+        paths: dict[int, int] | None,
     ) -> bool:
         """Let chains that are still running when the next round may begin run on into it."""
         jobs, ends = self.net.jobs, self.ends
@@ -425,7 +489,9 @@ class Solver:
                     self._extend(c, j, rivals)
                     end = c.start + c.window - shift
                     if self.notes is not None:
-                        self.notes[j].append(Note(c.first, rounds, shift, c.start, c.parts, c.level, c.window))
+                        self.notes[j].append(
+                            Note(c.first, rounds, shift, c.start, c.parts, c.level, c.window)
+                        )
                     if paths is not None:
                         end = min(end, paths[j])
                     if end > ends[j]:

@@ -1,7 +1,9 @@
-"""The timing of a generated program, as its deployment says: what bounds have to be about to be true of it.
+"""The timing of a generated program, as its deployment says: what bounds have to be about to be
+true of it.
 
-In: a deployment whose apps all have periods, and the worst-case time of a firing by task. Out: a timed system with the
-program's own workers, orders and channel capacities. Programs release all apps from one clock, beginning together.
+In: a deployment whose apps all have periods, and the worst-case time of a firing by task. Out: a
+timed system with the program's own workers, orders and channel capacities. Programs release all
+apps from one clock, beginning together.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ def timed_program(
 
     For tasks with `curves` the times are in these.
 
-    Raises Refused where there is more to a program than firings one by one: no period, iterations that alternate,
-    batches, cuts that move.
+    Raises Refused where there is more to a program than firings one by one: no period, iterations
+    that alternate, batches, cuts that move.
     """
     wrong = [f"`{a.name}` has no period" for a in deployment.apps if a.period_ns is None]
     for task in (t for a in deployment.apps for t in a.tasks):
@@ -67,7 +69,10 @@ def timed_program(
     groups = tuple(_group(a, home, wcet_ns, curves or {}) for a in deployment.apps)
     used = dict.fromkeys(w.processor for w in deployment.processors)
     pools = {p: platform.pool_of(p) for p in used}
-    processors = tuple(TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind) for p, pool in pools.items())
+    processors = tuple(
+        TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind)
+        for p, pool in pools.items()
+    )
     slow = tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention)
     return TimedSystem(groups, processors, slow, timed_workers(deployment.processors, app_of))
 
@@ -87,13 +92,21 @@ def _group(
     return Group(
         app.name,
         Fraction(app.period_ns),
-        tuple(TimedTask(t.name, home[t.name], kernels[t.name], (), t.firings, curves.get(t.name)) for t in app.tasks),
+        tuple(
+            TimedTask(t.name, home[t.name], kernels[t.name], (), t.firings, curves.get(t.name))
+            for t in app.tasks
+        ),
         tuple(_channel(c, tasks) for c in app.channels),
         None if app.deadline_ns is None else Fraction(app.deadline_ns),
         app.priority,
         offset=0,
         paths=tuple(
-            TimedPath(p.source, p.sink, p.newest, None if p.deadline_ns is None else Fraction(p.deadline_ns))
+            TimedPath(
+                p.source,
+                p.sink,
+                p.newest,
+                None if p.deadline_ns is None else Fraction(p.deadline_ns),
+            )
             for p in app.paths
         ),
     )
@@ -101,13 +114,18 @@ def _group(
 
 def _channel(channel: DeployedChannel, tasks: Mapping[str, DeployedTask]) -> TimedChannel:
     made = next(p.rates for p in tasks[channel.source].outputs if p.name == channel.source_port)
-    taken = next(p.rates for p in tasks[channel.destination].inputs if p.name == channel.destination_port)
-    # Between machines there is room for a transfer more, since the word that there is room takes its time (`deploy`).
+    taken = next(
+        p.rates for p in tasks[channel.destination].inputs if p.name == channel.destination_port
+    )
+    # Between machines there is room for a transfer more, since the word that there is room takes
+    # its time (`deploy`).
     room = channel.capacity - (max(made) if tasks[channel.source].code.kind == "transfer" else 0)
     return TimedChannel(channel.source, channel.destination, made, taken, channel.delay, room)
 
 
-def timed_workers(workers: Iterable[DeployedWorker], app_of: Mapping[str, str]) -> tuple[Worker, ...]:
+def timed_workers(
+    workers: Iterable[DeployedWorker], app_of: Mapping[str, str]
+) -> tuple[Worker, ...]:
     """Workers of a program as the analysis has them; `app_of` is the app of each task.
 
     Raises Refused where iterations of a task alternate between processors.
@@ -118,7 +136,9 @@ def timed_workers(workers: Iterable[DeployedWorker], app_of: Mapping[str, str]) 
 def _worker(worker: DeployedWorker, app_of: Mapping[str, str]) -> Worker:
     shared = sorted({e.task for e in worker.order if e.replica[1] > 1})
     if shared:
-        raise Refused([f"iterations of `{t}` alternate between processors: no bound is known" for t in shared])
+        raise Refused(
+            [f"iterations of `{t}` alternate between processors: no bound is known" for t in shared]
+        )
     places = (
         Place(app_of[e.task], e.task, k, e.round[0], e.stage)
         for e in worker.order

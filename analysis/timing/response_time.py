@@ -1,16 +1,24 @@
 """Worst-case response times of a mapped system, by compositional analysis over event streams.
 
-In: a timed system. Out: for each group and task a bound that no execution exceeds, taken apart into terms; None where
-there is none, with the reason. The claim is for workers as timing.py describes them (what generated programs run), for
-any offsets where none are given, any execution times up to the worst case, any order among equal priorities.
+In: a timed system. Out: for each group and task a bound that no execution exceeds, taken apart into
+terms; None where there is none, with the reason. The claim is for workers as timing.py describes
+them (what generated programs run), for any offsets where none are given, any execution times up to
+the worst case, any order among equal priorities.
 
-A worker fires its jobs one after the other. So a job ends in a window that began when its worker last had to wait for
-something from outside: `end <= arrival at which the worker waited + window(own work since)`. The arrival is the end
-of a job elsewhere, or the release; an AND-join is the latest of them. Windows may reach over rounds, when responses
-are longer than periods. What a worker wants from its processor is an event stream per block of jobs: one per round,
-with the jitter between the earliest and the latest arrival. Jitters depend on ends and ends on jitters: they grow
-together from the best case until nothing changes (Tindell and Clark, "Holistic schedulability analysis for
-distributed hard real-time systems", 1994; Henia et al., "System level performance analysis: the SymTA/S approach",
+A worker fires its jobs one after the other. So a job ends in a window that began when its worker
+last had to wait for
+something from outside: `end <= arrival at which the worker waited + window(own work since)`. The
+arrival is the end
+of a job elsewhere, or the release; an AND-join is the latest of them. Windows may reach over
+rounds, when responses
+are longer than periods. What a worker wants from its processor is an event stream per block of
+jobs: one per round,
+with the jitter between the earliest and the latest arrival. Jitters depend on ends and ends on
+jitters: they grow
+together from the best case until nothing changes (Tindell and Clark, "Holistic schedulability
+analysis for
+distributed hard real-time systems", 1994; Henia et al., "System level performance analysis: the
+SymTA/S approach",
 2005). A bound that grows beyond `LONGEST` rounds is given up as unbounded.
 """
 
@@ -33,11 +41,13 @@ Kind = Literal["own", "earlier", "release", "higher", "equal", "queue", "content
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A part of a window: `times` of `each` ns that `who` takes, `total` together (less where a queue limits them).
+    """A part of a window: `times` of `each` ns that `who` takes, `total` together (less where a
+    queue limits them).
 
-    `own` is the firing itself, `earlier` are firings of the same worker just before it, `release` is the time until a
-    later firing of a source is released, or by which releases are late, `higher` and `equal` are groups
-    by priority, `queue` is who is ahead on a FIFO processor, `contention` is time lost to another pool.
+    `own` is the firing itself, `earlier` are firings of the same worker just before it, `release`
+    is the time until a later firing of a source is released, or by which releases are late,
+    `higher` and `equal` are groups by priority, `queue` is who is ahead on a FIFO processor,
+    `contention` is time lost to another pool.
     """
 
     kind: Kind
@@ -51,10 +61,11 @@ class Term:
 class TaskBound:
     """Bounds of a task, over all its firings; times in ns.
 
-    `response`: from when a firing has its data, room and release to its end. `end`: from the release of its iteration
-    to its end. `jitter`: between the earliest and the latest that it can have all it needs. `terms` add up to
-    `window`, which begins `start` after the release of the iteration with the end of `after` (or the release).
-    `capped` where the bound over the whole path from the release is shorter than start and window together.
+    `response`: from when a firing has its data, room and release to its end. `end`: from the
+    release of its iteration to its end. `jitter`: between the earliest and the latest that it can
+    have all it needs. `terms` add up to `window`, which begins `start` after the release of the
+    iteration with the end of `after` (or the release). `capped` where the bound over the whole path
+    from the release is shorter than start and window together.
     """
 
     task: str
@@ -72,7 +83,8 @@ class TaskBound:
 
 @dataclass(frozen=True, slots=True)
 class PathBound:
-    """`latency` is None when there is no bound. `terms` are as for groups, from the release of the newest data on."""
+    """`latency` is None when there is no bound. `terms` are as for groups, from the release of the
+    newest data on."""
 
     path: TimedPath
     latency: Fraction | None
@@ -81,11 +93,12 @@ class PathBound:
 
 @dataclass(frozen=True, slots=True)
 class GroupBound:
-    """`response` is None when there is no bound: `reason` says why. `path`: tasks whose windows lead to the end.
+    """`response` is None when there is no bound: `reason` says why. `path`: tasks whose windows
+    lead to the end.
 
-    `terms` are those of the windows on the path, or from where the bound over the whole path is shorter, of that one.
-    They add up to the response, but for windows that began before the release, and what a bound that only grows while
-    it is sought has grown too much.
+    `terms` are those of the windows on the path, or from where the bound over the whole path is
+    shorter, of that one. They add up to the response, but for windows that began before the
+    release, and what a bound that only grows while it is sought has grown too much.
     """
 
     group: str
@@ -100,7 +113,9 @@ class GroupBound:
     def schedulable(self) -> bool:
         """Are all deadlines kept in every case?"""
         held = [(self.response, self.deadline), *((p.latency, p.path.deadline) for p in self.paths)]
-        return self.response is not None and all(due is None or (b is not None and b <= due) for b, due in held)
+        return self.response is not None and all(
+            due is None or (b is not None and b <= due) for b, due in held
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +128,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class WorstCases:
-    """Bounds in ns, None = unbounded: of `groups` from the release of an iteration to the end of its last sink, and
-    of the `paths` of each group, in its order, from the release of the newest data to the end of what depends on them.
+    """Bounds in ns, None = unbounded: of `groups` from the release of an iteration to the end of
+    its last sink, and of the `paths` of each group, in its order, from the release of the newest
+    data to the end of what depends on them.
     """
 
     groups: dict[str, Fraction | None]
@@ -124,8 +140,9 @@ class WorstCases:
 def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> WorstCases:
     """The bounds of all groups and paths.
 
-    For searches: the numbers only. With `patience`, a group of which a bound exceeds so many of its deadlines is not
-    followed any further. Then the values are good for ranking only, unless all keep their deadlines. Raises Refused.
+    For searches: the numbers only. With `patience`, a group of which a bound exceeds so many of its
+    deadlines is not followed any further. Then the values are good for ranking only, unless all
+    keep their deadlines. Raises Refused.
     """
     solution = Solver(unfold(system), patience)
     solution.solve()
@@ -133,9 +150,11 @@ def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> Wor
 
 
 def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
-    """The bounds of all groups and paths, None where one of them has none, or is longer than its deadline.
+    """The bounds of all groups and paths, None where one of them has none, or is longer than its
+    deadline.
 
-    The same answer as by `worst_cases`, sooner: the first bound that is too long ends it. Raises Refused.
+    The same answer as by `worst_cases`, sooner: the first bound that is too long ends it. Raises
+    Refused.
     """
     solution = Solver(unfold(system), Fraction(1), hasty=True)
     try:
@@ -168,7 +187,9 @@ def bounds(system: TimedSystem) -> Bounds:
             due = None if group.due is None else Fraction(group.due)
             paths = tuple(
                 PathBound(p, latency, told.latency(g, n) if told else ())
-                for n, (p, latency) in enumerate(zip(group.paths, solution.latencies(g), strict=True))
+                for n, (p, latency) in enumerate(
+                    zip(group.paths, solution.latencies(g), strict=True)
+                )
             )
             groups[group.name] = GroupBound(
                 group.name, response, due, solution.reasons.get(number, ""), path, terms, paths
@@ -194,24 +215,39 @@ class _Story:
         return [j for j in self.cluster.order if self.net.jobs[j].group == group]
 
     def path(self, group: int) -> tuple[tuple[str, ...], tuple[Term, ...]]:
-        """From the last end backwards: what each window began with, and what all of them are made of."""
+        """From the last end backwards: what each window began with, and what all of them are made
+        of."""
         jobs, ends = self.net.jobs, self.solution.ends
         sinks = [j for j in self._jobs(group) if jobs[j].sink]
         return self._way(max(sinks, key=lambda j: ends[j] - jobs[j].base, default=None))
 
     def latency(self, group: int, path: int) -> tuple[Term, ...]:
-        """What the longest latency of a path is made of: what leads to that end, without the time before its data."""
+        """What the longest latency of a path is made of: what leads to that end, without the time
+        before its data."""
         jobs, ends = self.net.jobs, self.solution.ends
         last, released = max(self.net.paths[group][path], key=lambda x: ends[x[0]] - x[1])
         before = self._ns(released - jobs[last].base)
         found = []
         for term in self._way(last)[1]:
-            spared = max(Fraction(0), min(before, term.total)) if term.kind == "release" else Fraction(0)
+            spared = (
+                max(Fraction(0), min(before, term.total)) if term.kind == "release" else Fraction(0)
+            )
             before -= spared
             if term.total > spared or not spared:
-                found.append(replace(term, each=(term.total - spared) / max(1, term.times), total=term.total - spared))
+                found.append(
+                    replace(
+                        term,
+                        each=(term.total - spared) / max(1, term.times),
+                        total=term.total - spared,
+                    )
+                )
         if before:
-            found.insert(0, Term("release", self.net.system.groups[group].paths[path].source, 1, -before, -before))
+            found.insert(
+                0,
+                Term(
+                    "release", self.net.system.groups[group].paths[path].source, 1, -before, -before
+                ),
+            )
         return tuple(found)
 
     def _way(self, here: int | None) -> tuple[tuple[str, ...], tuple[Term, ...]]:
@@ -246,15 +282,26 @@ class _Story:
         stretches = solution.stretches(self.cluster, self.rivals)
         for x in path_shares(self.net, self.cluster, self.rivals, stretches, j):
             if x.total:
-                who = _name(self.net, x.job) if x.job >= 0 else self._groups(x.lane) if x.lane >= 0 else self._pools()
-                yield Term(x.kind, who, x.times, self._ns(x.total) / max(1, x.times), self._ns(x.total))
+                who = (
+                    _name(self.net, x.job)
+                    if x.job >= 0
+                    else self._groups(x.lane)
+                    if x.lane >= 0
+                    else self._pools()
+                )
+                yield Term(
+                    x.kind, who, x.times, self._ns(x.total) / max(1, x.times), self._ns(x.total)
+                )
 
     def _before(self, note: Note) -> int | None:
         """The job whose end the window of a note began with; None for a release."""
         job, ends = self.net.jobs[note.first], self.solution.ends
         whole, jitter = self.cluster.round, self.cluster.jitter
         for w in job.waits:
-            if note.start == w.latest(ends[w.job], whole, jitter, job.begin) and note.start != job.released:
+            if (
+                note.start == w.latest(ends[w.job], whole, jitter, job.begin)
+                and note.start != job.released
+            ):
                 return w.job
         return None
 
@@ -292,8 +339,9 @@ class _Story:
     def _response(self, j: int) -> int:
         """From when a job has all it waits for to its end.
 
-        The end less the earliest arrival is always right. It is less where the worker surely waits for what the job
-        waits for, and where that is the end of an earlier job in the same worker, with no other waiting in between.
+        The end less the earliest arrival is always right. It is less where the worker surely waits
+        for what the job waits for, and where that is the end of an earlier job in the same worker,
+        with no other waiting in between.
         """
         net, job = self.net, self.net.jobs[j]
         lane = net.lanes[job.worker]
@@ -330,7 +378,11 @@ class _Story:
             # The worker that it waits for fires a whole round of its own in between.
             distance = sum(net.jobs[o].best for o in net.lanes[sources.pop()].jobs)
         jitter = note.start - job.arrives + self.cluster.jitter
-        return int(EventStream(Fraction(whole), Fraction(jitter), Fraction(distance)).apart(note.rounds + 1))
+        return int(
+            EventStream(Fraction(whole), Fraction(jitter), Fraction(distance)).apart(
+                note.rounds + 1
+            )
+        )
 
     def _terms(self, j: int, note: Note) -> Iterator[Term]:
         """What the window of a note is made of."""
@@ -338,18 +390,24 @@ class _Story:
         lane = net.lanes[job.worker]
         rivals = self.rivals[job.worker]
         first = net.jobs[note.first].place
-        chain = [*lane.jobs[first:], *lane.jobs * max(0, note.rounds - 1), *lane.jobs[: job.place + 1]]
+        chain = [
+            *lane.jobs[first:],
+            *lane.jobs * max(0, note.rounds - 1),
+            *lane.jobs[: job.place + 1],
+        ]
         chain = chain if note.rounds else [*lane.jobs[first : job.place + 1]]
         counts = Counter(chain)
         counts[j] -= 1
         tally = Tally()
-        tally.add(job.plain, job.curved, 1)  # as if it came first, so that it has the longest time of its task
+        # as if it came first, so that it has the longest time of its task
+        tally.add(job.plain, job.curved, 1)
         earlier = {
             other: tally.add(net.jobs[other].plain, net.jobs[other].curved, times)
             for other, times in counts.items()
             if times and net.jobs[other].cost
         }
-        # One by one, as the window counts them, firings may be some units more: each is one at least.
+        # One by one, as the window counts them, firings may be some units more: each is one at
+        # least.
         tally = Tally()
         total = sum(tally.add(net.jobs[other].plain, net.jobs[other].curved, 1) for other in chain)
         yield self._term("own", _name(net, j), 1, total - sum(earlier.values()))
@@ -372,7 +430,9 @@ class _Story:
         """Who may slow the cluster down."""
         system = self.net.system
         mine = [system.processors[self.net.lanes[i].processor] for i in self.cluster.lanes]
-        return ", ".join(sorted({s.aggressor for s in system.slowdowns if any(p.is_of(s.victim) for p in mine)}))
+        return ", ".join(
+            sorted({s.aggressor for s in system.slowdowns if any(p.is_of(s.victim) for p in mine)})
+        )
 
     def _term(self, kind: Kind, who: str, times: int, total: int) -> Term:
         return Term(kind, who, times, self._ns(total) / max(1, times), self._ns(total))
@@ -393,11 +453,27 @@ class _Story:
                 times = min((note.level + d.came) // d.spacing, (note.window + d.ran) // d.spacing)
                 each = tally.add(d.plain, d.curved, times)
                 all_of_it += each
-                terms.append((self._term("queue" if q.sums else "equal", _name(self.net, d.first), times, each), each))
+                terms.append(
+                    (
+                        self._term(
+                            "queue" if q.sums else "equal", _name(self.net, d.first), times, each
+                        ),
+                        each,
+                    )
+                )
             if time == all_of_it:
                 yield from terms
             elif time:
-                yield Term("queue", self._groups(q.lane), note.parts, self._ns(time) / note.parts, self._ns(time)), time
+                yield (
+                    Term(
+                        "queue",
+                        self._groups(q.lane),
+                        note.parts,
+                        self._ns(time) / note.parts,
+                        self._ns(time),
+                    ),
+                    time,
+                )
 
 
 def _name(net: Unfolded, j: int) -> str:

@@ -1,11 +1,13 @@
 """Discrete-event simulation of a mapped system: what one execution looks like.
 
-In: a timed system and the choices that the bounds leave open (offsets, lateness of releases, execution times, who goes
-first among equals). Out: the largest response times that were seen, and the slices of time that processors spent, for
-Gantt charts. It knows nothing of the bounds: tokens, space, queues and preemption are played through one by one.
+In: a timed system and the choices that the bounds leave open (offsets, lateness of releases,
+execution times, who goes first among equals). Out: the largest response times that were seen, and
+the slices of time that processors spent, for Gantt charts. It knows nothing of the bounds: tokens,
+space, queues and preemption are played through one by one.
 
-An event loop of its own, because preemption and contention change how long running work still takes: between two
-events every processor works at a constant speed, so it is enough to look for the nearest end.
+An event loop of its own, because preemption and contention change how long running work still
+takes: between two events every processor works at a constant speed, so it is enough to look for the
+nearest end.
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
-from .system import Group, Place, Time, TimedSystem, TimedTask, per_iteration, sinks, sources, workers_of
+from .system import (
+    Group,
+    Place,
+    Time,
+    TimedSystem,
+    TimedTask,
+    per_iteration,
+    sinks,
+    sources,
+    workers_of,
+)
 
 Execution = Literal["worst", "best", "random", "extreme"]
 Lateness = Literal["none", "random", "first"]
@@ -27,13 +39,14 @@ Lateness = Literal["none", "random", "first"]
 class Choices:
     """What the bounds leave open, for one execution.
 
-    `offsets` are for groups that have none of their own; of groups that share static orders they have to be equal.
-    `execution`: all worst, all best, anything between, or each one of both. `lateness` of releases: none, random up
-    to the jitter, or all of it at the first one, which the next ones follow as soon as they can. Among equals the one
-    that came first runs, or a random one when `shuffle`; a group `against` which all is decided goes last. `times` has
-    the execution times of some tasks' firings, in turn and again from the start. At the time `asked` a change of state
-    is asked for: as soon as every group has begun an iteration, none is released any more, and those that were, or have
-    begun before their release, end.
+    `offsets` are for groups that have none of their own; of groups that share static orders they
+    have to be equal. `execution`: all worst, all best, anything between, or each one of both.
+    `lateness` of releases: none, random up to the jitter, or all of it at the first one, which the
+    next ones follow as soon as they can. Among equals the one that came first runs, or a random one
+    when `shuffle`; a group `against` which all is decided goes last. `times` has the execution
+    times of some tasks' firings, in turn and again from the start. At the time `asked` a change of
+    state is asked for: as soon as every group has begun an iteration, none is released any more,
+    and those that were, or have begun before their release, end.
     """
 
     offsets: Mapping[str, Time] = field(default_factory=dict)
@@ -60,13 +73,14 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Largest responses seen, in ns: of groups from the release, of tasks from when they had data, room and release
-    (firings of phases that need none of these aside).
+    """Largest responses seen, in ns: of groups from the release, of tasks from when they had data,
+    room and release (firings of phases that need none of these aside).
 
-    `ends` is the latest end of a task's firings after the release of their iteration, `paths` the longest latency of
-    each path by source and sink. `activations` are, if kept, the times at which each task was activated. `slices` is
-    empty unless asked for. `over` is when the last firing ended, and `first` when every group had ended its first
-    iteration, firings that no sink waits for included.
+    `ends` is the latest end of a task's firings after the release of their iteration, `paths` the
+    longest latency of each path by source and sink. `activations` are, if kept, the times at which
+    each task was activated. `slices` is empty unless asked for. `over` is when the last firing
+    ended, and `first` when every group had ended its first iteration, firings that no sink waits
+    for included.
     """
 
     groups: dict[str, Time]
@@ -84,7 +98,9 @@ class _Channel:
 
     __slots__ = ("consumed", "filled", "free", "freed_at", "made_at", "produced", "taken", "used")
 
-    def __init__(self, produced: tuple[int, ...], consumed: tuple[int, ...], delay: int, capacity: int | None) -> None:
+    def __init__(
+        self, produced: tuple[int, ...], consumed: tuple[int, ...], delay: int, capacity: int | None
+    ) -> None:
         self.produced, self.consumed = produced, consumed
         self.filled = delay
         self.free = None if capacity is None else capacity - delay
@@ -94,7 +110,8 @@ class _Channel:
 
 
 class _Task:
-    """A task while it runs: its channels, the paths that end with it, and how often it has fired."""
+    """A task while it runs: its channels, the paths that end with it, and how often it has
+    fired."""
 
     __slots__ = ("bcet", "fired", "group", "inputs", "outputs", "paths", "sink", "source", "task")
 
@@ -110,7 +127,11 @@ class _Task:
     def release(self, iteration: int, firing: int) -> Time:
         """When a firing of a source is released."""
         start = self.group.releases[iteration]
-        return start + Fraction(firing) * self.group.group.period / self.task.firings if firing else start
+        return (
+            start + Fraction(firing) * self.group.group.period / self.task.firings
+            if firing
+            else start
+        )
 
 
 class _Group:
@@ -122,7 +143,8 @@ class _Group:
         self.group, self.releases = group, releases
         self.sink_firings = 0
         self.left: dict[int, int] = {}
-        #: The last iteration of which something has fired, and whether a processor has worked for it.
+        #: The last iteration of which something has fired, and whether a processor has worked for
+        #: it.
         self.begun, self.works = -1, False
 
     def end_at(self, now: Time) -> None:
@@ -166,8 +188,8 @@ def simulate(
 ) -> Observed:
     """One execution: all iterations released before `horizon`, to their end.
 
-    `keep` keeps slices and activations. Raises Refused where workers cannot be made, ValueError when nothing moves
-    any more (a deadlock).
+    `keep` keeps slices and activations. Raises Refused where workers cannot be made, ValueError
+    when nothing moves any more (a deadlock).
     """
     return _Simulation(system, horizon, choices, rng, keep).run()
 
@@ -175,7 +197,9 @@ def simulate(
 class _Simulation:
     """The event loop."""
 
-    def __init__(self, system: TimedSystem, horizon: Time, choices: Choices, rng: random.Random, keep: bool) -> None:
+    def __init__(
+        self, system: TimedSystem, horizon: Time, choices: Choices, rng: random.Random, keep: bool
+    ) -> None:
         self.system, self.choices, self.rng, self.keep = system, choices, rng, keep
         self.now: Time = 0
         self.stamp = 0
@@ -193,10 +217,19 @@ class _Simulation:
             places = [(p, self.tasks[p.group, p.task], rounds.get(p.group, 1)) for p in w.sequence]
             p = self.processors.index(w.processor)
             fixed = system.processors[p].scheduler == "fixed_priority"
-            self.workers[p].append(_Worker(places, places[0][1].group.group.priority if fixed else 0))
+            self.workers[p].append(
+                _Worker(places, places[0][1].group.group.priority if fixed else 0)
+            )
         self.drags = [
             [
-                (slow.factor, [k for k, b in enumerate(system.processors) if b.is_of(slow.aggressor) and k != i])
+                (
+                    slow.factor,
+                    [
+                        k
+                        for k, b in enumerate(system.processors)
+                        if b.is_of(slow.aggressor) and k != i
+                    ],
+                )
                 for slow in system.slowdowns
                 if a.is_of(slow.victim)
             ]
@@ -228,7 +261,10 @@ class _Simulation:
             self.tasks[group.name, task.name] = _Task(running, task)
         for c in group.channels:
             a, b = self.tasks[group.name, c.source], self.tasks[group.name, c.destination]
-            made, taken = per_iteration(c.produced, a.task.firings), per_iteration(c.consumed, b.task.firings)
+            made, taken = (
+                per_iteration(c.produced, a.task.firings),
+                per_iteration(c.consumed, b.task.firings),
+            )
             channel = _Channel(made, taken, c.delay, c.capacity)
             a.outputs.append(channel)
             b.inputs.append(channel)
@@ -242,18 +278,26 @@ class _Simulation:
             running.sink_firings += self.tasks[group.name, name].task.firings
         running.left = dict.fromkeys(range(len(running.releases)), running.sink_firings)
 
-    # -- the loop --------------------------------------------------------------------------------------------------
+    # -- the loop ----------------------------------------------------------------------------------
     def run(self) -> Observed:
         heapq.heapify(self.wakeups)
         while True:
             self._settle()
-            if self.asked is not None and self.now >= self.asked and all(g.works for g in self.groups.values()):
+            if (
+                self.asked is not None
+                and self.now >= self.asked
+                and all(g.works for g in self.groups.values())
+            ):
                 self.asked = None
                 for group in self.groups.values():
                     group.end_at(self.now)
                 continue  # workers that wait for a release go on
             speeds = [self._speed(p) for p in range(len(self.running))]
-            following = [self.now + w.parts[0] * v for w, v in zip(self.running, speeds, strict=True) if w is not None]
+            following = [
+                self.now + w.parts[0] * v
+                for w, v in zip(self.running, speeds, strict=True)
+                if w is not None
+            ]
             if self.wakeups:
                 following.append(self.wakeups[0])
             if not following:
@@ -264,7 +308,8 @@ class _Simulation:
         return replace(self.seen, slices=tuple(self.slices), over=self.over, first=self.first)
 
     def _settle(self) -> None:
-        """Let every worker go on that can, and every processor choose, until nothing happens at this time."""
+        """Let every worker go on that can, and every processor choose, until nothing happens at
+        this time."""
         while True:
             while self.wakeups and self.wakeups[0] <= self.now:
                 heapq.heappop(self.wakeups)
@@ -303,8 +348,17 @@ class _Simulation:
     def _keep(self, p: int, w: _Worker, end: Time) -> None:
         task = w.task
         name, firing = task.task.name, task.fired - 1
-        made = Slice(self.processors[p], task.group.group.name, name, w.iteration, firing, self.now, end)
-        last = next((s for s in reversed(self.slices[-len(self.running) :]) if s.processor == made.processor), None)
+        made = Slice(
+            self.processors[p], task.group.group.name, name, w.iteration, firing, self.now, end
+        )
+        last = next(
+            (
+                s
+                for s in reversed(self.slices[-len(self.running) :])
+                if s.processor == made.processor
+            ),
+            None,
+        )
         if last is not None and (last.task, last.firing, last.end) == (name, firing, self.now):
             self.slices.remove(last)
             made = Slice(made.processor, made.group, name, w.iteration, firing, last.start, end)
@@ -318,7 +372,7 @@ class _Simulation:
                 slowed *= factor
         return slowed
 
-    # -- workers ---------------------------------------------------------------------------------------------------
+    # -- workers -----------------------------------------------------------------------------------
     def _begin(self, w: _Worker) -> bool:
         """Start the worker's next firing if it has its release, data and room."""
         while True:
@@ -428,7 +482,8 @@ class _Simulation:
             c.filled += c.produced[k]
             c.made_at += [self.now] * c.produced[k]
         w.waiting = task.group.works = True
-        # A thread that can go on at once keeps its turn on a CPU; on a FIFO processor it queues again.
+        # A thread that can go on at once keeps its turn on a CPU; on a FIFO processor it queues
+        # again.
         w.when = None if self.fifo[p] else self.now
         self._record(w)
         self._next(w)

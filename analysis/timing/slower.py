@@ -1,8 +1,8 @@
 """A mapped system at slower clocks: what runs on a processor takes so many times as long.
 
-In: a timed system whose times are those of the highest clock rates. Out: the same at others. That time goes with the
-inverse of the rate is safe downwards alone: memory does not slow down with a core, so what was measured at a slow clock
-does not get that much shorter at a fast one.
+In: a timed system whose times are those of the highest clock rates. Out: the same at others. That
+time goes with the inverse of the rate is safe downwards alone: memory does not slow down with a
+core, so what was measured at a slow clock does not get that much shorter at a fast one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from .system import TimedSystem, TimedTask
 
 
 def slower(system: TimedSystem, factors: Mapping[str, Fraction]) -> TimedSystem:
-    """The system with processors that take so many times as long, 1 where they are not named. Rounded up to whole ns.
+    """The system with processors that take so many times as long, 1 where they are not named.
+    Rounded up to whole ns.
 
     Best cases stay: what takes longer takes at least that.
     """
@@ -34,6 +35,7 @@ def _slower(task: TimedTask, factor: Fraction) -> TimedTask:
         return task
     wcet = tuple(ceil(time * factor) for time in task.wcet)
     curve = None if task.curve is None else task.curve.scaled(factor)
-    if curve is not None and curve.longest != sum(wcet):  # rounded up one by one: then worst cases count
+    if curve is not None and curve.longest != sum(wcet):
+        # rounded up one by one: then worst cases count
         curve = None
     return replace(task, wcet=wcet, curve=curve)

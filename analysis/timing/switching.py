@@ -1,11 +1,13 @@
 """Changes of state: how long one takes at most, and the same played through.
 
-In: what runs in a state, as a timed system whose groups are released together when the state is entered. Out: bounds on
-both halves of a change by the protocol `idle`, or what one execution of a machine shows.
+In: what runs in a state, as a timed system whose groups are released together when the state is
+entered. Out: bounds on both halves of a change by the protocol `idle`, or what one execution of a
+machine shows.
 
-By `idle` no frame begins in the old state once a change is asked for, those that have begun end, and then the groups of
-the new state are released together. So nothing of the two states ever meets, and the bounds of each hold in it. A
-change is only looked at when every group of the state has begun a frame; one that is asked for earlier waits for that.
+By `idle` no frame begins in the old state once a change is asked for, those that have begun end,
+and then the groups of the new state are released together. So nothing of the two states ever meets,
+and the bounds of each hold in it. A change is only looked at when every group of the state has
+begun a frame; one that is asked for earlier waits for that.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from .system import Group, Time, TimedSystem, per_iteration
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """Bounds in ns for a state that is left, from the request (or from the beginning of the state, if the request came
-    before) to the end of its last frame; and for one that is entered, until each group has ended its first frame."""
+    """Bounds in ns for a state that is left, from the request (or from the beginning of the state,
+    if the request came before) to the end of its last frame; and for one that is entered, until
+    each group has ended its first frame."""
 
     leaving: Fraction
     entering: Fraction
@@ -32,17 +35,20 @@ class Halves:
 def halves(system: TimedSystem, live: Collection[str] = ()) -> Halves | None:
     """The bounds of a state; None where some group has none. Raises Refused.
 
-    Groups that are `live` have sources that wait for data from outside: their frames begin when they start to wait, and
-    nothing stops them before the data come, a period later at most.
+    Groups that are `live` have sources that wait for data from outside: their frames begin when
+    they start to wait, and nothing stops them before the data come, a period later at most.
 
-    By the time when the last group begins, others may be in later frames. The last one of each that is released by
-    then, and those that have begun before their release, end within their bound from their release on.
+    By the time when the last group begins, others may be in later frames. The last one of each that
+    is released by then, and those that have begun before their release, end within their bound from
+    their release on.
     """
     found = bounds(system)
     if any(g.response is None for g in found.groups.values()):
         return None
     wait = {g.name: Fraction(g.period) if g.name in live else Fraction(0) for g in system.groups}
-    ends = {g.name: [wait[g.name] + found.tasks[t.name].end for t in g.tasks] for g in system.groups}
+    ends = {
+        g.name: [wait[g.name] + found.tasks[t.name].end for t in g.tasks] for g in system.groups
+    }
     all_begun = max(Fraction(0), *(min(own) for own in ends.values()))
     leaving = entering = Fraction(0)
     for g in system.groups:
@@ -53,10 +59,11 @@ def halves(system: TimedSystem, live: Collection[str] = ()) -> Halves | None:
 
 
 def ahead(group: Group) -> int:
-    """How many iterations before its release one can begin: what stands behind initial tokens fires without its source.
+    """How many iterations before its release one can begin: what stands behind initial tokens fires
+    without its source.
 
-    A task can be as far ahead as each of its inputs lets it: a channel lets it go on from where its source is by the
-    iterations for which initial tokens are enough to begin.
+    A task can be as far ahead as each of its inputs lets it: a channel lets it go on from where its
+    source is by the iterations for which initial tokens are enough to begin.
     """
     firings = {t.name: t.firings for t in group.tasks}
     inputs: dict[str, list[tuple[str, int]]] = {name: [] for name in firings}
@@ -78,12 +85,12 @@ def ahead(group: Group) -> int:
         known.update(further)
 
 
-# -- played through ----------------------------------------------------------------------------------------------------
+# -- played through --------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A change that was played through: from the request (or the beginning of the state, if later) to the end of the
-    last frame, and from there until each group of the next state had ended its first one, in ns. `seen` is the stay in
-    the state that was left."""
+    """A change that was played through: from the request (or the beginning of the state, if later)
+    to the end of the last frame, and from there until each group of the next state had ended its
+    first one, in ns. `seen` is the stay in the state that was left."""
 
     source: str
     target: str
@@ -100,7 +107,8 @@ def played(
     *,
     changes: int,
 ) -> Iterator[Played]:
-    """So many changes of a machine, asked for at random and at bad moments: when something is released, begins or ends.
+    """So many changes of a machine, asked for at random and at bad moments: when something is
+    released, begins or ends.
 
     Raises Refused and ValueError as `simulate` does.
     """

@@ -220,11 +220,20 @@ def faults(system: TimedSystem) -> tuple[str, ...]:
     """
     found: list[str] = []
     processors = {p.name: p for p in system.processors}
-    for what, names in (("processor", [p.name for p in system.processors]), ("group", [g.name for g in system.groups])):
-        found += [f"two {what}s are called `{n}`" for n in sorted({n for n in names if names.count(n) > 1})]
+    for what, names in (
+        ("processor", [p.name for p in system.processors]),
+        ("group", [g.name for g in system.groups]),
+    ):
+        found += [
+            f"two {what}s are called `{n}`"
+            for n in sorted({n for n in names if names.count(n) > 1})
+        ]
     for slow in system.slowdowns:
         if slow.factor < 1:
-            found.append(f"contention of `{slow.victim}` by `{slow.aggressor}` has the factor {slow.factor}, below 1")
+            found.append(
+                f"contention of `{slow.victim}` by `{slow.aggressor}` has the factor {slow.factor},"
+                " below 1"
+            )
     for group in system.groups:
         found += _group_faults(group, processors)
     return tuple(found)
@@ -237,7 +246,9 @@ def _group_faults(group: Group, processors: dict[str, TimedProcessor]) -> list[s
     if group.jitter < 0:
         found.append(f"the jitter of `{group.name}` is {group.jitter}, below 0")
     if group.offset is not None and not 0 <= group.offset < max(group.period, 1):
-        found.append(f"the offset of `{group.name}` is {group.offset}, not between 0 and its period")
+        found.append(
+            f"the offset of `{group.name}` is {group.offset}, not between 0 and its period"
+        )
     if group.deadline is not None and group.deadline <= 0:
         found.append(f"the deadline of `{group.name}` is {group.deadline}, not above 0")
     tasks = {t.name: t for t in group.tasks}
@@ -249,14 +260,24 @@ def _group_faults(group: Group, processors: dict[str, TimedProcessor]) -> list[s
         if task.firings < 1 or not task.wcet:
             found.append(f"`{task.name}` has no firings or no execution time")
         lows = task.bcet or (0,) * len(task.wcet)
-        if len(lows) != len(task.wcet) or any(not 0 <= b <= w for b, w in zip(lows, task.wcet, strict=False)):
-            found.append(f"the best-case times of `{task.name}` are not between 0 and its worst-case times")
-        if task.curve is not None and (not is_curve(task.curve.totals) or task.curve.longest != task.cost):
-            found.append(f"the workload curve of `{task.name}` does not begin with its worst-case time")
+        if len(lows) != len(task.wcet) or any(
+            not 0 <= b <= w for b, w in zip(lows, task.wcet, strict=False)
+        ):
+            found.append(
+                f"the best-case times of `{task.name}` are not between 0 and its worst-case times"
+            )
+        if task.curve is not None and (
+            not is_curve(task.curve.totals) or task.curve.longest != task.cost
+        ):
+            found.append(
+                f"the workload curve of `{task.name}` does not begin with its worst-case time"
+            )
     for c in group.channels:
         missing = [n for n in (c.source, c.destination) if n not in tasks]
         if missing:
-            found += [f"a channel of `{group.name}` names `{n}`, which is no task of it" for n in missing]
+            found += [
+                f"a channel of `{group.name}` names `{n}`, which is no task of it" for n in missing
+            ]
             continue
         name = f"{c.source}->{c.destination}"
         if c.delay < 0 or (c.capacity is not None and c.capacity < c.delay):
@@ -273,13 +294,18 @@ def _group_faults(group: Group, processors: dict[str, TimedProcessor]) -> list[s
         name = f"the path from `{path.source}` to `{path.sink}`"
         if path.source not in sources(group) or path.sink not in tasks:
             found.append(f"{name} has no source or no end")
-        elif len(path.newest) != tasks[path.sink].firings or max(path.newest) >= tasks[path.source].firings:
+        elif (
+            len(path.newest) != tasks[path.sink].firings
+            or max(path.newest) >= tasks[path.source].firings
+        ):
             found.append(f"{name} does not say which data its firings depend on")
         elif path.deadline is not None and path.deadline <= 0:
             found.append(f"the deadline of {name} is {path.deadline}, not above 0")
     free = [t.name for t in group.tasks if t.name not in paced]
     if free:
-        found.append(f"no source paces {', '.join(free)} of `{group.name}`: a cycle that nothing feeds")
+        found.append(
+            f"no source paces {', '.join(free)} of `{group.name}`: a cycle that nothing feeds"
+        )
     return found
 
 
@@ -336,7 +362,9 @@ def needs(group: Group) -> dict[tuple[str, int], list[Need]]:
     (Lee and Messerschmitt 1987). Space of a bounded channel is the same with the roles exchanged.
     """
     firings = {t.name: t.firings for t in group.tasks}
-    found: dict[tuple[str, int], list[Need]] = {(t, k): [] for t, n in firings.items() for k in range(n)}
+    found: dict[tuple[str, int], list[Need]] = {
+        (t, k): [] for t, n in firings.items() for k in range(n)
+    }
     for c in group.channels:
         made = list(accumulate(per_iteration(c.produced, firings[c.source])))
         taken = list(accumulate(per_iteration(c.consumed, firings[c.destination])))
@@ -398,7 +426,12 @@ def _round(groups: list[Group], processor: str) -> tuple[list[tuple[str, int]], 
     whole = hyperperiod(groups)
     rounds = {g.name: int(whole / g.period) for g in groups}
     if sum(rounds.values()) > MOST_ITERATIONS:
-        raise Refused([f"a static order on `{processor}` would have {sum(rounds.values())} iterations in a round"])
+        raise Refused(
+            [
+                f"a static order on `{processor}` would have {sum(rounds.values())} iterations in a"
+                " round"
+            ]
+        )
     jobs = [
         ((Fraction(g.period) * i, -g.priority, n), (g.name, i))
         for n, g in enumerate(groups)
@@ -433,7 +466,9 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
 
     def ready(task: TimedTask) -> bool:
         here = task.name, fired[task.name]
-        return here[1] < task.firings and all(n.lag or (n.task, n.firing) in done for n in dependencies[here])
+        return here[1] < task.firings and all(
+            n.lag or (n.task, n.firing) in done for n in dependencies[here]
+        )
 
     def fire(task: TimedTask) -> None:
         here = task.name, fired[task.name]
@@ -444,7 +479,15 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
     if in_parts:
         came = arrivals_over(group.channels, firings, sorted(sources(group)))
         while waiting := [t for t in group.tasks if ready(t)]:
-            fire(min(waiting, key=lambda t: (came[t.name][fired[t.name]] if t.name in came else 0, -depth[t.name])))
+            fire(
+                min(
+                    waiting,
+                    key=lambda t: (
+                        came[t.name][fired[t.name]] if t.name in came else 0,
+                        -depth[t.name],
+                    ),
+                )
+            )
     else:
         ahead = work_ahead({t.name: t.cost * t.firings for t in group.tasks}, arrows)
         tasks = sorted(group.tasks, key=lambda t: (-ahead[t.name], depth[t.name]))
@@ -453,7 +496,9 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
                 fire(task)
     stuck = [t.name for t in group.tasks if fired[t.name] < t.firings]
     if stuck:
-        raise Refused([f"`{group.name}` cannot complete an iteration: {', '.join(stuck)} wait for each other"])
+        raise Refused(
+            [f"`{group.name}` cannot complete an iteration: {', '.join(stuck)} wait for each other"]
+        )
     return sequence
 
 

@@ -37,7 +37,9 @@ class Wait:
 
         Workers start less than a round before the first release.
         """
-        return (min(begin, end) if self.initial else end) - (self.lag * whole + jitter if self.lag else 0)
+        return (min(begin, end) if self.initial else end) - (
+            self.lag * whole + jitter if self.lag else 0
+        )
 
     def latest(self, end: int, whole: int, jitter: int, begin: int) -> int:
         """When it is over, if the job ends no later than `end` in its round, and the program begins
@@ -243,7 +245,9 @@ class _Unfolding:
         lanes: list[Lane | None] = [None] * len(self.lanes)
         for number, cluster in enumerate(clusters):
             for i in cluster.lanes:
-                lanes[i] = self._lane(i, where[self.workers[i].processor], number, cluster.round, jobs)
+                lanes[i] = self._lane(
+                    i, where[self.workers[i].processor], number, cluster.round, jobs
+                )
         made = tuple(lane for lane in lanes if lane is not None)
         on = tuple(tuple(i for i, x in enumerate(made) if x.processor == p) for p in where.values())
         fifo = tuple(p.scheduler == "fifo" for p in self.system.processors)
@@ -268,7 +272,10 @@ class _Unfolding:
             return job.base + behind * self.period[g] // firings - (late[g] if behind < 0 else 0)
 
         return tuple(
-            tuple(tuple((j, released(g, p, jobs[j])) for j in of_task[g, self.tasks[g][p.sink]]) for p in group.paths)
+            tuple(
+                tuple((j, released(g, p, jobs[j])) for j in of_task[g, self.tasks[g][p.sink]])
+                for p in group.paths
+            )
             for g, group in enumerate(self.groups)
         )
 
@@ -280,9 +287,15 @@ class _Unfolding:
             for other in others:
                 old, new = home[other], home[first]
                 home = [new if h == old else h for h in home]
-        urgency = {h: max(g.priority for g, x in zip(self.groups, home, strict=True) if x == h) for h in home}
+        urgency = {
+            h: max(g.priority for g, x in zip(self.groups, home, strict=True) if x == h)
+            for h in home
+        }
         for h in sorted(urgency, key=lambda h: (-urgency[h], h)):
-            yield [g for g, x in enumerate(home) if x == h], [i for i, m in enumerate(members) if home[m[0]] == h]
+            yield (
+                [g for g, x in enumerate(home) if x == h],
+                [i for i, m in enumerate(members) if home[m[0]] == h],
+            )
 
     def _cluster(self, groups: list[int], lanes: list[int]) -> Cluster:
         single = len(groups) == 1 and all(
@@ -293,7 +306,9 @@ class _Unfolding:
         if single:
             whole, jitter = self.period[groups[0]], self.jitter[groups[0]]
         else:
-            named = (self.period[self.index[g]] * n for i in lanes for g, n in self.rounds[i].items())
+            named = (
+                self.period[self.index[g]] * n for i in lanes for g, n in self.rounds[i].items()
+            )
             whole, jitter = lcm(*(self.period[g] for g in groups), *named), 0
         self.round.update(dict.fromkeys(groups, whole))
         counts = {g: whole // self.period[g] for g in groups}
@@ -322,9 +337,13 @@ class _Unfolding:
     def _repeat(self, lane: int, counts: dict[int, int], found: dict[Key, int]) -> None:
         """A worker's sequence, again and again until it fills the round."""
         worker, rounds = self.workers[lane], self.rounds[lane]
-        repeats = {Fraction(counts[self.index[p.group]], rounds.get(p.group, 1)) for p in worker.sequence}
+        repeats = {
+            Fraction(counts[self.index[p.group]], rounds.get(p.group, 1)) for p in worker.sequence
+        }
         if len(repeats) != 1 or min(repeats).denominator != 1:
-            raise Refused([f"the rounds of the groups on `{worker.processor}` do not last equally long"])
+            raise Refused(
+                [f"the rounds of the groups on `{worker.processor}` do not last equally long"]
+            )
         for copy in range(int(repeats.pop())):
             for p in worker.sequence:
                 g = self.index[p.group]
@@ -332,10 +351,14 @@ class _Unfolding:
                 iteration = copy * rounds.get(p.group, 1) + p.index - p.stage
                 key = g, t, p.firing, iteration % counts[g]
                 if key in found or self.groups[g].tasks[t].processor != worker.processor:
-                    raise Refused([f"the order of `{worker.processor}` has a firing of `{p.task}` too many"])
+                    raise Refused(
+                        [f"the order of `{worker.processor}` has a firing of `{p.task}` too many"]
+                    )
                 found[key] = len(self.drafts)
                 self.lanes[lane].append(len(self.drafts))
-                self.drafts.append(_Draft(g, t, p.firing, iteration, lane, len(self.lanes[lane]) - 1))
+                self.drafts.append(
+                    _Draft(g, t, p.firing, iteration, lane, len(self.lanes[lane]) - 1)
+                )
 
     def _wait(self, g: int, count: int, found: dict[Key, int]) -> None:
         """What each job of a group waits for."""
@@ -350,7 +373,9 @@ class _Unfolding:
                     earlier = draft.iteration - need.lag
                     other = found.get((g, index[need.task], need.firing, earlier % count))
                     if other is None:
-                        raise Refused([f"no worker has firing {need.firing} of `{need.task}` in its order"])
+                        raise Refused(
+                            [f"no worker has firing {need.firing} of `{need.task}` in its order"]
+                        )
                     lag = (self.drafts[other].iteration - earlier) // count
                     if lag < 0:
                         raise Refused([f"`{task}` waits for a later round of `{need.task}`"])
@@ -390,7 +415,9 @@ class _Unfolding:
             firings = self.groups[g].tasks[t].firings
             for k, n in product(range(firings), range(count)):
                 draft = self.drafts[found[g, t, k, n]]
-                draft.released = draft.iteration * self.period[g] + k * self.period[g] // firings + late
+                draft.released = (
+                    draft.iteration * self.period[g] + k * self.period[g] // firings + late
+                )
                 draft.arrives = draft.released - late
 
     def _earliest(self, j: int, whole: int, jitter: int) -> bool:
@@ -401,7 +428,10 @@ class _Unfolding:
         arrivals = [] if draft.arrives is None else [draft.arrives]
         arrivals += self._ends(draft.waits, whole, jitter)
         draft.arrives = max(arrivals, default=None)
-        ready = max([*arrivals, *self._ends([*draft.same, *self._turn(draft, whole)], whole, jitter)], default=None)
+        ready = max(
+            [*arrivals, *self._ends([*draft.same, *self._turn(draft, whole)], whole, jitter)],
+            default=None,
+        )
         changed = ready != draft.ready
         draft.ready = ready
         return changed
@@ -434,11 +464,24 @@ class _Unfolding:
     def _job(self, d: _Draft, sink: bool) -> Job:
         assert d.ready is not None, "every job is reached from a source"
         return Job(
-            d.group, d.task, d.firing, d.iteration * self.period[d.group], self._begin(d), d.lane, d.place,
-            self.cost[d.group][d.task], self.best[d.group][d.task], len(self.groups[d.group].tasks[d.task].wcet),
-            d.released, tuple(d.waits), tuple(d.same), d.arrives, d.ready, sink,
+            d.group,
+            d.task,
+            d.firing,
+            d.iteration * self.period[d.group],
+            self._begin(d),
+            d.lane,
+            d.place,
+            self.cost[d.group][d.task],
+            self.best[d.group][d.task],
+            len(self.groups[d.group].tasks[d.task].wcet),
+            d.released,
+            tuple(d.waits),
+            tuple(d.same),
+            d.arrives,
+            d.ready,
+            sink,
             *self._taken(d.group, d.task),
-        )  # fmt: skip
+        )
 
     def _begin(self, d: _Draft) -> int:
         """The start of the program, seen from the first round in which the job's iteration
@@ -455,7 +498,9 @@ class _Unfolding:
             return self.cost[group][task], ()
         return 0, ((self.number[group] + task, curve, 1),)
 
-    def _lane(self, i: int, processor: int, cluster: int, whole: int, jobs: tuple[Job, ...]) -> Lane:
+    def _lane(
+        self, i: int, processor: int, cluster: int, whole: int, jobs: tuple[Job, ...]
+    ) -> Lane:
         numbers = self.lanes[i]
         starts = [n for n, j in enumerate(numbers) if n == 0 or jobs[j].arrives is not None]
         shapes: dict[tuple[object, ...], list[Block]] = {}
@@ -467,7 +512,9 @@ class _Unfolding:
                 fired[task] = task, curve, fired[task][2] + times if task in fired else times
             made = tuple((task, times) for task, _, times in fired.values())
             shape = jobs[numbers[a]].group, jobs[numbers[a]].task, cost, made
-            shapes.setdefault(shape, []).append(Block(numbers[a], numbers[b - 1], cost, plain, tuple(fired.values())))
+            shapes.setdefault(shape, []).append(
+                Block(numbers[a], numbers[b - 1], cost, plain, tuple(fired.values()))
+            )
         streams: list[Stream] = []
         for blocks in shapes.values():
             if whole % len(blocks):
@@ -476,18 +523,34 @@ class _Unfolding:
                 streams.append(Stream(tuple(blocks), whole // len(blocks)))
         fixed = self.system.processors[processor].scheduler == "fixed_priority"
         rank = self.groups[jobs[numbers[0]].group].priority if fixed else 0
-        parts = [self._int(x) for j in numbers for x in self.groups[jobs[j].group].tasks[jobs[j].task].wcet]
+        parts = [
+            self._int(x)
+            for j in numbers
+            for x in self.groups[jobs[j].group].tasks[jobs[j].task].wcet
+        ]
         sustained = Fraction(sum(jobs[j].plain for j in numbers))
-        sustained += sum((curve.sustained for j in numbers for _, curve, _ in jobs[j].curved), start=Fraction(0))
+        sustained += sum(
+            (curve.sustained for j in numbers for _, curve, _ in jobs[j].curved), start=Fraction(0)
+        )
         return Lane(
-            processor, cluster, rank, tuple(numbers), sustained, tuple(streams), tuple(sorted(parts, reverse=True))
+            processor,
+            cluster,
+            rank,
+            tuple(numbers),
+            sustained,
+            tuple(streams),
+            tuple(sorted(parts, reverse=True)),
         )
 
     def _drags(self, processor: int, on: tuple[tuple[int, ...], ...]) -> Iterator[Drag]:
         processors = self.system.processors
         for slow in self.system.slowdowns:
             if processors[processor].is_of(slow.victim) and slow.factor > 1:
-                others = [i for i, p in enumerate(processors) if p.is_of(slow.aggressor) and i != processor and on[i]]
+                others = [
+                    i
+                    for i, p in enumerate(processors)
+                    if p.is_of(slow.aggressor) and i != processor and on[i]
+                ]
                 if others:
                     lanes = tuple(lane for i in others for lane in on[i])
                     yield Drag(slow.factor.numerator, slow.factor.denominator, lanes)

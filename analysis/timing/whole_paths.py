@@ -1,16 +1,19 @@
-"""Bounds over whole paths: from a release to the end of a job, each rival counted once over all of that time.
+"""Bounds over whole paths: from a release to the end of a job, each rival counted once over all of
+that time.
 
-In: a cluster, who disturbs its workers, and its blocks' windows. Out: per job a bound of its end, or nothing where
-loads are too high.
+In: a cluster, who disturbs its workers, and its blocks' windows. Out: per job a bound of its end,
+or nothing where loads are too high.
 
-Look back from the end of a job to what it waited for last, and so on to a release: one unbroken path, on one processor
-at a time, with the own work on it and what rivals run meanwhile. A rival cannot take more than it can run in the time
-of the whole path, nor more than what it takes from the windows on the way. Window by window (as in fixed_point.py) a
-path that comes back to a processor pays for a rival again, even if that rival comes once in a hundred times as long.
-Here each rival is charged in the one or the other way, whichever is less by a first estimate; any choice is sound.
-Where releases share a clock, only those firings of a rival count that can run between this release and that end (with
-offsets: Palencia and Gonzalez Harbour, "Schedulability analysis for tasks with static and dynamic offsets", 1998).
-Paths may begin in earlier rounds, but only while those can still be running.
+Look back from the end of a job to what it waited for last, and so on to a release: one unbroken
+path, on one processor at a time, with the own work on it and what rivals run meanwhile. A rival
+cannot take more than it can run in the time of the whole path, nor more than what it takes from the
+windows on the way. Window by window (as in fixed_point.py) a path that comes back to a processor
+pays for a rival again, even if that rival comes once in a hundred times as long. Here each rival is
+charged in the one or the other way, whichever is less by a first estimate; any choice is sound.
+Where releases share a clock, only those firings of a rival count that can run between this release
+and that end (with offsets: Palencia and Gonzalez Harbour, "Schedulability analysis for tasks with
+static and dynamic offsets", 1998). Paths may begin in earlier rounds, but only while those can
+still be running.
 """
 
 from __future__ import annotations
@@ -44,9 +47,10 @@ class Stretch:
 class Share:
     """A part of a path's length: `times` firings of `job` that take `total` together.
 
-    `own` is on the path; `release` the time until a later firing of a source is released, or by which releases may be
-    late; `higher`, `equal` and `queue` are what firings of rivals take, the first of them named; without a `job`, all
-    those of a `lane`. `contention` is lost to another pool.
+    `own` is on the path; `release` the time until a later firing of a source is released, or by
+    which releases may be late; `higher`, `equal` and `queue` are what firings of rivals take, the
+    first of them named; without a `job`, all those of a `lane`. `contention` is lost to another
+    pool.
     """
 
     kind: Literal["own", "release", "higher", "equal", "queue", "contention"]
@@ -70,7 +74,11 @@ def path_bounds(
 
 
 def path_shares(
-    net: Unfolded, cluster: Cluster, rivals: Mapping[int, Rivals], stretches: Iterable[Stretch], j: int
+    net: Unfolded,
+    cluster: Cluster,
+    rivals: Mapping[int, Rivals],
+    stretches: Iterable[Stretch],
+    j: int,
 ) -> list[Share]:
     """What the bound of a job's end is made of, from the release on. The job has to have one."""
     ways = [p for p in _ways(net, cluster, rivals, stretches) if p.ends is not None]
@@ -87,11 +95,13 @@ def _ways(
 
 
 class _Paths:
-    """The longest paths to all jobs of a cluster: `ends` bounds them, from the start of a round; None without bound."""
+    """The longest paths to all jobs of a cluster: `ends` bounds them, from the start of a round;
+    None without bound."""
 
     def __init__(self, net: Unfolded, cluster: Cluster, toll: _Toll) -> None:
         self.net, self.cluster, self.toll = net, cluster, toll
-        # Work, local tolls and waiting of the longest paths by job; entry r is of those that began r rounds earlier.
+        # Work, local tolls and waiting of the longest paths by job; entry r is of those that began
+        # r rounds earlier.
         self.work: list[dict[int, int]] = []
         self.ends = self._bounds()
 
@@ -128,7 +138,8 @@ class _Paths:
         return self.work.pop()
 
     def _starts(self, j: int, rounds: int) -> Iterator[tuple[int, tuple[int, int] | None]]:
-        """What a job may have waited for: the path up to there, and the job and rounds it ends with, or a release."""
+        """What a job may have waited for: the path up to there, and the job and rounds it ends
+        with, or a release."""
         job, work = self.net.jobs[j], self.work
         lane = self.net.lanes[job.worker]
         if not rounds:
@@ -161,13 +172,18 @@ class _Paths:
 
 
 class _Toll:
-    """What rivals take from paths of a cluster: `local` by the block that pays it, the others over a path's length.
+    """What rivals take from paths of a cluster: `local` by the block that pays it, the others over
+    a path's length.
 
     Without stretches all of it is over the length.
     """
 
     def __init__(
-        self, net: Unfolded, cluster: Cluster, rivals: Mapping[int, Rivals], stretches: Iterable[Stretch]
+        self,
+        net: Unfolded,
+        cluster: Cluster,
+        rivals: Mapping[int, Rivals],
+        stretches: Iterable[Stretch],
     ) -> None:
         self.net, self.cluster = net, cluster
         self.limit = 2 * MOST_ROUNDS * cluster.round
@@ -192,7 +208,9 @@ class _Toll:
             queues = {q.lane: q for i in lanes for q in rivals[i].queues}
             for d in higher:
                 counts = {s.first: (s.window + d.came) // d.spacing for s in here}
-                each = {first: Share("higher", d.first, n, n * d.cost) for first, n in counts.items()}
+                each = {
+                    first: Share("higher", d.first, n, n * d.cost) for first, n in counts.items()
+                }
                 if not self._pay(each, self._most(d, span) * d.cost):
                     self.higher.append(d)
             for q in queues.values():
@@ -226,7 +244,10 @@ class _Toll:
             yield Share("higher", d.first, times, times * d.cost)
         for q, parts in self.queues:
             counts = [self._most(d, length) for d in q.demands]
-            each = [Share(_kind(q), d.first, n, n * d.cost, q.lane) for d, n in zip(q.demands, counts, strict=True)]
+            each = [
+                Share(_kind(q), d.first, n, n * d.cost, q.lane)
+                for d, n in zip(q.demands, counts, strict=True)
+            ]
             time = taken(q, parts * rounds, counts)
             if sum(share.total for share in each) == time:
                 yield from each
@@ -236,7 +257,8 @@ class _Toll:
             yield Share("contention", -1, 1, self._lost(x, length))
 
     def length(self, own: int, rounds: int, least: int) -> int | None:
-        """Longest time that a path with so much of its own takes, at `least` that; None beyond all patience."""
+        """Longest time that a path with so much of its own takes, at `least` that; None beyond all
+        patience."""
         length = max(least, 1)
         while True:
             work = own
@@ -286,8 +308,8 @@ def _kind(queue: Queue) -> Literal["equal", "queue"]:
 class _Count:
     """How often events of a demand can run in a time that begins with a release.
 
-    `phases` are for offsets that are known: the earliest time after the release at which event 0 runs, and how many
-    events before it can still run then.
+    `phases` are for offsets that are known: the earliest time after the release at which event 0
+    runs, and how many events before it can still run then.
     """
 
     spacing: int

@@ -56,7 +56,9 @@ def files(made: Unit, deployed: Deployed, machine: str) -> UnitFiles:
     units = {f"unit_{i}.c": source for i, source in enumerate(sorted(deployed.c_tasks), 1)}
     for name, source in units.items():
         beside = f"{source.rsplit('.', 1)[0]}.flow.h"
-        fixed[f"sources/{beside}"] = header(Path(source).name, deployed.c_tasks[source], jinja).encode()
+        fixed[f"sources/{beside}"] = header(
+            Path(source).name, deployed.c_tasks[source], jinja
+        ).encode()
         lines = jinja.get_template("fmu/unit.c.j2").render(header=beside, source=source)
         fixed[f"sources/{name}"] = lines.encode()
     sources = (*units, "model.c", f"{made.face}.c")
@@ -70,7 +72,9 @@ def files(made: Unit, deployed: Deployed, machine: str) -> UnitFiles:
     token = _token(digest(plan))
     made = replace(made, token=token)
     plan = fixed | _written(jinja, made, sources, folder)
-    return UnitFiles(made, dict(sorted(plan.items())), folder, {f"sources/{n}": s for n, s in units.items()})
+    return UnitFiles(
+        made, dict(sorted(plan.items())), folder, {f"sources/{n}": s for n, s in units.items()}
+    )
 
 
 def _token(total: str) -> str:
@@ -90,12 +94,17 @@ def _written(jinja: Environment, made: Unit, sources: tuple[str, ...], folder: s
     if made.called:
         library = f"{made.name}.so"
         values |= {
-            "folder": folder, "library": library, "module": f"_flowc_{made.token.strip('{}').replace('-', '_')}",
-            "script": "build.py", "called": "fmu", "holds": "The tasks of the unit that this library belongs to.",
-            "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())), "sources": sources,
+            "folder": folder,
+            "library": library,
+            "module": f"_flowc_{made.token.strip('{}').replace('-', '_')}",
+            "script": "build.py",
+            "called": "fmu",
+            "holds": "The tasks of the unit that this library belongs to.",
+            "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())),
+            "sources": sources,
             # Python keeps functions of the library even after a simulator has closed it.
             "flags": ["-shared", *FLAGS, "-Wl,-z,nodelete"],
-        }  # fmt: skip
+        }
         wanted |= {"sources/shim.c": "fmu/shim.c.j2", "sources/build.py": "fmu/build.py.j2"}
         wanted["sources/shim.py"] = "hopes/shim.py.j2"
     elif made.version == 3:

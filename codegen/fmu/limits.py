@@ -74,7 +74,11 @@ def settable(task: Task) -> list[tuple[str, bool | int | float | str]]:
     passes = None if code is None else code.passes
     found: list[tuple[str, bool | int | float | str]] = []
     for name, value in task.parameters:
-        if isinstance(value, FilePath) or name in task.fixed or (passes is not None and name not in passes):
+        if (
+            isinstance(value, FilePath)
+            or name in task.fixed
+            or (passes is not None and name not in passes)
+        ):
             continue
         found.append((name, value if isinstance(value, (bool, int, str)) else float(value)))
     return found
@@ -94,7 +98,10 @@ def _no(message: str, task: Task, help_text: str) -> Diagnostic:
 def _ends(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
     ends = open_ends(app)
     if not ends:
-        help_text = "give it ports, for example `in x: float32   out y: float32`: they become inputs and outputs"
+        help_text = (
+            "give it ports, for example `in x: float32   out y: float32`: they become inputs and"
+            " outputs"
+        )
         message = f"`{app.name}` has no open ends, so a simulator could not exchange data with it"
         yield Diagnostic("F618", message, app.span, help=help_text)
     for task, port in ends:
@@ -113,16 +120,25 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
     for task in app.tasks:
         short = task.name.partition(".")[2]
         if task.link is not None:
-            help_text = "a unit is one graph: give it an `in` or `out` there, and join units in the simulator"
+            help_text = (
+                "a unit is one graph: give it an `in` or `out` there, and join units in the"
+                " simulator"
+            )
             yield _no(f"`{short}` joins two apps", task, help_text)
             continue
         if task.live and task.border is None:
             help_text = "give the graph an `in` instead: the simulator provides the data"
-            yield _no(f"`{short}` is live: it would wait for data from outside of the simulation", task, help_text)
+            yield _no(
+                f"`{short}` is live: it would wait for data from outside of the simulation",
+                task,
+                help_text,
+            )
         elif task.every_ns is not None:
             help_text = "leave `every` out: a `period` of the app becomes the step size"
             yield _no(
-                f"`{short}` fires at its own pace, but a unit follows the time of its simulation", task, help_text
+                f"`{short}` fires at its own pace, but a unit follows the time of its simulation",
+                task,
+                help_text,
             )
         code = task.implementation_on("cpu")
         if code is not None and code.language == "c" and is_cpp(code.path):
@@ -132,7 +148,9 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
             message = f"`{port.name}` of `{short}` is {port.type}: memory of a unit has fixed sizes"
             yield _no(message, task, help_text)
         if task.on_error != "stop":
-            message = f"`on error {task.on_error}` of `{short}` has no effect in a unit: the step fails"
+            message = (
+                f"`on error {task.on_error}` of `{short}` has no effect in a unit: the step fails"
+            )
             help_text = "the simulator decides what to do then; it may reset the unit"
             yield Diagnostic("F608", message, task.span, help=help_text, severity="warning")
         yield from _parameters(task)
@@ -141,10 +159,16 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
 def _parameters(task: Task) -> Iterator[Diagnostic]:
     for name, value in settable(task):
         if type(value) is int and value not in _INT64:
-            message = f"parameter `{name}` of `{task.definition}` is {value}, too large for FMI's Int64"
+            message = (
+                f"parameter `{name}` of `{task.definition}` is {value}, too large for FMI's Int64"
+            )
             yield _no(message, task, "pass it as a float")
-        elif isinstance(value, str) and any((c < " " and c not in "\t\n\r") or c in "\ufffe\uffff" for c in value):
-            message = f"parameter `{name}` of `{task.definition}` has a character that XML cannot hold"
+        elif isinstance(value, str) and any(
+            (c < " " and c not in "\t\n\r") or c in "\ufffe\uffff" for c in value
+        ):
+            message = (
+                f"parameter `{name}` of `{task.definition}` has a character that XML cannot hold"
+            )
             yield _no(message, task, "leave it out, or pass the text as a file")
 
 
@@ -156,7 +180,11 @@ def _symbols(app: Application) -> Iterator[Diagnostic]:
         if code is None or code.language != "c":
             continue
         if set('"\\\n\r') & set(code.path):
-            yield _no(f"no C file can include `{code.file}`", task, "rename it: without quotes and backslashes")
+            yield _no(
+                f"no C file can include `{code.file}`",
+                task,
+                "rename it: without quotes and backslashes",
+            )
         path, other = first.setdefault(code.symbol, (code.path, task))
         if Path(path) != Path(code.path):
             message = f"two C files have a function `{code.symbol}`, and a unit is one library"

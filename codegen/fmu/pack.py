@@ -91,7 +91,11 @@ def _no_library(made: UnitFiles, said: str) -> Diagnostic:
 
 
 def _compiler() -> list[str]:
-    return [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, *shlex.split(os.environ.get("CFLAGS", ""))]
+    return [
+        *shlex.split(os.environ.get("CC", "cc")),
+        *FLAGS,
+        *shlex.split(os.environ.get("CFLAGS", "")),
+    ]
 
 
 def _run(stage: Path, command: list[str]) -> str | Diagnostic | None:

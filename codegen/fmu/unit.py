@@ -80,7 +80,9 @@ class Unit:
         return bool(self.files) or self.called > 0
 
 
-def unit(app: Application, deployed: Deployed, firings: Mapping[str, int], version: int, tool: str) -> Unit:
+def unit(
+    app: Application, deployed: Deployed, firings: Mapping[str, int], version: int, tool: str
+) -> Unit:
     """The unit of an app without refusals; its token is still empty. Raises TooLong."""
     (of_app,) = deployed.deployment.apps
     inside = [t for t in of_app.tasks if t.code.kind not in ("in", "out")]
@@ -134,7 +136,9 @@ def _order(app: Application, firings: Mapping[str, int], inside: Sequence[str]) 
 class _Code:
     """Collects the members of the instance while the code of tasks is generated."""
 
-    def __init__(self, app: DeployedApp, ids: Mapping[str, str], c_tasks: Mapping[str, tuple[Any, ...]]) -> None:
+    def __init__(
+        self, app: DeployedApp, ids: Mapping[str, str], c_tasks: Mapping[str, tuple[Any, ...]]
+    ) -> None:
         self._app, self._ids, self._c_tasks = app, ids, c_tasks
         self._tasks = {t.name: t for t in app.tasks}
         self._into: dict[tuple[str, str], str] = {}
@@ -149,7 +153,9 @@ class _Code:
     def _channel(self, number: int, channel: DeployedChannel) -> dict[str, Any]:
         source = self._tasks[channel.source]
         port = next(p for p in source.outputs if p.name == channel.source_port)
-        reader = next(p for p in self._tasks[channel.destination].inputs if p.name == channel.destination_port)
+        reader = next(
+            p for p in self._tasks[channel.destination].inputs if p.name == channel.destination_port
+        )
         kept = max(0, reader.window - min(reader.rates))
         moved = source.firings * sum(port.rates) // len(port.rates)
         name = f"channel_{number}"
@@ -176,7 +182,9 @@ class _Code:
         for c in self.channels:
             size = c["tokens"] * c["elements"]
             lines.append(f"/* {comment(c['name'])} */")
-            lines.append(f"struct {{ size_t read, written; {c['ctype']} tokens[{size}]; }} {c['id']};")
+            lines.append(
+                f"struct {{ size_t read, written; {c['ctype']} tokens[{size}]; }} {c['id']};"
+            )
         lines += self._unread
         for task in self._app.tasks:
             if isinstance(task.code, CCode):
@@ -191,10 +199,17 @@ class _Code:
         for task in (t for t in self._app.tasks if t.code.kind == direction):
             (port,) = (*task.outputs, *task.inputs)
             outside = f"m->data.port_{port.name}"
-            names = [self._into[task.name, port.name]] if task.inputs else self._out_of.get((task.name, port.name), [])
+            names = (
+                [self._into[task.name, port.name]]
+                if task.inputs
+                else self._out_of.get((task.name, port.name), [])
+            )
             for name in names:
                 side = "read" if task.inputs else "written"
-                inside = f"m->data.{name}.tokens + m->data.{name}.{side} * {self._by_id[name]['elements']}"
+                inside = (
+                    f"m->data.{name}.tokens + m->data.{name}.{side} *"
+                    f" {self._by_id[name]['elements']}"
+                )
                 ends = (outside, inside) if task.inputs else (inside, outside)
                 lines.append(f"memcpy({ends[0]}, {ends[1]}, sizeof {outside});")
                 lines.append(f"m->data.{name}.{side} += {task.firings};")
@@ -204,11 +219,19 @@ class _Code:
     def task(self, task: DeployedTask, number: int) -> dict[str, Any]:
         """A task as in model.c; `number` counts those that are called in Python."""
         code, ident = task.code, self._ids[task.name]
-        ports = [self._port(task, p, "in") for p in task.inputs] + [self._port(task, p, "out") for p in task.outputs]
+        ports = [self._port(task, p, "in") for p in task.inputs] + [
+            self._port(task, p, "out") for p in task.outputs
+        ]
         shown = {
-            "name": task.name, "id": ident, "number": number, "firings": task.firings, "ports": ports,
-            "after": [line for p in ports for line in p["after"]], "called": not isinstance(code, CCode), "call": "",
-        }  # fmt: skip
+            "name": task.name,
+            "id": ident,
+            "number": number,
+            "firings": task.firings,
+            "ports": ports,
+            "after": [line for p in ports for line in p["after"]],
+            "called": not isinstance(code, CCode),
+            "call": "",
+        }
         if isinstance(code, CCode):
             self._defaults(ident, [(n, v) for n, _, v in code.parameters])
             params = f"&m->given.{ident}" if code.parameters else "NULL"
@@ -223,8 +246,15 @@ class _Code:
             return shown
         given = [(n, v) for n, v in _parameters_of(code) if not isinstance(v, DataFile)]
         self._defaults(ident, given)
-        values = [f"{'(void *)' if isinstance(v, str) else '&'}m->given.{ident}.{c_name(n)}" for n, v in given]
-        where = f"{code.name} of {code.file}" if isinstance(code, PythonCode) else getattr(code, "file", "")
+        values = [
+            f"{'(void *)' if isinstance(v, str) else '&'}m->given.{ident}.{c_name(n)}"
+            for n, v in given
+        ]
+        where = (
+            f"{code.name} of {code.file}"
+            if isinstance(code, PythonCode)
+            else getattr(code, "file", "")
+        )
         return shown | {
             "code": where,
             "given": ", ".join(values) or "NULL",
@@ -243,7 +273,9 @@ class _Code:
             else:
                 place += f"m->data.{names[0]}.{'read' if reads else 'written'} * {elements}"
         else:
-            self._unread.append(f"{ctype} unread_{self._ids[task.name]}_{port.name}[{max(port.rates) * elements}];")
+            self._unread.append(
+                f"{ctype} unread_{self._ids[task.name]}_{port.name}[{max(port.rates) * elements}];"
+            )
             place = f"m->data.unread_{self._ids[task.name]}_{port.name}"
         after = [
             f"memcpy(m->data.{n}.tokens + m->data.{n}.written * {elements}, {arg}, "
@@ -253,17 +285,26 @@ class _Code:
         after += [f"m->data.{n}.{'read' if reads else 'written'} += n_{arg};" for n in names]
         several = len(port.rates) > 1
         return {
-            "arg": arg, "ctype": ctype, "const": "const " if reads else "", "elements": elements, "place": place,
-            "rates": ", ".join(map(str, port.rates)) if several else "", "rate": port.rates[0],
-            "phases": len(port.rates), "zeroed": not reads, "after": after,
-        }  # fmt: skip
+            "arg": arg,
+            "ctype": ctype,
+            "const": "const " if reads else "",
+            "elements": elements,
+            "place": place,
+            "rates": ", ".join(map(str, port.rates)) if several else "",
+            "rate": port.rates[0],
+            "phases": len(port.rates),
+            "zeroed": not reads,
+            "after": after,
+        }
 
     # -- parameters --------------------------------------------------------------------------------
     def _defaults(self, ident: str, given: Sequence[tuple[str, object]]) -> None:
         for name, value in given:
             place = f"m->given.{ident}.{c_name(name)}"
             if isinstance(value, DataFile):
-                self.files.append({"field": f"file_{len(self.files)}", "path": value.file, "given": place})
+                self.files.append(
+                    {"field": f"file_{len(self.files)}", "path": value.file, "given": place}
+                )
             else:
                 self.defaults.append(f"{place} = {parameter(value)};")
 

@@ -52,15 +52,30 @@ class Variable:
         return self.fmi == "Real" and self.dtype == "float32"
 
 
-def variables(app: Application, firings: Mapping[str, int], version: int, ids: Mapping[str, str]) -> list[Variable]:
+def variables(
+    app: Application, firings: Mapping[str, int], version: int, ids: Mapping[str, str]
+) -> list[Variable]:
     """Inputs, outputs, parameters, and in FMI 3.0 the time; `ids` are the names of tasks in C."""
     ends = [_end(task, port, firings[task.name], version) for task, port in open_ends(app)]
     found = [*ends, *(v for t in app.tasks for v in _parameters(t, version, ids))]
     if version == 3:
         taken = {v.name for v in found}
         name = next(n for n in ("time", "time_", "simulation_time") if n not in taken)
-        shown = ("independent", "continuous", "", "FLOWC_TIME", "FLOWC_FLOAT64", "time", 1, None, (), None)
-        found.append(Variable(name, "Float64", *shown, doc="Time of the simulation in s", dtype="float64"))
+        shown = (
+            "independent",
+            "continuous",
+            "",
+            "FLOWC_TIME",
+            "FLOWC_FLOAT64",
+            "time",
+            1,
+            None,
+            (),
+            None,
+        )
+        found.append(
+            Variable(name, "Float64", *shown, doc="Time of the simulation in s", dtype="float64")
+        )
     return found
 
 
@@ -90,8 +105,25 @@ def _end(task: Task, port: Port, tokens: int, version: int) -> Variable:
 def _parameters(task: Task, version: int, ids: Mapping[str, str]) -> Iterator[Variable]:
     for name, value in settable(task):
         fmi2, fmi3, kind = _PARAMETERS[type(value)]
-        start = str(value).lower() if isinstance(value, bool) else value if isinstance(value, str) else repr(value)
+        start = (
+            str(value).lower()
+            if isinstance(value, bool)
+            else value
+            if isinstance(value, str)
+            else repr(value)
+        )
         shown = ("parameter", "fixed", "exact", "FLOWC_PARAMETER", kind)
         place = f"given.{ids[task.name]}.{c_name(name)}"
         fmi = fmi2 if version == 2 else fmi3
-        yield Variable(f"{task.name}.{name}", fmi, *shown, place, 1, start, (), None, task.doc, type(value).__name__)
+        yield Variable(
+            f"{task.name}.{name}",
+            fmi,
+            *shown,
+            place,
+            1,
+            start,
+            (),
+            None,
+            task.doc,
+            type(value).__name__,
+        )

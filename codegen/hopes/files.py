@@ -70,7 +70,11 @@ def files(
     for unit in units.values():
         plan |= {path.name: path for path in (unit.path, *unit.included)}
         plan[unit.header] = header(unit.file, unit.tasks).encode()
-        plan[unit.source] = jinja.get_template("fmu/unit.c.j2").render(header=unit.header, source=unit.file).encode()
+        plan[unit.source] = (
+            jinja.get_template("fmu/unit.c.j2")
+            .render(header=unit.header, source=unit.file)
+            .encode()
+        )
     if python is not None and deployed is not None:
         plan |= library.files(python, (t for a in system.apps for t in a.tasks), deployed, jinja)
     plan |= data.plan
@@ -81,14 +85,23 @@ def files(
 
 def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[str, Any]]) -> Plan:
     """The files that HOPES' translator reads."""
-    kinds = ["algorithm", "architecture", "mapping", "configuration", *(["profile"] if made.costs else [])]
+    kinds = [
+        "algorithm",
+        "architecture",
+        "mapping",
+        "configuration",
+        *(["profile"] if made.costs else []),
+    ]
     words = {"project": made, "codes": codes, "schema": SCHEMA}
     plan: Plan = {
-        f"{made.name}_{kind}.xml": jinja.get_template(f"hopes/{kind}.xml.j2").render(words).encode() for kind in kinds
+        f"{made.name}_{kind}.xml": jinja.get_template(f"hopes/{kind}.xml.j2").render(words).encode()
+        for kind in kinds
     }
     for schedule in made.schedules:
         name = f"{ORDERS}/{schedule.graph},Default,{made.elements[0].count},0,schedule.xml"
-        plan[name] = jinja.get_template("hopes/schedule.xml.j2").render(words, schedule=schedule).encode()
+        plan[name] = (
+            jinja.get_template("hopes/schedule.xml.j2").render(words, schedule=schedule).encode()
+        )
     return plan
 
 

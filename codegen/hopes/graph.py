@@ -65,7 +65,9 @@ def _folded(task: Task) -> Task:
     inputs = tuple(_summed(p, phases) for p in task.inputs)
     outputs = tuple(_summed(p, phases) for p in task.outputs)
     times = task.wcet_ns * (phases // max(1, len(task.wcet_ns)))
-    return replace(task, inputs=inputs, outputs=outputs, wcet_ns=(sum(times, Fraction(0)),) if times else ())
+    return replace(
+        task, inputs=inputs, outputs=outputs, wcet_ns=(sum(times, Fraction(0)),) if times else ()
+    )
 
 
 def _summed(port: Port, phases: int) -> Port:
@@ -80,7 +82,10 @@ def blocked(app: Application, firings: Mapping[str, int]) -> tuple[Blocked, ...]
 
 
 def parts(
-    app: Application, firings: Mapping[str, int], places: Mapping[str, str], firing_ns: Mapping[str, float]
+    app: Application,
+    firings: Mapping[str, int],
+    places: Mapping[str, str],
+    firing_ns: Mapping[str, float],
 ) -> tuple[Part, ...]:
     """The connected parts of a folded app without deadlock, in the order of their first tasks.
     Raises TooLong."""
@@ -100,7 +105,9 @@ def parts(
         # HOPES starts with the first step of an order: later pipeline stages come later in it, not
         # with older data.
         orders = {
-            processor: _runs((s.task, s.times) for s in sorted(steps, key=lambda s: s.stage) if s.task in names)
+            processor: _runs(
+                (s.task, s.times) for s in sorted(steps, key=lambda s: s.stage) if s.task in names
+            )
             for processor, steps in made.orders.items()
         }
         tasks = tuple(t.name for t in app.tasks if t.name in names)

@@ -85,13 +85,24 @@ def refusals(system: System, kept: Kept, held: frozenset[str]) -> Iterator[Diagn
             wanted = [*_wanted(task, app, text, _text(own.around), held, kept)]
             asked = sorted({m.group() for m in _ASKED.finditer(text)})
             for what in wanted:
-                message = f"`{task.name}` runs code of HOPES, `{own.file.name}`, which does not support {what}"
-                yield Diagnostic("F736", message, task.span, help="give it code of your own, or leave that out")
+                message = (
+                    f"`{task.name}` runs code of HOPES, `{own.file.name}`, which does not support"
+                    f" {what}"
+                )
+                yield Diagnostic(
+                    "F736", message, task.span, help="give it code of your own, or leave that out"
+                )
             if asked:
                 message = (
-                    f"`{own.file.name}` of `{task.name}` calls `{asked[0]}`, and loops and libraries are not exported"
+                    f"`{own.file.name}` of `{task.name}` calls `{asked[0]}`, and loops and"
+                    " libraries are not exported"
                 )
-                yield Diagnostic("F736", message, task.span, help="`export --into PROJECT` takes the mapping back")
+                yield Diagnostic(
+                    "F736",
+                    message,
+                    task.span,
+                    help="`export --into PROJECT` takes the mapping back",
+                )
 
 
 def _text(file: Path) -> str:
@@ -102,7 +113,9 @@ def _text(file: Path) -> str:
         return ""
 
 
-def _wanted(task: Task, app: Application, text: str, around: str, held: frozenset[str], kept: Kept) -> Iterator[str]:
+def _wanted(
+    task: Task, app: Application, text: str, around: str, held: frozenset[str], kept: Kept
+) -> Iterator[str]:
     known = {m[1]: int(m[2]) for m in HELD.finditer(text)}
     into = {c.destination_port: c for c in app.channels if c.destination == task.name}
     if any(p.window for p in task.inputs):
@@ -110,7 +123,9 @@ def _wanted(task: Task, app: Application, text: str, around: str, held: frozense
     if task.phases > 1:
         yield "rates that change from firing to firing"
     for kind, port in _LEFT.findall(around):
-        yield f"its port `{port}` " + ("without an arrow" if kind == "LOOSE" else "outside of a loop")
+        yield f"its port `{port}` " + (
+            "without an arrow" if kind == "LOOSE" else "outside of a loop"
+        )
     for port, channel in into.items():
         there = known.get(kept.port(task.name, port), 0)
         if any(channel.values):

@@ -105,7 +105,8 @@ def _only(deployment: Deployment, called: Iterable[str]) -> Deployment:
     """Without the tasks in C, and without channels and orders, which HOPES has."""
     names = set(called)
     apps = tuple(
-        replace(a, tasks=tuple(t for t in a.tasks if t.name in names), channels=(), paths=()) for a in deployment.apps
+        replace(a, tasks=tuple(t for t in a.tasks if t.name in names), channels=(), paths=())
+        for a in deployment.apps
     )
     return replace(deployment, apps=apps, processors=())
 
@@ -116,7 +117,8 @@ def _in_c(task: Task, function: str) -> dict[str, Any]:
     arguments = identifiers(names, RESERVED)
     counts = identifiers([f"{function} {name} count" for name in names], ())
     ports = [
-        _port(p, arguments[p.name], counts[f"{function} {p.name} count"].upper()) for p in (*task.inputs, *task.outputs)
+        _port(p, arguments[p.name], counts[f"{function} {p.name} count"].upper())
+        for p in (*task.inputs, *task.outputs)
     ]
     return {
         "name": task.name,

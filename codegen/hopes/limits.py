@@ -41,22 +41,35 @@ def _task(task: Task) -> Iterator[Diagnostic]:
     short = task.name.partition(".")[2]
     if task.link is not None and not task.link.latest:
         help_text = "write `latest`, leave one of the apps out, or join them by a plain arrow"
-        message = f"`drop oldest` joins two apps at `{short}`, but queues of HOPES never drop tokens"
+        message = (
+            f"`drop oldest` joins two apps at `{short}`, but queues of HOPES never drop tokens"
+        )
         yield _no(message, task, help_text)
     elif task.transfer is not None:
         way = task.transfer
-        message = f"`{short}` leads from `{way.source}` to `{way.destination}`, but a project is for one machine"
+        message = (
+            f"`{short}` leads from `{way.source}` to `{way.destination}`, but a project is for one"
+            " machine"
+        )
         yield _no(message, task, "export it for a platform of one machine")
     elif task.border is not None:
         help_text = "give it a task that reads or writes the data"
         yield _no(f"`{short}` is an open end: HOPES has no caller to serve it", task, help_text)
     elif task.network is not None and task.network.moving is not None:
-        yield _no(f"the cut of `{short}` moves, but HOPES has fixed tasks", task, "leave `adapt` out of its pin")
+        yield _no(
+            f"the cut of `{short}` moves, but HOPES has fixed tasks",
+            task,
+            "leave `adapt` out of its pin",
+        )
     elif is_called(task) and task.network is None and task.implementations:
         yield from _code(task)
     for port in task.open_ports:
         help_text = "leave out what follows the last tensor of fixed size"
-        yield _no(f"`{port.name}` of `{short}` is {port.type}: channels of HOPES have fixed sizes", task, help_text)
+        yield _no(
+            f"`{port.name}` of `{short}` is {port.type}: channels of HOPES have fixed sizes",
+            task,
+            help_text,
+        )
 
 
 def _code(task: Task) -> Iterator[Diagnostic]:
@@ -72,8 +85,8 @@ def blocking(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnosti
         names = [b.task for b in witnesses]
         lacks = witnesses[0]
         message = (
-            f"HOPES fires a task once for all of its phases, and then {listed(names)} wait for each other: "
-            f"`{lacks.task}` needs {lacks.missing} more tokens on `{lacks.channel.name}`"
+            f"HOPES fires a task once for all of its phases, and then {listed(names)} wait for each"
+            f" other: `{lacks.task}` needs {lacks.missing} more tokens on `{lacks.channel.name}`"
         )
         help_text = "give the cycle a larger `delay`, or make tasks of the phases"
         yield Diagnostic("F723", message, lacks.channel.span, help=help_text)
@@ -83,15 +96,27 @@ def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
     """Errors for channels with more bytes than HOPES supports, and firings that transfer more."""
     text = {name: flow for flow, name in made.names.items()}
     kept = made.kept
-    known = {(c.destination, kept.port(c.destination, c.destination_port)): c for a in system.apps for c in a.channels}
+    known = {
+        (c.destination, kept.port(c.destination, c.destination_port)): c
+        for a in system.apps
+        for c in a.channels
+    }
     tasks = {t.name: t for a in system.apps for t in a.tasks}
     for c in made.channels:
         if c.length * c.size > MOST:
             channel = known.get((text[c.destination], c.destination_port))
-            name = channel.name if channel is not None else f"{text[c.source]} -> latest -> {text[c.destination]}"
+            name = (
+                channel.name
+                if channel is not None
+                else f"{text[c.source]} -> latest -> {text[c.destination]}"
+            )
             span = channel.span if channel is not None else tasks[text[c.destination]].span
-            message = f"`{name}` would have {c.length * c.size} bytes, but HOPES supports at most {MOST}"
-            yield Diagnostic("F723", message, span, help="make its tokens smaller, or fewer of them a firing")
+            message = (
+                f"`{name}` would have {c.length * c.size} bytes, but HOPES supports at most {MOST}"
+            )
+            yield Diagnostic(
+                "F723", message, span, help="make its tokens smaller, or fewer of them a firing"
+            )
 
 
 def left_out(
@@ -111,40 +136,68 @@ def left_out(
             if words:
                 span = task.span if pin is None else pin.span
                 message = f"HOPES knows no {listed(words)}, which `{task.name}` is mapped with"
-                found.append(_warning(message, span, "the project is right without it, and may be slower"))
+                found.append(
+                    _warning(message, span, "the project is right without it, and may be slower")
+                )
             if not has_code(task):
                 message = f"`{task.definition}` has no code: it reads, and writes zeros"
-                found.append(_warning(message, task.span, "add the code between reads and writes in its `.cic`"))
+                found.append(
+                    _warning(
+                        message, task.span, "add the code between reads and writes in its `.cic`"
+                    )
+                )
             found += _elsewhere(task, platform, placements.get(task.name))
             if task.live or task.keep is not None:
                 word = "live" if task.keep is None else "drop oldest"
-                found.append(_warning(f"`{task.name}` is no `{word}` source in HOPES", task.span, "others wait for it"))
+                found.append(
+                    _warning(
+                        f"`{task.name}` is no `{word}` source in HOPES",
+                        task.span,
+                        "others wait for it",
+                    )
+                )
             if task.on_error != "stop":
-                message = f"`on error {task.on_error}` of `{task.definition}` has no effect in HOPES"
+                message = (
+                    f"`on error {task.on_error}` of `{task.definition}` has no effect in HOPES"
+                )
                 found.append(_warning(message, task.span, "its failure ends the program"))
     if system.scenario is not None:
         message = f"the states of `{system.scenario.name}` cannot be expressed in HOPES"
         help_text = "all apps run all the time, with the first variants of their networks"
         found.append(_warning(message, system.scenario.span, help_text))
     if platform.contention:
-        found.append(_warning(f"`contention` of `{platform.name}` cannot be expressed in HOPES", platform.span, ""))
+        found.append(
+            _warning(
+                f"`contention` of `{platform.name}` cannot be expressed in HOPES", platform.span, ""
+            )
+        )
     return list(dict.fromkeys(found))
 
 
 def elsewhere(system: System, files: Iterable[str]) -> Iterator[Diagnostic]:
     """A warning for folders that a program expects beside its own, if the tool chooses that."""
-    rooms = sorted({path.partition("/")[0] for path in files if path.startswith((f"{ROOM}/", "data/"))})
+    rooms = sorted(
+        {path.partition("/")[0] for path in files if path.startswith((f"{ROOM}/", "data/"))}
+    )
     if rooms:
-        message = f"its program looks for {listed(rooms)} beside its own folder, which HOPES' tool chooses"
+        message = (
+            f"its program looks for {listed(rooms)} beside its own folder, which HOPES' tool"
+            " chooses"
+        )
         help_text = f"put {'them' if len(rooms) > 1 else 'it'} there"
         yield _warning(message, system.apps[0].span, help_text)
 
 
 def _elsewhere(task: Task, platform: Platform, place: Placement | None) -> Iterator[Diagnostic]:
     if place is not None and platform.pool_of(place.processors[0]).kind != "cpu":
-        message = f"`{task.name}` is mapped to `{place.processors[0]}`, but its code for HOPES runs on a CPU"
+        message = (
+            f"`{task.name}` is mapped to `{place.processors[0]}`, but its code for HOPES runs on"
+            " a CPU"
+        )
         yield _warning(
-            message, task.span, "the mapping keeps that processor; replace its `.cic` by code for that processor"
+            message,
+            task.span,
+            "the mapping keeps that processor; replace its `.cic` by code for that processor",
         )
 
 
@@ -160,11 +213,16 @@ def _times(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]
         return
     sources = unfed(app)
     if not sources and len(app.tasks) > 1:
-        message = f"`{app.name}` has a period but no source: HOPES would not release any task by time"
+        message = (
+            f"`{app.name}` has a period but no source: HOPES would not release any task by time"
+        )
         yield _warning(message, app.span, "it runs as fast as it can")
     for task in (t for t in app.tasks if t.name in sources):
         if not is_exact(app.period_ns / firings[task.name]):
-            message = f"`{task.name}` fires every {app.period_ns / firings[task.name]} ns, but HOPES has whole us only"
+            message = (
+                f"`{task.name}` fires every {app.period_ns / firings[task.name]} ns, but HOPES has"
+                " whole us only"
+            )
             yield _warning(message, app.span, "it is rounded down")
 
 

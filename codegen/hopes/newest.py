@@ -45,7 +45,9 @@ def joined(system: System, kept: Kept) -> tuple[System, tuple[Newest, ...]]:
         apps.append(left)
         ends |= found
     names = dict.fromkeys(name for name, _ in ends)
-    return replace(system, apps=tuple(apps)), tuple(Newest(ends[n, True], ends[n, False]) for n in names)
+    return replace(system, apps=tuple(apps)), tuple(
+        Newest(ends[n, True], ends[n, False]) for n in names
+    )
 
 
 def _ends(app: Application, kept: Kept) -> tuple[Application, dict[tuple[str, bool], End]]:
@@ -98,7 +100,13 @@ def refusals(system: System, kept: Kept, looks: tuple[Newest, ...]) -> Iterator[
     tasks = {t.name: t for a in system.apps for t in a.tasks}
     for name, port in sorted(kept.newest - (used - queues)):
         if name in tasks:
-            file, what = kept.own[name].file.name, "as a queue" if (name, port) in queues else "without an arrow"
-            message = f"`{name}` runs code of HOPES, `{file}`, which does not support its port `{port}` {what}"
+            file, what = (
+                kept.own[name].file.name,
+                "as a queue" if (name, port) in queues else "without an arrow",
+            )
+            message = (
+                f"`{name}` runs code of HOPES, `{file}`, which does not support its port `{port}`"
+                f" {what}"
+            )
             help_text = "join it with another app by `latest`, or give it code of your own"
             yield Diagnostic("F736", message, tasks[name].span, help=help_text)

@@ -179,7 +179,9 @@ def project(
 
     `looks` is the result of `newest`, and `firings` are those of the folded apps.
     """
-    return _Project(system, looks, platform, firings, placements, times, policy, architecture, kept).made()
+    return _Project(
+        system, looks, platform, firings, placements, times, policy, architecture, kept
+    ).made()
 
 
 @dataclass(slots=True)
@@ -204,10 +206,16 @@ class _Project:
 
     def made(self) -> Project:
         elements = tuple(self._elements())
-        graphs = [(a, folded(a), part, n) for a in self.system.apps for n, part in enumerate(self._parts(a), 1)]
+        graphs = [
+            (a, folded(a), part, n)
+            for a in self.system.apps
+            for n, part in enumerate(self._parts(a), 1)
+        ]
         several = len(graphs) > 1
         # Composites have the names of their apps, so they come first.
-        composites = [a.name if n == 1 else f"{a.name} {n}" for a, _, _, n in graphs] if several else []
+        composites = (
+            [a.name if n == 1 else f"{a.name} {n}" for a, _, _, n in graphs] if several else []
+        )
         self._name(composites, [part for _, _, part, _ in graphs])
         self._name_ports()
         lift = max(0, 1 - min((a.priority for a in self.system.apps), default=1))
@@ -231,7 +239,11 @@ class _Project:
             tuple(self.maps),
             elements,
             {self.names[t.name]: self.processors[self._processor(t)] for t in every},
-            {self.names[t.name]: found for t in every if (found := tuple(self._costs(t, elements)))},
+            {
+                self.names[t.name]: found
+                for t in every
+                if (found := tuple(self._costs(t, elements)))
+            },
             POLICIES[self.policy],
             tuple(self.schedules) if self.policy == "self-timed" else (),
             self.names,
@@ -263,8 +275,11 @@ class _Project:
     def _name_ports(self) -> None:
         """HOPES' code has a variable `TASK_PORT` for each: in a conflict, a port gets another
         name."""
-        every = [(t, p.name) for a in self.system.apps for t in a.tasks for p in (*t.inputs, *t.outputs)]
-        every.sort(key=lambda end: end[0].name not in self.kept.own)  # that code fixes the names of its ports
+        every = [
+            (t, p.name) for a in self.system.apps for t in a.tasks for p in (*t.inputs, *t.outputs)
+        ]
+        # that code fixes the names of its ports
+        every.sort(key=lambda end: end[0].name not in self.kept.own)
         used: set[str] = set()
         renamed: dict[tuple[str, str], str] = {}
         for task, port in every:
@@ -280,7 +295,9 @@ class _Project:
     def _parts(self, app: Application) -> tuple[Part, ...]:
         places = {t.name: self._processor(t) for t in app.tasks}
         means = {
-            t.name: float(time.mean_ns * t.phases) for t in app.tasks if (time := self.times.here(t.name)) is not None
+            t.name: float(time.mean_ns * t.phases)
+            for t in app.tasks
+            if (time := self.times.here(t.name)) is not None
         }
         return parts(folded(app), self.firings[app.name], places, means)
 
@@ -297,9 +314,14 @@ class _Project:
         one = cpus[0].name if len(cpus) == 1 else "cpu"
         made = hopes_names([one, *(f"{pool.name}" for pool in others if pool.name != one)])
         kinds = {one: "cpu", **{pool.name: pool.kind for pool in others}}
-        names = {name: self.kept.pools.get(name, (made[name], f"{made[name]}_{kind}")) for name, kind in kinds.items()}
+        names = {
+            name: self.kept.pools.get(name, (made[name], f"{made[name]}_{kind}"))
+            for name, kind in kinds.items()
+        }
         name, type_ = names[one]
-        self.processors |= {p: (name, i) for i, p in enumerate(p for pool in cpus for p in pool.processors)}
+        self.processors |= {
+            p: (name, i) for i, p in enumerate(p for pool in cpus for p in pool.processors)
+        }
         yield Element(name, type_, sum(p.count for p in cpus), "CPU", one, _clocks(*cpus))
         for pool in others:
             name, type_ = names[pool.name]
@@ -317,14 +339,27 @@ class _Project:
             if time is None:
                 yield Cost(element.type, CANNOT, None)
             else:
-                yield Cost(element.type, _us(time.mean_ns * task.phases), _us(_worst(time, task.phases)))
+                yield Cost(
+                    element.type, _us(time.mean_ns * task.phases), _us(_worst(time, task.phases))
+                )
 
     # -- tasks and channels ------------------------------------------------------------------------
     def _composite(self, app: Application, name: str, priority: int) -> None:
         period = None if app.period_ns is None else in_hopes(app.period_ns)
         deadline = None if app.deadline_ns is None else in_hopes(app.deadline_ns)
         self.tasks.append(
-            HopesTask(name, len(self.tasks), app.name, app.doc, name, True, True, period, deadline, priority)
+            HopesTask(
+                name,
+                len(self.tasks),
+                app.name,
+                app.doc,
+                name,
+                True,
+                True,
+                period,
+                deadline,
+                priority,
+            )
         )
 
     def _newest(self) -> None:
@@ -335,7 +370,9 @@ class _Project:
         for look in self.looks:
             ends = []
             for end in (look.source, look.destination):
-                port = replace(_port(end.port, self.kept.port(end.task, end.port.name)), kind="overwritable")
+                port = replace(
+                    _port(end.port, self.kept.port(end.task, end.port.name)), kind="overwritable"
+                )
                 name = self.names[end.task]
                 ends.append((name, port))
                 if (name, port.name) in outer:
@@ -349,17 +386,31 @@ class _Project:
             (source, out), (destination, into) = ends
             self.channels.append(
                 HopesChannel(
-                    source, out.name, destination, into.name, max(out.rate, into.rate), out.size, out.type, 0, out.kind
+                    source,
+                    out.name,
+                    destination,
+                    into.name,
+                    max(out.rate, into.rate),
+                    out.size,
+                    out.type,
+                    0,
+                    out.kind,
                 )
-            )  # fmt: skip
+            )
 
     def _add_port(self, number: int, port: HopesPort) -> None:
         task = self.tasks[number]
         self.tasks[number] = replace(task, ports=(*task.ports, port))
 
-    def _part(self, app: Application, plain: Application, part: Part, parent: str, priority: int) -> None:
+    def _part(
+        self, app: Application, plain: Application, part: Part, parent: str, priority: int
+    ) -> None:
         channels = [a.channel for a in part.arrows]
-        used = {end for c in channels for end in ((c.source, c.source_port), (c.destination, c.destination_port))}
+        used = {
+            end
+            for c in channels
+            for end in ((c.source, c.source_port), (c.destination, c.destination_port))
+        }
         delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
         # A self-loop of a task is the task's code: no other task writes to it.
         sources = {*part.tasks} if len(part.tasks) == 1 else unfed(app) & {*part.tasks}
@@ -370,32 +421,54 @@ class _Project:
             task, summed = app.task(name), plain.task(name)
             joined = [p for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used]
             ports = tuple(_port(p, self.kept.port(name, p.name)) for p in joined)
-            stateful = not task.stateless or bool(task.state) or name in delayed or any(p.window for p in task.inputs)
+            stateful = (
+                not task.stateless
+                or bool(task.state)
+                or name in delayed
+                or any(p.window for p in task.inputs)
+            )
             hopes = self.names[name]
             self.tasks.append(
                 HopesTask(
-                    hopes, len(self.tasks), name, task.doc, parent or hopes, False, stateful,
+                    hopes,
+                    len(self.tasks),
+                    name,
+                    task.doc,
+                    parent or hopes,
+                    False,
+                    stateful,
                     released(app, self.firings[app.name][name]) if name in sources else None,
                     in_hopes(due[name]) if name in due else None,
-                    priority, ports,
+                    priority,
+                    ports,
                 )
-            )  # fmt: skip
+            )
         self.inner |= {c.name for c in part.inner}
         for arrow in part.arrows:
             c = arrow.channel
-            port = _port(plain.task(c.source).port(c.source_port), self.kept.port(c.source, c.source_port))
+            port = _port(
+                plain.task(c.source).port(c.source_port), self.kept.port(c.source, c.source_port)
+            )
             self.held |= {c.name} if arrow.held else set()
             self.channels.append(
                 HopesChannel(
-                    self.names[c.source], port.name,
-                    self.names[c.destination], self.kept.port(c.destination, c.destination_port),
-                    arrow.size, port.size, port.type, arrow.initial,
+                    self.names[c.source],
+                    port.name,
+                    self.names[c.destination],
+                    self.kept.port(c.destination, c.destination_port),
+                    arrow.size,
+                    port.size,
+                    port.type,
+                    arrow.initial,
                 )
-            )  # fmt: skip
+            )
         orders = (
-            Order(*self.processors[p], tuple((self.names[t], n) for t, n in runs)) for p, runs in part.orders.items()
+            Order(*self.processors[p], tuple((self.names[t], n) for t, n in runs))
+            for p, runs in part.orders.items()
         )
-        self.schedules.append(Schedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number)))))
+        self.schedules.append(
+            Schedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number))))
+        )
 
 
 def device_name(platform: Platform, kept: Kept) -> str:

@@ -43,13 +43,20 @@ class Unit:
     @property
     def beside(self) -> tuple[str, ...]:
         """All files of the author."""
-        return tuple(dict.fromkeys(p.name for p in (self.path, *self.included) if p.name != self.header))
+        return tuple(
+            dict.fromkeys(p.name for p in (self.path, *self.included) if p.name != self.header)
+        )
 
 
 def in_c(task: Task) -> bool:
     """Does the task run as C code?"""
     code = task.implementation_on("cpu")
-    return code is not None and code.language == "c" and task.network is None and task.resampling is None
+    return (
+        code is not None
+        and code.language == "c"
+        and task.network is None
+        and task.resampling is None
+    )
 
 
 def units(system: System, own: Container[str] = ()) -> dict[str, Unit]:
@@ -89,9 +96,17 @@ def refusals(
         files = (unit.path, *(path for path in unit.included if path.name != unit.header))
         yield from _placed(task, unit.path, files, taken, first)
         if is_cpp(unit.file):
-            yield _no(f"`{unit.file}` is C++, but code in a project of HOPES has to be C", task, "write it in C")
+            yield _no(
+                f"`{unit.file}` is C++, but code in a project of HOPES has to be C",
+                task,
+                "write it in C",
+            )
         if set('"\\\n\r') & set(unit.file):
-            yield _no(f"no C file can include `{unit.file}`", task, "rename it: without quotes and backslashes")
+            yield _no(
+                f"no C file can include `{unit.file}`",
+                task,
+                "rename it: without quotes and backslashes",
+            )
         for other_task in unit.tasks:
             yield from _two(other_task, unit, symbols)
 
@@ -111,7 +126,9 @@ def _placed(
         before = first.setdefault(path.name.lower(), path)
         if path.name.lower() in taken or not _one(before, path):
             other = taken.get(path.name.lower(), f"`{before}`")
-            yield _no(f"`{path.name}` lies in one folder with {other} of that name", task, "rename it")
+            yield _no(
+                f"`{path.name}` lies in one folder with {other} of that name", task, "rename it"
+            )
 
 
 def _one(first: Path, second: Path) -> bool:

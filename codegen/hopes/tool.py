@@ -76,7 +76,11 @@ class _Level:
 
 
 def as_tool(
-    plan: Plan, made: Project, system: System, codes: Mapping[str, Mapping[str, Any]], jinja: Environment
+    plan: Plan,
+    made: Project,
+    system: System,
+    codes: Mapping[str, Mapping[str, Any]],
+    jinja: Environment,
 ) -> Plan:
     """The files of a project whose form for the translator is `plan`."""
     files = f"{made.name}.files"
@@ -92,13 +96,20 @@ def as_tool(
         elif kind in ("mapping", "profile"):
             found[f"{files}/{path}"] = content
         else:
-            found |= {f"{PurePosixPath(files, name, 'CICTask', path)}": content for name in wanted.get(path, {""})}
+            found |= {
+                f"{PurePosixPath(files, name, 'CICTask', path)}": content
+                for name in wanted.get(path, {""})
+            }
     for level in levels:
         words = {"project": made, "level": level, "codes": codes, "width": _WIDTH}
         text = jinja.get_template("hopes/task.xml.j2").render(words)
         found[f"{PurePosixPath(files, level.name, 'CICTask/task.xml')}"] = text.encode()
-    architecture = jinja.get_template("hopes/architecture.xml.j2").render(project=made, schema=SCHEMA)
-    found[made.name] = jinja.get_template("hopes/tool.xml.j2").render(architecture=architecture).encode()
+    architecture = jinja.get_template("hopes/architecture.xml.j2").render(
+        project=made, schema=SCHEMA
+    )
+    found[made.name] = (
+        jinja.get_template("hopes/tool.xml.j2").render(architecture=architecture).encode()
+    )
     return found
 
 
@@ -137,7 +148,9 @@ def _levels(made: Project, system: System, codes: Mapping[str, Mapping[str, Any]
         )
         name = _local(task.name, level.name)
         file = f"{task.name}/CICTask/task.xml" if task.inside else codes[task.flow]["file"]
-        box = level.boxes[task.name] = Box(name, task, file, _LEFT + _COLUMN * column, y, inputs, outputs, maps)
+        box = level.boxes[task.name] = Box(
+            name, task, file, _LEFT + _COLUMN * column, y, inputs, outputs, maps
+        )
         free[level.name, column] = y + box.height + _BETWEEN
     outer = {(m.child, m.child_port): (m.task, m.port) for m in made.maps}
     parents = {t.name: t.parent if made.several else "" for t in made.tasks}

@@ -26,13 +26,20 @@ from .sources import COMMON, Unit, in_c
 
 
 def wrapped(
-    task: Task, app: Application, made: Project, units: Mapping[str, Unit], python: Library | None, data: Sources
+    task: Task,
+    app: Application,
+    made: Project,
+    units: Mapping[str, Unit],
+    python: Library | None,
+    data: Sources,
 ) -> dict[str, Any]:
     """The strings of a task; files that its parameters name are added to `data`."""
     if task.name in made.kept.own:
         return _own(task, made.kept.own[task.name])
     into = {c.destination_port: c for c in app.channels if c.destination == task.name}
-    read = {c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner}
+    read = {
+        c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner
+    }
     ports = [_input(p, task, into.get(p.name), made) for p in task.inputs]
     ports += [_port(p, task, p.name in read) for p in task.outputs]
     if task.link is not None:
@@ -66,6 +73,7 @@ def wrapped(
         return shown
     unit = units[code.path]
     given = [(c_name(n), v) for n, v in task.parameters]
+    arguments = ["state", *(p["place"] for p in ports), "&params" if given else "NULL"]
     return shown | {
         "headers": (COMMON, unit.header),
         "sources": (unit.source,),
@@ -76,7 +84,7 @@ def wrapped(
         "files": [(n, data.place("data", v.path)) for n, v in given if isinstance(v, FilePath)],
         "params": "&params" if given else "NULL",
         "state": bool(task.state),
-        "call": f"{code.symbol}({', '.join(['state', *(p['place'] for p in ports), '&params' if given else 'NULL'])})",
+        "call": f"{code.symbol}({', '.join(arguments)})",
     }
 
 

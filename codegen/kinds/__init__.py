@@ -6,7 +6,21 @@ A kind is one module (see `kind`), and a line here.
 from __future__ import annotations
 
 from ...model.application import Task
-from . import bands, border, c, cuda, link, moving, onnx, onnx_cuda, python, resample, segments, tensorrt, transfer
+from . import (
+    bands,
+    border,
+    c,
+    cuda,
+    link,
+    moving,
+    onnx,
+    onnx_cuda,
+    python,
+    resample,
+    segments,
+    tensorrt,
+    transfer,
+)
 from .kind import Code, Helpers, Kind, Site
 
 __all__ = ["KINDS", "Code", "Helpers", "Kind", "Site", "kind_of"]

@@ -100,18 +100,26 @@ def written(task: Task, bands: tuple[Bands, ...], sources: Sources) -> tuple[str
 
 
 def document(
-    forms: Forms, place: Callable[[str, bytes], str], inputs: tuple[str, ...], outputs: tuple[str, ...]
+    forms: Forms,
+    place: Callable[[str, bytes], str],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
 ) -> dict[str, Any]:
     """The input of `runtime/bands.py`; `place` takes files by the ends of their names and returns
     their paths."""
-    found = _head(forms.plain.plan.net, outputs) | {"plain": _plain(forms.plain, place, inputs, outputs)}
+    found = _head(forms.plain.plan.net, outputs) | {
+        "plain": _plain(forms.plain, place, inputs, outputs)
+    }
     if forms.blocked is None:
         return found | {"why": forms.why}
     return found | {"blocked": _blocked(forms.blocked, forms.shared, place, inputs, outputs)}
 
 
 def document_here(
-    made: Made, place: Callable[[str, bytes], str], inputs: tuple[str, ...], outputs: tuple[str, ...]
+    made: Made,
+    place: Callable[[str, bytes], str],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
 ) -> dict[str, Any]:
     """The same for one form, for this machine alone."""
     head, net = _head(made.plan.net, outputs), made.plan.net
@@ -126,7 +134,10 @@ def _head(net: Net, outputs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _plain(
-    made: Made, place: Callable[[str, bytes], str], inputs: tuple[str, ...], outputs: tuple[str, ...]
+    made: Made,
+    place: Callable[[str, bytes], str],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
 ) -> dict[str, Any]:
     return _form(made, [place(f"{k}.onnx", m) for k, m in enumerate(made.models)], inputs, outputs)
 
@@ -154,7 +165,9 @@ def _blocked(
     }
 
 
-def _weights(made: Made, shared: Sequence[str]) -> tuple[bytes, list[tuple[str, str, list[int], int]]]:
+def _weights(
+    made: Made, shared: Sequence[str]
+) -> tuple[bytes, list[tuple[str, str, list[int], int]]]:
     """Weights that several models read, one after the other, with the position of each: name, type,
     shape, first byte."""
     from onnx import numpy_helper
@@ -169,7 +182,9 @@ def _weights(made: Made, shared: Sequence[str]) -> tuple[bytes, list[tuple[str, 
     return bytes(content), found
 
 
-def _form(made: Made, files: list[str], inputs: tuple[str, ...], outputs: tuple[str, ...]) -> dict[str, Any]:
+def _form(
+    made: Made, files: list[str], inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> dict[str, Any]:
     """A plan with its models."""
     planned = made.plan
     tokens = {t: k for k, t in reversed(list(enumerate((*inputs, *outputs))))}

@@ -35,7 +35,9 @@ class CCode:
         """See `Code`."""
         text = f"C({literal(self.library)}, {literal(self.name)}"
         if self.parameters:
-            given = (f"({literal(n)}, {literal(t)}, {value_text(v)})" for n, t, v in self.parameters)
+            given = (
+                f"({literal(n)}, {literal(t)}, {value_text(v)})" for n, t, v in self.parameters
+            )
             text += f", parameters=[{', '.join(given)}]"
         if self.state:
             text += f", state={literal(list(self.state))}"

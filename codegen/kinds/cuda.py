@@ -51,7 +51,12 @@ class CudaCode:
 
     def text(self, ids: Identifiers) -> str:
         """See `Code`: the kernels, one to a line."""
-        lines = [f"{literal(self.file)},", "[", *(f"    {_launch(x)}," for x in self.launches), "],"]
+        lines = [
+            f"{literal(self.file)},",
+            "[",
+            *(f"    {_launch(x)}," for x in self.launches),
+            "],",
+        ]
         lines += [f"scratch={literal(list(self.scratch))},"] if self.scratch else []
         lines += [f"state={literal(list(self.state))},"] if self.state else []
         lines += ["graph=True,"] if self.graph else []
@@ -65,7 +70,10 @@ _WORDS = frozenset({"Kernels", "Launch"})
 def _launch(launch: DeployedLaunch) -> str:
     shared = f", shared={launch.shared}" if launch.shared else ""
     arguments = ", ".join(literal(a) for a in launch.arguments)
-    return f"Launch({literal(launch.kernel)}, [{arguments}], grid={launch.grid}, block={launch.block}{shared})"
+    return (
+        f"Launch({literal(launch.kernel)}, [{arguments}], grid={launch.grid},"
+        f" block={launch.block}{shared})"
+    )
 
 
 def _serves(task: Task, site: Site) -> bool:
@@ -88,7 +96,13 @@ def _make(task: Task, site: Site) -> CudaCode:
         for x in code.launches
     )
     twin = task.implementation_on("cpu") or task.reference
-    made = None if twin is None else c_code(task, twin, site) if twin.language == "c" else python_code(task, twin, site)
+    made = (
+        None
+        if twin is None
+        else c_code(task, twin, site)
+        if twin.language == "c"
+        else python_code(task, twin, site)
+    )
     return CudaCode(
         file,
         launches,

@@ -66,7 +66,9 @@ class EngineCode:
         words = f"{literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}"
         if self.engine == "onnxruntime":
             return f"OnnxCuda({words}{batch})"
-        places = ", ".join(f"{literal(p)}: ({literal(device)}, {core})" for p, device, core in self.on)
+        places = ", ".join(
+            f"{literal(p)}: ({literal(device)}, {core})" for p, device, core in self.on
+        )
         rest = f"digest={literal(self.digest)}, precision={literal(self.precision)}{batch}"
         return f"TensorRT({words}, on={{{places}}}, {rest})"
 

@@ -62,7 +62,10 @@ class MovingCode:
 
     def variant_texts(self) -> list[str]:
         """The arguments of each variant in main.py."""
-        return [f"{literal(v.layer)}, {_side(v.front)}, {_side(v.back)}, {literal(v.work)}" for v in self.variants]
+        return [
+            f"{literal(v.layer)}, {_side(v.front)}, {_side(v.back)}, {literal(v.work)}"
+            for v in self.variants
+        ]
 
 
 def _side(side: Side) -> str:
@@ -80,15 +83,28 @@ def _make(task: Task, site: Site) -> MovingCode:
     moving, file = network.moving, Path(network.path)
 
     def place(part: Part, number: int, side: str) -> Side:
-        own = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={moving.network}.{side}{number}{file.suffix}")
-        return site.sources.place("networks", file.with_name(own), part.model), part.inputs, part.outputs
+        own = re.sub(
+            r"\[(\d+)\]", r"-\1", f"{file.stem}={moving.network}.{side}{number}{file.suffix}"
+        )
+        return (
+            site.sources.place("networks", file.with_name(own), part.model),
+            part.inputs,
+            part.outputs,
+        )
 
     variants = tuple(
         DeployedVariant(v.layer, place(v.front, k, "front"), place(v.back, k, "back"), v.work)
         for k, v in enumerate(moving.variants, 1)
     )
     ports = network.inputs if moving.side == "front" else network.outputs
-    return MovingCode(moving.network, moving.side, tuple(t.name for t in ports), variants, moving.start, moving.others)
+    return MovingCode(
+        moving.network,
+        moving.side,
+        tuple(t.name for t in ports),
+        variants,
+        moving.start,
+        moving.others,
+    )
 
 
 KIND = Kind("moving", MovingCode.words, _serves, _make)

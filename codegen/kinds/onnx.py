@@ -44,7 +44,10 @@ class OnnxCode:
         threads = f", threads={self.threads}" if self.threads > 1 else ""
         threads += ", spin=True" if self.spin else ""
         block = f", block={self.block}" if self.block else ""
-        return f"Network({literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}{batch}{threads}{block})"
+        return (
+            f"Network({literal(self.file)}, {names(self.inputs)},"
+            f" {names(self.outputs)}{batch}{threads}{block})"
+        )
 
 
 def _serves(task: Task, site: Site) -> bool:
@@ -58,7 +61,11 @@ def _make(task: Task, site: Site) -> OnnxCode:
     code = OnnxCode(file, *tensors(task.network), site.batch)
     if known is not None:
         code = replace(code, weights=known.weights, block=known.block)
-    return replace(code, threads=site.place.threads, spin=site.alone) if site.place.threads > 1 else code
+    return (
+        replace(code, threads=site.place.threads, spin=site.alone)
+        if site.place.threads > 1
+        else code
+    )
 
 
 KIND = Kind("onnx", OnnxCode.words, _serves, _make)

@@ -38,7 +38,9 @@ class PythonCode:
     def text(self, ids: Identifiers) -> str:
         """See `Code`. Parameters with names of Python keywords are passed as **."""
         arguments = [literal(self.file), literal(self.name)]
-        arguments += [f"{n}={value_text(v)}" for n, v in self.parameters if not keyword.iskeyword(n)]
+        arguments += [
+            f"{n}={value_text(v)}" for n, v in self.parameters if not keyword.iskeyword(n)
+        ]
         odd = [f"{literal(n)}: {value_text(v)}" for n, v in self.parameters if keyword.iskeyword(n)]
         arguments += ["**{" + ", ".join(odd) + "}"] if odd else []
         text = f"Python({', '.join(arguments)})"
@@ -85,7 +87,9 @@ def _make(task: Task, site: Site) -> PythonCode:
     made = replace(python_code(task, code, site), process=site.place.process)
     if not task.events:
         return made
-    return RaisingCode(made.file, made.name, made.parameters, made.process, task=task.name, events=task.events)
+    return RaisingCode(
+        made.file, made.name, made.parameters, made.process, task=task.name, events=task.events
+    )
 
 
 KIND = Kind("python", frozenset({"Python", "Process"}), _serves, _make)

@@ -53,7 +53,12 @@ class SegmentsCode:
 
 
 def _serves(task: Task, site: Site) -> bool:
-    return task.network is not None and task.network.segments is not None and site.on_cpu and site.batch == 1
+    return (
+        task.network is not None
+        and task.network.segments is not None
+        and site.on_cpu
+        and site.batch == 1
+    )
 
 
 def _make(task: Task, site: Site) -> SegmentsCode:
@@ -62,7 +67,9 @@ def _make(task: Task, site: Site) -> SegmentsCode:
     segments = []
     for s in parts.segments:
         # File names of the user are assumed to have no `=`.
-        file = site.sources.place("networks", Path(whole.path).with_name(f"shared={s.digest}.onnx"), s.model)
+        file = site.sources.place(
+            "networks", Path(whole.path).with_name(f"shared={s.digest}.onnx"), s.model
+        )
         segments.append(SegmentCode(file, s.reads, s.makes, s.weights))
     spin = site.place.threads > 1 and site.alone
     block = None if known is None else known.block

@@ -55,8 +55,10 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
         "stages": built,
         "implicit": any(isinstance(c, EngineCode) and c.implicit for c in codes),
     }
-    return {f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
-            for file in ("engines", "build_engines", "profile_engines")}  # fmt: skip
+    return {
+        f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
+        for file in ("engines", "build_engines", "profile_engines")
+    }
 
 
 def _serves(task: Task, site: Site) -> bool:

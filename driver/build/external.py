@@ -69,7 +69,8 @@ def _version(valid: Valid) -> Version:
     """The exported system with one variant of each network: the text as written, and as cut. Raises
     Errors."""
     networks = {t.name for a in valid.system.apps for t in a.tasks if t.network is not None}
-    pins = tuple(p for p in valid.system.pins if p.task in networks)  # where other tasks run does not matter here
+    # where other tasks run does not matter here
+    pins = tuple(p for p in valid.system.pins if p.task in networks)
     placements, impossible = pinned(valid.system.apps, valid.platform, pins)
     if not impossible:
         impossible = _elsewhere(valid.platform, placements, {p.task: p for p in pins})

@@ -135,7 +135,8 @@ def _is_ours(target: Path) -> bool:
     try:
         with zipfile.ZipFile(BytesIO(read_bytes(target, _MOST))) as archive:
             description = archive.getinfo("modelDescription.xml")
-            if description.compress_type != zipfile.ZIP_DEFLATED:  # other methods decompress any number of bytes at once
+            if description.compress_type != zipfile.ZIP_DEFLATED:
+                # other methods decompress any number of bytes at once
                 return False
             with archive.open(description) as stream:
                 return b'generationTool="flowc ' in stream.read(1 << 16)

@@ -29,23 +29,35 @@ class Export:
     warnings: tuple[Diagnostic, ...]
 
 
-def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, platform: str = "host") -> Export:
+def export(
+    path: str | Path, format: str = "sdf3", *, app: str | None = None, platform: str = "host"
+) -> Export:
     """Write an app of a text, by default the only one, in another tool's format. Raises Errors."""
     exporter = _exporter(format)
     if exporter.write is None:
-        help_text = "`driver.hopes.export_project` writes one, and `--into PROJECT` a mapping into one that is there"
+        help_text = (
+            "`driver.hopes.export_project` writes one, and `--into PROJECT` a mapping into one that"
+            " is there"
+        )
         raise Errors([Diagnostic("F704", f"`{format}` is a folder of files", None, help=help_text)])
     alone = Path(path).suffix == ".onnx"
     if alone and not exporter.networks:
         message = f"`{format}` describes an application with its mapping, and `{path}` is a network"
         raise Errors([Diagnostic("F704", message, None, help="give a .flow text")])
-    source, told = _source(check_network(path) if alone else check(path, platform=platform), exporter, alone)
+    source, told = _source(
+        check_network(path) if alone else check(path, platform=platform), exporter, alone
+    )
     written = exporter.write(source, app)
     return Export(written.name, written.text, exporter.suffix, (*told, *written.warnings))
 
 
 def export_into(
-    path: str | Path, project: str | Path, format: str = "hopes", *, platform: str = "host", policy: str | None = None
+    path: str | Path,
+    project: str | Path,
+    format: str = "hopes",
+    *,
+    platform: str = "host",
+    policy: str | None = None,
 ) -> Changes:
     """The changes to the project of another tool that an application came from.
 
@@ -56,7 +68,14 @@ def export_into(
     if exporter.into is None:
         names = one_of(name for name, e in exporters().items() if e.into is not None)
         raise Errors(
-            [Diagnostic("F704", f"`{format}` makes a file of its own", None, help=f"only {names} has `--into`")]
+            [
+                Diagnostic(
+                    "F704",
+                    f"`{format}` makes a file of its own",
+                    None,
+                    help=f"only {names} has `--into`",
+                )
+            ]
         )
     checked = check(path, platform=platform)
     source, _ = _source(checked, exporter, False)
@@ -67,11 +86,15 @@ def export_into(
 def _exporter(format: str) -> Exporter:
     known = exporters()
     if format not in known:
-        raise Errors([Diagnostic("F704", f"unknown format `{format}`", None, help=f"choose {one_of(known)}")])
+        raise Errors(
+            [Diagnostic("F704", f"unknown format `{format}`", None, help=f"choose {one_of(known)}")]
+        )
     return known[format]
 
 
-def _source(checked: Checked, exporter: Exporter, alone: bool) -> tuple[Source, tuple[Diagnostic, ...]]:
+def _source(
+    checked: Checked, exporter: Exporter, alone: bool
+) -> tuple[Source, tuple[Diagnostic, ...]]:
     """The input of an exporter, and the diagnostics about its times."""
     valid = checked.require()
     profile, stale = (None, ()) if alone else store.read_profile(valid)

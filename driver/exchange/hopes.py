@@ -99,9 +99,18 @@ def export_project(
             fresh = write(was.plan, directory, {}, force=force, made_there=theirs)
             told = in_order(dict.fromkeys((*valid.diagnostics, *was.diagnostics)))
             return ExportedProject(
-                directory, digest(was.plan), None, was.name, was.device, was.tasks, was.channels, None, was.changed,
-                told, fresh,
-            )  # fmt: skip
+                directory,
+                digest(was.plan),
+                None,
+                was.name,
+                was.device,
+                was.tasks,
+                was.channels,
+                None,
+                was.changed,
+                told,
+                fresh,
+            )
         try:
             made, plan, told = _made(valid, policy or "static-assignment", form, stubs, kept)
         except Errors as errors:
@@ -114,9 +123,18 @@ def export_project(
     script = f"{ROOM}/build_shim.py"
     tasks = {flow: name for flow, name in made.names.items() if name in made.places}
     return ExportedProject(
-        directory, digest(plan), directory / script if script in plan else None, made.name, made.device, tasks,
-        len(made.channels), made, (), (*told, *([was] if was is not None else [])), fresh,
-    )  # fmt: skip
+        directory,
+        digest(plan),
+        directory / script if script in plan else None,
+        made.name,
+        made.device,
+        tasks,
+        len(made.channels),
+        made,
+        (),
+        (*told, *([was] if was is not None else [])),
+        fresh,
+    )
 
 
 def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | None:
@@ -136,23 +154,38 @@ def _made(
 ) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
     """The project, its files, and diagnostics. Raises Errors and TooLong."""
     if not valid.system.apps:
-        raise Errors([Diagnostic("F215", "there is no app to export", None, help="add `app Name { ... }`")])
+        raise Errors(
+            [Diagnostic("F215", "there is no app to export", None, help="add `app Name { ... }`")]
+        )
     lacking = [d for d in missing(valid.system) if not (stubs and d.code == NO_CODE)]
     found = [*valid.diagnostics, *lacking, *limits.refusals(valid.system)]
     system, looks = newest.joined(valid.system, kept)
     firings = {a.name: _per_cycle(a) for a in system.apps}
     for app in system.apps:
         found += limits.blocking(folded(app), firings[app.name])
-    units, own = sources.units(system, kept.own), [(valid.tasks[name], code) for name, code in kept.own.items()]
+    units, own = (
+        sources.units(system, kept.own),
+        [(valid.tasks[name], code) for name, code in kept.own.items()],
+    )
     found += [*sources.refusals(units, (), own), *newest.refusals(system, kept, looks)]
     if has_errors(found):
         raise Errors(in_order(dict.fromkeys(found)))
     profile, _ = store.read_estimates(valid)
-    placements = {p.task: p for p in place(valid, times_of(valid.system, valid.platform, profile)).placements}
+    placements = {
+        p.task: p for p in place(valid, times_of(valid.system, valid.platform, profile)).placements
+    }
     pins = {p.task: p for p in system.pins if p.platform == valid.platform.name}
     times = times_of(system, valid.platform, profile)
     made = project(
-        system, looks, valid.platform, firings, placements, times, policy, _architecture(valid.platform), kept
+        system,
+        looks,
+        valid.platform,
+        firings,
+        placements,
+        times,
+        policy,
+        _architecture(valid.platform),
+        kept,
     )
     found += [*limits.too_large(system, made), *sources.refusals(units, written(made), own)]
     found += of_hopes(system, kept, made.held)
@@ -179,7 +212,10 @@ def _coded(system: System) -> System:
         return system
     return replace(
         system,
-        apps=tuple(replace(a, tasks=tuple(t for t in a.tasks if is_called(t)), channels=()) for a in system.apps),
+        apps=tuple(
+            replace(a, tasks=tuple(t for t in a.tasks if is_called(t)), channels=())
+            for a in system.apps
+        ),
     )
 
 
@@ -189,13 +225,21 @@ def _kept(valid: Valid) -> Kept:
     if not os.path.exists(path):
         return Kept()
     said = read_baggage(path)
-    paths = [name for name in (said.project, *(t.full for t in said.tasks)) if not name or {*name} & {*"/\\\0"}]
+    paths = [
+        name
+        for name in (said.project, *(t.full for t in said.tasks))
+        if not name or {*name} & {*"/\\\0"}
+    ]
     if paths:
         message = f"`{path.name}` contains `{paths[0]}`, which is not a valid name of a file"
         raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
     tasks = {t.task: t for t in said.tasks if t.task in valid.tasks}
     ports = {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()}
-    own = {name: own for name, t in tasks.items() if (own := _own(valid.tasks[name], t.code, path)) is not None}
+    own = {
+        name: own
+        for name, t in tasks.items()
+        if (own := _own(valid.tasks[name], t.code, path)) is not None
+    }
     seen = (
         (name, port.name)
         for name, code in own.items()
@@ -230,19 +274,32 @@ def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
     for file in paths((code.file, *code.headers, *code.sources, *code.files)):
         inside = file.resolve().is_relative_to(folder.resolve())
         if not inside or not os.path.isfile(file):
-            message = f"`{baggage.name}` names `{file}`, which {'does not exist' if inside else 'is not beside it'}"
+            message = (
+                f"`{baggage.name}` names `{file}`, which"
+                f" {'does not exist' if inside else 'is not beside it'}"
+            )
             raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
     given = dict(task.parameters)
     parameters = tuple(
-        (hopes, "int" if isinstance(value, int) else "float", str(value if isinstance(value, int) else float(value)))
+        (
+            hopes,
+            "int" if isinstance(value, int) else "float",
+            str(value if isinstance(value, int) else float(value)),
+        )
         for name, hopes in code.parameters.items()
         if isinstance(value := given.get(name), (int, Fraction))
     )
     return Own(
-        paths([code.file])[0], paths([code.around])[0], paths(code.headers), paths(code.sources), paths(code.files),
+        paths([code.file])[0],
+        paths([code.around])[0],
+        paths(code.headers),
+        paths(code.sources),
+        paths(code.files),
         parameters,
-        code.cflags, code.ldflags, code.language,
-    )  # fmt: skip
+        code.cflags,
+        code.ldflags,
+        code.language,
+    )
 
 
 def _per_cycle(app: Application) -> dict[str, int]:

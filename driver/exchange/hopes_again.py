@@ -68,13 +68,19 @@ def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Agai
         if others:
             apps = there.then.loaded.system.apps, valid.loaded.system.apps
             edits = renumbered(there.found, kept, *apps)
-            plan = {**was, **{str(path.relative_to(there.folder)): content for path, content in edits.items()}}
-            with contextlib.suppress(Errors):  # without a fresh import, all differences are old ones
+            plan = {
+                **was,
+                **{str(path.relative_to(there.folder)): content for path, content in edits.items()},
+            }
+            with contextlib.suppress(Errors):
+                # without a fresh import, all differences are old ones
                 there = _project(valid, kept, beside, plan, work / "now")
                 others = there.others(valid, beside) and others
         changes: dict[Path, str] = {}
         if not others:
-            source = Source(valid.loaded.system, valid.system, valid.platform, valid.mapping, _times(valid))
+            source = Source(
+                valid.loaded.system, valid.system, valid.platform, valid.mapping, _times(valid)
+            )
             try:
                 changes = onto(source, there.found, kept, _times(there.then), policy)
             except Errors as errors:
@@ -82,16 +88,32 @@ def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Agai
         if others:
             text = Path(valid.system.path).name
             message = f"`{text}` differs from its project `{kept.project}`: {'; '.join(others)}"
-            help_text = "it is written anew, from the text alone, without composites, loops and control tasks"
+            help_text = (
+                "it is written anew, from the text alone, without composites, loops and control"
+                " tasks"
+            )
             return Diagnostic(ANEW, message, None, help=help_text, severity="warning")
-        plan = {**plan, **{str(p.relative_to(there.folder)): content.encode() for p, content in changes.items()}}
+        plan = {
+            **plan,
+            **{
+                str(p.relative_to(there.folder)): content.encode() for p, content in changes.items()
+            },
+        }
         warnings = tuple(_absent(there.found, kept))
     changed = tuple(sorted(name for name, content in plan.items() if was.get(name) != content))
-    board, tasks = there.found.board, {t.task: "_".join(filter(None, (t.full, t.role))) for t in kept.tasks}
-    graphs = (there.found.graph, *(t.graph for t in there.found.tasks.values() if t.graph is not None))
+    board, tasks = (
+        there.found.board,
+        {t.task: "_".join(filter(None, (t.full, t.role))) for t in kept.tasks},
+    )
+    graphs = (
+        there.found.graph,
+        *(t.graph for t in there.found.tasks.values() if t.graph is not None),
+    )
     channels = sum(len(g.channels) for g in graphs)
     device = board.device if board is not None else ""
-    return Again(dict(sorted(plan.items())), kept.project, device, tasks, channels, changed, warnings)
+    return Again(
+        dict(sorted(plan.items())), kept.project, device, tasks, channels, changed, warnings
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +130,9 @@ class _There:
         others = list(_others(valid, self.then, Path(os.path.abspath(beside.parent)), self.texts))
         if self.found.board is not None and _pools(valid.platform) != _pools(self.then.platform):
             board = self.found.board.name
-            others.append(f"the platform is `{valid.platform.name}`, not that of `--platform {board}.flow`")
+            others.append(
+                f"the platform is `{valid.platform.name}`, not that of `--platform {board}.flow`"
+            )
         return others
 
 
@@ -118,15 +142,21 @@ def _project(valid: Valid, kept: Baggage, beside: Path, plan: Plan, work: Path) 
     try:
         for name, content in plan.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            replace_file(folder / name, content if isinstance(content, bytes) else read_bytes(content))
+            replace_file(
+                folder / name, content if isinstance(content, bytes) else read_bytes(content)
+            )
     except OSError as error:
         raise not_kept(beside, f"has invalid files: {reason(error)}") from error
     target = texts / f"{beside.name.removesuffix(ENDING)}.flow"
-    found, then = _imported(folder / start(kept), target, Path(valid.system.path).name, kept, beside)
+    found, then = _imported(
+        folder / start(kept), target, Path(valid.system.path).name, kept, beside
+    )
     return _There(folder, texts, found, then)
 
 
-def _imported(start: Path, target: Path, text: str, kept: Baggage, beside: Path) -> tuple[Understood, Valid]:
+def _imported(
+    start: Path, target: Path, text: str, kept: Baggage, beside: Path
+) -> tuple[Understood, Valid]:
     """The content of a project's files, and the text of that name that they become."""
     choice = kept.choice
     try:
@@ -134,7 +164,9 @@ def _imported(start: Path, target: Path, text: str, kept: Baggage, beside: Path)
         modes = [f"{task}={mode}" for task, mode in choice.modes.items()]
         import_(start, target, modes=modes, state=choice.state, device=choice.device)
         own = target.with_name(text) if os.path.isfile(target.with_name(text)) else target
-        platform = "host" if found.board is None else str(target.with_name(f"{found.board.name}.flow"))
+        platform = (
+            "host" if found.board is None else str(target.with_name(f"{found.board.name}.flow"))
+        )
         return found, check(own, platform=platform).require()
     except Errors as errors:
         raise not_kept(beside, f"holds no project: {errors.diagnostics[0].message}") from errors
@@ -143,7 +175,10 @@ def _imported(start: Path, target: Path, text: str, kept: Baggage, beside: Path)
 def _absent(found: Understood, kept: Baggage) -> Iterator[Diagnostic]:
     files = absent(found)
     if files:
-        message = f"{listed(files)} of the project `{kept.project}` {'is' if len(files) == 1 else 'are'} not here"
+        message = (
+            f"{listed(files)} of the project `{kept.project}` {'is' if len(files) == 1 else 'are'}"
+            " not here"
+        )
         help_text = "copy them from the project: code that flowc cannot run is not imported"
         yield Diagnostic(ABSENT, message, None, help=help_text, severity="warning")
 
@@ -175,7 +210,12 @@ def _parts(system: System, folder: Path) -> dict[str, object]:
     hashes = task_hashes(system)
     found: dict[str, object] = {}
     for app in system.apps:
-        found[app.name] = app.period_ns, app.deadline_ns, app.priority, _bare((app.paths, app.variants), folder)
+        found[app.name] = (
+            app.period_ns,
+            app.deadline_ns,
+            app.priority,
+            _bare((app.paths, app.variants), folder),
+        )
         found |= {t.name: (hashes.get(t.name), _bare(t, folder)) for t in app.tasks}
         found |= {c.name: _bare(c, folder) for c in app.channels}
     if system.scenario is not None:
@@ -189,7 +229,9 @@ def _bare(value: object, folder: Path) -> object:
         return None
     if is_dataclass(value):
         said = ((f.name, getattr(value, f.name)) for f in fields(value) if f.name != "doc")
-        return type(value).__name__, *(_path(v, folder) if name == "path" else _bare(v, folder) for name, v in said)
+        return type(value).__name__, *(
+            _path(v, folder) if name == "path" else _bare(v, folder) for name, v in said
+        )
     if isinstance(value, (tuple, list)):
         return tuple(_bare(v, folder) for v in value)
     if isinstance(value, dict):

@@ -114,4 +114,6 @@ def write(file: Path, content: str | bytes, *, follow: bool = False) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, content, follow=follow)
     except OSError as error:
-        raise Errors([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error
+        raise Errors(
+            [Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]
+        ) from error

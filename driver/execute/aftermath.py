@@ -48,7 +48,11 @@ def slower(built: Built, ran: Ran, waiting: Collection[str] = ()) -> tuple[Slowe
     are `waiting`."""
     if built.profile is None:
         return ()
-    alone = {e.subject: float(e.mean_ns) for e in built.profile.entries if e.processor == "cpu" and not e.estimated}
+    alone = {
+        e.subject: float(e.mean_ns)
+        for e in built.profile.entries
+        if e.processor == "cpu" and not e.estimated
+    }
     seconds = max((app.seconds for app in ran.apps.values()), default=0.0)
     found = []
     for name, task in ran.tasks.items():
@@ -76,4 +80,6 @@ def _bounded(built: Built, ran: Ran) -> Iterator[Bounded]:
         for path in group.paths:
             seen = app.paths.get((path.source, path.task))
             if path.latency_ns is not None and seen is not None and seen.max_ns is not None:
-                yield Bounded(path.task, path.source, path.latency_ns, path.deadline_ns, seen.max_ns)
+                yield Bounded(
+                    path.task, path.source, path.latency_ns, path.deadline_ns, seen.max_ns
+                )

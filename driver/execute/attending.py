@@ -69,7 +69,14 @@ def attend(
     """
     with signals() as started:
         return follow(
-            host, words, silent=silent, cwd=cwd, environment=environment, handed=handed, hear=hear, started=started
+            host,
+            words,
+            silent=silent,
+            cwd=cwd,
+            environment=environment,
+            handed=handed,
+            hear=hear,
+            started=started,
         )
 
 
@@ -102,7 +109,8 @@ def signals_for(signaled: Callable[[int], None]) -> Iterator[None]:
 
     sys.stdout.flush()
     before = {}
-    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it counts both as one
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # a terminal sends SIGINT to the child too; it counts both as one
         before[number] = signal.signal(number, lambda number, frame: signaled(number))
     try:
         yield
@@ -127,7 +135,14 @@ def follow(
     `fed` the function that writes to its input, if it does not inherit that of this process. See
     `attend`."""
     if isinstance(host, Board):
-        status = host.attend(words, hear or _loudly(silent), cwd=cwd, environment=environment, started=started, fed=fed)
+        status = host.attend(
+            words,
+            hear or _loudly(silent),
+            cwd=cwd,
+            environment=environment,
+            started=started,
+            fed=fed,
+        )
     else:
         status = _waited(words, silent, cwd, environment, handed, hear, started, fed)
     return status if status >= 0 else 128 - status
@@ -164,7 +179,9 @@ def _waited(
     threads = []
     for name, stream in (("out", child.stdout), ("err", child.stderr)):
         if hear is not None and stream is not None:
-            threads.append(threading.Thread(target=_hand_on, args=(stream, name, hear), daemon=True))
+            threads.append(
+                threading.Thread(target=_hand_on, args=(stream, name, hear), daemon=True)
+            )
             threads[-1].start()
     status = child.wait()  # no limit: a program may run for ever, and signals are forwarded to it
     if child.stdin is not None:

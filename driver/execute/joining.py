@@ -54,7 +54,9 @@ def _all(reports: Mapping[str, Document], what: str) -> Document:
 
 def _memory(reports: Mapping[str, Document]) -> Document:
     """Values of single machines are under `parts`, and are not added up."""
-    bands = {name: layout for r in reports.values() for name, layout in r["memory"]["bands"].items()}
+    bands = {
+        name: layout for r in reports.values() for name, layout in r["memory"]["bands"].items()
+    }
     known = ("planned", "process", "resident", "proportional", "before_networks", "arenas")
     return {**dict.fromkeys(known), "bands": bands}
 

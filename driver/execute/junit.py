@@ -18,7 +18,12 @@ def junit(tested: Tested) -> str:
         name: str(sum(t.outcome == outcome for t in tested.tests))
         for name, outcome in (("failures", "failed"), ("errors", "error"), ("skipped", "skipped"))
     }
-    totals = {"name": tested.name, "tests": str(len(tested.tests)), **counts, "time": f"{tested.seconds:.3f}"}
+    totals = {
+        "name": tested.name,
+        "tests": str(len(tested.tests)),
+        **counts,
+        "time": f"{tested.seconds:.3f}",
+    }
     suites = ElementTree.Element("testsuites", totals)
     suite = ElementTree.SubElement(suites, "testsuite", totals)
     for test in tested.tests:
@@ -32,5 +37,7 @@ def _case(suite: ElementTree.Element, name: str, test: Outcome) -> None:
     case = ElementTree.SubElement(suite, "testcase", {**place, "time": f"{test.seconds:.3f}"})
     if test.outcome != "passed":
         message = _FOREIGN.sub("?", test.message)
-        said = ElementTree.SubElement(case, _ELEMENTS[test.outcome], {"message": message.rpartition("\n")[2]})
+        said = ElementTree.SubElement(
+            case, _ELEMENTS[test.outcome], {"message": message.rpartition("\n")[2]}
+        )
         said.text = message

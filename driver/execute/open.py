@@ -61,7 +61,9 @@ def _package(directory: Path) -> ModuleType:
     with _loading:
         if name in sys.modules:
             return sys.modules[name]
-        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(directory)])
+        spec = importlib.util.spec_from_file_location(
+            name, init, submodule_search_locations=[str(directory)]
+        )
         assert spec is not None and spec.loader is not None
         package = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:

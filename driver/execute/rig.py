@@ -119,7 +119,9 @@ class Rig:
         with signals_for(self._hand_on):
             hear = _Said(silent)
             threads = [
-                threading.Thread(target=self._attend, args=(p, words[p.site.machine], hear.of(p.site.machine)))
+                threading.Thread(
+                    target=self._attend, args=(p, words[p.site.machine], hear.of(p.site.machine))
+                )
                 for p in self._parts
             ]
             for thread in threads:
@@ -129,7 +131,10 @@ class Rig:
                 thread.join()  # no limit: its part has ended
         lost = [p for p in self._parts if p.lost]
         if lost:
-            message = f"the connection to `{lost[0].site.machine}` ({lost[0].site.board}) was lost\n{lost[0].lost}"
+            message = (
+                f"the connection to `{lost[0].site.machine}` ({lost[0].site.board}) was"
+                f" lost\n{lost[0].lost}"
+            )
             help_text = "all parts have been stopped: start again when it is back"
             raise Errors([Diagnostic("F643", message, None, help=help_text)])
         ends = [p.status for p in self._parts if p.status]
@@ -169,9 +174,15 @@ class Rig:
         status = 1
         try:
             status = follow(
-                part.host, [*part.python, *words], silent=False, cwd=part.tree, environment=part.environment,
-                hear=heard, started=started, fed=fed,
-            )  # fmt: skip
+                part.host,
+                [*part.python, *words],
+                silent=False,
+                cwd=part.tree,
+                environment=part.environment,
+                hear=heard,
+                started=started,
+                fed=fed,
+            )
         except Lost as lost:
             part.lost = str(lost)
         except Errors as errors:
@@ -193,8 +204,14 @@ class Rig:
             feeds = [p.feed for p in waiting]
             for part in waiting:
                 part.feed = None
-        where = {p.site.machine: {"address": _place(p.site.address, p.port)} for p in self._parts if p.port is not None}
-        document = {"peers": where} if gone is None else {"gone": f"part {gone} has ended before it began"}
+        where = {
+            p.site.machine: {"address": _place(p.site.address, p.port)}
+            for p in self._parts
+            if p.port is not None
+        }
+        document = (
+            {"peers": where} if gone is None else {"gone": f"part {gone} has ended before it began"}
+        )
         for feed in feeds:
             assert feed is not None
             with suppress(OSError, Lost):  # it has just ended
@@ -229,7 +246,9 @@ class Rig:
                     continue
                 for number in ways:
                     self._hand_on(number)
-                    self._ended.wait_for(lambda: all(p.status is not None for p in self._parts), AGAIN)
+                    self._ended.wait_for(
+                        lambda: all(p.status is not None for p in self._parts), AGAIN
+                    )
 
 
 class _Said:
@@ -245,7 +264,9 @@ class _Said:
 
         def hear(name: str, piece: bytes) -> None:
             if name == "err":
-                piece = b"".join(f"[{machine}] ".encode() + line for line in piece.splitlines(keepends=True))
+                piece = b"".join(
+                    f"[{machine}] ".encode() + line for line in piece.splitlines(keepends=True)
+                )
             stream = self._out if name == "out" else sys.stderr
             with self._lock:
                 stream.buffer.write(piece)
@@ -258,8 +279,14 @@ def sites_for(path: Path, platform: Platform, others: Iterable[Platform]) -> tup
     """The addresses of a platform's machines; `others` are platforms to suggest instead. Raises
     Errors."""
     if not platform.machines:
-        message = f"`--machines` is for platforms of several machines, but `{platform.name}` is a single machine"
-        help_text = "declare them: `platform rig { machine front { cpu core[2] } ... link front back 110 MB/s 0.3 ms }`"
+        message = (
+            f"`--machines` is for platforms of several machines, but `{platform.name}` is a single"
+            " machine"
+        )
+        help_text = (
+            "declare them: `platform rig { machine front { cpu core[2] } ... link front back 110"
+            " MB/s 0.3 ms }`"
+        )
         meant = [p.name for p in others if p.machines]
         if meant:
             help_text = f"choose one of the text: `--platform {meant[0]}`"
@@ -289,15 +316,22 @@ def placed(built: Built, sites: Sequence[Site], report: Report | None = None) ->
             parts.append(_Part(site, host, python, tree, stack.enter_context(host.folder())))
         _ask(parts)
         keys = {p.site.machine: [k.decode() for k in zmq.curve_keypair()] for p in parts}
-        known = {p.site.machine: {"public": keys[p.site.machine][0]} if p.site.encrypted else {} for p in parts}
+        known = {
+            p.site.machine: {"public": keys[p.site.machine][0]} if p.site.encrypted else {}
+            for p in parts
+        }
         token = secrets.token_hex(32)
         for part in parts:
             own = part.site.machine
             document = {
-                "listen": _place(part.site.address, part.site.port or "*"), "token": token, "public": keys[own][0],
-                "secret": keys[own][1], "encrypted": part.site.encrypted,
-                "peers": {m: k for m, k in known.items() if m != own}, "fed": True,
-            }  # fmt: skip
+                "listen": _place(part.site.address, part.site.port or "*"),
+                "token": token,
+                "public": keys[own][0],
+                "secret": keys[own][1],
+                "encrypted": part.site.encrypted,
+                "peers": {m: k for m, k in known.items() if m != own},
+                "fed": True,
+            }
             part.environment[VARIABLE] = json.dumps(document)
         yield Rig(built, parts, report)
 
@@ -313,28 +347,44 @@ def _ask(parts: Sequence[_Part]) -> None:
     for part in parts:
         others = [p.site.address for p in parts if p is not part]
         done = part.host.execute(
-            [*part.python, "-c", _ASK, part.site.address, str(part.site.port or 0), *others], cwd=part.tree
+            [*part.python, "-c", _ASK, part.site.address, str(part.site.port or 0), *others],
+            cwd=part.tree,
         )
         if done.status:
             message = f"Python does not start on `{part.site.machine}`\n{last_words(done.stderr)}"
-            faults.append(Diagnostic("F651", message, None, help="name it in the file of machines: `python = ...`"))
+            faults.append(
+                Diagnostic(
+                    "F651", message, None, help="name it in the file of machines: `python = ...`"
+                )
+            )
             continue
         try:
             answer = printed_as(_Asked, done.stdout)
         except ValueError as error:
             message = f"Python on `{part.site.machine}` gave an invalid answer: {error}"
-            faults.append(Diagnostic("F657", message, None, help="name another one in the file of machines"))
+            faults.append(
+                Diagnostic("F657", message, None, help="name another one in the file of machines")
+            )
             continue
         if not answer.zmq:
-            message = f"`{part.site.machine}` has no pyzmq with CURVE, which its part needs to reach the others"
-            faults.append(Diagnostic("F651", message, None, help="install it there: `pip install pyzmq`"))
+            message = (
+                f"`{part.site.machine}` has no pyzmq with CURVE, which its part needs to reach the"
+                " others"
+            )
+            faults.append(
+                Diagnostic("F651", message, None, help="install it there: `pip install pyzmq`")
+            )
         if answer.taken:
-            message = f"`{part.site.machine}` cannot listen at port {part.site.port}: {answer.taken}"
+            message = (
+                f"`{part.site.machine}` cannot listen at port {part.site.port}: {answer.taken}"
+            )
             help_text = "name another one in the file of machines, or none to use a free one"
             faults.append(Diagnostic("F653", message, None, help=help_text))
         for name, why in answer.unknown:
             message = f"`{part.site.machine}` cannot resolve `{name}`: {why}"
-            help_text = "give that machine an `address` in the file of machines that the others can reach"
+            help_text = (
+                "give that machine an `address` in the file of machines that the others can reach"
+            )
             faults.append(Diagnostic("F654", message, None, help=help_text))
     if faults:
         raise Errors(faults)
@@ -345,7 +395,14 @@ def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent
     name = "report.json"
     own = settings_of(rig, settings)
     start = {
-        m: ["main.py", *words, *(w for s in own[m] for w in ("--set", s)), "--quiet", "--report", rig.file(m, name)]
+        m: [
+            "main.py",
+            *words,
+            *(w for s in own[m] for w in ("--set", s)),
+            "--quiet",
+            "--report",
+            rig.file(m, name),
+        ]
         for m in rig.machines
     }
     status = rig.run(start, silent=silent)
@@ -356,7 +413,9 @@ def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent
         except ValueError as error:
             if not status:  # otherwise it was killed while writing
                 message = f"the report of `{machine}` cannot be read: {error}"
-                help_text = "the machine may have no space left, or another program writes its files"
+                help_text = (
+                    "the machine may have no space left, or another program writes its files"
+                )
                 raise Errors([Diagnostic("F657", message, None, help=help_text)]) from error
     return status, joined(reports, status, rig.built.digest)
 
@@ -366,7 +425,9 @@ def settings_of(rig: Rig, settings: Sequence[str]) -> dict[str, list[str]]:
     reports it."""
     tasks: dict[str, str] = {}
     for machine in rig.machines:
-        deployment = json.loads((rig.built.directory / folder_of(machine) / "deployment.json").read_bytes())
+        deployment = json.loads(
+            (rig.built.directory / folder_of(machine) / "deployment.json").read_bytes()
+        )
         tasks |= {t["name"]: machine for a in deployment["apps"] for t in a["tasks"]}
     found: dict[str, list[str]] = {m: [] for m in rig.machines}
     for text in settings:

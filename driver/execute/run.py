@@ -148,12 +148,19 @@ def run(
 
 
 def _run_alone(
-    loaded: Loaded, built: Built, options: RunOptions, document: bool, building: BuildOptions, listener: RunListener
+    loaded: Loaded,
+    built: Built,
+    options: RunOptions,
+    document: bool,
+    building: BuildOptions,
+    listener: RunListener,
 ) -> Ran:
     """Run a program on one machine."""
     host = building.host
     words = replace(options, report_to=None, trace=None, quiet=options.quiet or document).words()
-    outputs: dict[str, Path | None] = {"--report": None if options.report_to is None else Path(options.report_to)}
+    outputs: dict[str, Path | None] = {
+        "--report": None if options.report_to is None else Path(options.report_to)
+    }
     if options.trace is not None:
         outputs["--trace"] = Path(options.trace)
     with reached(host), host.writing(outputs) as files:
@@ -171,7 +178,9 @@ def _run_alone(
             hear=listener.heard,
         )
         written = host.read(files["--report"])
-    told = None if written is None or written == before else written.decode(errors="replace") or None
+    told = (
+        None if written is None or written == before else written.decode(errors="replace") or None
+    )
     slow, bounds = _compared(loaded, built, told, host, paced=not options.full_speed)
     return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
 
@@ -197,7 +206,9 @@ def _sites(machines: Path | None, loaded: Loaded) -> tuple[Site, ...]:
     return sites_for(machines, loaded.platform, loaded.system.platforms)
 
 
-def _run_parts(built: Built, sites: Sequence[Site], options: RunOptions, document: bool, report: Report | None) -> Ran:
+def _run_parts(
+    built: Built, sites: Sequence[Site], options: RunOptions, document: bool, report: Report | None
+) -> Ran:
     """Run the parts of a program on their machines."""
     from .rig import placed, run_parts
 
@@ -282,7 +293,9 @@ def test(
     host, report = building.host, building.report
     sites: tuple[Site, ...] = ()
     if machines is not None:
-        sites = _sites(machines, load(path, platform=building.platform, builtin=[own_platform(host)]))
+        sites = _sites(
+            machines, load(path, platform=building.platform, builtin=[own_platform(host)])
+        )
     built = build(path, output, **_fields_of(building))
     (listener or RunListener()).built(built)
     environment = {"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}
@@ -315,7 +328,12 @@ def test(
 
 
 def _record_parts(
-    built: Built, sites: Sequence[Site], frames: int | None, folder: Path, report: Report | None, quiet: bool
+    built: Built,
+    sites: Sequence[Site],
+    frames: int | None,
+    folder: Path,
+    report: Report | None,
+    quiet: bool,
 ) -> int:
     """Run all parts for a few frames, and keep the inputs and outputs of their firings."""
     from ...runtime.harness import frames_of

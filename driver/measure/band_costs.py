@@ -54,11 +54,21 @@ def with_band_costs(
         if e.processor != "cpu" or e.bands is not None or task is None or not may_band(task):
             continue
         assert task.network is not None
-        same = (k.bands for k in profile.entries if k.content_hash == e.content_hash and k.processor == "cpu")
-        costs = next(filter(None, same), None) or measured_costs(task.network, float(e.mean_ns), valid.host, report)
+        same = (
+            k.bands
+            for k in profile.entries
+            if k.content_hash == e.content_hash and k.processor == "cpu"
+        )
+        costs = next(filter(None, same), None) or measured_costs(
+            task.network, float(e.mean_ns), valid.host, report
+        )
         if costs is None:
             continue
-        entries = (*profile.entries[:position], replace(e, bands=costs), *profile.entries[position + 1 :])
+        entries = (
+            *profile.entries[:position],
+            replace(e, bands=costs),
+            *profile.entries[position + 1 :],
+        )
         profile = replace(profile, entries=entries)
         unsaved.update(store.save_profile(valid, profile))
     return profile, tuple(unsaved)
@@ -101,7 +111,9 @@ def costs_of(
     if len(plans) < 2:
         return None
     if report is not None:
-        report(f"measuring the costs of bands of {net.file}, in {len(plans)} plans for {RUNNING:g} s")
+        report(
+            f"measuring the costs of bands of {net.file}, in {len(plans)} plans for {RUNNING:g} s"
+        )
     return _measured(path, form, plans, host)
 
 
@@ -116,14 +128,18 @@ def _measured(path: Path, form: Net, choices: Sequence[Choice], host: Host) -> B
     with scratch() as folder:
         made = [as_made(form, c.bands, asked=False) for c in choices]
         ends = {
-            side: [(t, form.chain.tensors[t].dtype, form.shapes[t]) for t in getattr(form.chain, side)]
+            side: [
+                (t, form.chain.tensors[t].dtype, form.shapes[t]) for t in getattr(form.chain, side)
+            ]
             for side in ("inputs", "outputs")
         }
         (folder / there.ENDS).write_text(json.dumps(ends))
         (folder / there.MODEL).symlink_to(path.resolve())  # its weights may lie beside it
         for k, one in enumerate(made):
             (folder / str(k)).mkdir()
-            plan = document_here(one, partial(_place, folder, str(k)), form.chain.inputs, form.chain.outputs)
+            plan = document_here(
+                one, partial(_place, folder, str(k)), form.chain.inputs, form.chain.outputs
+            )
             (folder / str(k) / there.PLAN).write_text(json.dumps(plan))
         done = host.module("profiling.there.bands", [host.put(folder, "bands"), str(RUNNING)])
     if done.status:  # without the measurement, the default costs apply

@@ -85,7 +85,9 @@ class _Plans:
     plans: tuple[_PlanSeen, ...]
 
 
-def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Report | None = None) -> Profile:
+def measure_devices(
+    valid: Valid, profile: Profile, seconds: float, report: Report | None = None
+) -> Profile:
     """The profile with entries for the platform's GPU and DLAs. Raises Errors if a program
     fails."""
     times = times_of(valid.system, valid.platform, profile)
@@ -104,25 +106,42 @@ def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Repo
             if report is not None:
                 report(f"measuring the layers of {task.name} that a dla can run")
             try:
-                found += valid.host.steadily(partial(_measured, valid, {task.name: task}, "dla", frames, report))
-            except Errors as faults:  # not even with the GPU's help: the network can always run without the DLA
+                found += valid.host.steadily(
+                    partial(_measured, valid, {task.name: task}, "dla", frames, report)
+                )
+            except Errors as faults:
+                # not even with the GPU's help: the network can always run without the DLA
                 if report is not None:
                     report(f"{task.name} stays off the dla: {faults.diagnostics[0].message}")
     known = {(e.processor, e.subject) for e in found}
-    return replace(profile, entries=(*(e for e in profile.entries if (e.processor, e.subject) not in known), *found))
+    return replace(
+        profile,
+        entries=(*(e for e in profile.entries if (e.processor, e.subject) not in known), *found),
+    )
 
 
 def _runs_on(task: Task, kind: str, valid: Valid) -> bool:
     there = any(p.kind == kind for p in valid.platform.pools)
-    return there and bool(task.network or task.implementations) and unfit_for(task, kind, valid.platform) is None
+    return (
+        there
+        and bool(task.network or task.implementations)
+        and unfit_for(task, kind, valid.platform) is None
+    )
 
 
 def _runs_in_part(task: Task, valid: Valid) -> bool:
     """Can a DLA run some layers of a network, and a GPU the others?"""
     platform = valid.platform
-    if task.network is None or not may_be_cut(task) or not {"gpu", "dla"} <= {p.kind for p in platform.pools}:
+    if (
+        task.network is None
+        or not may_be_cut(task)
+        or not {"gpu", "dla"} <= {p.kind for p in platform.pools}
+    ):
         return False
-    if unfit_for(task, "dla", platform) is None or unfit_for(task, "dla", platform, fallback=True) is not None:
+    if (
+        unfit_for(task, "dla", platform) is None
+        or unfit_for(task, "dla", platform, fallback=True) is not None
+    ):
         return False
     barred = barred_from_dla(task, platform)
     try:
@@ -135,12 +154,19 @@ def _chain(network: Network) -> Chain:
     return read_chain(Path(network.path), network.shapes)
 
 
-def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, report: Report | None) -> list[ProfileEntry]:
+def _measured(
+    valid: Valid, able: dict[str, Task], kind: str, frames: int, report: Report | None
+) -> list[ProfileEntry]:
     platform = valid.platform
     place = next(p for pool in platform.pools if pool.kind == kind for p in pool.processors)
     first = sequential(valid.system, platform)
     gpu = next((p for pool in platform.pools if pool.kind == "gpu" for p in pool.processors), place)
-    only = {t.name for a in valid.system.apps for t in a.tasks if unfit_for(t, "cpu", platform) is not None}
+    only = {
+        t.name
+        for a in valid.system.apps
+        for t in a.tasks
+        if unfit_for(t, "cpu", platform) is not None
+    }
     where = {**dict.fromkeys(only, gpu), **dict.fromkeys(able, place)}
     helped = {n for n, t in able.items() if unfit_for(t, kind, platform) is not None}
     placed = (
@@ -148,7 +174,9 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
         for p in first.placements
     )
     mapping = Mapping(platform.name, tuple(placed), (), "none")
-    deployed = deploy(without_periods(valid.system), platform, mapping, valid.repetition, {}, local_modules)
+    deployed = deploy(
+        without_periods(valid.system), platform, mapping, valid.repetition, {}, local_modules
+    )
     with scratch() as folder:
         directory = folder / "measured"
         write_program(deployed, directory)
@@ -162,19 +190,31 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
             try:
                 reported = _plans(_run(valid, tree, "profile_engines.py", report="layers.json"))
                 plans = {
-                    n: _plan(t, kind, deployed.deployment, reported) for n, t in able.items() if t.network is not None
+                    n: _plan(t, kind, deployed.deployment, reported)
+                    for n, t in able.items()
+                    if t.network is not None
                 }
                 arenas = {n: p.arena for n, p in plans.items()}
                 layers = {n: _layers(t, plans[n]) for n, t in able.items() if may_be_cut(t)}
-            except Errors as faults:  # the times of the whole network are useful without those of its layers
+            except Errors as faults:
+                # the times of the whole network are useful without those of its layers
                 if report is not None:
                     report(f"no times of layers: {faults.diagnostics[0].message}")
-        done = _run(valid, tree, "main.py", "--frames", str(frames), "--quiet", report="report.json")
+        done = _run(
+            valid, tree, "main.py", "--frames", str(frames), "--quiet", report="report.json"
+        )
         seen = _fired(done, able)
     digests = task_hashes(valid.system)
     return [
         replace(
-            _entry(task, digests[name], valid.host.identity.host_hash, kind, seen[name], layers.get(name, ())),
+            _entry(
+                task,
+                digests[name],
+                valid.host.identity.host_hash,
+                kind,
+                seen[name],
+                layers.get(name, ()),
+            ),
             arena_bytes=arenas.get(name),
         )
         for name, task in able.items()
@@ -207,7 +247,9 @@ def _unreadable(why: str) -> Diagnostic:
     return Diagnostic("F657", f"the measurements cannot be read: {why}", None, help=help_text)
 
 
-def _plan(task: Task, kind: str, deployment: Deployment, reported: Sequence[_PlanSeen]) -> _PlanSeen:
+def _plan(
+    task: Task, kind: str, deployment: Deployment, reported: Sequence[_PlanSeen]
+) -> _PlanSeen:
     """The report on the plan that a network runs. Raises Errors."""
     code = next(t.code for a in deployment.apps for t in a.tasks if t.name == task.name)
     assert isinstance(code, EngineCode)
@@ -245,19 +287,35 @@ def _run(valid: Valid, tree: str, *command: str, report: str = "") -> bytes:
     host = valid.host
     with host.folder() as folder:
         file = f"{folder}/{report}"
-        done = host.execute([*host.python, *command, *(("--report", file) if report else ())], cwd=tree)
+        done = host.execute(
+            [*host.python, *command, *(("--report", file) if report else ())], cwd=tree
+        )
         if done.status:
             message = f"the application failed while it was measured\n{last_words(done.stderr)}"
             raise Errors([Diagnostic("F606", message, valid.system.apps[0].span)])
         return (host.read(file) or b"") if report else b""
 
 
-def _entry(task: Task, digest: str, host_hash: str, kind: str, seen: Fired, layers: Layers) -> ProfileEntry:
+def _entry(
+    task: Task, digest: str, host_hash: str, kind: str, seen: Fired, layers: Layers
+) -> ProfileEntry:
     mean, std, most = (round(1000 * (us or 0.0)) for us in (seen.mean_us, seen.std_us, seen.max_us))
     name = implementation_name(task, kind)
     beyond = max(0, mean - round(sum(x.mean_ns for x in layers))) if layers else 0
     batch, precision = (task.network.batch, task.network.precision) if task.network else (1, "fp32")
     return ProfileEntry(
-        kind, task.name, name, digest, host_hash, seen.firings, mean, std, most, wcet(most, mean, std),
-        batch, precision, layers=layers, overhead_ns=beyond,
-    )  # fmt: skip
+        kind,
+        task.name,
+        name,
+        digest,
+        host_hash,
+        seen.firings,
+        mean,
+        std,
+        most,
+        wcet(most, mean, std),
+        batch,
+        precision,
+        layers=layers,
+        overhead_ns=beyond,
+    )

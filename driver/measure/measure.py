@@ -80,7 +80,9 @@ def profile(
     cold = host.celsius
     measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
-    devices = any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools) and host.has_gpu()
+    devices = (
+        any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools) and host.has_gpu()
+    )
     if devices:
         measured = measure_devices(valid, measured, seconds, report)
         unsaved = store.save_profile(valid, measured)
@@ -108,7 +110,9 @@ def measure(
         _require_twins(part)
     if on_measure is not None:
         each = f"{1 + len(valid.others)} x " if valid.others else ""
-        on_measure(f"measuring {valid.system.stem} for {each}{seconds:g} s: its tasks run, sinks included")
+        on_measure(
+            f"measuring {valid.system.stem} for {each}{seconds:g} s: its tasks run, sinks included"
+        )
     result, warnings = _measured(valid, seconds)
     for other in valid.others:
         more, told = _measured(other, seconds)
@@ -125,7 +129,9 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
         raise too_long(valid.system, error) from error
     seen = run_deployed(valid, deployed, seconds, strict=True)
     tasks = [t for t in valid.tasks.values() if t.resampling is None and t.transfer is None]
-    result = profile_of(valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity)
+    result = profile_of(
+        valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity
+    )
     if not valid.at_hand:
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
     silent = [t.name for t in tasks if not seen.samples.get(t.name)]
@@ -138,14 +144,19 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
 
 def _waiting(task: Task) -> Diagnostic:
     """A source that waits for data, on the worker of other tasks."""
-    message = f"`{task.name}` spends its time in waiting for data, which blocks the other tasks of its processor"
+    message = (
+        f"`{task.name}` spends its time in waiting for data, which blocks the other tasks of its"
+        " processor"
+    )
     help_text = f"write `live` in task `{task.definition}`, if its data come from outside"
     return Diagnostic("F616", message, task.span, severity="warning", help=help_text)
 
 
 def without_periods(system: System) -> System:
     """The same at full speed."""
-    return replace(system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in system.apps))
+    return replace(
+        system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in system.apps)
+    )
 
 
 def _require_twins(valid: Valid) -> None:
@@ -155,15 +166,25 @@ def _require_twins(valid: Valid) -> None:
         if task.built_in or task.network is not None:
             continue
         if task.implementation_on("cpu") is None and task.reference is None:
-            message = f"`{task.definition}` has code for a GPU only: it can neither be measured nor run here"
-            help_text = 'add `reference python "file.py:function"`, or bring the profile of the board'
+            message = (
+                f"`{task.definition}` has code for a GPU only: it can neither be measured nor run"
+                " here"
+            )
+            help_text = (
+                'add `reference python "file.py:function"`, or bring the profile of the board'
+            )
             faults.append(Diagnostic("F610", message, task.span, help=help_text))
     if faults:
         raise Errors(list(dict.fromkeys(faults)))
 
 
 def run_deployed(
-    valid: Valid, deployed: Deployed, seconds: float, *, strict: bool = False, report: Report | None = None
+    valid: Valid,
+    deployed: Deployed,
+    seconds: float,
+    *,
+    strict: bool = False,
+    report: Report | None = None,
 ) -> Seen:
     """Write a program to a temporary folder and measure it: `strict` at full speed, else at its own
     pace.
@@ -174,7 +195,13 @@ def run_deployed(
 
 
 def run_elsewhere(
-    valid: Valid, deployed: Deployed, seconds: float, *, strict: bool, paced: bool, report: Report | None = None
+    valid: Valid,
+    deployed: Deployed,
+    seconds: float,
+    *,
+    strict: bool,
+    paced: bool,
+    report: Report | None = None,
 ) -> Seen:
     """Write a program to a temporary folder and run it (`run_build`). Raises Errors if it fails."""
     with scratch() as folder:
@@ -182,9 +209,14 @@ def run_elsewhere(
         write_program(deployed, directory)
         try:
             return run_build(
-                directory, seconds, strict=strict, paced=paced, host=valid.host,
-                about=f"{valid.system.path}.measured", report=report,
-            )  # fmt: skip
+                directory,
+                seconds,
+                strict=strict,
+                paced=paced,
+                host=valid.host,
+                about=f"{valid.system.path}.measured",
+                report=report,
+            )
         except MeasurementFailed as failure:
             places = (str(directory.resolve()) + "/tasks/", str(directory) + "/tasks/")
             said = str(failure).replace(places[0], "").replace(places[1], "")
@@ -228,7 +260,9 @@ def with_layers(
         task = tasks.get(e.subject)
         if task is None or e.processor != "cpu" or e.layers:
             continue
-        known = {k.content_hash: k for k in profile.entries if k.layers and k.processor == e.processor}
+        known = {
+            k.content_hash: k for k in profile.entries if k.layers and k.processor == e.processor
+        }
         layered = _layered(e, task, known.get(e.content_hash), seconds, valid.host, report)
         entries = (*profile.entries[:position], layered, *profile.entries[position + 1 :])
         profile = replace(profile, entries=entries)
@@ -246,7 +280,12 @@ def _asked(ask: Callable[[Host], T], host: Host) -> T:
 
 
 def _layered(
-    e: ProfileEntry, task: Task, same: ProfileEntry | None, seconds: float, host: Host, report: Report | None
+    e: ProfileEntry,
+    task: Task,
+    same: ProfileEntry | None,
+    seconds: float,
+    host: Host,
+    report: Report | None,
 ) -> ProfileEntry:
     assert task.network is not None
     if same is not None:
@@ -263,7 +302,9 @@ def _layered(
         raise
     except Exception as error:  # what ONNX Runtime raises has no common type
         said = str(error).strip().splitlines()[0]
-        raise Errors([Diagnostic("F606", f"`{task.network.file}` does not run: {said}", task.span)]) from error
+        raise Errors(
+            [Diagnostic("F606", f"`{task.network.file}` does not run: {said}", task.span)]
+        ) from error
     layers = tuple(LayerTime(name, ns) for name, ns in times.mean_ns.items())
     return replace(e, layers=layers, overhead_ns=round(times.overhead_ns))
 

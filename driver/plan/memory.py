@@ -44,7 +44,8 @@ def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic,
         message = f"networks need {in_mb(here)} beside {in_mb(BASE)} for Python and libraries"
         message += f", but `{platform.name}` has {in_mb(limit)}"
         help_text = (
-            f"{largest(planned)}; search for less with `flowc map --memory`, or correct `memory` of the platform"
+            f"{largest(planned)}; search for less with `flowc map --memory`, or correct `memory` of"
+            " the platform"
         )
         found.append(Diagnostic("F521", message, platform.span, help=help_text))
     return tuple(found)
@@ -67,7 +68,9 @@ def _beyond_device(pool: Pool, platform: Platform, weights: int, arenas: int) ->
 def fronts(problem: Problem, profile: Profile | None = None) -> dict[str, tuple[Choice, ...]]:
     """Trade-offs of memory against time for each network without a pin that may run on a CPU."""
     cpu = {name: of["cpu"] for name, of in problem.firing_ns.items() if "cpu" in of}
-    tasks = [t for a in problem.apps for t in a.tasks if t.name in problem.networks and t.name in cpu]
+    tasks = [
+        t for a in problem.apps for t in a.tasks if t.name in problem.networks and t.name in cpu
+    ]
     return fronts_of(tasks, cpu, profile)
 
 
@@ -86,12 +89,18 @@ def fronts_of(
     for task in able:
         assert task.network is not None
         try:
-            net, blocked, whole = net_of(task.network), blocked_of(task.network), needs(task.network)
+            net, blocked, whole = (
+                net_of(task.network),
+                blocked_of(task.network),
+                needs(task.network),
+            )
             if whole is None:
                 continue
             spent, seconds = cpu_ns[task.name], SEARCHING / len(able)
             plain = None if blocked is None else net
-            found[task.name] = front(blocked or net, whole, spent, seconds, plain, costs.get(task.name))
+            found[task.name] = front(
+                blocked or net, whole, spent, seconds, plain, costs.get(task.name)
+            )
         except (CannotBand, NetworkError):
             continue
     return found
@@ -104,7 +113,9 @@ def may_band(task: Task) -> bool:
 
 def largest(planned: PlannedMemory) -> str:
     """The parts of a plan, in words."""
-    return ", ".join(f"{in_mb(n)} are {name}" for name, n in sorted(planned.figures.items(), key=lambda p: -p[1]))
+    return ", ".join(
+        f"{in_mb(n)} are {name}" for name, n in sorted(planned.figures.items(), key=lambda p: -p[1])
+    )
 
 
 def in_mb(count: int) -> str:

@@ -32,7 +32,9 @@ def bound_together(scenario: Scenario) -> frozenset[str]:
     A change with `next` requires nothing: it is made without a pause if both states keep all their
     deadlines in one layout, and a state that keeps them needs no places of its own.
     """
-    return frozenset(name for t in scenario.transitions if t.at_once for name in (t.source, t.target))
+    return frozenset(
+        name for t in scenario.transitions if t.at_once for name in (t.source, t.target)
+    )
 
 
 def different(mapping: Mapping, common: Mapping) -> tuple[Placement, ...]:
@@ -69,7 +71,9 @@ def require_own_places(valid: ValidScenario, mapping: Mapping, file: str) -> Non
         raise Errors(faults)
 
 
-def _faults(state: Valid, mapping: Mapping, own: Iterable[Placement], file: str) -> Iterator[Diagnostic]:
+def _faults(
+    state: Valid, mapping: Mapping, own: Iterable[Placement], file: str
+) -> Iterator[Diagnostic]:
     platform, common = state.platform, _as_placed(mapping)
     said = f"this is said in `{file}`"
     for place in (p for p in own if p.task in state.tasks):
@@ -77,8 +81,12 @@ def _faults(state: Valid, mapping: Mapping, own: Iterable[Placement], file: str)
         unknown = [p for p in place.processors if p not in platform.processors]
         if unknown:
             message = f"platform `{platform.name}` has no processor `{unknown[0]}`"
-            yield Diagnostic("F501", message, span, help=f"it has {one_of(platform.processors)}; {said}")
-        elif not (_moves(state, place) and place.task in common and _moves(state, common[place.task])):
+            yield Diagnostic(
+                "F501", message, span, help=f"it has {one_of(platform.processors)}; {said}"
+            )
+        elif not (
+            _moves(state, place) and place.task in common and _moves(state, common[place.task])
+        ):
             message = (
                 f"`{place.task}` must have the same place in every state: "
                 "only unsplit, single-threaded CPU tasks may differ"
@@ -101,4 +109,9 @@ def _moves(state: Valid, place: Placement) -> bool:
     """May this task have another place in another state?"""
     plain = place == Placement(place.task, place.processors, buffers=place.buffers)
     known = all(p in state.platform.processors for p in place.processors)
-    return plain and known and len(place.processors) == 1 and state.platform.pool_of(place.processors[0]).kind == "cpu"
+    return (
+        plain
+        and known
+        and len(place.processors) == 1
+        and state.platform.pool_of(place.processors[0]).kind == "cpu"
+    )

@@ -61,16 +61,25 @@ def deployment(
     told = [*placed.diagnostics, *(d for _, _, own in found.values() for d in own)]
     deployments = {n: d for n, (_, d, _) in found.items()}
     changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
-    deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform, weights)
+    deployed = together(
+        scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform, weights
+    )
     whole = union(m for m, _, _ in found.values())
-    return union((whole, replace(whole, placements=placed.homes))), deployed, told, [*states.values()]
+    return (
+        union((whole, replace(whole, placements=placed.homes))),
+        deployed,
+        told,
+        [*states.values()],
+    )
 
 
 def _times(valid: Valid, profile: Profile | None) -> Times:
     return times_of(valid.system, valid.platform, profile)
 
 
-def _part(valid: Valid, profile: Profile | None, measure: bool) -> tuple[Mapping, Deployed, list[Diagnostic]]:
+def _part(
+    valid: Valid, profile: Profile | None, measure: bool
+) -> tuple[Mapping, Deployed, list[Diagnostic]]:
     """The places of a state, or of a text without states, its deployment, and diagnostics."""
     times = _times(valid, profile)
     told = [*times.warnings(valid.tasks), *(() if measure else untimed(valid, times))]
@@ -116,11 +125,17 @@ def without_gpu(valid: Valid) -> list[Diagnostic]:
         return []
     found = {}
     for task in valid.tasks.values():
-        if task.network is not None or not task.implementations or task.implementation_on("cpu") is not None:
+        if (
+            task.network is not None
+            or not task.implementations
+            or task.implementation_on("cpu") is not None
+        ):
             continue
         message = f"`{task.definition}` has code for a GPU only, and `{platform.name}` has none"
         if task.reference is None:
-            help_text = 'add `reference python "file.py:function"`, or build for another `--platform`'
+            help_text = (
+                'add `reference python "file.py:function"`, or build for another `--platform`'
+            )
             found[task.definition] = Diagnostic("F503", message, task.span, help=help_text)
         else:
             found[task.definition] = Diagnostic(
@@ -136,7 +151,10 @@ def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Di
     for task in (t for a in system.apps for t in a.tasks):
         halves = platform.tensorrt and kinds[mapping.of(task.name)[0]] != "cpu"
         if task.network is not None and task.network.precision == "fp16" and not halves:
-            message = f"`{task.definition}` runs in the precision of its file: only TensorRT computes in fp16"
+            message = (
+                f"`{task.definition}` runs in the precision of its file: only TensorRT computes in"
+                " fp16"
+            )
             found[task.definition] = Diagnostic("F608", message, task.span, severity="warning")
     return tuple(found.values())
 
@@ -147,8 +165,14 @@ def kernel_faults(valid: Valid) -> list[Diagnostic]:
     Returns warnings about kernels that could not be compiled here.
     """
     targets = {pool.compute for pool in valid.platform.pools if pool.compute is not None}
-    codes = {i.path: i for t in valid.tasks.values() for i in t.implementations if i.language == "cuda"}
-    found = [cuda_faults(Path(path), code.file, compute) for path, code in codes.items() for compute in sorted(targets)]
+    codes = {
+        i.path: i for t in valid.tasks.values() for i in t.implementations if i.language == "cuda"
+    }
+    found = [
+        cuda_faults(Path(path), code.file, compute)
+        for path, code in codes.items()
+        for compute in sorted(targets)
+    ]
     broken = [f for f in found if f is not None]
     if has_errors(broken):
         raise Errors(broken)
@@ -244,14 +268,20 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
         name: {kind: float(t.mean_ns) for kind, t in of.items()} or {"cpu": known.get(name, usual)}
         for name, of in times.of.items()
     }
-    problem = Problem(tuple(without_resampling(a) for a in apps), platform, valid.repetition, means, pins)
+    problem = Problem(
+        tuple(without_resampling(a) for a in apps), platform, valid.repetition, means, pins
+    )
     if not problem.cpus:
         message = f"platform `{platform.name}` has no cpu, which its other processors need"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
     chosen = on_machines(problem) if platform.machines else on_gpu(problem)
     problem = replace(problem, pins={**chosen, **problem.pins})
     places = problem.pins  # all of them, on several machines
-    found = mapping_of(problem, places, "greedy") if platform.machines else greedy.search(problem, seed=seed)
+    found = (
+        mapping_of(problem, places, "greedy")
+        if platform.machines
+        else greedy.search(problem, seed=seed)
+    )
     placements = (*with_resampling(apps, platform, found.placements), *carriers)
     return replace(found if valid.mapping is None else valid.mapping, placements=placements)
 
@@ -269,7 +299,10 @@ def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placeme
         found = place(valid, times).placements
     except Errors:
         return ()
-    longest = {n: max(p.stages, key=lambda s: s.predicted_ns).processors[:1] for n, p in uncut(valid).items()}
+    longest = {
+        n: max(p.stages, key=lambda s: s.predicted_ns).processors[:1]
+        for n, p in uncut(valid).items()
+    }
     return tuple(replace(p, processors=longest.get(p.task, p.processors)) for p in found)
 
 
@@ -283,11 +316,15 @@ def uncut(valid: Valid) -> dict[str, NetworkPlan]:
 def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
     """The deployment of a mapping. Raises Errors."""
     means = firing_means(valid, times, mapping)
-    system = replace(valid.system, apps=tuple(calibrated(a, mapping, means) for a in valid.system.apps))
+    system = replace(
+        valid.system, apps=tuple(calibrated(a, mapping, means) for a in valid.system.apps)
+    )
     try:
         arenas = measured_arenas(valid, times, mapping)
         worst = worst_firings(valid, times, mapping)
-        return deploy(system, valid.platform, mapping, valid.repetition, worst, local_modules, arenas)
+        return deploy(
+            system, valid.platform, mapping, valid.repetition, worst, local_modules, arenas
+        )
     except TooLong as error:
         raise too_long(valid.system, error) from error
 
@@ -299,7 +336,11 @@ def measured_arenas(valid: Valid, times: Times, mapping: Mapping) -> dict[str, i
     for place in mapping.placements:
         kinds = {valid.platform.pool_of(p).kind for p in place.processors}
         entries = (t.entry for kind, t in times.of.get(place.task, {}).items() if kind in kinds)
-        seen = [e.arena_bytes for e in entries if e is not None and e.arena_bytes is not None and not e.estimated]
+        seen = [
+            e.arena_bytes
+            for e in entries
+            if e is not None and e.arena_bytes is not None and not e.estimated
+        ]
         found |= {place.task: max(seen)} if seen else {}
     return found
 
@@ -320,7 +361,11 @@ def write_program(
     root = "" if robot is None else robot.root(deployed.deployment)
     try:
         c_tasks = {root: deployed.c_tasks}
-        c_tasks |= {f"{root}{folder_of(d.part.machine)}": p.c_tasks for p in deployed.parts if (d := p.deployment).part}
+        c_tasks |= {
+            f"{root}{folder_of(d.part.machine)}": p.c_tasks
+            for p in deployed.parts
+            if (d := p.deployment).part
+        }
         made_there = made_there_for(robot)
         files = _plan_of(deployed, robot)
         return digest(files), write(files, directory, c_tasks, force=force, made_there=made_there)

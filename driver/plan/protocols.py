@@ -46,7 +46,9 @@ def ways(scenario: Scenario, states: Sequence[DeployedState]) -> dict[Pair, Way]
             why = why or not_broken_off(source) or not_broken_off(target)
             if why is not None:
                 help_text = "leave `at once` out: frames under way end first"
-                faults.append(Diagnostic("F811", f"it cannot be made at once: {why}", t.span, help=help_text))
+                faults.append(
+                    Diagnostic("F811", f"it cannot be made at once: {why}", t.span, help=help_text)
+                )
         if why is None and (t.at_once or (t.source, t.target) not in found):
             found[t.source, t.target] = Way(source, target, "at once" if t.at_once else "next")
     if faults:
@@ -68,10 +70,14 @@ def changes_of_build(
         pair = t.source, t.target
         way, known = possible.get(pair), stored.get(pair)
         protocol: ChangeProtocol = "idle"
-        if way is not None and (way.protocol == "at once" or known is None or known.protocol != "idle"):
+        if way is not None and (
+            way.protocol == "at once" or known is None or known.protocol != "idle"
+        ):
             protocol = way.protocol
         same = known is not None and known.protocol == protocol
-        found[pair] = known if known is not None and same else ChangeBound(*pair, None, protocol=protocol)
+        found[pair] = (
+            known if known is not None and same else ChangeBound(*pair, None, protocol=protocol)
+        )
     return found
 
 
@@ -120,9 +126,14 @@ def with_protocols(
 
 
 def _unproved(scenario: Scenario, bound: ChangeBound, worst: _Followed | None) -> Diagnostic:
-    span = next(t.span for t in scenario.transitions if (t.source, t.target) == (bound.source, bound.target))
+    span = next(
+        t.span for t in scenario.transitions if (t.source, t.target) == (bound.source, bound.target)
+    )
     late = "" if worst is None else f": {worst.late}"
-    message = f"a frame that is done again when `{bound.source}` changes to `{bound.target}` may be late{late}"
+    message = (
+        f"a frame that is done again when `{bound.source}` changes to `{bound.target}` may be"
+        f" late{late}"
+    )
     help_text = "leave `at once` out, or give the app a longer deadline"
     return Diagnostic("F811", message, span, help=help_text, severity="warning")
 
@@ -172,7 +183,9 @@ def _slowest(way: Way, a: TimedSystem, b: TimedSystem) -> TimedSystem:
     own = place_of(way.source)
 
     def group(g: Group) -> Group:
-        return replace(g, tasks=tuple(_longer(t, theirs[own(t.name)], way.protocol) for t in g.tasks))
+        return replace(
+            g, tasks=tuple(_longer(t, theirs[own(t.name)], way.protocol) for t in g.tasks)
+        )
 
     return replace(a, groups=tuple(group(g) for g in a.groups))
 
@@ -188,7 +201,9 @@ def _longer(a: TimedTask, b: TimedTask, protocol: ChangeProtocol) -> TimedTask:
             totals.append(_total(a, count) + _total(b, count))
         elif a.name == b.name:
             totals.append(max(_total(a, count), _total(b, count)))
-        else:  # firings of one state are successive ones of it, however those of the other lie between them
+        else:
+            # firings of one state are successive ones of it, however those of the other lie between
+            # them
             totals.append(max(_total(a, k) + _total(b, count - k) for k in range(count + 1)))
     return replace(a, wcet=(totals[0],), bcet=(), curve=WorkloadCurve(tuple(totals)))
 

@@ -55,13 +55,18 @@ def with_shared_parts(states: Mapping[str, Valid]) -> tuple[dict[str, Valid], Sh
 
     def task(t: Task) -> Task:
         own = None if t.network is None else known.segments.get(_key(t.network))
-        return t if own is None or t.network is None else replace(t, network=replace(t.network, segments=own))
+        return (
+            t
+            if own is None or t.network is None
+            else replace(t, network=replace(t.network, segments=own))
+        )
 
     def app(a: Application) -> Application:
         return replace(a, tasks=tuple(map(task, a.tasks)))
 
     found = {
-        name: replace(s, system=replace(s.system, apps=tuple(map(app, s.system.apps)))) for name, s in states.items()
+        name: replace(s, system=replace(s.system, apps=tuple(map(app, s.system.apps))))
+        for name, s in states.items()
     }
     return found, SharedWeights(known.saved.separate, known.saved.distinct, known.saved.built)
 
@@ -83,6 +88,10 @@ def whole_of(network: Network) -> Whole:
     """A network with its weights."""
     import onnx
 
-    model: Any = onnx.load_model_from_string(network.model) if network.model else onnx.load(str(Path(network.path)))
+    model: Any = (
+        onnx.load_model_from_string(network.model)
+        if network.model
+        else onnx.load(str(Path(network.path)))
+    )
     inputs = tuple((t.name, t.type.shape) for t in network.inputs)
     return Whole(model, inputs, tuple(t.name for t in network.outputs))

@@ -47,11 +47,15 @@ def placed_states(valid: ValidScenario, profile: Profile | None) -> PlacedStates
     own = {s.state: s.placements for s in placed.states}
     found: dict[str, Valid] = {}
     for name, state in sorted(valid.states.items(), key=lambda s: -len(s[1].tasks)):
-        beside = replace(placed, placements=(*placed.placements, *_beside(state, placed, found.values())))
+        beside = replace(
+            placed, placements=(*placed.placements, *_beside(state, placed, found.values()))
+        )
         moved = {p.task for p in own.get(name, ())}
         state = state.mapped(in_state(beside, own.get(name, ())))
         all_of_it = place(state, times_of(state.system, state.platform, profile)).placements
-        kept = tuple(p for p in all_of_it if state.tasks[p.task].resampling is None and p.task not in moved)
+        kept = tuple(
+            p for p in all_of_it if state.tasks[p.task].resampling is None and p.task not in moved
+        )
         placed = union((placed, replace(placed, placements=kept)))
         found[name] = state
     bounds = {(t.source, t.target): t for t in placed.transitions}
@@ -74,7 +78,10 @@ def with_stored(valid: Valid) -> tuple[Valid, tuple[Diagnostic, ...]]:
     staged = stored(Staged(valid.system, valid.platform))
     if has_errors(staged.diagnostics):
         raise Errors(staged.diagnostics)
-    return replace(valid.rewritten(staged.system), mapping=staged.mapping), (*told, *staged.diagnostics)
+    return replace(valid.rewritten(staged.system), mapping=staged.mapping), (
+        *told,
+        *staged.diagnostics,
+    )
 
 
 def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:
@@ -86,7 +93,9 @@ def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:
             if pool not in known:
                 message = f"platform `{platform.name}` has no pool `{pool}`"
                 help_text = did_you_mean(pool, known) or f"it has {one_of(known)}"
-                faults.append(Diagnostic("F501", message, None, help=f"{help_text}; this is said in `{file}`"))
+                faults.append(
+                    Diagnostic("F501", message, None, help=f"{help_text}; this is said in `{file}`")
+                )
             elif hz not in known[pool]:
                 message = f"`{pool}` has no clock rate of {hz / 1e6:g} MHz"
                 faults.append(Diagnostic("F105", message, None, help=f"this is said in `{file}`"))
@@ -98,7 +107,12 @@ def _beside(state: Valid, placed: Mapping, earlier: Iterable[Valid]) -> Iterator
     """Variants without a place get the place of those that they replace, so that no task waits for
     them."""
     known = {p.task: p for p in placed.placements}
-    homes = {where: known[task] for e in earlier for task, where in places_of_variants(e) if task in known}
+    homes = {
+        where: known[task]
+        for e in earlier
+        for task, where in places_of_variants(e)
+        if task in known
+    }
     for task, where in places_of_variants(state):
         home = homes.get(where)
         if home is None or task in known or home.bands:

@@ -69,8 +69,12 @@ def compared(valid: Valid) -> tuple[Comparison, ...]:
     """Every network with variants that can be read layer by layer."""
     found: dict[str, dict[str, Network]] = {}
     for instance, variant, network in _variants(valid):
-        found.setdefault(network.definition.rpartition(".")[0] or instance, {}).setdefault(variant, network)
-    return tuple(c for name, variants in found.items() if (c := _comparison(name, variants)) is not None)
+        found.setdefault(network.definition.rpartition(".")[0] or instance, {}).setdefault(
+            variant, network
+        )
+    return tuple(
+        c for name, variants in found.items() if (c := _comparison(name, variants)) is not None
+    )
 
 
 def _variants(valid: Valid) -> Iterator[tuple[str, str, Network]]:
@@ -110,7 +114,10 @@ def _switch(own: Sequence[sbrs.Alternative], graph: sbrs.Supergraph, a: int, b: 
     """Layers of one variant are not merged: with the printed algorithm, some variants would race
     with themselves."""
     old, new = ([str(graph.layer_of[k][layer]) for layer in own[k].order] for k in (a, b))
-    before, after = ([(str(graph.layer_of[k][x]), str(graph.layer_of[k][y])) for x, y in own[k].edges] for k in (a, b))
+    before, after = (
+        [(str(graph.layer_of[k][x]), str(graph.layer_of[k][y])) for x, y in own[k].edges]
+        for k in (a, b)
+    )
     waits, kept = sbrs.delays(old, new), sbrs.safe_delays(old, new, before, after)
     printed, apart = (len(sbrs.switch(len(old), len(new), x, 1)) for x in (waits, kept))
     raced = sbrs.races(old, new, before, after, waits, 1)

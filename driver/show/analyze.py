@@ -94,7 +94,9 @@ def analyze(
     if noticed is not None:
         noticed(told, checked)
     if not valid.system.apps:
-        raise Errors([Diagnostic("F215", "there is no app to analyze", None, help="add `app Name { ... }`")])
+        raise Errors(
+            [Diagnostic("F215", "there is no app to analyze", None, help="add `app Name { ... }`")]
+        )
     orders = processor_schedules(checked, valid, times, profile)
     if checked.ok:
         times = times.on_mapping(places(valid, times, profile), valid.platform)
@@ -127,7 +129,11 @@ def analyze(
 
 
 def _in_state(
-    state: Valid, known: list[tuple[Application, Analysis]], profile: Profile | None, overlap: bool, seconds: float
+    state: Valid,
+    known: list[tuple[Application, Analysis]],
+    profile: Profile | None,
+    overlap: bool,
+    seconds: float,
 ) -> Iterator[tuple[str, Analysis]]:
     """The apps of a state; results that are `known` from another state with the same app are
     reused, and new ones added."""
@@ -135,7 +141,9 @@ def _in_state(
     for app in state.system.apps:
         same = next((found for other, found in known if other == app), None)
         if same is None:
-            same = analyze_app(app, state.verdicts[app.name], times.app(app), overlap=overlap, seconds=seconds)
+            same = analyze_app(
+                app, state.verdicts[app.name], times.app(app), overlap=overlap, seconds=seconds
+            )
             known.append((app, same))
         yield app.name, same
 

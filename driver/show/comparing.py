@@ -57,8 +57,12 @@ def compared(other: Path, rows: Rows) -> CompareRow:
     here, there = _of_rows(rows), _read(other)
     for one, two in ((here, there), (there, here)):
         _complete(one, two)
-    differences = [d for key in here if key in there for d in _differences(key, here[key], there[key])]
-    differences.sort(key=lambda d: (d.change is not None, -abs(d.change or 0.0), d.section, d.name, d.what))
+    differences = [
+        d for key in here if key in there for d in _differences(key, here[key], there[key])
+    ]
+    differences.sort(
+        key=lambda d: (d.change is not None, -abs(d.change or 0.0), d.section, d.name, d.what)
+    )
     sections = {section for section, _ in there}
     return CompareRow(
         other.name,
@@ -91,9 +95,16 @@ def _differences(key: tuple[str, str], here: _Numbers, there: _Numbers) -> Itera
         yield Difference(*key, what, mine, theirs, change)
 
 
-def _task(processors: Iterable[str], predicted: int | None, measured: int | None, longest: int | None) -> _Numbers:
+def _task(
+    processors: Iterable[str], predicted: int | None, measured: int | None, longest: int | None
+) -> _Numbers:
     on = ", ".join(processors)
-    return {"processors": on or None, "predicted_ns": predicted, "measured_ns": measured, "measured_max_ns": longest}
+    return {
+        "processors": on or None,
+        "predicted_ns": predicted,
+        "measured_ns": measured,
+        "measured_max_ns": longest,
+    }
 
 
 def _place(processors: float | str | None) -> _Numbers:
@@ -129,7 +140,11 @@ def _read(other: Path) -> _Side:
             return _of_report(document)
         return _of_report(parse_object(data_of(content)))
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        why = reason(error) if isinstance(error, OSError | ValueError) else "it is not in flowc's format"
+        why = (
+            reason(error)
+            if isinstance(error, OSError | ValueError)
+            else "it is not in flowc's format"
+        )
         message = f"cannot compare with `{other}`: {why}"
         help_text = "name a mapping.json, a report (.html, or --json), or the directory of a build"
         raise Errors([Diagnostic("F622", message, None, help=help_text)]) from error
@@ -139,9 +154,13 @@ def _of_rows(rows: Rows) -> _Side:
     side: _Side = {}
     for t in rows.tasks:
         if t.kind != "resampling":
-            side["tasks", t.name] = _task(t.processors, t.predicted_ns, t.measured_ns, t.measured_max_ns)
+            side["tasks", t.name] = _task(
+                t.processors, t.predicted_ns, t.measured_ns, t.measured_max_ns
+            )
     for p in rows.paths:
-        side["paths", _path_name(p.app, p.source, p.task)] = _path(p.p50_ns, p.p99_ns, p.max_ns, p.bound_ns)
+        side["paths", _path_name(p.app, p.source, p.task)] = _path(
+            p.p50_ns, p.p99_ns, p.max_ns, p.bound_ns
+        )
     for c in rows.channels:
         side["buffers", c.name] = {"capacity": c.capacity, "most": c.most}
     for row in rows.processors:
@@ -165,11 +184,15 @@ def _of_mapping(mapping: StoredMapping) -> _Side:
     for network in mapping.networks:
         for number, stage in enumerate(network.stages, 1):
             name = network.task if len(network.stages) == 1 else f"{network.task}.stage{number}"
-            side["tasks", name] = _task(stage.processors, round(stage.predicted_ns) or None, None, None)
+            side["tasks", name] = _task(
+                stage.processors, round(stage.predicted_ns) or None, None, None
+            )
     for g in mapping.groups:
         side["paths", _path_name(g.app, "", "")] = _path(None, None, None, g.response_ns)
         for path in g.paths:
-            side["paths", _path_name(g.app, path.source, path.task)] = _path(None, None, None, path.latency_ns)
+            side["paths", _path_name(g.app, path.source, path.task)] = _path(
+                None, None, None, path.latency_ns
+            )
     for name, share in mapping.utilization:
         side["processors", name] = {"predicted": share}
     for s in mapping.states:
@@ -225,13 +248,20 @@ def _of_report(document: Mapping[str, Any]) -> _Side:
     side: _Side = {}
     for t in document["tasks"]:
         if t["kind"] != "resampling":
-            figures = (_number(t[key]) for key in ("predicted_ns", "measured_ns", "measured_max_ns"))
+            figures = (
+                _number(t[key]) for key in ("predicted_ns", "measured_ns", "measured_max_ns")
+            )
             side["tasks", str(t["name"])] = _task(map(str, t["processors"]), *figures)
     for p in document["paths"]:
         name = _path_name(str(p["app"]), str(p["source"]), str(p["task"]))
-        side["paths", name] = _path(*(_number(p[key]) for key in ("p50_ns", "p99_ns", "max_ns", "bound_ns")))
+        side["paths", name] = _path(
+            *(_number(p[key]) for key in ("p50_ns", "p99_ns", "max_ns", "bound_ns"))
+        )
     for c in document["channels"]:
-        side["buffers", str(c["name"])] = {"capacity": _number(c["capacity"]), "most": _number(c["most"])}
+        side["buffers", str(c["name"])] = {
+            "capacity": _number(c["capacity"]),
+            "most": _number(c["most"]),
+        }
     for row in document["processors"]:
         side["processors", str(row["name"])] = {
             key: None if row[key] is None else float(row[key]) for key in ("predicted", "measured")
@@ -239,7 +269,9 @@ def _of_report(document: Mapping[str, Any]) -> _Side:
     for s in document.get("states", ()):
         name, energy = str(s["name"]), s["energy_mw"]
         variants = ", ".join(map(str, s["variants"]))
-        side["states", name] = _state(str(s["clocks"]), variants, None if energy is None else float(energy))
+        side["states", name] = _state(
+            str(s["clocks"]), variants, None if energy is None else float(energy)
+        )
         for task, on in s.get("own_places", {}).items():
             side["places", task + _IN + name] = _place(str(on))
         for b in s.get("bounds", ()):

@@ -41,7 +41,9 @@ def _row(app: str, chart: Chart, index: Mapping[str, int], iterations: int) -> C
     frame = min(len(chart.lanes) - 1, iterations // 2)
     zero = min((round(b.start) for b in chart.bars if b.iteration == frame), default=0)
     rows = tuple(Lane(name, tuple(bars)) for name, bars in lanes.items())
-    return ChartRow(app, rows, tuple(round(r) for r in chart.releases), zero, max(0, frame), chart.unit)
+    return ChartRow(
+        app, rows, tuple(round(r) for r in chart.releases), zero, max(0, frame), chart.unit
+    )
 
 
 def measured_chart(traced: Traced, valid: Valid, index: Mapping[str, int]) -> ChartRow | None:
@@ -55,14 +57,19 @@ def measured_chart(traced: Traced, valid: Valid, index: Mapping[str, int]) -> Ch
     if len(known) > MOST_FIRINGS:
         shown = known[:MOST_FIRINGS]
         last = shown[-1][4] / 1e9
-        said = f"the first {MOST_FIRINGS} of {len(known)} firings, until {last:.3f} s; --trace-frames chooses others"
+        said = (
+            f"the first {MOST_FIRINGS} of {len(known)} firings, until {last:.3f} s; --trace-frames"
+            " chooses others"
+        )
     frames = [firing // per.get(task, 1) for _, task, firing, *_ in shown]
     lanes: dict[str, list[int]] = {name: [] for name in sorted({f[0] for f in shown})}
     for lane, task, firing, _, start, duration in shown:
         lanes[lane] += (index[task], firing, start, duration)
     first, last_frame = min(frames), max(frames)
     frame = min(first + len(lanes) - 1, (first + last_frame) // 2)
-    zero = min((f[4] for f, n in zip(shown, frames, strict=True) if n == frame), default=shown[0][4])
+    zero = min(
+        (f[4] for f, n in zip(shown, frames, strict=True) if n == frame), default=shown[0][4]
+    )
     begin, end = shown[0][4], max(f[4] + f[5] for f in shown)
     return ChartRow(
         app="",

@@ -94,7 +94,9 @@ def network_memory(path: str | Path) -> NetworkMemory:
         loops = {i for i, c in enumerate(app.channels) if c.source == c.destination}
         overlap = sum(n for c, n in least.capacities.items() if c in loops)
         printed = least.total
-    return NetworkMemory(parts.layerwise_elements(cnn), ours.total, ours.proved, printed, overlap, reason)
+    return NetworkMemory(
+        parts.layerwise_elements(cnn), ours.total, ours.proved, printed, overlap, reason
+    )
 
 
 def network_bands(path: str | Path) -> Comparison:

@@ -58,7 +58,15 @@ def checked(result: Checked) -> str:
         verdicts = [_WORDS[x.holds] for x in (v.consistent, v.deadlock_free, v.schedulable)]
         firings = ", ".join(f"{n.partition('.')[2]} {q}" for n, q in v.repetition.items())
         rows.append([app.name, len(app.tasks), len(app.channels), *verdicts, firings])
-    heading = ["app", "tasks", "channels", "consistent", "deadlock-free", "schedulable", "firings in an iteration"]
+    heading = [
+        "app",
+        "tasks",
+        "channels",
+        "consistent",
+        "deadlock-free",
+        "schedulable",
+        "firings in an iteration",
+    ]
     return (table(heading, rows) if rows else "") + diagnostics(result.diagnostics)
 
 
@@ -72,8 +80,13 @@ def analyzed(result: Analyzed) -> str:
         buffers = "" if least is None else f"{least.total} tokens"
         rows.append([name, _ns(a.period, exact), _ns(a.latency, exact), buffers, a.times.source])
         if a.pareto is not None:
-            steps = [[p.total, "" if p.bytes is None else p.bytes, _ns(p.period, exact)] for p in a.pareto]
-            fronts += f"<p>{escape(name)}: memory against period</p>" + table(["tokens", "bytes", "period"], steps)
+            steps = [
+                [p.total, "" if p.bytes is None else p.bytes, _ns(p.period, exact)]
+                for p in a.pareto
+            ]
+            fronts += f"<p>{escape(name)}: memory against period</p>" + table(
+                ["tokens", "bytes", "period"], steps
+            )
     heading = ["app", "least period", "latency", "least buffers", "times"]
     return table(heading, rows) + fronts + diagnostics(result.diagnostics)
 
@@ -81,7 +94,13 @@ def analyzed(result: Analyzed) -> str:
 def profiled(result: Profiled) -> str:
     """The times of every task."""
     rows = [
-        [e.subject, e.implementation, e.processor, e.samples, *(_us(ns) for ns in (e.mean_ns, e.max_ns, e.wcet_ns))]
+        [
+            e.subject,
+            e.implementation,
+            e.processor,
+            e.samples,
+            *(_us(ns) for ns in (e.mean_ns, e.max_ns, e.wcet_ns)),
+        ]
         for e in result.entries
     ]
     heading = ["task", "implementation", "on", "samples", "mean us", "max us", "wcet us"]
@@ -96,7 +115,11 @@ def answer(result: Answer) -> str:
     places = [[p.task, ", ".join(p.processors)] for p in mapping.placements]
     for n in mapping.networks:
         places.append([n.task, " | ".join(", ".join(s.processors) for s in n.stages)])
-    places += [[f"{p.task} in {s.state}", ", ".join(p.processors)] for s in mapping.states for p in s.placements]
+    places += [
+        [f"{p.task} in {s.state}", ", ".join(p.processors)]
+        for s in mapping.states
+        for p in s.placements
+    ]
     found = table(["task", "processors"], places)
     if mapping.states:
         rows = [
@@ -109,17 +132,32 @@ def answer(result: Answer) -> str:
             for s in mapping.states
             for g in s.groups
         ]
-        found += table(["state", "app", "schedulable", "response ms", "deadline ms", "longest seen ms"], rows)
+        found += table(
+            ["state", "app", "schedulable", "response ms", "deadline ms", "longest seen ms"], rows
+        )
     elif mapping.groups:
         rows = [
-            [g.app, "yes" if g.schedulable else "no", _ms(g.response_ns), _ms(g.deadline_ns), _ms(g.seen_ns)]
+            [
+                g.app,
+                "yes" if g.schedulable else "no",
+                _ms(g.response_ns),
+                _ms(g.deadline_ns),
+                _ms(g.seen_ns),
+            ]
             for g in mapping.groups
         ]
-        found += table(["app", "schedulable", "response ms", "deadline ms", "longest seen ms"], rows)
+        found += table(
+            ["app", "schedulable", "response ms", "deadline ms", "longest seen ms"], rows
+        )
     elif mapping.contestants:
-        tried = [[c.name, c.configuration, _ms(c.predicted_ns), _ms(c.measured_ns)] for c in mapping.contestants]
+        tried = [
+            [c.name, c.configuration, _ms(c.predicted_ns), _ms(c.measured_ns)]
+            for c in mapping.contestants
+        ]
         unit = "mJ" if mapping.effort.objective == "energy" else "ms"  # energies are in nJ
-        found += table(["contestant", "configuration", f"predicted {unit}", f"measured {unit}"], tried)
+        found += table(
+            ["contestant", "configuration", f"predicted {unit}", f"measured {unit}"], tried
+        )
     return found + diagnostics(result.diagnostics)
 
 
@@ -142,11 +180,19 @@ def ran(result: Ran) -> str:
         for name, a in report["apps"].items():
             latency = [a["latency_ms"][k] for k in ("mean", "p50", "p99", "max")]
             apps.append([name, a["frames"], a["fps"], *latency, a["deadline_misses"]])
-        found += table(["app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed"], apps)
-        tasks = [[n, t["processor"], t["firings"], t["mean_us"], t["max_us"]] for n, t in report["tasks"].items()]
+        found += table(
+            ["app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed"], apps
+        )
+        tasks = [
+            [n, t["processor"], t["firings"], t["mean_us"], t["max_us"]]
+            for n, t in report["tasks"].items()
+        ]
         found += table(["task", "processor", "firings", "mean us", "max us"], tasks)
     if result.bounded:
-        bounds = [[b.source, b.task, _ms(b.bound_ns), _ms(b.longest_ns), _ms(b.deadline_ns)] for b in result.bounded]
+        bounds = [
+            [b.source, b.task, _ms(b.bound_ns), _ms(b.longest_ns), _ms(b.deadline_ns)]
+            for b in result.bounded
+        ]
         found += table(["from", "to", "bound ms", "longest ms", "deadline ms"], bounds)
     if result.slower:
         slow = [[s.task, _us(s.mean_ns), _us(s.profile_ns)] for s in result.slower]
@@ -157,7 +203,9 @@ def ran(result: Ran) -> str:
 def tested(result: Tested) -> str:
     """The result of each test."""
     rows = [[t.name, t.app or "", t.outcome, f"{t.seconds:.3g}", t.message] for t in result.tests]
-    return f"<p>exit status {result.status}</p>" + table(["test", "app", "outcome", "seconds", "message"], rows)
+    return f"<p>exit status {result.status}</p>" + table(
+        ["test", "app", "outcome", "seconds", "message"], rows
+    )
 
 
 def _ns(value: Fraction | None, exact: bool) -> str:

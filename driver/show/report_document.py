@@ -50,7 +50,9 @@ UNITS = {"throughput": "ns", "latency": "ns", "energy": "nJ", "utilization": ""}
 class Collector:
     """Rows of the document, from results of the verbs."""
 
-    def __init__(self, shown: Shown, path: Path, platform: str, ran: Ran | None, traced: Traced | None) -> None:
+    def __init__(
+        self, shown: Shown, path: Path, platform: str, ran: Ran | None, traced: Traced | None
+    ) -> None:
         self._shown, self._path, self._ran, self._traced = shown, path, ran, traced
         self._valid, self._mapping = shown.valid, shown.valid.mapping
         self._on = "" if platform == "host" else f" --platform {platform}"
@@ -73,7 +75,9 @@ class Collector:
         self._note_missing(predicted, measured)
         versus: CompareRow | None = None
         if compare is not None:
-            versus = compared(Path(compare), Rows(tasks, channels, paths, processors, states, changes))
+            versus = compared(
+                Path(compare), Rows(tasks, channels, paths, processors, states, changes)
+            )
         return Document(
             name=valid.system.stem,
             platform=valid.platform.name,
@@ -124,7 +128,10 @@ class Collector:
 
     def _note_missing(self, predicted: tuple[ChartRow, ...], measured: ChartRow | None) -> None:
         missing, run = self._missing, self._command("report", " --run 200")
-        if self._shown.profile is None and "unknown" in sources_of(self._valid, self._shown.times).values():
+        if (
+            self._shown.profile is None
+            and "unknown" in sources_of(self._valid, self._shown.times).values()
+        ):
             missing["times"] = self._command("profile")
         if self._ran is None:
             missing["run"] = run
@@ -148,7 +155,14 @@ class Collector:
             times = self._shown.times.app(app)
             yield (
                 app.name,
-                analyze_app(app, valid.verdicts[app.name], times, for_period=True, pareto=True, seconds=SECONDS),
+                analyze_app(
+                    app,
+                    valid.verdicts[app.name],
+                    times,
+                    for_period=True,
+                    pareto=True,
+                    seconds=SECONDS,
+                ),
             )
 
     def _app(self, app: Application) -> AppRow:
@@ -165,7 +179,9 @@ class Collector:
             least_period_ns=_ns(found.period),
             unit_times=found.times.unknown,
             critical_tasks=tuple(dict.fromkeys(h.task for h in found.critical_cycle)),
-            critical_channels=tuple(dict.fromkeys(h.channel for h in found.critical_cycle if h.channel)),
+            critical_channels=tuple(
+                dict.fromkeys(h.channel for h in found.critical_cycle if h.channel)
+            ),
             columns=where.columns,
             routes={name: route for name, route in where.routes.items() if route},
             back=where.back,
@@ -185,7 +201,11 @@ class Collector:
         Without a period the busiest processor of an app is always busy. States count by their
         weights.
         """
-        known = {} if self._mapping is None else dict(self._mapping.utilization) or in_the_mean(self._valid)
+        known = (
+            {}
+            if self._mapping is None
+            else dict(self._mapping.utilization) or in_the_mean(self._valid)
+        )
         means = firing_means(self._valid, self._shown.times, self._mapping)
         total: dict[str, float] = {}
         for app in self._valid.system.apps:
@@ -193,16 +213,24 @@ class Collector:
             for task in app.tasks:
                 places = self._shown.places.get(task.name, ())
                 for processor in places if task.name in means else ():
-                    work = means[task.name] * self._valid.repetition[app.name][task.name] / len(places)
+                    work = (
+                        means[task.name] * self._valid.repetition[app.name][task.name] / len(places)
+                    )
                     load[processor] = load.get(processor, 0.0) + work
-            period = float(app.period_ns) if app.period_ns is not None else max(load.values(), default=0.0)
+            period = (
+                float(app.period_ns)
+                if app.period_ns is not None
+                else max(load.values(), default=0.0)
+            )
             for processor, work in load.items():
                 total[processor] = total.get(processor, 0.0) + (work / period if period else 0.0)
         for pool in self._valid.platform.pools:
             for name in pool.processors:
                 share = known.get(name) if known else total.get(name)
                 seen = None if self._ran is None else self._ran.processors.get(name)
-                yield ProcessorRow(name, pool.kind, None if share is None else round(share, 4), seen)
+                yield ProcessorRow(
+                    name, pool.kind, None if share is None else round(share, 4), seen
+                )
 
     # -- tasks -------------------------------------------------------------------------------------
     def _tasks(self) -> Iterator[TaskRow]:
@@ -215,12 +243,23 @@ class Collector:
                 yield self._task(app, task, means.get(task.name), sources.get(task.name, ""))
 
     def _task(self, app: Application, task: Task, mean: float | None, source: str) -> TaskRow:
-        time, ran = self._shown.times.here(task.name), None if self._ran is None else self._ran.tasks.get(task.name)
+        time, ran = (
+            self._shown.times.here(task.name),
+            None if self._ran is None else self._ran.tasks.get(task.name),
+        )
         idle = task.resampling is not None
         predicted = None if mean is None or idle else round(mean)
         measured = None if ran is None or idle else ran.mean_ns
         error = round(measured / predicted - 1, 4) if predicted and measured is not None else None
-        kind = "network" if task.network else "border" if task.border else "link" if task.link else "task"
+        kind = (
+            "network"
+            if task.network
+            else "border"
+            if task.border
+            else "link"
+            if task.link
+            else "task"
+        )
         short = task.name.partition(".")[2]
         group, _, label = short.rpartition(".")
         return TaskRow(
@@ -266,9 +305,13 @@ class Collector:
             file=(task.network.cut_from or task.network).file,
             precision=task.network.precision,
             batch=task.network.batch,
-            layers=tuple((layer.layer, round(layer.mean_ns)) for layer in entry.layers) if entry is not None else (),
+            layers=tuple((layer.layer, round(layer.mean_ns)) for layer in entry.layers)
+            if entry is not None
+            else (),
             overhead_ns=0 if entry is None else entry.overhead_ns,
-            dla="" if on_dla is None else f"{on_dla.legal} of {on_dla.layers} layers can run on a DLA",
+            dla=""
+            if on_dla is None
+            else f"{on_dla.legal} of {on_dla.layers} layers can run on a DLA",
         )
 
     # -- channels, paths ---------------------------------------------------------------------------
@@ -278,7 +321,10 @@ class Collector:
             least = {} if found.least_buffers is None else found.least_buffers.channels
             kept = {} if found.period_buffers is None else found.period_buffers.channels
             for c in app.channels:
-                out, into = app.task(c.source).port(c.source_port), app.task(c.destination).port(c.destination_port)
+                out, into = (
+                    app.task(c.source).port(c.source_port),
+                    app.task(c.destination).port(c.destination_port),
+                )
                 used = None if self._ran is None else self._ran.channels.get(c.name)
                 yield ChannelRow(
                     name=c.name,
@@ -300,17 +346,27 @@ class Collector:
     def _paths(self) -> Iterator[PathRow]:
         groups = {g.app: g for g in self._mapping.groups} if self._mapping is not None else {}
         for app in self._valid.system.apps:
-            found, ran, group = self._analyses[app.name], self._ran_app(app.name), groups.get(app.name)
+            found, ran, group = (
+                self._analyses[app.name],
+                self._ran_app(app.name),
+                groups.get(app.name),
+            )
             latency = None if ran is None else ran.latency
             bound = None if group is None else group.response_ns
-            yield _path(app, "", "", _ns(app.due_ns), bound, group, _ns(found.latency_lower), latency)
+            yield _path(
+                app, "", "", _ns(app.due_ns), bound, group, _ns(found.latency_lower), latency
+            )
             least = {(p.source, p.sink): _ns(p.lower) for p in found.paths}
-            bounds = {(p.source, p.task): p.latency_ns for p in group.paths} if group is not None else {}
+            bounds = (
+                {(p.source, p.task): p.latency_ns for p in group.paths} if group is not None else {}
+            )
             due = {(p.source, p.sink): _ns(p.deadline_ns) for p in app.paths}
             seen = {} if ran is None else ran.paths
             for source, task in dict.fromkeys((*due, *least, *bounds, *seen)):
                 key = source, task
-                yield _path(app, *key, due.get(key), bounds.get(key), group, least.get(key), seen.get(key))
+                yield _path(
+                    app, *key, due.get(key), bounds.get(key), group, least.get(key), seen.get(key)
+                )
 
     # -- fronts, searches --------------------------------------------------------------------------
     def _memory(self) -> Iterator[MemoryPoint]:
@@ -385,7 +441,9 @@ def _path(
 ) -> PathRow:
     above = None
     if seen is not None and bound is not None and seen.max_ns is not None:
-        certain = sum(n for edge, n in zip(seen.edges_ns, seen.counts, strict=False) if edge > bound)
+        certain = sum(
+            n for edge, n in zip(seen.edges_ns, seen.counts, strict=False) if edge > bound
+        )
         above = max(certain, int(seen.max_ns > bound))
     return PathRow(
         app=app.name,
@@ -412,4 +470,10 @@ def _dla(found: object) -> DlaRow:
 
     assert isinstance(found, OnDla)
     rows = tuple((r.op, r.count, r.rule, r.layers) for r in found.rows)
-    return DlaRow(found.network, found.layers, found.legal, rows, tuple((r.first, r.last, r.count) for r in found.runs))
+    return DlaRow(
+        found.network,
+        found.layers,
+        found.legal,
+        rows,
+        tuple((r.first, r.last, r.count) for r in found.runs),
+    )

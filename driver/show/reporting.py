@@ -64,7 +64,9 @@ def report(
     `compare` is a mapping, another report, or a build.
     """
     if frames is not None:
-        run = run_for(path, platform=platform, frames=frames, on_measure=on_measure, progress=progress)
+        run = run_for(
+            path, platform=platform, frames=frames, on_measure=on_measure, progress=progress
+        )
     shown = look(path, platform=platform)
     if run_file is not None or trace_file is not None:
         build = _digest(shown)
@@ -147,7 +149,13 @@ def _read_trace(file: Path, build: str) -> Traced:
 
 
 def _unread(file: Path, what: str, error: OSError | ValueError, help_text: str) -> Errors:
-    return Errors([Diagnostic("F620", f"cannot use `{file}` as the {what}: {reason(error)}", None, help=help_text)])
+    return Errors(
+        [
+            Diagnostic(
+                "F620", f"cannot use `{file}` as the {what}: {reason(error)}", None, help=help_text
+            )
+        ]
+    )
 
 
 def _require_same(file: Path, theirs: str | None, ours: str) -> None:
@@ -156,5 +164,7 @@ def _require_same(file: Path, theirs: str | None, ours: str) -> None:
     if theirs != ours:
         other = f"build {theirs[:12]}" if theirs else "an unnamed build"
         message = f"`{file}` is of {other}, but the current text builds {ours[:12]}"
-        help_text = "run it again: code, profile or mapping have changed, or it belongs to another text"
+        help_text = (
+            "run it again: code, profile or mapping have changed, or it belongs to another text"
+        )
         raise Errors([Diagnostic("F621", message, None, help=help_text)])

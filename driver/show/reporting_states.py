@@ -28,7 +28,9 @@ def states_of(valid: Valid, ran: Ran | None) -> Iterator[StateRow]:
             float(state.weight),
             {} if proved is None else {p.task: ", ".join(p.processors) for p in proved.placements},
             () if proved is None else tuple(_bounds(proved)),
-            "" if proved is None else ", ".join(f"{pool} {hz / 1e6:g} MHz" for pool, hz in proved.clocks_hz),
+            ""
+            if proved is None
+            else ", ".join(f"{pool} {hz / 1e6:g} MHz" for pool, hz in proved.clocks_hz),
             None if proved is None else proved.energy_mw,
             None if seen is None else seen.seconds,
             None if seen is None else seen.entered,
@@ -39,7 +41,9 @@ def states_of(valid: Valid, ran: Ran | None) -> Iterator[StateRow]:
 def changes_of(valid: Valid, ran: Ran | None) -> Iterator[ChangeRow]:
     """A row for each transition; those that differ only in their events share one."""
     scenario, mapping = valid.system.scenario, valid.mapping
-    bounds = {} if mapping is None else {(t.source, t.target): t.delay_ns for t in mapping.transitions}
+    bounds = (
+        {} if mapping is None else {(t.source, t.target): t.delay_ns for t in mapping.transitions}
+    )
     words: dict[tuple[str, str], list[str]] = {}
     for t in () if scenario is None else scenario.transitions:
         after = [] if t.after_ns is None else [f"after {float(t.after_ns) / 1e9:g} s"]
@@ -67,15 +71,23 @@ def in_the_mean(valid: Valid) -> dict[str, float]:
     found: dict[str, float] = {}
     for proved in mapping.states:
         for processor, share in proved.utilization:
-            found[processor] = found.get(processor, 0.0) + float(scenario.state(proved.state).weight) * share
+            found[processor] = (
+                found.get(processor, 0.0) + float(scenario.state(proved.state).weight) * share
+            )
     return found
 
 
 def _bounds(proved: StateBound) -> Iterator[StateBoundRow]:
     for group in proved.groups:
-        yield StateBoundRow(group.app, group.response_ns, group.deadline_ns, group.seen_ns, not group.schedulable)
+        yield StateBoundRow(
+            group.app, group.response_ns, group.deadline_ns, group.seen_ns, not group.schedulable
+        )
 
 
 def _running(state: State) -> Iterator[str]:
     for app in state.apps:
-        yield app.name if app.period_ns is None else f"{app.name} every {float(app.period_ns) / 1e6:g} ms"
+        yield (
+            app.name
+            if app.period_ns is None
+            else f"{app.name} every {float(app.period_ns) / 1e6:g} ms"
+        )

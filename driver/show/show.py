@@ -47,7 +47,10 @@ class Shown:
         """The least period of every app, and what determines it (see
         `analysis.dataflow.analyze.limits`)."""
         apps = self.valid.system.apps
-        return {a.name: limits(a, self.valid.verdicts[a.name], self.times.app(a), seconds=seconds) for a in apps}
+        return {
+            a.name: limits(a, self.valid.verdicts[a.name], self.times.app(a), seconds=seconds)
+            for a in apps
+        }
 
     def charts(self, *, iterations: int) -> list[Chart]:
         """Self-timed execution of every app. Raises Errors."""
@@ -61,7 +64,9 @@ class Shown:
 
     def at_mean_times(self, app: Application, *, iterations: int) -> Chart:
         """Self-timed execution of an app, with the mean time of every measured task."""
-        orders, capacities = (self.planned.orders, self.planned.capacities) if self.planned is not None else ({}, {})
+        orders, capacities = (
+            (self.planned.orders, self.planned.capacities) if self.planned is not None else ({}, {})
+        )
         return _chart(app, self.valid, self.times.app_means(app), orders, capacities, iterations)
 
 
@@ -89,7 +94,10 @@ def look(path: str | Path, *, platform: str = "host") -> Shown:
 
 def _of_stages(valid: Valid) -> dict[str, tuple[str, ...]]:
     """The processors of networks that are one task here, and stages on the board."""
-    return {n: tuple(dict.fromkeys(p for s in plan.stages for p in s.processors)) for n, plan in uncut(valid).items()}
+    return {
+        n: tuple(dict.fromkeys(p for s in plan.stages for p in s.processors))
+        for n, plan in uncut(valid).items()
+    }
 
 
 def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: int) -> list[Chart]:
@@ -99,7 +107,9 @@ def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: i
     """
     planned = _planned(valid, times, profile)
     orders, capacities = (planned.orders, planned.capacities) if planned is not None else ({}, {})
-    return [_chart(a, valid, times.app(a), orders, capacities, iterations) for a in valid.system.apps]
+    return [
+        _chart(a, valid, times.app(a), orders, capacities, iterations) for a in valid.system.apps
+    ]
 
 
 def _planned(valid: Valid, times: Times, profile: Profile | None) -> Schedule | None:
@@ -156,12 +166,17 @@ def _chart(
     if capacities:
         graph = bounded(graph, {i: capacities[c.name] for i, c in enumerate(app.channels)})
     if sum(graph.firings) * iterations > MOST_BARS:
-        message = f"{iterations} iterations of `{app.name}` have {sum(graph.firings) * iterations} firings"
+        message = (
+            f"{iterations} iterations of `{app.name}` have {sum(graph.firings) * iterations}"
+            " firings"
+        )
         help_text = f"draw fewer with --iterations; at most {MOST_BARS} firings fit"
         raise Errors([Diagnostic("F605", message, app.span, help=help_text)])
     index = {n: i for i, n in enumerate(graph.names)}
     vector = valid.verdicts[app.name].repetition
-    lanes = {p: _sequence(steps, app.name, index, vector, iterations) for p, steps in orders.items()}
+    lanes = {
+        p: _sequence(steps, app.name, index, vector, iterations) for p, steps in orders.items()
+    }
     lanes = {p: sequence for p, sequence in sorted(lanes.items()) if sequence}
     short = [n.partition(".")[2] for n in graph.names]
     names = list(lanes) or short
@@ -173,12 +188,18 @@ def _chart(
             float(graph.ns(f.start)),
             float(graph.ns(f.end)),
         )
-        for f in self_timed(graph, iterations, list(lanes.values()), _releases(app, graph, iterations))
+        for f in self_timed(
+            graph, iterations, list(lanes.values()), _releases(app, graph, iterations)
+        )
     )
-    starts = [float(app.period_ns) * i for i in range(iterations)] if app.period_ns is not None else []
+    starts = (
+        [float(app.period_ns) * i for i in range(iterations)] if app.period_ns is not None else []
+    )
     on = "on the mapping" if lanes else "as many processors as tasks"
     unit = times.unknown
-    return Chart(f"{app.name}: {iterations} iterations, {on}", tuple(names), bars, tuple(starts), unit)
+    return Chart(
+        f"{app.name}: {iterations} iterations, {on}", tuple(names), bars, tuple(starts), unit
+    )
 
 
 def _releases(app: Application, graph: Graph, iterations: int) -> dict[int, list[int]]:
@@ -193,7 +214,11 @@ def _releases(app: Application, graph: Graph, iterations: int) -> dict[int, list
 
 
 def _sequence(
-    steps: tuple[StaticStep, ...], app: str, index: dict[str, int], vector: dict[str, int], iterations: int
+    steps: tuple[StaticStep, ...],
+    app: str,
+    index: dict[str, int],
+    vector: dict[str, int],
+    iterations: int,
 ) -> list[tuple[int, int]]:
     """The firings of one processor over some iterations: rounds, each stage as many iterations
     behind."""

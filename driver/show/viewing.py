@@ -82,7 +82,9 @@ class Viewer:
             self._collect()
         return mapped
 
-    def run(self, *, frames: int | None = None, full_speed: bool = False, settings: Sequence[str] = ()) -> int:
+    def run(
+        self, *, frames: int | None = None, full_speed: bool = False, settings: Sequence[str] = ()
+    ) -> int:
         """Build and run the program, and show its progress; afterwards the page has its
         measurements.
 
@@ -130,7 +132,8 @@ class Viewer:
         """Store the chosen mapping. Raises Refusal."""
         if not self._idle.acquire(blocking=False):
             raise Refusal(
-                "The program or a search is running: choose after it has ended (`--frames N` ends a program)."
+                "The program or a search is running: choose after it has ended (`--frames N` ends a"
+                " program)."
             )
         try:
             choose(self._path, pins, platform=self._platform)
@@ -174,5 +177,9 @@ class _Shown:
             self._points = thinned([*self._points, point])
         if event.seconds >= self._told + BETWEEN:
             self._told = event.seconds
-            data = {"seconds": event.seconds, "evaluations": event.evaluations, "text": event.text.strip()}
+            data = {
+                "seconds": event.seconds,
+                "evaluations": event.evaluations,
+                "text": event.text.strip(),
+            }
             self._server.tell("search", {**data, "history": self._points})

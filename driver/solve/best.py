@@ -60,7 +60,9 @@ def _with_best_variants(valid: ValidScenario, asked: Asked) -> States:
         if any(name in lower for name in late):
             return Judged(searched, late)
         found = asked.mapped(searched)
-        return Judged(found, late | _late_in(found) | {n: d.message for n, d in found.excessive.items()})
+        return Judged(
+            found, late | _late_in(found) | {n: d.message for n, d in found.excessive.items()}
+        )
 
     counts = {name: len(own) for name, own in valid.options.items()}
     best = most_accurate(counts, _hopeless(valid, asked), judge)
@@ -95,7 +97,9 @@ def _why_hopeless(option: Valid | str, asked: Asked) -> str:
         return errors.diagnostics[0].message
     relaxed = relax(problem)
     if relaxed is not None and as_fraction(relaxed.bound) > 1:
-        return f"on any mapping the busiest processor needs {relaxed.bound:.0%} of its time at least"
+        return (
+            f"on any mapping the busiest processor needs {relaxed.bound:.0%} of its time at least"
+        )
     return ""
 
 
@@ -116,4 +120,8 @@ def _late(searched: Searched) -> dict[str, str]:
 def _late_in(states: States) -> dict[str, str]:
     """The same for programs."""
     verdicts = {name: (j.problem, j.verdict) for name, j in states.joints.items()}
-    return {n: ", ".join(missed(p, told)) for n, (p, told) in verdicts.items() if told is not None and told.late}
+    return {
+        n: ", ".join(missed(p, told))
+        for n, (p, told) in verdicts.items()
+        if told is not None and told.late
+    }

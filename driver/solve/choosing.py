@@ -40,7 +40,14 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
     if pins not in known or before.states:
         message = "the stored mapping has no such configuration"
         raise Errors(
-            [Diagnostic("F648", message, None, help="`flowc map` has stored another one since: load the page again")]
+            [
+                Diagnostic(
+                    "F648",
+                    message,
+                    None,
+                    help="`flowc map` has stored another one since: load the page again",
+                )
+            ]
         )
     wanted = read_pins(pins, whole.loaded)
     cut = [p for p in wanted if len(p.stages) > 1 or p.pre > 1 or p.post > 1 or p.adapt]
@@ -91,7 +98,15 @@ def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping
     except (KeyError, Refused):  # it was measured again since, or has no period
         return found
     outcome = Outcome(
-        found.search, assignment, told, None, False, None, effort.evaluations, effort.seconds, history=effort.history
+        found.search,
+        assignment,
+        told,
+        None,
+        False,
+        None,
+        effort.evaluations,
+        effort.seconds,
+        history=effort.history,
     )
     nothing_runs = Request(seed=effort.seed, measure=False)
     judgement = judged(valid, known, problem, outcome, nothing_runs).mapping

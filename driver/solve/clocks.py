@@ -77,20 +77,28 @@ def at_best_clocks(
     found = {}
     failing: dict[str, tuple[Levels, ...]] = {}
     doubts = budget.part(DOUBTS / max(1, len(joints)))
-    for name in reversed(
-        [*joints]
-    ):  # the slowest level of a state first: deadlines missed there are also missed at the faster ones
+    # the slowest level of a state first: deadlines missed there are also missed at the faster ones
+    for name in reversed([*joints]):
         joint, state = joints[name], scenario.state(name)
         if joint.system is not None and joint.verdict is not None:
-            but_periods = state.of, [(t.name, t.processor, t.wcet) for g in joint.system.groups for t in g.tasks]
+            but_periods = (
+                state.of,
+                [(t.name, t.processor, t.wcet) for g in joint.system.groups for t in g.tasks],
+            )
             alike = repr((but_periods, joint.system.workers))
-            found[name], failing[alike] = _clocked(valid, state, joint, times[name], failing.get(alike, ()), doubts)
+            found[name], failing[alike] = _clocked(
+                valid, state, joint, times[name], failing.get(alike, ()), doubts
+            )
     return {name: found[name] for name in joints if name in found}
 
 
 def beyond_limits(valid: ValidScenario, clocked: Mapping[str, Clocked]) -> dict[str, Diagnostic]:
     """An error for each state whose limit no clock rates keep with this mapping."""
-    return {name: d for name, found in clocked.items() for d in _beyond(valid.scenario.state(name), found)}
+    return {
+        name: d
+        for name, found in clocked.items()
+        for d in _beyond(valid.scenario.state(name), found)
+    }
 
 
 def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, ...]:
@@ -99,22 +107,37 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
         return ()
     silent = listed(platform.silent)
     word = "declares" if len(platform.silent) == 1 else "declare"
-    message = f"{silent} of `{platform.name}` {word} no power: clock rates stay, and the energy is unknown"
+    message = (
+        f"{silent} of `{platform.name}` {word} no power: clock rates stay, and the energy is"
+        " unknown"
+    )
     help_text = "add `idle` and `busy` to its processors, or map for a platform with them"
     return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
 
 
 def _clocked(
-    valid: ValidScenario, state: State, joint: Joint, times: Times, failing: tuple[Levels, ...], doubts: Budget
+    valid: ValidScenario,
+    state: State,
+    joint: Joint,
+    times: Times,
+    failing: tuple[Levels, ...],
+    doubts: Budget,
 ) -> tuple[Clocked, tuple[Levels, ...]]:
     """The state at its rates, and its faults."""
     scenario, platform = valid.scenario, valid.platform
     assert joint.system is not None
     known = not platform.silent
     free = known and (scenario.least_energy or state.power_w is not None)
-    wanted = {p.pool: p.hz for p in valid.system.clocks if p.platform == platform.name and p.state == state.of}
+    wanted = {
+        p.pool: p.hz
+        for p in valid.system.clocks
+        if p.platform == platform.name and p.state == state.of
+    }
     busy = dict(_busy(joint, joint.system, platform, times))
-    domains = tuple(_domain(pool, busy.get(pool.name, []), wanted.get(pool.name), free) for pool in platform.pools)
+    domains = tuple(
+        _domain(pool, busy.get(pool.name, []), wanted.get(pool.name), free)
+        for pool in platform.pools
+    )
     system = with_its_workers(joint.system)  # a program has one order, whatever its clocks
 
     def at(levels: Levels) -> TimedSystem:
@@ -137,19 +160,36 @@ def _clocked(
 
     problem = ClockProblem(domains, platform.power_w, cache(holds), surely_late)
     best, other = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
-    if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not strictly monotone
+    if other.watts is not None and (best.watts is None or other.watts < best.watts):
+        # bounds are not strictly monotone
         best = replace(best, levels=other.levels, watts=other.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels
     chosen = at(levels)
     judged = joint if chosen is system else _judged(joint, chosen)
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
-    watts = (problem.watts(levels), problem.watts(problem.highest), other.watts) if known else (None,) * 3
+    watts = (
+        (problem.watts(levels), problem.watts(problem.highest), other.watts)
+        if known
+        else (None,) * 3
+    )
     energy, fastest, of_greedy = map(_mw, watts)
     groups, used = judged.mapping.groups, judged.mapping.utilization
     bound = StateBound(state.name, groups, used, rates, energy, fastest, of_greedy)
-    parts = [("board", platform.power_w), *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True))]
+    parts = [
+        ("board", platform.power_w),
+        *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True)),
+    ]
     found = Clocked(
-        judged, bound, state.weight, problem.combinations, best.tests, best.whole, domains, levels, system, tuple(parts)
+        judged,
+        bound,
+        state.weight,
+        problem.combinations,
+        best.tests,
+        best.whole,
+        domains,
+        levels,
+        system,
+        tuple(parts),
     )
     return found, best.witnesses
 
@@ -168,8 +208,12 @@ def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
             continue
         slow = (*clocked.levels[:n], k - 1, *clocked.levels[n + 1 :])
         late = _missed_at(clocked, platform, slow)
-        watts = sum(d.watts[x] for d, x in zip(clocked.domains, slow, strict=True)) + platform.power_w
-        yield f"{here}: at {_mhz(domain.hz[k - 1])} " + (late or f"all is in time, and the state takes {_watts(watts)}")
+        watts = (
+            sum(d.watts[x] for d, x in zip(clocked.domains, slow, strict=True)) + platform.power_w
+        )
+        yield f"{here}: at {_mhz(domain.hz[k - 1])} " + (
+            late or f"all is in time, and the state takes {_watts(watts)}"
+        )
     if clocked.bound.energy_mw is not None:
         yield f"{clocked.tests} of {clocked.combinations} combinations were tested, " + (
             "and all with less power miss a deadline"
@@ -187,7 +231,9 @@ def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
         worst = worst_cases(system)
     except Refused as refused:
         return "; ".join(refused.faults)
-    told = replace(with_bounds(joint.problem, joint.verdict, worst), utilization=utilization(system))
+    told = replace(
+        with_bounds(joint.problem, joint.verdict, worst), utilization=utilization(system)
+    )
     return ", ".join(missed(joint.problem, told))
 
 
@@ -208,7 +254,9 @@ def _judged(joint: Joint, system: TimedSystem) -> Joint:
     return replace(joint, mapping=mapping, verdict=told, program=system)
 
 
-def _factors(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> Iterator[tuple[str, Fraction]]:
+def _factors(
+    platform: Platform, domains: tuple[Domain, ...], levels: Levels
+) -> Iterator[tuple[str, Fraction]]:
     """The slowdown of each processor."""
     for pool, factor in zip(platform.pools, _slowness(platform, domains, levels), strict=True):
         yield from ((processor, factor) for processor in pool.processors)
@@ -233,8 +281,14 @@ def _domain(pool: Pool, busy: list[_Busy], wanted: Fraction | None, free: bool) 
             continue
         more = sum((b.watts(pool.busy_w[k], pool.busy_w[-1]) for b in busy), Fraction(0))
         watts.append(pool.idle_w[k] * pool.count + more * longer)
-    kept = [k for k, hz in enumerate(rates) if (hz == wanted if wanted is not None else free or hz == highest)]
-    return Domain(pool.name, pool.kind, tuple(rates[k] for k in kept), tuple(watts[k] for k in kept))
+    kept = [
+        k
+        for k, hz in enumerate(rates)
+        if (hz == wanted if wanted is not None else free or hz == highest)
+    ]
+    return Domain(
+        pool.name, pool.kind, tuple(rates[k] for k in kept), tuple(watts[k] for k in kept)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +307,9 @@ class _Busy:
         return self.known_w * busy_w / highest_w
 
 
-def _busy(joint: Joint, system: TimedSystem, platform: Platform, times: Times) -> Iterator[tuple[str, list[_Busy]]]:
+def _busy(
+    joint: Joint, system: TimedSystem, platform: Platform, times: Times
+) -> Iterator[tuple[str, list[_Busy]]]:
     """The tasks of each pool. Stages of a network take shares of the time of the whole."""
     found: dict[str, list[_Busy]] = {pool.name: [] for pool in platform.pools}
     for group in system.groups:
@@ -294,7 +350,10 @@ def _beyond(state: State, clocked: Clocked) -> Iterator[Diagnostic]:
     late = clocked.joint.verdict is None or clocked.joint.verdict.late
     if state.power_w is None or clocked.bound.energy_mw is None or taken <= state.power_w or late:
         return
-    message = f"`{state.name}` takes at least {_watts(taken)} by the model, but its limit is {_watts(state.power_w)}"
+    message = (
+        f"`{state.name}` takes at least {_watts(taken)} by the model, but its limit is"
+        f" {_watts(state.power_w)}"
+    )
     parts = ", ".join(f"{name} {_watts(watts)}" for name, watts in clocked.parts if watts)
     help_text = f"that is {parts}; longer periods, or smaller variants of networks take less"
     yield Diagnostic("F810", message, state.span, help=help_text)

@@ -63,12 +63,19 @@ class Runs:
 
     def _seen(self, valid: Valid, deployed: Deployed, seconds: float) -> Measurement | Errors:
         try:
-            seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False, report=self._report)
+            seen = run_elsewhere(
+                valid, deployed, seconds, strict=False, paced=False, report=self._report
+            )
         except Errors as faults:
-            if any(d.code != "F606" for d in faults.diagnostics):  # an error of the machine, and not of the program
+            if any(d.code != "F606" for d in faults.diagnostics):
+                # an error of the machine, and not of the program
                 raise
             return faults
-        silent = [a.name for a in valid.system.apps if not (seen.period_ns.get(a.name) and a.name in seen.latency_ns)]
+        silent = [
+            a.name
+            for a in valid.system.apps
+            if not (seen.period_ns.get(a.name) and a.name in seen.latency_ns)
+        ]
         if silent:
             message = f"`{silent[0]}` finished no frame while it was measured"
             help_text = "a source has to deliver at least one iteration"

@@ -27,7 +27,15 @@ from ...networks.onnx.cuts import Chain, read_chain, size
 from ...networks.onnx.interface import NetworkError
 from ...passes import with_transfers
 from ...search.deadline.candidates import Front, Kernels, front
-from ...search.deadline.problem import Follower, InnerTensor, Item, JointChannel, JointProblem, Net, Team
+from ...search.deadline.problem import (
+    Follower,
+    InnerTensor,
+    Item,
+    JointChannel,
+    JointProblem,
+    Net,
+    Team,
+)
 from ...search.throughput.machines import nearest
 from ...targets.dla import barred_from_dla
 from ...targets.pins import pinned
@@ -48,17 +56,26 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
     for app in valid.system.apps:
         if app.period_ns is None:
             message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
-            faults.append(Diagnostic("F215", message, app.span, help="give every app a period, or none"))
+            faults.append(
+                Diagnostic("F215", message, app.span, help="give every app a period, or none")
+            )
             continue
         for task in without_resampling(app).tasks:
             known = times.of[task.name]
             firings = valid.repetition[app.name][task.name]
-            layered = any(t.entry is not None and t.entry.layers and not t.from_text for t in known.values())
-            if layered and task.name not in pins and not platform.machines:  # which a cut would have to know
+            layered = any(
+                t.entry is not None and t.entry.layers and not t.from_text for t in known.values()
+            )
+            if layered and task.name not in pins and not platform.machines:
+                # which a cut would have to know
                 insides[task.name] = inside = _inside(task)
-                networks.append((task.name, app.name, _kernels(task, known, platform, firings, inside)))
+                networks.append(
+                    (task.name, app.name, _kernels(task, known, platform, firings, inside))
+                )
                 continue
-            wanted = platform.pool_of(pins[task.name].processors[0]).kind if task.name in pins else None
+            wanted = (
+                platform.pool_of(pins[task.name].processors[0]).kind if task.name in pins else None
+            )
             if not known or (wanted is not None and wanted not in known):
                 faults.append(_untimed(task, wanted, platform))
                 continue
@@ -87,7 +104,9 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
         for (name, app, _), f in zip(networks, fronts, strict=True)
     )
     machines = machines_for(valid) if platform.machines else {}
-    return JointProblem(platform, tuple(teams), tuple(items), nets, where, tuple(followers), machines=machines)
+    return JointProblem(
+        platform, tuple(teams), tuple(items), nets, where, tuple(followers), machines=machines
+    )
 
 
 def machines_for(valid: Valid) -> dict[str, str]:
@@ -96,7 +115,9 @@ def machines_for(valid: Valid) -> dict[str, str]:
     platform = valid.platform
     apps = tuple(without_transfers(a) for a in valid.system.apps)
     names = [t.name for a in apps for t in a.tasks]
-    pins = {p.task: p.stages[0].processors[0] for p in valid.system.pins if p.platform == platform.name}
+    pins = {
+        p.task: p.stages[0].processors[0] for p in valid.system.pins if p.platform == platform.name
+    }
     near = nearest(apps, platform, {name: p for name, p in pins.items() if name in names})
     return {name: near.get(name, platform.machines[0]) for name in names}
 
@@ -108,12 +129,23 @@ def settled(valid: Valid) -> Valid:
     """
     platform, system = valid.platform, valid.system
     own = {p.task for p in system.pins if p.platform == platform.name}
-    first = {pool.machine: pool.processors[0] for pool in reversed(platform.pools) if pool.kind != "link"}
+    first = {
+        pool.machine: pool.processors[0] for pool in reversed(platform.pools) if pool.kind != "link"
+    }
     supposed = []
     for name, machine in machines_for(valid).items():
         if name not in own:
             span = valid.tasks[name].span
-            supposed.append(Pin(platform.name, name, (PinStage((first[machine],), None, 1, span),), None, None, span))
+            supposed.append(
+                Pin(
+                    platform.name,
+                    name,
+                    (PinStage((first[machine],), None, 1, span),),
+                    None,
+                    None,
+                    span,
+                )
+            )
     found, faults = with_transfers(replace(system, pins=(*system.pins, *supposed)), platform)
     if has_errors(faults):
         raise Errors(faults)
@@ -234,14 +266,24 @@ def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:
     message = f"`{task.name}` has no worst-case time on {where} of `{platform.name}`"
     help_text = "declare a `wcet`, pin it with one, or measure it on the board with `flowc profile`"
     if task.link is not None:
-        help_text = "give its arrow one: `-> latest wcet 20 us ->`, or measure it on the board with `flowc profile`"
+        help_text = (
+            "give its arrow one: `-> latest wcet 20 us ->`, or measure it on the board with `flowc"
+            " profile`"
+        )
     elif not task.implementations and task.network is None:
-        help_text = "declare a `wcet`, pin it with one, or import the project with a profile: `flowc import --profile`"
+        help_text = (
+            "declare a `wcet`, pin it with one, or import the project with a profile: `flowc import"
+            " --profile`"
+        )
     return Diagnostic("F509", message, task.span, help=help_text)
 
 
 def _kernels(
-    task: Task, known: Mapping[str, FiringTime], platform: Platform, firings: int, inside: Chain | None
+    task: Task,
+    known: Mapping[str, FiringTime],
+    platform: Platform,
+    firings: int,
+    inside: Chain | None,
 ) -> Kernels:
     entries = {kind: t.entry for kind, t in known.items() if t.entry is not None}
     longest = max(entries.values(), key=lambda e: len(e.layers))
@@ -252,7 +294,8 @@ def _kernels(
         names = tuple(x.name for x in inside.layers)
         shares = dict(zip(names, inside.shares(), strict=True))
         cuts = tuple(c.after + 1 for c in inside.cuts() if not inside.fused(c.after))
-        if not all(_readers_of(tensor, inside) for tensor in inside.inputs):  # such a network cannot be cut
+        if not all(_readers_of(tensor, inside) for tensor in inside.inputs):
+            # such a network cannot be cut
             cuts = ()
     elif task.network is not None and not task.network.model:
         cuts = ()
@@ -265,7 +308,9 @@ def _kernels(
         # Worst cases of single layers are unknown: each takes its share of the worst case of the
         # whole.
         factor = max(1.0, e.wcet_ns / total) * float(MARGIN if e.estimated else 1)
-        times[kind] = [inf if kind == "dla" and barred(n) else layers.get(n, inf) * factor for n in names]
+        times[kind] = [
+            inf if kind == "dla" and barred(n) else layers.get(n, inf) * factor for n in names
+        ]
     guessed = frozenset(kind for kind, e in entries.items() if e.estimated)
     curves = {kind: t.curve for kind, t in known.items() if t.curve is not None}
     return Kernels(names, times, cuts, estimated=guessed, firings=firings, curves=curves)
@@ -278,23 +323,36 @@ def require_possible(problem: JointProblem) -> None:
     for item in problem.items:
         if not problem.places(item):
             kinds = one_of(sorted(item.wcet_ns))
-            message = f"`{item.name}` can run nowhere on `{problem.platform.name}`: it has times for {kinds} only"
-            faults.append(Diagnostic("F503", message, None, help="add such a processor to the platform"))
+            message = (
+                f"`{item.name}` can run nowhere on `{problem.platform.name}`: it has times for"
+                f" {kinds} only"
+            )
+            faults.append(
+                Diagnostic("F503", message, None, help="add such a processor to the platform")
+            )
     for net in problem.nets:
         if not net.candidates:
-            message = f"`{net.name}` cannot run on `{problem.platform.name}`: some layer runs nowhere"
-            faults.append(Diagnostic("F503", message, None, help="give times of all layers on one kind at least"))
+            message = (
+                f"`{net.name}` cannot run on `{problem.platform.name}`: some layer runs nowhere"
+            )
+            faults.append(
+                Diagnostic(
+                    "F503", message, None, help="give times of all layers on one kind at least"
+                )
+            )
     if faults:
         raise Errors(faults)
     for kind, processors in problem.of_kind.items():
         share = sum(
             Fraction(item.work(kind)) / problem.period[item.group]
             for item in problem.items
-            if set(item.wcet_ns) == {kind} or problem.kind.get(problem.pins.get(item.name, "")) == kind
+            if set(item.wcet_ns) == {kind}
+            or problem.kind.get(problem.pins.get(item.name, "")) == kind
         )
         if share > len(processors):
             message = (
-                f"work that only a {kind} can do needs {float(share):.2f} of them, but there are {len(processors)}"
+                f"work that only a {kind} can do needs {float(share):.2f} of them, but there are"
+                f" {len(processors)}"
             )
             help_text = "make periods longer, or give tasks code for other processors"
             faults.append(Diagnostic("F509", message, None, help=help_text))

@@ -98,13 +98,21 @@ def map_jointly(valid: Valid, known: KnownTimes, request: Request) -> Joint:
         if outcome.verdict is None:
             _require_bounds(problem)
     except Refused as refused:
-        raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
+        raise Errors(
+            [Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]
+        ) from refused
     found = judged(valid, known, problem, outcome, request)
     if outcome.balanced is None or found.verdict is None or not found.verdict.late:
         return found
     request.say("late on few processors: trying more of them")
-    other = judged(valid, known, problem, replace(outcome.balanced, history=outcome.history), request)
-    return other if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late) else found
+    other = judged(
+        valid, known, problem, replace(outcome.balanced, history=outcome.history), request
+    )
+    return (
+        other
+        if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late)
+        else found
+    )
 
 
 def searched(problem: JointProblem, request: Request) -> Outcome:
@@ -121,9 +129,16 @@ def searched(problem: JointProblem, request: Request) -> Outcome:
     return found
 
 
-def judged(valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outcome, request: Request) -> Joint:
+def judged(
+    valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outcome, request: Request
+) -> Joint:
     """An answer with the results of the program, because searches assume orders of their own."""
-    found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, request.seed), outcome.verdict)
+    found = Joint(
+        problem,
+        outcome,
+        mapping_of(problem, outcome, outcome.verdict, request.seed),
+        outcome.verdict,
+    )
     try:
         return _of_program(valid, known, found, request)
     except Refused as refused:
@@ -154,18 +169,24 @@ def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request)
             return joint
         system, seen = planned
         used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
-        told = replace(with_bounds(joint.problem, joint.outcome.verdict, worst_cases(system)), utilization=used)
+        told = replace(
+            with_bounds(joint.problem, joint.outcome.verdict, worst_cases(system)), utilization=used
+        )
         if best.seen is None or (seen is not None and seen.delayed < best.seen.delayed):
             mapping = mapping_of(joint.problem, joint.outcome, told, request.seed, seen)
             said = () if seen is None else _exceeding(valid, known.times, seen)
-            best = replace(joint, mapping=mapping, verdict=told, program=system, seen=seen, diagnostics=said)
+            best = replace(
+                joint, mapping=mapping, verdict=told, program=system, seen=seen, diagnostics=said
+            )
         if seen is None or seen.delayed <= DISTURBED or not told.late:
             break
         request.say(f"other programs had the cores for {seen.delayed:.0%} of its time")
     return best
 
 
-def program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> tuple[TimedSystem, Seen | None] | None:
+def program(
+    valid: Valid, known: KnownTimes, joint: Joint, request: Request
+) -> tuple[TimedSystem, Seen | None] | None:
     """The timing of the program that a build would write with this mapping; None if none can be
     built here.
 
@@ -220,8 +241,13 @@ def _in_order(
     there are none."""
     found = {}
     for app in deployment.apps:
-        shown = {(p.source, p.sink): x for p, x in zip(app.paths, seen.paths.get(app.name, ()), strict=False)}
-        found[app.name] = tuple(shown.get((p.source, p.sink), (None, 0, 0)) for p in paths[app.name])
+        shown = {
+            (p.source, p.sink): x
+            for p, x in zip(app.paths, seen.paths.get(app.name, ()), strict=False)
+        }
+        found[app.name] = tuple(
+            shown.get((p.source, p.sink), (None, 0, 0)) for p in paths[app.name]
+        )
     return found
 
 
@@ -236,7 +262,11 @@ def _exceeding(valid: Valid, times: Times, seen: Seen) -> tuple[Diagnostic, ...]
     firings."""
     found = []
     for name, samples in seen.samples.items():
-        time = times.here(name) if name in valid.tasks and valid.tasks[name].resampling is None else None
+        time = (
+            times.here(name)
+            if name in valid.tasks and valid.tasks[name].resampling is None
+            else None
+        )
         most = max(samples[int(len(samples) * WARM_UP) :], default=0)
         if time is not None and time.from_text and most > time.longest_ns:
             found.append(too_optimistic(valid.tasks[name], time, most))
@@ -248,19 +278,31 @@ def reasons(joint: Joint) -> list[str]:
     """The busiest processor, the tightest group, and what would help if a deadline is missed."""
     verdict, problem = joint.verdict, joint.problem
     if verdict is None:
-        return ["no mapping was found: make periods longer, or search longer with --budget or --evaluations"]
+        return [
+            "no mapping was found: make periods longer, or search longer with --budget or"
+            " --evaluations"
+        ]
     busiest = max(verdict.utilization, key=lambda p: verdict.utilization[p])
-    lines = [f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its time"]
+    lines = [
+        f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its"
+        " time"
+    ]
     for pool in verdict.engines:
         lines.append(f"`{pool}` has too many engines: cut networks less often")
     tight: list[tuple[Fraction, Team, Held]] = []
     unbounded = False
     for team in problem.teams:
         if verdict.worst.groups[team.name] is None:
-            lines.append(f"`{team.name}` has no bound: too many tasks can delay it on some processor")
+            lines.append(
+                f"`{team.name}` has no bound: too many tasks can delay it on some processor"
+            )
             unbounded = True
             continue
-        tight += [(h.bound / h.due, team, h) for h in held(team, verdict.worst) if h.bound is not None and h.due]
+        tight += [
+            (h.bound / h.due, team, h)
+            for h in held(team, verdict.worst)
+            if h.bound is not None and h.due
+        ]
     if unbounded:
         lines += _with_less_to_do(joint, busiest)
     if tight:
@@ -273,7 +315,8 @@ def reasons(joint: Joint) -> list[str]:
             rival = "" if hopeless else f", or a higher priority than {team.priority}"
             lines.append(f"a deadline of {_ms(what.bound)} would be met{rival}")
     lines += [
-        f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more" for name in verdict.conditional
+        f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
+        for name in verdict.conditional
     ]
     return lines
 
@@ -289,7 +332,9 @@ def missed(problem: JointProblem, told: Verdict) -> Iterator[str]:
             if what.bound is None:
                 yield f"{_called(team, what)} has no bound"
             elif not what.met:
-                yield f"{_called(team, what)} takes up to {_ms(what.bound)}, and has {_ms(what.due)}"
+                yield (
+                    f"{_called(team, what)} takes up to {_ms(what.bound)}, and has {_ms(what.due)}"
+                )
     yield from (f"`{pool}` would hold more engines than it can" for pool in told.engines)
 
 
@@ -310,10 +355,15 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
         seldom = slowed(joint.problem, factor)
         worst = worst_cases(timed(seldom, joint.outcome.assignment))
         if None not in worst.groups.values():
-            late = {_called(t, h): h.bound for t in seldom.teams for h in held(t, worst) if not h.met}
+            late = {
+                _called(t, h): h.bound for t in seldom.teams for h in held(t, worst) if not h.met
+            }
             if late:
                 said = " and ".join(f"{name} {_ms(ns)}" for name, ns in late.items())
-                yield f"with {factor} times the periods, {said} would be needed: such deadlines and periods would help"
+                yield (
+                    f"with {factor} times the periods, {said} would be needed: such deadlines and"
+                    " periods would help"
+                )
             else:
                 yield f"with periods x {factor}, every deadline would be met"
             yield f"or with a faster `{busiest}`, or less work on it"
@@ -326,7 +376,9 @@ def _alone(joint: Joint, team: Team, what: Held) -> Fraction:
     assert joint.system is not None
     own = tuple(g for g in joint.system.groups if g.name == team.name)
     workers = tuple(w for w in joint.system.workers if {p.group for p in w.sequence} == {team.name})
-    if len(workers) < len([w for w in joint.system.workers if any(p.group == team.name for p in w.sequence)]):
+    if len(workers) < len(
+        [w for w in joint.system.workers if any(p.group == team.name for p in w.sequence)]
+    ):
         workers = ()  # it shares an order with other groups: the order that it would have
     worst = worst_cases(replace(joint.system, groups=own, workers=workers))
     return next(h.bound for h in held(team, worst) if h.path == what.path) or Fraction(0)
@@ -358,11 +410,15 @@ def _taken_apart(joint: Joint, team: Team, what: Held) -> Iterator[str]:
             own[term.who] = own.get(term.who, Fraction(0)) + term.total
         else:
             others.setdefault((home.get(term.who, term.who), _WORDS[term.kind]), []).append(term)
-    said = ", ".join(f"{name.removeprefix(group + '.')} {float(ns) / 1e6:.2f}" for name, ns in own.items())
+    said = ", ".join(
+        f"{name.removeprefix(group + '.')} {float(ns) / 1e6:.2f}" for name, ns in own.items()
+    )
     yield f"  its own path takes {float(sum(own.values())) / 1e6:.2f} ms: {said}"
     for (name, does), theirs in sorted(others.items(), key=lambda o: -sum(t.total for t in o[1])):
         parts = ", ".join(
-            f"{t.times} x {t.who.removeprefix(name + '.')} {float(t.total) / 1e6:.2f}" for t in theirs if t.times > 0
+            f"{t.times} x {t.who.removeprefix(name + '.')} {float(t.total) / 1e6:.2f}"
+            for t in theirs
+            if t.times > 0
         )
         yield f"  `{name}` {does}: {float(sum(t.total for t in theirs)) / 1e6:.2f} ms ({parts})"
 
@@ -388,4 +444,10 @@ def simulated(joint: Joint) -> Chart | None:
         elif s.end > s.start:
             bars.append(Bar(s.processor, s.group, s.iteration, float(s.start), float(s.end)))
     releases = tuple(float(k * t.period_ns) for t in joint.problem.teams[:1] for k in range(3))
-    return Chart(f"{joint.outcome.search}, worst-case times", joint.problem.processors, tuple(bars), releases, False)
+    return Chart(
+        f"{joint.outcome.search}, worst-case times",
+        joint.problem.processors,
+        tuple(bars),
+        releases,
+        False,
+    )

@@ -84,11 +84,18 @@ def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]
     measured there."""
     platform = valid.platform
     kinds = dict.fromkeys(pool.kind for pool in platform.pools if pool.kind not in ("cpu", "link"))
-    known = {e.subject for e in profile.entries if e.processor in kinds} if profile is not None else set()
+    known = (
+        {e.subject for e in profile.entries if e.processor in kinds}
+        if profile is not None
+        else set()
+    )
     known |= {p.task for p in valid.system.pins if p.platform == platform.name}
     off = [name for name, t in valid.tasks.items() if t.network is not None and name not in known]
     if not kinds or not off:
         return ()
-    message = f"no times of {listed(off)} on a {one_of(kinds)} of `{platform.name}` are known: only CPUs are considered"
+    message = (
+        f"no times of {listed(off)} on a {one_of(kinds)} of `{platform.name}` are known: only CPUs"
+        " are considered"
+    )
     help_text = "measure on the board with `flowc profile`, or pin networks with a `wcet`"
     return (Diagnostic("F612", message, None, help=help_text, severity="warning"),)

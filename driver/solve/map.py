@@ -37,7 +37,14 @@ from .known_times import KnownTimes, known_times, require_some_time
 from .request import Request, supposed
 from .state_map import States, map_states_apart
 from .throughput_problem import problem_of
-from .within_memory import map_jointly_within, map_states_within, require_within, taken, taken_beside, taken_in_states
+from .within_memory import (
+    map_jointly_within,
+    map_states_within,
+    require_within,
+    taken,
+    taken_beside,
+    taken_in_states,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,9 @@ class Answer(NotebookResult):
         return not self.mapping.groups or not all(g.schedulable for g in self.mapping.groups)
 
 
-def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE, **asked: Any) -> Answer:
+def find_mapping(
+    path: str | Path, *, platform: str = "host", host: Host = HERE, **asked: Any
+) -> Answer:
     """Search for the best mapping of a text and store it beside it; `asked` are fields of a
     `Request`. Raises Errors.
 
@@ -87,9 +96,12 @@ def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE,
     stored. A mapping for suppositions is stored only if the request has `keep`.
     """
     request = Request(**asked)
-    whole = prepare(path, platform=platform, mapped=False, host=host, report=request.report).require()
+    whole = prepare(
+        path, platform=platform, mapped=False, host=host, report=request.report
+    ).require()
     limit, warnings = _memory_limit(whole, request)
-    if limit is not None and not _has_deadlines(whole):  # then a rate is a limit on mappings, and not a supposition
+    if limit is not None and not _has_deadlines(whole):
+        # then a rate is a limit on mappings, and not a supposition
         request = replace(request, what_if=replace(request.what_if, fps=None))
     valid = supposed(whole, request.what_if)
     with_deadlines = _has_deadlines(valid)
@@ -126,41 +138,65 @@ def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE,
 
 
 # -- four kinds of texts ---------------------------------------------------------------------------
-def _map_with_deadlines(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+def _map_with_deadlines(
+    valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None
+) -> Answer:
     """Apps that all have periods. The best mapping found is stored, even if an app is late."""
-    joint = map_jointly(valid, known, request) if limit is None else map_jointly_within(valid, known, request, limit)
+    joint = (
+        map_jointly(valid, known, request)
+        if limit is None
+        else map_jointly_within(valid, known, request, limit)
+    )
     fits = bool(joint.mapping.groups) and joint.verdict is not None and not joint.verdict.engines
     return Answer(joint.mapping, valid, (*joint.diagnostics, *request.crew.told), joint, fits)
 
 
-def _map_states(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+def _map_states(
+    valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None
+) -> Answer:
     """A scenario whose apps all have periods: one placement for all of its states."""
     states = (
-        map_states_jointly(valid, known, request) if limit is None else map_states_within(valid, known, request, limit)
+        map_states_jointly(valid, known, request)
+        if limit is None
+        else map_states_within(valid, known, request, limit)
     )
     said = [*unknown_power(valid.scenario, valid.platform)]
     for joint in states.joints.values():
         said += joint.diagnostics
     said += [*states.diagnostics, *request.crew.told]
-    return Answer(states.mapping, states.valid, tuple(said), states, bool(states.mapping.placements) and states.fits)
+    return Answer(
+        states.mapping,
+        states.valid,
+        tuple(said),
+        states,
+        bool(states.mapping.placements) and states.fits,
+    )
 
 
-def _map_states_apart(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+def _map_states_apart(
+    valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None
+) -> Answer:
     """A scenario in which some app has no period: a search for each state."""
     part = request.part(1 / len(valid.states))
 
     def find(state: Valid) -> Mapping:
         planned = taken_beside(valid, state, known.profile)
-        return _fastest(state, known.of(state), part, limit, planned, runnable=_runnable(valid, request))
+        return _fastest(
+            state, known.of(state), part, limit, planned, runnable=_runnable(valid, request)
+        )
 
     mapping = map_states_apart(valid, find)
     if limit is not None:
         mapping = replace(mapping, memory=taken_in_states(valid, known.profile, mapping))
         require_within(limit, mapping)
-    return Answer(mapping, valid, (*unknown_power(valid.scenario, valid.platform), *_idle(request.crew)))
+    return Answer(
+        mapping, valid, (*unknown_power(valid.scenario, valid.platform), *_idle(request.crew))
+    )
 
 
-def _map_without_periods(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+def _map_without_periods(
+    valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None
+) -> Answer:
     """Apps without periods, which run as fast as they can."""
     runnable = _runnable(valid, request)
     if request.measure and not runnable:
@@ -170,7 +206,11 @@ def _map_without_periods(valid: Valid, known: KnownTimes, request: Request, limi
         return taken(valid, known.profile, mapping)
 
     mapping = _fastest(valid, known, request, limit, planned, runnable=runnable)
-    said = _idle(request.crew) if request.measure else (*_idle(request.crew), *untimed(valid, known.times))
+    said = (
+        _idle(request.crew)
+        if request.measure
+        else (*_idle(request.crew), *untimed(valid, known.times))
+    )
     return Answer(mapping, valid, said)
 
 
@@ -200,7 +240,9 @@ def _fastest(
     }
     if limit is not None:
         return search_within(problem, fronts(problem, known.profile), limit, planned, **asked)
-    found: Mapping = search_named(request.search, "throughput").run(problem, objective=objective, **asked)
+    found: Mapping = search_named(request.search, "throughput").run(
+        problem, objective=objective, **asked
+    )
     return found
 
 
@@ -211,10 +253,14 @@ def _has_deadlines(valid: Valid) -> bool:
 
 def _runnable(valid: Valid, request: Request) -> bool:
     """May mappings be run to compare them?"""
-    return valid.at_hand and request.measure and not any(missing(part.system) for part in valid.parts)
+    return (
+        valid.at_hand and request.measure and not any(missing(part.system) for part in valid.parts)
+    )
 
 
-def _memory_limit(whole: Valid, request: Request) -> tuple[MemoryLimit | None, tuple[Diagnostic, ...]]:
+def _memory_limit(
+    whole: Valid, request: Request
+) -> tuple[MemoryLimit | None, tuple[Diagnostic, ...]]:
     """The memory that networks may take: the request's, and at most the platform's; None if neither
     is given."""
     least = request.wants_least_memory
@@ -234,7 +280,9 @@ def _smaller(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[
         return wanted, ()
     if wanted is None:
         return has, ()
-    message = f"`--memory` allows {in_mb(wanted)}, but `{platform.name}` has {in_mb(has)} for networks"
+    message = (
+        f"`--memory` allows {in_mb(wanted)}, but `{platform.name}` has {in_mb(has)} for networks"
+    )
     help_text = "the smaller limit applies: platform memory less what Python and libraries take"
     return has, (Diagnostic("F524", message, platform.span, help=help_text, severity="warning"),)
 
@@ -274,7 +322,9 @@ def _require_auto(search: str) -> None:
 
 def _require(problem: Problem, objective: str) -> None:
     if not problem.apps:
-        raise Errors([Diagnostic("F215", "there is no app to map", None, help="add `app Name { ... }`")])
+        raise Errors(
+            [Diagnostic("F215", "there is no app to map", None, help="add `app Name { ... }`")]
+        )
     if not problem.cpus:
         message = f"platform `{problem.platform.name}` has no cpu"
         raise Errors([Diagnostic("F603", message, problem.platform.span, help="add `cpu core[4]`")])

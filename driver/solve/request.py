@@ -43,16 +43,20 @@ class Request:
     """What a user asks of a mapping.
 
     - `search`: a name of `search.registry`.
-    - `objective`: a list such as `cores,utilization`, the most important one first (`search.objectives`); empty for
+    - `objective`: a list such as `cores,utilization`, the most important one first
+      (`search.objectives`); empty for
       the default of the text's kind.
-    - `budget`: seconds that the search may take. With `evaluations` it tries so many things instead, however long they
+    - `budget`: seconds that the search may take. With `evaluations` it tries so many things
+      instead, however long they
       take, and without measured runs the answer depends on `seed` only.
     - `crew`: processes that help searches for deadlines.
     - `what_if`: what to suppose instead of the text.
     - `memory`: bytes that networks may take.
-    - `measure`: tasks and programs may be run. If not, the times that are known decide, also those of another machine.
+    - `measure`: tasks and programs may be run. If not, the times that are known decide, also
+      those of another machine.
     - `keep`: a mapping for what is only supposed is stored, too.
-    - `on_measure` is told that tasks are going to run (`report` where there is none), `report` gets lines of progress,
+    - `on_measure` is told that tasks are going to run (`report` where there is none), `report`
+      gets lines of progress,
       and `on_event` the progress of the search as data.
     """
 
@@ -113,9 +117,14 @@ def supposed(valid: Valid, what_if: WhatIf) -> Valid:
     system, platform = valid.system, valid.platform
     if what_if.fps is not None:
         period = Fraction(10**9) / what_if.fps
-        system = replace(system, apps=tuple(replace(a, period_ns=period, deadline_ns=None) for a in system.apps))
+        system = replace(
+            system, apps=tuple(replace(a, period_ns=period, deadline_ns=None) for a in system.apps)
+        )
     if what_if.cores is not None:
-        pools = tuple(replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p for p in platform.pools)
+        pools = tuple(
+            replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p
+            for p in platform.pools
+        )
         platform = replace(platform, pools=pools)
     found = replace(valid, system=system, platform=platform)
     if not isinstance(found, ValidScenario):

@@ -123,13 +123,17 @@ class Asked:
         try:
             outcome = self._common(valid, problems, budget)
         except Refused as refused:
-            raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
+            raise Errors(
+                [Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]
+            ) from refused
         times = {name: self.known.of(state) for name, state in valid.states.items()}
         found = Searched(valid, budget, times, problems, outcome, {})
         own = {name: self._with_own_places(found, name) for name in _late_in_search(found)}
         return replace(found, own={name: o for name, o in own.items() if o is not None})
 
-    def _common(self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget) -> StatesOutcome:
+    def _common(
+        self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget
+    ) -> StatesOutcome:
         """One placement for all problems; with the objective `cores` on the fewest CPUs. Raises
         Refused."""
         alternatives = _alternatives(valid)
@@ -137,7 +141,9 @@ class Asked:
 
         def attempt(left_out: frozenset[str], part: Budget) -> StatesOutcome:
             nonlocal spent
-            restricted = {name: replace(problem, left_out=left_out) for name, problem in problems.items()}
+            restricted = {
+                name: replace(problem, left_out=left_out) for name, problem in problems.items()
+            }
             found = search_states(restricted, self._run, budget=part, alternatives=alternatives)
             spent += sum(outcome.counted for outcome in found.states.values())
             return found
@@ -145,12 +151,16 @@ class Asked:
         if "cores" not in self.request.objectives("deadlines"):
             return attempt(frozenset(), budget)
         spending = budget.begin(lambda: spent)
-        found, cores = on_fewest(problems.values(), attempt, spending, _is_in_time, lambda o: o.impossible)
+        found, cores = on_fewest(
+            problems.values(), attempt, spending, _is_in_time, lambda o: o.impossible
+        )
         best = min(found, key=_lateness)
         return replace(best, cores=cores, seconds=spending.seconds)
 
     def _run(self, problem: JointProblem, part: Budget) -> Outcome:
-        utilization = replace(self.request, objective="utilization" if self.request.objective else "")
+        utilization = replace(
+            self.request, objective="utilization" if self.request.objective else ""
+        )
         return searched(problem, utilization.within(part))
 
     def _with_own_places(self, searched: Searched, name: str) -> Outcome | None:
@@ -181,10 +191,16 @@ class Asked:
         clocked = at_best_clocks(valid, joints, times, searched.budget)
         joints |= {name: c.joint for name, c in clocked.items()}
         empty = Mapping(valid.platform.name, (), (), self.request.search)
-        return States(valid, joints, empty, outcome, clocked, beyond_limits(valid, clocked), own=own)
+        return States(
+            valid, joints, empty, outcome, clocked, beyond_limits(valid, clocked), own=own
+        )
 
     def _judged(self, searched: Searched, name: str, outcome: Outcome) -> Joint:
-        state, known, problem = searched.valid.states[name], searched.times[name], searched.problems[name]
+        state, known, problem = (
+            searched.valid.states[name],
+            searched.times[name],
+            searched.problems[name],
+        )
         return judged(state, known, problem, outcome, self.request)
 
     def _elsewhere(self, searched: Searched, name: str, joint: Joint) -> Joint | None:
@@ -193,10 +209,15 @@ class Asked:
         if joint.verdict is None or joint.verdict.feasible:
             return None
         own = searched.own.get(name)
-        if own is None and name not in _late_in_search(searched):  # only the program is late: no others were searched
+        if own is None and name not in _late_in_search(searched):
+            # only the program is late: no others were searched
             own = self._with_own_places(searched, name)
         other = None if own is None else self._judged(searched, name, own)
-        return other if other is not None and other.verdict is not None and other.verdict.feasible else None
+        return (
+            other
+            if other is not None and other.verdict is not None and other.verdict.feasible
+            else None
+        )
 
 
 def _is_in_time(found: StatesOutcome) -> bool:
@@ -212,12 +233,16 @@ def _lateness(found: StatesOutcome) -> tuple[bool, Fraction]:
     """The minimum is the best of several answers: in time, with the least maximum utilization over
     all states."""
     verdicts = [outcome.verdict for outcome in found.states.values() if outcome.verdict is not None]
-    return not _is_in_time(found), max((verdict.maximum for verdict in verdicts), default=Fraction(2))
+    return not _is_in_time(found), max(
+        (verdict.maximum for verdict in verdicts), default=Fraction(2)
+    )
 
 
 def _late_in_search(searched: Searched) -> list[str]:
     outcomes = searched.outcome.states
-    return [name for name, o in outcomes.items() if o.verdict is not None and not o.verdict.feasible]
+    return [
+        name for name, o in outcomes.items() if o.verdict is not None and not o.verdict.feasible
+    ]
 
 
 def _missed(joint: Joint) -> list[str]:
@@ -227,7 +252,9 @@ def _missed(joint: Joint) -> list[str]:
 def _alternatives(valid: ValidScenario) -> list[list[str]]:
     """Tasks and networks of different variants that replace each other."""
     found: dict[str, dict[str, None]] = {}
-    for task, where in (pair for state in valid.states.values() for pair in places_of_variants(state)):
+    for task, where in (
+        pair for state in valid.states.values() for pair in places_of_variants(state)
+    ):
         found.setdefault(where, {})[task] = None
     return [list(names) for names in found.values() if len(names) > 1]
 
@@ -240,7 +267,9 @@ def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | 
     whole = union(common.values())
     bounds = {n: StateBound(n, j.mapping.groups, j.mapping.utilization) for n, j in joints.items()}
     bounds |= {n: c.bound for n, c in found.clocked.items()}
-    bounds |= {n: replace(bounds[n], placements=different(joints[n].mapping, common[n])) for n in found.own}
+    bounds |= {
+        n: replace(bounds[n], placements=different(joints[n].mapping, common[n])) for n in found.own
+    }
     for name in valid.options:
         bounds[name] = replace(bounds[name], choices=valid.scenario.state(name).choices)
     looked = sum(o.evaluations for o in outcome.states.values())
@@ -265,7 +294,9 @@ def _with_common_places(found: States, name: str, seed: int) -> Mapping:
     return mapping_of(joint.problem, common, common.verdict, seed)
 
 
-def _changes(valid: ValidScenario, joints: dict[str, Joint], control_ns: int | None) -> Iterator[ChangeBound]:
+def _changes(
+    valid: ValidScenario, joints: dict[str, Joint], control_ns: int | None
+) -> Iterator[ChangeBound]:
     """The longest time of the frames of both states, plus the controller in between."""
     known = {name: _halves(valid.states[name], joint) for name, joint in joints.items()}
     for source, target in dict.fromkeys((t.source, t.target) for t in valid.scenario.transitions):
@@ -291,7 +322,9 @@ def _with_protocols(
         deployments[name] = plan(mapped, known, place(mapped, known))
         told = joints[name].verdict
         timings[name] = Timing(joints[name].program, told is not None and told.feasible)
-    return with_protocols(scenario, deployed_states(scenario, deployments), timings, mapping.transitions)
+    return with_protocols(
+        scenario, deployed_states(scenario, deployments), timings, mapping.transitions
+    )
 
 
 def _halves(state: Valid, joint: Joint) -> Halves | None:

@@ -49,7 +49,10 @@ class Supposed:
             return None
         mapping = self.mapped.mapping
         groups = [*mapping.groups, *(g for s in mapping.states for g in s.groups)]
-        return max((g.response_ns / g.deadline_ns for g in groups if g.response_ns and g.deadline_ns), default=None)
+        return max(
+            (g.response_ns / g.deadline_ns for g in groups if g.response_ns and g.deadline_ns),
+            default=None,
+        )
 
     @property
     def frames_per_second(self) -> float | None:

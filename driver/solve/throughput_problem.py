@@ -32,10 +32,19 @@ from ..text.check import Valid
 
 def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
     """The problem: mean times per kind of processor, and networks with their parts."""
-    apps, platform = tuple(without_resampling(without_transfers(a)) for a in valid.system.apps), valid.platform
+    apps, platform = (
+        tuple(without_resampling(without_transfers(a)) for a in valid.system.apps),
+        valid.platform,
+    )
     names = {t.name for a in apps for t in a.tasks}
-    pins = {name: p for name, p in pinned(valid.system.apps, platform, valid.system.pins)[0].items() if name in names}
-    given = {p.task for p in valid.system.pins if p.platform == platform.name and p.wcet_ns is not None}
+    pins = {
+        name: p
+        for name, p in pinned(valid.system.apps, platform, valid.system.pins)[0].items()
+        if name in names
+    }
+    given = {
+        p.task for p in valid.system.pins if p.platform == platform.name and p.wcet_ns is not None
+    }
     kinds = {pool.kind for pool in platform.pools}
     means: dict[str, dict[str, float]] = {}
     networks: dict[str, Divisible] = {}
@@ -47,7 +56,11 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
             means[task.name] = {kind: float(t.mean_ns) for kind, t in known.items()} or _guessed(
                 task, kinds, times, usual
             )
-            if task.network is not None and task.name not in (*pins, *cyclic) and task.name not in given:
+            if (
+                task.network is not None
+                and task.name not in (*pins, *cyclic)
+                and task.name not in given
+            ):
                 networks[task.name] = _divisible(task, known, means[task.name], profile, platform)
     held = {e.subject: e.held for e in profile.entries if e.held is not None} if profile else {}
     problem = Problem(
@@ -79,14 +92,26 @@ def _divisible(
 ) -> Divisible:
     whole = Divisible(
         (task.name,),
-        Costs({k: [ns] for k, ns in means.items()}, dict.fromkeys(means, 0.0), (), lambda a, b, count: 0.0),
+        Costs(
+            {k: [ns] for k, ns in means.items()},
+            dict.fromkeys(means, 0.0),
+            (),
+            lambda a, b, count: 0.0,
+        ),
     )
-    entries: dict[str, ProfileEntry] = {kind: t.entry for kind, t in known.items() if t.entry is not None}
+    entries: dict[str, ProfileEntry] = {
+        kind: t.entry for kind, t in known.items() if t.entry is not None
+    }
     if not entries or not may_be_cut(task) or profile is None:
         return whole
     assert task.network is not None
     try:
         barred = barred_from_dla(task, platform)
-        return divisible(read_chain(Path(task.network.path), task.network.shapes), entries, profile.transfers, barred)
+        return divisible(
+            read_chain(Path(task.network.path), task.network.shapes),
+            entries,
+            profile.transfers,
+            barred,
+        )
     except NetworkError:
         return whole

@@ -48,13 +48,17 @@ class Attempt(Generic[A]):
     late: bool
 
 
-def map_jointly_within(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit) -> Joint:
+def map_jointly_within(
+    valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit
+) -> Joint:
     """The joint mapping whose networks keep the limit and meet all deadlines. Raises Errors
     (F521)."""
     problem = joint_problem(valid, known.times, request.crew)
     require_possible(problem)
     on_cpu = _cpu_ns([known.times])
-    fronts = fronts_of([t for t in _free(valid, [valid]) if t.name in on_cpu], on_cpu, known.profile)
+    fronts = fronts_of(
+        [t for t in _free(valid, [valid]) if t.name in on_cpu], on_cpu, known.profile
+    )
     steps = sizes(fronts) or [0]
     part = request.part(1 / len(steps))
 
@@ -63,7 +67,9 @@ def map_jointly_within(valid: Valid, known: KnownTimes, request: Request, limit:
         outcome = searched(changed, part)
         if outcome.assignment is None or outcome.verdict is None:
             return None
-        memory = taken(valid, known.profile, mapping_of(changed, outcome, outcome.verdict, request.seed))
+        memory = taken(
+            valid, known.profile, mapping_of(changed, outcome, outcome.verdict, request.seed)
+        )
         return Attempt((changed, outcome), chosen, memory, not outcome.verdict.feasible)
 
     best = _first_within(limit, fronts, steps, attempt, " to meet deadlines")
@@ -77,7 +83,9 @@ def map_jointly_within(valid: Valid, known: KnownTimes, request: Request, limit:
     return replace(joint, mapping=replace(joint.mapping, memory=best.memory))
 
 
-def map_states_within(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit) -> States:
+def map_states_within(
+    valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit
+) -> States:
     """One placement for all states, with the same bands in all of them, that keeps the limit.
     Raises Errors (F521)."""
     every_state = [*valid.states.values(), *_options(valid)]
@@ -103,14 +111,19 @@ def map_states_within(valid: ValidScenario, known: KnownTimes, request: Request,
     best = _first_within(limit, fronts, steps, announced, " in all states")
     if best is None:  # no mapping with or without bands: the search without bands reports why
         return map_states_jointly(valid, known, nothing_runs)
-    again = attempt(best.chosen, part) if request.runs_program else None  # only the chosen one is run
+    # only the chosen one is run
+    again = attempt(best.chosen, part) if request.runs_program else None
     if again is not None and limit.allows(again.memory) and again.late <= best.late:
         best = again
     return replace(best.answer, mapping=replace(best.answer.mapping, memory=best.memory))
 
 
 def _first_within(
-    limit: MemoryLimit, fronts: Fronts, steps: list[int], attempt: Callable[[Chosen], Attempt[A] | None], aim: str
+    limit: MemoryLimit,
+    fronts: Fronts,
+    steps: list[int],
+    attempt: Callable[[Chosen], Attempt[A] | None],
+    aim: str,
 ) -> Attempt[A] | None:
     """The first attempt that keeps the limit and is in time, else the first that keeps the limit.
 
@@ -159,18 +172,26 @@ def taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMem
     return _deployed(valid, profile, mapping).planned or PlannedMemory(0, 0, 0)
 
 
-def taken_in_states(valid: ValidScenario, profile: Profile | None, mapping: Mapping) -> PlannedMemory:
+def taken_in_states(
+    valid: ValidScenario, profile: Profile | None, mapping: Mapping
+) -> PlannedMemory:
     """The weights of all networks, and the rest of the state that needs most. Raises Errors."""
     own = {s.state: s.placements for s in mapping.states if s.placements}
-    mappings = {name: in_state(mapping, own[name]) if name in own else mapping for name in valid.states}
+    mappings = {
+        name: in_state(mapping, own[name]) if name in own else mapping for name in valid.states
+    }
     found = memory_of([_deployed(valid.states[name], profile, m) for name, m in mappings.items()])
     return found or PlannedMemory(0, 0, 0)
 
 
-def taken_beside(valid: ValidScenario, state: Valid, profile: Profile | None) -> Callable[[Mapping], PlannedMemory]:
+def taken_beside(
+    valid: ValidScenario, state: Valid, profile: Profile | None
+) -> Callable[[Mapping], PlannedMemory]:
     """The memory of networks in one state, with the weights of those in others, which stay."""
     there = {t.network.content_hash for t in state.tasks.values() if t.network is not None}
-    networks = [t.network for s in valid.states.values() for t in s.tasks.values() if t.network is not None]
+    networks = [
+        t.network for s in valid.states.values() for t in s.tasks.values() if t.network is not None
+    ]
     others = {n.content_hash: n for n in networks if n.content_hash not in there}
     known = [needs(n) for n in others.values()]
     weights = sum(n.weights for n in known if n is not None)

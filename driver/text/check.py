@@ -109,7 +109,9 @@ class Valid:
         """The same with other tasks, for which the results still hold."""
         before = {a.name: a for a in self.system.apps}
         verdicts = {
-            a.name: self.verdicts[a.name] if a is before[a.name] else _again(self.verdicts[a.name], a)
+            a.name: self.verdicts[a.name]
+            if a is before[a.name]
+            else _again(self.verdicts[a.name], a)
             for a in system.apps
         }
         return replace(self, system=system, verdicts=verdicts)
@@ -251,7 +253,9 @@ def check(
     if platform == HERE.name:
         platform = host.name
     with no_garbage_collection():
-        loaded = load(path, platform=platform, builtin=[own_platform(host)], opened=opened, texts=texts)
+        loaded = load(
+            path, platform=platform, builtin=[own_platform(host)], opened=opened, texts=texts
+        )
         return _checked(loaded, mapped and opened is None, host)
 
 
@@ -293,7 +297,9 @@ def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         return found
 
     def part(apps: tuple[Application, ...]) -> Checked:
-        return _alone(replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()), False, host)
+        return _alone(
+            replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()), False, host
+        )
 
     others = tuple(part(apps) for apps in loaded.system.others)
     options: dict[str, tuple[Checked, ...]] = {}
@@ -304,7 +310,9 @@ def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         if not state.options:
             states[state.name] = part(state.apps)
             continue
-        wanted = [o for o in state.options if o.choices == stored.get(state.name)] or [*state.options]
+        wanted = [o for o in state.options if o.choices == stored.get(state.name)] or [
+            *state.options
+        ]
         checked = (part(option.apps) for option in wanted)
         if not mapped:  # a search for a mapping needs all of them
             options[state.name] = tuple(checked)
@@ -316,7 +324,9 @@ def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     return replace(found, diagnostics=in_order(told), others=others, states=states, options=options)
 
 
-def _best(options: Sequence[Option], checked: Iterable[Checked]) -> tuple[Checked, tuple[Application, ...]]:
+def _best(
+    options: Sequence[Option], checked: Iterable[Checked]
+) -> tuple[Checked, tuple[Application, ...]]:
     """The first option that may keep its deadlines, else the last one, with its apps."""
     for option, found in zip(options, checked, strict=True):
         best = found, option.apps
@@ -352,7 +362,11 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     times = times_of(system, loaded.platform) if loaded.platform is not None else None
     verdicts = {}
     for app in system.apps:
-        given = {} if times is None else {t.name: known.worst_ns for t in app.tasks if (known := times.here(t.name))}
+        given = (
+            {}
+            if times is None
+            else {t.name: known.worst_ns for t in app.tasks if (known := times.here(t.name))}
+        )
         verdicts[app.name], found = check_app(app, given)
         # A graph with missing arrows or ports balances differently: check rates only if it is
         # complete.

@@ -38,7 +38,9 @@ def profile_path(system: System, platform: Platform) -> Path:
     return Path(system.path).parent / f"{system.stem}.{platform.name}.profile.json"
 
 
-def read_mapping(system: System, platform: Platform) -> tuple[StoredMapping | None, tuple[Diagnostic, ...]]:
+def read_mapping(
+    system: System, platform: Platform
+) -> tuple[StoredMapping | None, tuple[Diagnostic, ...]]:
     """The stored mapping, as a pass, or why it cannot be read."""
     path = mapping_path(system, platform)
     if not os.path.isfile(path):
@@ -70,8 +72,12 @@ def require_place(valid: Valid) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> Errors:
-    help_text = "`map` stores its mapping beside the text: copy the text to a folder that you may write to"
-    return Errors([Diagnostic("F605", f"cannot write `{path}`: {reason(error)}", None, help=help_text)])
+    help_text = (
+        "`map` stores its mapping beside the text: copy the text to a folder that you may write to"
+    )
+    return Errors(
+        [Diagnostic("F605", f"cannot write `{path}`: {reason(error)}", None, help=help_text)]
+    )
 
 
 def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
@@ -104,9 +110,15 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
     changed = _changed(profile, _hashes(valid))
     said = []
     if elsewhere:
-        said.append(f"`{name}` was measured on another machine ({profile.host}): its times count as estimates")
+        said.append(
+            f"`{name}` was measured on another machine ({profile.host}): its times count as"
+            " estimates"
+        )
     if changed:
-        said.append(f"`{name}` is stale: {listed(changed)} changed since, and their times count as estimates")
+        said.append(
+            f"`{name}` is stale: {listed(changed)} changed since, and their times count as"
+            " estimates"
+        )
     entries = []
     for e in profile.entries:
         if e.subject in changed:  # its layers may differ now
@@ -168,7 +180,9 @@ def read_given_profile(path: Path) -> Profile:
     try:
         return Profile.from_json(read_bytes(path))
     except (OSError, ValueError) as error:
-        raise Errors([Diagnostic("F607", f"cannot read the profile `{path}`: {reason(error)}", None)]) from error
+        raise Errors(
+            [Diagnostic("F607", f"cannot read the profile `{path}`: {reason(error)}", None)]
+        ) from error
 
 
 def save_profile(valid: Valid, profile: Profile) -> tuple[Diagnostic, ...]:

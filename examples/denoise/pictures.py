@@ -1,4 +1,5 @@
-"""Tasks of denoise.flow that run in Python: a noisy scene, the reference of the CUDA kernels, and a summary."""
+"""Tasks of denoise.flow that run in Python: a noisy scene, the reference of the CUDA kernels, and a
+summary."""
 
 import numpy as np
 
@@ -26,7 +27,9 @@ class Camera:
 def edges(grey, height, width):
     """What edges.cu computes."""
     padded = np.pad(grey.astype(np.float32), 1, mode="edge")
-    soft = sum(padded[dy : dy + height, dx : dx + width] for dy in range(3) for dx in range(3)) / np.float32(9)
+    soft = sum(
+        padded[dy : dy + height, dx : dx + width] for dy in range(3) for dx in range(3)
+    ) / np.float32(9)
     wide = np.pad(soft, 1, mode="edge")
     across, down = wide[1:-1, 2:] - wide[1:-1, :-2], wide[2:, 1:-1] - wide[:-2, 1:-1]
     return np.minimum(np.sqrt(across**2 + down**2), 255).astype(np.uint8)
@@ -45,4 +48,7 @@ class Show:
 
     def close(self):
         if self.frames:
-            print(f"{self.frames} frames, checksum {self.clean}, mean edge {self.edges / self.frames:.3f}")
+            print(
+                f"{self.frames} frames, checksum {self.clean}, mean edge"
+                f" {self.edges / self.frames:.3f}"
+            )

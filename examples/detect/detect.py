@@ -1,4 +1,5 @@
-"""Tasks of the example `detect`: a camera, what comes before the network, and what comes behind it."""
+"""Tasks of the example `detect`: a camera, what comes before the network, and what comes behind
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ WIDTH, HEIGHT = 1280, 720  # pixels of a frame
 SCENE = 2048  # pixels: height and width of what the camera pans over
 SIDE = 224  # pixels: height and width of the network's image
 BT709 = (0, 1.793), (-0.213, -0.533), (2.112, 0)  # what U and V add to red, green and blue
-#: Cells per side of each map of boxes, and the size of its boxes in parts of the image: (width, height).
+#: Cells per side of each map of boxes, and the size of its boxes in parts of the image: (width,
+#: height).
 MAPS = (
     (14, ((0.15, 0.15), (0.21, 0.11), (0.11, 0.21))),
     (7, ((0.3, 0.3), (0.42, 0.21), (0.21, 0.42), (0.52, 0.17), (0.17, 0.52), (0.39, 0.39))),
@@ -22,11 +24,12 @@ SURE = 0.5  # the least score of a thing
 OVERLAP = 0.45  # boxes of a class that overlap more are one thing
 CANDIDATES, MOST = 100, 20  # boxes that are compared, and things that are reported at most
 
-# -- the camera --------------------------------------------------------------------------------------------------------
+# -- the camera ------------------------------------------------------------------------------------
 
 
 class Camera:
-    """Endless frames of a random scene over which the camera pans, as NV12: brightness, then colors of 2 x 2 pixels.
+    """Endless frames of a random scene over which the camera pans, as NV12: brightness, then colors
+    of 2 x 2 pixels.
 
     The same seed gives the same frames.
     """
@@ -40,10 +43,12 @@ class Camera:
     def __call__(self) -> np.ndarray:
         """Return the next frame, uint8[1080, 1280]: 720 rows of brightness, 360 of colors."""
         y, x = (
-            2 * (self.fired * step % room) for step, room in ((7, (SCENE - HEIGHT) // 2), (11, (SCENE - WIDTH) // 2))
+            2 * (self.fired * step % room)
+            for step, room in ((7, (SCENE - HEIGHT) // 2), (11, (SCENE - WIDTH) // 2))
         )
         self.fired += 1
-        frame = np.empty((HEIGHT * 3 // 2, WIDTH), np.uint8)  # a frame belongs to the channel: never a view
+        # a frame belongs to the channel: never a view
+        frame = np.empty((HEIGHT * 3 // 2, WIDTH), np.uint8)
         frame[:HEIGHT] = self.luma[y : y + HEIGHT, x : x + WIDTH]
         frame[HEIGHT:] = self.chroma[y // 2 : (y + HEIGHT) // 2, x : x + WIDTH]
         return frame
@@ -52,17 +57,19 @@ class Camera:
 def textured(rng: np.random.Generator, side: int, channels: int) -> np.ndarray:
     """Random patches of many sizes, uint8[side, side * channels]."""
     picture = np.zeros((side, side, channels), np.float32)
-    for grain, strength in ((256, 40), (64, 30), (16, 20), (4, 15)):  # from large patches to fine texture
+    for grain, strength in ((256, 40), (64, 30), (16, 20), (4, 15)):
+        # from large patches to fine texture
         cells = rng.normal(0, strength, (side // grain, side // grain, channels)).astype(np.float32)
         picture += cells.repeat(grain, axis=0).repeat(grain, axis=1)
     return np.clip(picture + 128, 0, 255).astype(np.uint8).reshape(side, side * channels)
 
 
-# -- from a frame to what the network wants ----------------------------------------------------------------------------
+# -- from a frame to what the network wants --------------------------------------------------------
 
 
 def between(large: int, small: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each of `small` pixels the first of two neighbors among `large`, and how near it is to the second."""
+    """For each of `small` pixels the first of two neighbors among `large`, and how near it is to
+    the second."""
     at = np.clip((np.arange(small) + 0.5) * large / small - 0.5, 0, large - 1.001)
     return at.astype(int), (at % 1).astype(np.float32)
 
@@ -85,23 +92,27 @@ def decode(frame: np.ndarray) -> np.ndarray:
 
 
 def prepare(frame: np.ndarray) -> np.ndarray:
-    """Decode and shrink a frame, uint8[1080, 1280], to -1..1 and channels first: float32[1, 3, 224, 224]."""
+    """Decode and shrink a frame, uint8[1080, 1280], to -1..1 and channels first: float32[1, 3, 224,
+    224]."""
     image = decode(frame)
     image = image[:, TOP] + DOWN[:, None] * (image[:, TOP + 1] - image[:, TOP])
     image = image[:, :, LEFT] + RIGHT * (image[:, :, LEFT + 1] - image[:, :, LEFT])
     return image[None] * np.float32(1 / 127.5) - np.float32(1)
 
 
-# -- from what the network says to things ------------------------------------------------------------------------------
+# -- from what the network says to things ----------------------------------------------------------
 
 
 def anchors() -> np.ndarray:
-    """Where boxes are before the network shifts them, map by map, cell by cell: center x and y, width, height."""
+    """Where boxes are before the network shifts them, map by map, cell by cell: center x and y,
+    width, height."""
     found = []
     for cells, sizes in MAPS:
         y, x = (np.mgrid[:cells, :cells] + 0.5) / cells
         centers = np.stack([x, y], axis=-1)[:, :, None].repeat(len(sizes), axis=2)
-        found.append(np.concatenate([centers, np.broadcast_to(sizes, centers.shape)], axis=-1).reshape(-1, 4))
+        found.append(
+            np.concatenate([centers, np.broadcast_to(sizes, centers.shape)], axis=-1).reshape(-1, 4)
+        )
     return np.concatenate(found).astype(np.float32)
 
 
@@ -109,9 +120,11 @@ ANCHORS = anchors()
 
 
 def select(boxes: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Non-maximum suppression: float32[1, 1002, 4] and float32[1, 1002, 21] to the best things, float32[20, 6].
+    """Non-maximum suppression: float32[1, 1002, 4] and float32[1, 1002, 21] to the best things,
+    float32[20, 6].
 
-    A thing is its class, score, left, top, right and bottom in parts of the image; the rest is zero.
+    A thing is its class, score, left, top, right and bottom in parts of the image; the rest is
+    zero.
     """
     kinds = scores[0, :, 1:].argmax(axis=1) + 1
     best = np.take_along_axis(scores[0], kinds[:, None], axis=1)[:, 0]
@@ -153,7 +166,11 @@ class Count:
         self.frames += 1
         self.things += len(seen)
         pixels = np.rint(seen[:, 2:] * np.float32([WIDTH, HEIGHT, WIDTH, HEIGHT])).astype(np.int32)
-        self.checksum = zlib.crc32(np.column_stack([seen[:, 0].astype(np.int32), pixels]).tobytes(), self.checksum)
+        self.checksum = zlib.crc32(
+            np.column_stack([seen[:, 0].astype(np.int32), pixels]).tobytes(), self.checksum
+        )
 
     def close(self) -> None:
-        print(f"{self.frames} frames, {self.things} things, checksum {self.checksum:08x}", flush=True)
+        print(
+            f"{self.frames} frames, {self.things} things, checksum {self.checksum:08x}", flush=True
+        )

@@ -2,9 +2,10 @@
 
 Usage: python make_network.py [FOLDER]   (default: beside this file)
 
-MobileNetV2 1.0 with the heads of SSDLite: image float32[1, 3, 224, 224] to boxes float32[1, 1002, 4] and scores
-float32[1, 1002, 21]. The weights are random: it takes the time of a real one, and finds things where there are none.
-Needs numpy, onnx and onnxruntime. Seeded: every run writes the same weights.
+MobileNetV2 1.0 with the heads of SSDLite: image float32[1, 3, 224, 224] to boxes float32[1, 1002,
+4] and scores float32[1, 1002, 21]. The weights are random: it takes the time of a real one, and
+finds things where there are none. Needs numpy, onnx and onnxruntime. Seeded: every run writes the
+same weights.
 """
 
 from __future__ import annotations
@@ -35,18 +36,32 @@ class Graph:
         self.nodes.append(helper.make_node(kind, inputs, [out or name], name=name, **attributes))
         return out or name
 
-    def conv(self, x: str, cin: int, cout: int, size: int = 1, stride: int = 1, group: int = 1, gain: float = 2) -> str:
-        """A convolution with bias; a batch normalization behind it counts as folded into its weights."""
+    def conv(
+        self,
+        x: str,
+        cin: int,
+        cout: int,
+        size: int = 1,
+        stride: int = 1,
+        group: int = 1,
+        gain: float = 2,
+    ) -> str:
+        """A convolution with bias; a batch normalization behind it counts as folded into its
+        weights."""
         name = f"conv_{len(self.nodes)}"
         shape = (cout, cin // group, size, size)
         weights = self.rng.normal(0, np.sqrt(gain / np.prod(shape[1:])), shape)
         if shape[1] > 1:
-            # Behind a rectifier all is positive. Unless a filter sums to zero, its mean drowns, layer by layer, what
-            # tells one image from another.
+            # Behind a rectifier all is positive. Unless a filter sums to zero, its mean drowns,
+            # layer by layer, what tells one image from another.
             weights -= weights.mean(axis=(1, 2, 3), keepdims=True)
         self.weights[name + ".weight"] = weights.astype(np.float32)
         self.weights[name + ".bias"] = self.rng.normal(0, 0.1, cout).astype(np.float32)
-        size_and_stride = {"kernel_shape": [size] * 2, "strides": [stride] * 2, "pads": [size // 2] * 4}
+        size_and_stride = {
+            "kernel_shape": [size] * 2,
+            "strides": [stride] * 2,
+            "pads": [size // 2] * 4,
+        }
         return self.add("Conv", x, name + ".weight", name + ".bias", group=group, **size_and_stride)
 
     def relu6(self, x: str) -> str:
@@ -61,7 +76,10 @@ class Graph:
             self.nodes,
             "ssd",
             [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+                for name, shape in outputs.items()
+            ],
             [numpy_helper.from_array(value, name) for name, value in self.weights.items()],
         )
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -70,10 +88,18 @@ class Graph:
 
 
 def features(g: Graph) -> list[tuple[str, int]]:
-    """MobileNetV2 1.0 (Sandler et al. 2018) and two smaller maps behind it: tensors with 14, 7, 4 and 2 cells a side,
-    and their channels."""
+    """MobileNetV2 1.0 (Sandler et al. 2018) and two smaller maps behind it: tensors with 14, 7, 4
+    and 2 cells a side, and their channels."""
     x, cin, fine = g.relu6(g.conv("image", 3, 32, 3, 2)), 32, ""
-    blocks = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+    blocks = [
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ]
     for expansion, cout, repeats, first_stride in blocks:
         for stride in [first_stride] + [1] * (repeats - 1):
             wide = cin * expansion
@@ -88,7 +114,8 @@ def features(g: Graph) -> list[tuple[str, int]]:
 
 
 def ssd(frames: list[np.ndarray]) -> onnx.ModelProto:
-    """The whole network, levelled on `frames`: no class and no kind of box leads on average, and few are sure."""
+    """The whole network, levelled on `frames`: no class and no kind of box leads on average, and
+    few are sure."""
     g = Graph(seed=1)
     flat: dict[str, list[str]] = {"boxes": [], "logits": []}
     raw: dict[str, tuple[int, ...]] = {}
@@ -104,7 +131,8 @@ def ssd(frames: list[np.ndarray]) -> onnx.ModelProto:
     g.add("Softmax", g.add("Concat", *flat["logits"], axis=1), out="scores", axis=2)
     outputs = {"boxes": (1, count, 4), "scores": (1, count, CLASSES)}
 
-    # The last convolutions: subtract what their channels are on average, then prefer the background.
+    # The last convolutions: subtract what their channels are on average, then prefer the
+    # background.
     makers = {n.output[0]: n for n in g.nodes}
     for name, values in zip(raw, run(g.model(raw), frames), strict=True):
         g.weights[makers[name].input[2]] -= values.mean(axis=(0, 2, 3))
@@ -115,7 +143,8 @@ def ssd(frames: list[np.ndarray]) -> onnx.ModelProto:
 
 
 def preference(scores: np.ndarray) -> np.float32:
-    """What has to be added to the logit of the background for `SHARE` of all boxes to be sure of a thing."""
+    """What has to be added to the logit of the background for `SHARE` of all boxes to be sure of a
+    thing."""
     best, background = scores[..., 1:].max(axis=-1), scores[..., 0]
     low, high = -20.0, 20.0
     while high - low > 1e-3:
@@ -127,7 +156,9 @@ def preference(scores: np.ndarray) -> np.float32:
 
 def run(model: onnx.ModelProto, frames: list[np.ndarray]) -> list[np.ndarray]:
     """Every output of a model, over all frames."""
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     results = [session.run(None, {"image": prepare(frame)}) for frame in frames]
     return [np.concatenate(values) for values in zip(*results, strict=True)]
 
@@ -140,7 +171,10 @@ def main() -> None:
     path = folder / "ssd.onnx"
     path.write_bytes(model.SerializeToString())
     weights = sum(int(np.prod(w.dims)) for w in model.graph.initializer)
-    print(f"{path.name}: {len(model.graph.node)} nodes, {weights} weights, {path.stat().st_size / 1e6:.1f} MB")
+    print(
+        f"{path.name}: {len(model.graph.node)} nodes, {weights} weights,"
+        f" {path.stat().st_size / 1e6:.1f} MB"
+    )
 
 
 if __name__ == "__main__":

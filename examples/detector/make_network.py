@@ -2,10 +2,11 @@
 
 Usage: python make_network.py [FOLDER]   (default: beside this file)
 
-A small network in the manner of YOLOv4-tiny: image float32[1, 3, 192, 256] to two maps of boxes, `coarse`
-float32[1, 24, 6, 8] and `fine` float32[1, 24, 12, 16] (3 anchors x (x, y, width, height, sure, 3 classes)). Weights are
-random: it takes the time of a real one, and finds things where there are none. Everything but its first layers and its
-heads are operators that the DLA of a Jetson runs. Seeded: every run writes the same weights.
+A small network in the manner of YOLOv4-tiny: image float32[1, 3, 192, 256] to two maps of boxes,
+`coarse` float32[1, 24, 6, 8] and `fine` float32[1, 24, 12, 16] (3 anchors x (x, y, width, height,
+sure, 3 classes)). Weights are random: it takes the time of a real one, and finds things where there
+are none. Everything but its first layers and its heads are operators that the DLA of a Jetson runs.
+Seeded: every run writes the same weights.
 """
 
 from __future__ import annotations
@@ -33,29 +34,45 @@ class Graph:
         self.channels[out] = channels
         return out
 
-    def conv(self, x: str, out: str, channels: int, size: int = 3, stride: int = 1, active: bool = True) -> str:
-        """A convolution, and a rectifier unless it is a head; a batch normalization counts as folded into it."""
+    def conv(
+        self, x: str, out: str, channels: int, size: int = 3, stride: int = 1, active: bool = True
+    ) -> str:
+        """A convolution, and a rectifier unless it is a head; a batch normalization counts as
+        folded into it."""
         shape = (channels, self.channels[x], size, size)
         weights = self.rng.normal(0, np.sqrt((2 if active else 100) / np.prod(shape[1:])), shape)
         if self.channels[x] > 3:
-            weights -= weights.mean(axis=(1, 2, 3), keepdims=True)  # else the mean drowns what tells images apart
+            # else the mean drowns what tells images apart
+            weights -= weights.mean(axis=(1, 2, 3), keepdims=True)
         self.weights[f"{out}.weight"] = weights.astype(np.float32)
         self.weights[f"{out}.bias"] = self.rng.normal(0, 0.1, channels).astype(np.float32)
         name = f"{out}.sum" if active else out
         self.add(
-            "Conv", x, f"{out}.weight", f"{out}.bias", out=name, channels=channels,
-            kernel_shape=[size] * 2, strides=[stride] * 2, pads=[size // 2] * 4,
-        )  # fmt: skip
+            "Conv",
+            x,
+            f"{out}.weight",
+            f"{out}.bias",
+            out=name,
+            channels=channels,
+            kernel_shape=[size] * 2,
+            strides=[stride] * 2,
+            pads=[size // 2] * 4,
+        )
         return self.add("Relu", name, out=out, channels=channels) if active else out
 
     def join(self, a: str, b: str, out: str) -> str:
-        return self.add("Concat", a, b, out=out, channels=self.channels[a] + self.channels[b], axis=1)
+        return self.add(
+            "Concat", a, b, out=out, channels=self.channels[a] + self.channels[b], axis=1
+        )
 
     def pool(self, x: str, out: str) -> str:
-        return self.add("MaxPool", x, out=out, channels=self.channels[x], kernel_shape=[2, 2], strides=[2, 2])
+        return self.add(
+            "MaxPool", x, out=out, channels=self.channels[x], kernel_shape=[2, 2], strides=[2, 2]
+        )
 
     def block(self, x: str, out: str, channels: int) -> str:
-        """Part of the channels takes a way of its own (a cross stage partial block), then the map is halved."""
+        """Part of the channels takes a way of its own (a cross stage partial block), then the map
+        is halved."""
         first = self.conv(x, f"{out}.a", channels)
         second = self.conv(first, f"{out}.b", channels // 2)
         third = self.conv(second, f"{out}.c", channels // 2)
@@ -75,11 +92,21 @@ def network() -> onnx.ModelProto:
     g.conv(g.conv(coarse, "coarse.in", 128), "coarse", outputs, 1, active=False)
     g.weights["scales"] = np.array([1, 1, 2, 2], np.float32)
     up = g.add(
-        "Resize", g.conv(coarse, "up.in", 32, 1), "", "scales", out="up", channels=32,
-        mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor",
-    )  # fmt: skip
+        "Resize",
+        g.conv(coarse, "up.in", 32, 1),
+        "",
+        "scales",
+        out="up",
+        channels=32,
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
     g.conv(g.conv(g.join(up, fine, "both"), "fine.in", 64), "fine", outputs, 1, active=False)
-    maps = {"coarse": (1, outputs, HEIGHT // 32, WIDTH // 32), "fine": (1, outputs, HEIGHT // 16, WIDTH // 16)}
+    maps = {
+        "coarse": (1, outputs, HEIGHT // 32, WIDTH // 32),
+        "fine": (1, outputs, HEIGHT // 16, WIDTH // 16),
+    }
     graph = helper.make_graph(
         g.nodes,
         "yolo",

@@ -1,7 +1,7 @@
 """Train the network of the example `digits`; writes digits.onnx and glyphs.npz beside this file.
 
-Needs numpy, scikit-learn, torch and onnx. Takes a few minutes on a CPU. Seeded: the same versions on the
-same machine give the same files.
+Needs numpy, scikit-learn, torch and onnx. Takes a few minutes on a CPU. Seeded: the same versions
+on the same machine give the same files.
 """
 
 from __future__ import annotations
@@ -26,10 +26,14 @@ EPOCHS = 16
 BATCH = 128
 
 
-def crops(images: np.ndarray, labels: np.ndarray, frames: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw frames of glyphs uint8[n, 8, 8] and cut them up: float32[5 * frames, 1, 28, 28] and int64[5 * frames].
+def crops(
+    images: np.ndarray, labels: np.ndarray, frames: int, seed: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw frames of glyphs uint8[n, 8, 8] and cut them up: float32[5 * frames, 1, 28, 28] and
+    int64[5 * frames].
 
-    The camera itself varies contrast, light, noise, place and scale, so training sees what the program will see.
+    The camera itself varies contrast, light, noise, place and scale, so training sees what the
+    program will see.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "glyphs.npz"
@@ -43,13 +47,22 @@ def crops(images: np.ndarray, labels: np.ndarray, frames: int, seed: int) -> tup
 def network() -> nn.Sequential:
     """The network to train: float32[n, 1, 28, 28] to logits float32[n, 10]."""
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Dropout(0.4),
-        nn.Linear(64 * 3 * 3, 64), nn.ReLU(), nn.Dropout(0.2),
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.4),
+        nn.Linear(64 * 3 * 3, 64),
+        nn.ReLU(),
+        nn.Dropout(0.2),
         nn.Linear(64, 10),
-    )  # fmt: skip
+    )
 
 
 def train(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -61,7 +74,8 @@ def train(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor) -> None:
     for epoch in range(EPOCHS):
         total = 0.0
         for chosen in torch.randperm(len(x))[: len(x) // BATCH * BATCH].split(BATCH):
-            # A crop may be off its digit by a pixel or two: shift it further, and not always the same way.
+            # A crop may be off its digit by a pixel or two: shift it further, and not always the
+            # same way.
             dy, dx = (int(n) for n in torch.randint(-2, 3, (2,)))
             loss = loss_of(model(torch.roll(x[chosen], (dy, dx), (2, 3))), y[chosen])
             optimizer.zero_grad()
@@ -74,7 +88,8 @@ def train(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor) -> None:
 
 
 def to_onnx(model: nn.Sequential) -> onnx.ModelProto:
-    """Build the ONNX graph from the trained layers: input ["batch", 1, 28, 28] to logits ["batch", 10]."""
+    """Build the ONNX graph from the trained layers: input ["batch", 1, 28, 28] to logits ["batch",
+    10]."""
     nodes, weights, last = [], [], "input"
     layers = [layer for layer in model if not isinstance(layer, nn.Dropout)]
     for i, layer in enumerate(layers):
@@ -82,7 +97,9 @@ def to_onnx(model: nn.Sequential) -> onnx.ModelProto:
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
             for part in ("weight", "bias"):
                 inputs.append(f"layer{i}.{part}")
-                weights.append(numpy_helper.from_array(getattr(layer, part).detach().numpy(), inputs[-1]))
+                weights.append(
+                    numpy_helper.from_array(getattr(layer, part).detach().numpy(), inputs[-1])
+                )
         if isinstance(layer, nn.Conv2d):
             kind, attributes = "Conv", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
         elif isinstance(layer, nn.Linear):
@@ -109,12 +126,17 @@ def main() -> None:
     torch.manual_seed(SEED)
     digits = load_digits()
     images, labels = digits.images.astype(np.uint8), digits.target.astype(np.int64)
-    seen, held_out = train_test_split(np.arange(len(labels)), test_size=500, stratify=labels, random_state=SEED)
+    seen, held_out = train_test_split(
+        np.arange(len(labels)), test_size=500, stratify=labels, random_state=SEED
+    )
     np.savez_compressed(HERE / "glyphs.npz", images=images[held_out], labels=labels[held_out])
 
     x, y = crops(images[seen], labels[seen], FRAMES, SEED + 1)
     model = network()
-    print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(x)} crops of {len(seen)} glyphs")
+    print(
+        f"{sum(p.numel() for p in model.parameters())} parameters, {len(x)} crops of {len(seen)}"
+        " glyphs"
+    )
     train(model, x, y)
     # The held-out glyphs are looked at once, after training: nothing was chosen by this number.
     x, y = crops(images[held_out], labels[held_out], 2000, SEED + 2)

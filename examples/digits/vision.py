@@ -1,4 +1,5 @@
-"""Tasks of the example `digits`: a synthetic camera, and the code around the network that reads it."""
+"""Tasks of the example `digits`: a synthetic camera, and the code around the network that reads
+it."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ def draw(glyph: np.ndarray, top: float, left: float, scale: float) -> np.ndarray
 class Camera:
     """Endless frames of five handwritten digits, and what they show.
 
-    `glyphs` is an .npz with `images` uint8[n, 8, 8] in 0..16 and `labels` int64[n]. The same seed gives
-    the same frames.
+    `glyphs` is an .npz with `images` uint8[n, 8, 8] in 0..16 and `labels` int64[n]. The same seed
+    gives the same frames.
     """
 
     def __init__(self, glyphs: str, seed: int = 1):
@@ -33,7 +34,8 @@ class Camera:
         self.rng = np.random.default_rng(seed)
 
     def __call__(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return a frame, uint8[48, 160] of grey levels, and its digits from left to right, int64[5]."""
+        """Return a frame, uint8[48, 160] of grey levels, and its digits from left to right,
+        int64[5]."""
         rng = self.rng
         chosen = rng.integers(len(self.images), size=DIGITS)
         cells = []
@@ -44,8 +46,13 @@ class Camera:
             left = (CELL - size) / 2 + rng.uniform(-3, 3)
             cells.append(rng.uniform(70, 150) * draw(image, top, left, scale))
         light = rng.uniform(30, 80)
-        slope = rng.uniform(-15, 15, size=2)  # grey levels from the center to the bottom and to the right edge
-        light = light + slope[0] * np.linspace(-1, 1, HEIGHT)[:, None] + slope[1] * np.linspace(-1, 1, CELL * DIGITS)
+        # grey levels from the center to the bottom and to the right edge
+        slope = rng.uniform(-15, 15, size=2)
+        light = (
+            light
+            + slope[0] * np.linspace(-1, 1, HEIGHT)[:, None]
+            + slope[1] * np.linspace(-1, 1, CELL * DIGITS)
+        )
         noise = rng.normal(0, rng.uniform(8, 20), size=(HEIGHT, CELL * DIGITS))
         frame = np.hstack(cells) + light + noise
         return np.clip(frame, 0, 255).astype(np.uint8), self.labels[chosen]
@@ -75,7 +82,8 @@ def flatten(frame: np.ndarray) -> np.ndarray:
 def segment(frame: np.ndarray) -> np.ndarray:
     """Cut the five digits out of a frame, uint8[48, 160].
 
-    Returns float32[5, 1, 1, 28, 28]: each digit centered, background at about 0 and strokes at about 1.
+    Returns float32[5, 1, 1, 28, 28]: each digit centered, background at about 0 and strokes at
+    about 1.
     """
     rest = flatten(frame)
     crops = np.empty((DIGITS, 1, 1, SIDE, SIDE), np.float32)

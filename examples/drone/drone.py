@@ -8,18 +8,26 @@ LOSS, GAIN = 0.03, 0.1
 
 
 def picture(rng, there):
-    """The road from above: noise and shadows, and something bright in each quarter where `there` is true."""
+    """The road from above: noise and shadows, and something bright in each quarter where `there` is
+    true."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
-    scene = 70 + 20 * np.sin(x / rng.uniform(9, 25) + rng.uniform(0, 6)) + rng.normal(0, 14, (HEIGHT, WIDTH))
+    scene = (
+        70
+        + 20 * np.sin(x / rng.uniform(9, 25) + rng.uniform(0, 6))
+        + rng.normal(0, 14, (HEIGHT, WIDTH))
+    )
     for quarter in np.flatnonzero(there):
         row = rng.integers(8, HEIGHT // 2 - 8) + quarter // 2 * (HEIGHT // 2)
         column = rng.integers(8, WIDTH // 2 - 8) + quarter % 2 * (WIDTH // 2)
-        scene += rng.uniform(18, 60) * np.exp(-((y - row) ** 2 + (x - column) ** 2) / (2 * RADIUS**2))
+        scene += rng.uniform(18, 60) * np.exp(
+            -((y - row) ** 2 + (x - column) ** 2) / (2 * RADIUS**2)
+        )
     return np.clip(scene, 0, 255).astype(np.uint8)
 
 
 class Camera:
-    """Pictures that were taken beforehand, again and again, twice as large as the networks want them."""
+    """Pictures that were taken beforehand, again and again, twice as large as the networks want
+    them."""
 
     def __init__(self):
         rng = np.random.default_rng(7)

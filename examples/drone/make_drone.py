@@ -2,11 +2,11 @@
 
 Usage: python make_drone.py [FOLDER]   (default: beside this file)
 
-image float32[1, 1, 96, 128] to float32[1, 4]: above 0 for each quarter of the picture with a vehicle in it.
-traffic.onnx has an early exit: `exit1` reads features that a trunk makes, `exit2` those and others, which take more
-than as much time again. tiny.onnx looks at one of four pixels. Filters are random, or spots drawn by a formula; only
-what an exit makes of the strongest answers in a quarter is fitted, by least squares. Seeded: every run writes the same
-weights.
+image float32[1, 1, 96, 128] to float32[1, 4]: above 0 for each quarter of the picture with a
+vehicle in it. traffic.onnx has an early exit: `exit1` reads features that a trunk makes, `exit2`
+those and others, which take more than as much time again. tiny.onnx looks at one of four pixels.
+Filters are random, or spots drawn by a formula; only what an exit makes of the strongest answers in
+a quarter is fitted, by least squares. Seeded: every run writes the same weights.
 """
 
 import sys
@@ -61,9 +61,13 @@ class Model:
         return self.layer("MaxPool", [reads], makes, kernel_shape=size, strides=size)
 
     def model(self, outputs, shapes):
-        values = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()}
+        values = {
+            n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()
+        }
         weights = [numpy_helper.from_array(w, n) for n, w in self.weights.items()]
-        graph = helper.make_graph(self.nodes, "traffic", [values["image"]], [values[o] for o in outputs], weights)
+        graph = helper.make_graph(
+            self.nodes, "traffic", [values["image"]], [values[o] for o in outputs], weights
+        )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -71,14 +75,22 @@ def pictures(seed):
     """Pictures as the networks read them, and where something is in them."""
     rng = np.random.default_rng(seed)
     there = rng.random((PICTURES, 4)) < 0.4
-    return [(picture(rng, t)[None, None].astype(np.float32) / 127.5 - 1).astype(np.float32) for t in there], there
+    return [
+        (picture(rng, t)[None, None].astype(np.float32) / 127.5 - 1).astype(np.float32)
+        for t in there
+    ], there
 
 
 def answers(model, outputs, images):
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return [np.concatenate(made) for made in zip(*(session.run(outputs, {"image": i}) for i in images), strict=True)]
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return [
+        np.concatenate(made)
+        for made in zip(*(session.run(outputs, {"image": i}) for i in images), strict=True)
+    ]
 
 
 def with_exit(net, features, name, channels, seen):
@@ -128,7 +140,10 @@ def main(folder):
         model = net.model(exits, {"image": [1, 1, HEIGHT, WIDTH], **{e: [1, 4] for e in exits}})
         onnx.save(model, folder / f"{name}.onnx")
         for output, made in zip(exits, answers(model, exits, others[0]), strict=True):
-            print(f"{name}.onnx, {output}: right about {((made > 0) == others[1]).mean():.3f} of quarters")
+            print(
+                f"{name}.onnx, {output}: right about {((made > 0) == others[1]).mean():.3f} of"
+                " quarters"
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The Python tasks of hello.flow. A firing gets numpy arrays in port order and returns what it writes."""
+"""The Python tasks of hello.flow. A firing gets numpy arrays in port order and returns what it
+writes."""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 
 Usage: python make_patrol.py [FOLDER]   (default: beside this file)
 
-x float32[1, 1, 96, 128] to heat float32[1, 1, 12, 16]: filters for a bright spot, above 0 where there is one. The
-careful one looks at every pixel with several sizes of filters, the quick one at one of four pixels with one. Nothing is
-trained: thresholds lie between what empty pictures and full ones give. Seeded: every run writes the same weights.
+x float32[1, 1, 96, 128] to heat float32[1, 1, 12, 16]: filters for a bright spot, above 0 where
+there is one. The careful one looks at every pixel with several sizes of filters, the quick one at
+one of four pixels with one. Nothing is trained: thresholds lie between what empty pictures and full
+ones give. Seeded: every run writes the same weights.
 """
 
 import sys
@@ -31,19 +32,32 @@ def network(kernels, stride, threshold):
     count, size = len(kernels), kernels[0].shape[0]
     mean = np.full((1, count, 1, 1), 1 / count, np.float32)
     nodes = [
-        helper.make_node("Conv", ["x", "kernels"], ["answers"], strides=[stride] * 2, pads=[size // 2] * 4),
+        helper.make_node(
+            "Conv", ["x", "kernels"], ["answers"], strides=[stride] * 2, pads=[size // 2] * 4
+        ),
         helper.make_node("Relu", ["answers"], ["bright"]),
         helper.make_node("Conv", ["bright", "mean"], ["together"]),
-        helper.make_node("MaxPool", ["together"], ["most"], kernel_shape=[8 // stride] * 2, strides=[8 // stride] * 2),
+        helper.make_node(
+            "MaxPool",
+            ["together"],
+            ["most"],
+            kernel_shape=[8 // stride] * 2,
+            strides=[8 // stride] * 2,
+        ),
         helper.make_node("Sub", ["most", "threshold"], ["heat"]),
     ]
-    weights = {"kernels": np.stack(kernels)[:, None], "mean": mean, "threshold": np.array(threshold, np.float32)}
+    weights = {
+        "kernels": np.stack(kernels)[:, None],
+        "mean": mean,
+        "threshold": np.array(threshold, np.float32),
+    }
     graph = helper.make_graph(
-        nodes, "look",
+        nodes,
+        "look",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, HEIGHT, WIDTH])],
         [helper.make_tensor_value_info("heat", TensorProto.FLOAT, [1, 1, HEIGHT // 8, WIDTH // 8])],
         [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )  # fmt: skip
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -51,15 +65,23 @@ def heats(model, rng):
     """The strongest answers to empty pictures and to full ones."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     return [
-        np.array([session.run(None, {"x": tensor(picture(rng, there))})[0].max() for _ in range(PICTURES)])
+        np.array(
+            [
+                session.run(None, {"x": tensor(picture(rng, there))})[0].max()
+                for _ in range(PICTURES)
+            ]
+        )
         for there in (False, True)
     ]
 
 
 def fitted(kernels, stride):
-    """The network with the threshold that is right most often, and how often it is right about other pictures."""
+    """The network with the threshold that is right most often, and how often it is right about
+    other pictures."""
     empty, full = heats(network(kernels, stride, 0.0), np.random.default_rng(100))
     tried = np.sort(np.concatenate([empty, full]))
     threshold = max(tried, key=lambda t: (empty < t).sum() + (full >= t).sum())
@@ -69,7 +91,10 @@ def fitted(kernels, stride):
 
 
 def main(folder):
-    ways = {"careful": ([spot(17, r * RADIUS) for r in np.linspace(0.7, 1.3, 16)], 1), "quick": ([spot(9, RADIUS)], 4)}
+    ways = {
+        "careful": ([spot(17, r * RADIUS) for r in np.linspace(0.7, 1.3, 16)], 1),
+        "quick": ([spot(9, RADIUS)], 4),
+    }
     for name, (kernels, stride) in ways.items():
         model, accuracy = fitted(kernels, stride)
         onnx.save(model, folder / f"{name}.onnx")

@@ -10,10 +10,16 @@ EVERY, STAYS = 200, 50
 def picture(rng, there):
     """Noise and shadows, and a bright spot where something is there."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
-    scene = 60 + 20 * np.sin(x / rng.uniform(9, 25) + rng.uniform(0, 6)) + rng.normal(0, 12, (HEIGHT, WIDTH))
+    scene = (
+        60
+        + 20 * np.sin(x / rng.uniform(9, 25) + rng.uniform(0, 6))
+        + rng.normal(0, 12, (HEIGHT, WIDTH))
+    )
     if there:
         row, column = rng.integers(8, HEIGHT - 8), rng.integers(8, WIDTH - 8)
-        scene += rng.uniform(12, 60) * np.exp(-((y - row) ** 2 + (x - column) ** 2) / (2 * RADIUS**2))
+        scene += rng.uniform(12, 60) * np.exp(
+            -((y - row) ** 2 + (x - column) ** 2) / (2 * RADIUS**2)
+        )
     return np.clip(scene, 0, 255).astype(np.uint8)
 
 

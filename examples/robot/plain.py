@@ -24,7 +24,12 @@ class Newest:
     """A queue that keeps the newest items only; None is the end."""
 
     def __init__(self, keep):
-        self.items, self.changed, self.ended, self.dropped = deque(maxlen=keep), threading.Condition(), False, 0
+        self.items, self.changed, self.ended, self.dropped = (
+            deque(maxlen=keep),
+            threading.Condition(),
+            False,
+            0,
+        )
 
     def put(self, item):
         with self.changed:
@@ -47,7 +52,9 @@ def load_find():
     """find.c as a function of arrays."""
     with tempfile.TemporaryDirectory() as folder:
         library = folder + "/find.so"
-        subprocess.run(["cc", "-O2", "-fPIC", "-shared", "-o", library, str(HERE / "find.c")], check=True)
+        subprocess.run(
+            ["cc", "-O2", "-fPIC", "-shared", "-o", library, str(HERE / "find.c")], check=True
+        )
         function = ctypes.CDLL(library).find
     function.argtypes = [ctypes.c_void_p] * 4
 
@@ -60,13 +67,16 @@ def load_find():
 
 
 class Eye:
-    """A camera, its detector and its log, with a thread for each; `latest` is what the planner looks at."""
+    """A camera, its detector and its log, with a thread for each; `latest` is what the planner
+    looks at."""
 
     def __init__(self, name, camera, keep, find):
         self.camera, self.find, self.log = camera, find, Log(name)
         self.frames, self.targets = Newest(keep), Newest(64)
         self.latest, self.running = np.zeros(4, np.float32), True
-        self.threads = [threading.Thread(target=work) for work in (self.deliver, self.look, self.write)]
+        self.threads = [
+            threading.Thread(target=work) for work in (self.deliver, self.look, self.write)
+        ]
         for thread in self.threads:
             thread.start()
 

@@ -15,11 +15,14 @@ ROWS, COLUMNS = np.mgrid[:HEIGHT, :WIDTH]
 
 
 class Camera:
-    """Looks into the direction `angle`, `fps` times a second by its own clock, and ends after `frames` frames."""
+    """Looks into the direction `angle`, `fps` times a second by its own clock, and ends after
+    `frames` frames."""
 
     def __init__(self, angle, fps, frames):
         self.angle, self.fps, self.frames, self.fired = angle, fps, frames, 0
-        self.background = np.random.default_rng(int(angle)).integers(20, 120, (HEIGHT, WIDTH), np.uint8)
+        self.background = np.random.default_rng(int(angle)).integers(
+            20, 120, (HEIGHT, WIDTH), np.uint8
+        )
         self.begin = time.perf_counter()
 
     def __call__(self):
@@ -38,7 +41,9 @@ class Camera:
 def draw(background, number, degrees):
     """The frame of that number, with the ball so many degrees to the right: uint8[97, 128]."""
     x, y = WIDTH / 2 * (1 + degrees / SIGHT), 60
-    picture = np.where((COLUMNS - x) ** 2 + (ROWS - y) ** 2 < RADIUS**2, 230, background).astype(np.uint8)
+    picture = np.where((COLUMNS - x) ** 2 + (ROWS - y) ** 2 < RADIUS**2, 230, background).astype(
+        np.uint8
+    )
     header = np.zeros(WIDTH, np.uint8)
     header[:8] = np.array([number, zlib.crc32(picture)], np.uint32).view(np.uint8)
     return np.concatenate([header[None], picture])
@@ -68,7 +73,11 @@ class Drive:
 
     def __call__(self, course):
         self.decisions += 1
-        direction = "wait" if course == UNKNOWN else ("back", "left", "ahead", "right")[int((course + 225) // 90) % 4]
+        direction = (
+            "wait"
+            if course == UNKNOWN
+            else ("back", "left", "ahead", "right")[int((course + 225) // 90) % 4]
+        )
         if direction != self.direction:
             self.direction = direction
             print("%5.2f s: %s" % (0.05 * self.decisions, direction), flush=True)

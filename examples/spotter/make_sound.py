@@ -2,8 +2,8 @@
 
 Usage: python make_sound.py [FOLDER]   (default: beside this file)
 
-A word is a third of a second that goes up, goes down, keeps its tone or hisses. Needs numpy. Seeded: every run writes
-the same file.
+A word is a third of a second that goes up, goes down, keeps its tone or hisses. Needs numpy.
+Seeded: every run writes the same file.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from spotter import NAMES
 
 RATE, LENGTH = 16000, 5120  # samples in a second, and in a word
 SPOKEN = ("up", "down", "tone", "hiss", "down", "up", "hiss", "tone", "tone", "up")
-PLACE = 13824  # samples: a word with the silence around it; ten are 54 iterations of the application
+# samples: a word with the silence around it; ten are 54 iterations of the application
+PLACE = 13824
 
 
 def word(name: str, rng: np.random.Generator) -> np.ndarray:
     """A new variant of a word: of another pitch, strength and speed."""
     time = np.linspace(0, 1, LENGTH)
     low, wide = rng.uniform(300, 1500), rng.uniform(1.5, 3.5)
-    paths = {"up": low * wide**time, "down": low * wide ** (1 - time), "tone": np.full(LENGTH, low * wide**0.5)}
+    paths = {
+        "up": low * wide**time,
+        "down": low * wide ** (1 - time),
+        "tone": np.full(LENGTH, low * wide**0.5),
+    }
     if name == "hiss":
         sound = rng.normal(0, 0.5, LENGTH)
     else:

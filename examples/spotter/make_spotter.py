@@ -2,9 +2,9 @@
 
 Usage: python make_spotter.py [FOLDER]   (default: beside this file)
 
-picture float32[1, 1, 49, 40] to scores float32[1, 5]: a depthwise-separable CNN whose filters are random, and a last
-layer that is fitted to words by ridge regression. Needs numpy, onnx and a C compiler. Seeded: every run writes the same
-weights, up to rounding.
+picture float32[1, 1, 49, 40] to scores float32[1, 5]: a depthwise-separable CNN whose filters are
+random, and a last layer that is fitted to words by ridge regression. Needs numpy, onnx and a C
+compiler. Seeded: every run writes the same weights, up to rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from spotter import NAMES, picture, spectrum
 
 CHANNELS, BLOCKS = 64, 3
 TRACKS, WORDS_IN_TRACK = 30, 10
-INSIDE, OUTSIDE = 0.8, 0.3  # parts of a word: as much of it has to be seen, and no more of it may be seen to be none
+# parts of a word: as much of it has to be seen, and no more of it may be seen to be none
+INSIDE, OUTSIDE = 0.8, 0.3
 RIDGE, SHARPNESS = 1.0, 10
 
 
@@ -34,7 +35,9 @@ def examples(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         kinds = rng.integers(1, len(NAMES), WORDS_IN_TRACK)
         sound, begins = track(tuple(NAMES[k] for k in kinds), rng)
         frames = sliding_window_view(sound.astype(np.float32) / np.float32(32768), FRAME)[::HOP]
-        mels = np.stack([np.zeros(MELS, np.float32)] * (FRAMES - STEP) + [mel(spectrum(x)) for x in frames])
+        mels = np.stack(
+            [np.zeros(MELS, np.float32)] * (FRAMES - STEP) + [mel(spectrum(x)) for x in frames]
+        )
         for first in range(0, len(mels) - FRAMES, STEP):
             begin, end = (first - FRAMES + STEP) * HOP, (first + STEP) * HOP + FRAME - HOP
             seen = [min(end, b + LENGTH) - max(begin, b) for b in begins]
@@ -60,7 +63,8 @@ class Network:
         self.name = name
 
     def conv(self, size: tuple[int, int], stride: int = 1, depthwise: bool = False) -> None:
-        """A convolution without padding and with a rectifier; each channel has mean 0 and variance 1 before it."""
+        """A convolution without padding and with a rectifier; each channel has mean 0 and variance
+        1 before it."""
         cin = self.x.shape[1]
         group = cin if depthwise else 1
         w = self.rng.normal(0, 1, (CHANNELS, cin // group, *size)).astype(np.float32)
@@ -75,15 +79,21 @@ class Network:
         self.x = np.maximum(y * scale[:, None, None] + shift[:, None, None], 0)
 
     def read_out(self, labels: np.ndarray) -> None:
-        """The means of all channels, and the straight lines through them that miss the labels least."""
+        """The means of all channels, and the straight lines through them that miss the labels
+        least."""
         self.add("GlobalAveragePool")
         self.add("Flatten")
         means = self.x.mean(axis=(2, 3), dtype=np.float64)
         x = np.column_stack([means, np.ones(len(means))])
         wanted = np.eye(len(NAMES))[labels] - 0.5
-        balance = (len(labels) / np.bincount(labels))[labels][:, None]  # words are seldom; none of them is missed more
-        w = np.linalg.solve(x.T @ (balance * x) + RIDGE * np.eye(x.shape[1]), x.T @ (balance * wanted))
-        print("right: %.1f %% of %d" % (100 * np.mean((x @ w).argmax(axis=1) == labels), len(labels)))
+        # words are seldom; none of them is missed more
+        balance = (len(labels) / np.bincount(labels))[labels][:, None]
+        w = np.linalg.solve(
+            x.T @ (balance * x) + RIDGE * np.eye(x.shape[1]), x.T @ (balance * wanted)
+        )
+        print(
+            "right: %.1f %% of %d" % (100 * np.mean((x @ w).argmax(axis=1) == labels), len(labels))
+        )
         w = (SHARPNESS * w).astype(np.float32)
         self.add("Gemm", w[:-1], w[-1])
         self.add("Softmax", name="scores", axis=1)
@@ -94,7 +104,10 @@ class Network:
             "spotter",
             [helper.make_tensor_value_info("picture", TensorProto.FLOAT, [1, 1, FRAMES, MELS])],
             [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, len(NAMES)])],
-            [numpy_helper.from_array(value.astype(np.float32), name) for name, value in self.weights.items()],
+            [
+                numpy_helper.from_array(value.astype(np.float32), name)
+                for name, value in self.weights.items()
+            ],
         )
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.checker.check_model(made, full_check=True)

@@ -25,7 +25,17 @@ def load_mel():
     """mel.c as a function of arrays."""
     with tempfile.TemporaryDirectory() as folder:
         library = os.path.join(folder, "mel.so")
-        command = ["cc", "-std=gnu11", "-O2", "-fPIC", "-shared", "-o", library, str(HERE / "mel.c"), "-lm"]
+        command = [
+            "cc",
+            "-std=gnu11",
+            "-O2",
+            "-fPIC",
+            "-shared",
+            "-o",
+            library,
+            str(HERE / "mel.c"),
+            "-lm",
+        ]
         subprocess.run(command, check=True)
         function = ctypes.CDLL(library).mel
     function.argtypes = [ctypes.c_void_p] * 4
@@ -44,12 +54,15 @@ def listener():
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    network = onnxruntime.InferenceSession(str(HERE / "spotter.onnx"), options, providers=["CPUExecutionProvider"])
+    network = onnxruntime.InferenceSession(
+        str(HERE / "spotter.onnx"), options, providers=["CPUExecutionProvider"]
+    )
     mel = load_mel()
 
     def listen(loops):
         microphone, events = Microphone(str(HERE / "sound.wav"), loops), Events(0.6)
-        samples = np.zeros(FRAME - HOP, np.float32)  # those that the next spectrum sees again, and those behind them
+        # those that the next spectrum sees again, and those behind them
+        samples = np.zeros(FRAME - HOP, np.float32)
         mels = [np.zeros(MELS, np.float32)] * (FRAMES - STEP)
         sure = np.zeros(WORDS, np.float32)
         while True:

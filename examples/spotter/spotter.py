@@ -16,7 +16,9 @@ class Microphone:
 
     def __init__(self, sound, loops=1):
         with wave.open(sound) as file:
-            self.chunks = np.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1, CHUNK)
+            self.chunks = np.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(
+                -1, CHUNK
+            )
         self.last, self.fired = loops * len(self.chunks), 0
 
     def __call__(self):

@@ -2,10 +2,11 @@
 
 Usage: python make_network.py [FOLDER]   (default: beside this file)
 
-The structure of EDSR (Lim et al. 2017) with 4 blocks of 32 channels: small float32[1, 3, 180, 320] to large
-float32[1, 3, 360, 640]. It is not trained: bicubic interpolation, written as a convolution, makes the picture, and the
-residual blocks, with random weights, add a little noise to it. They take the time and the memory of trained ones.
-Needs numpy and onnx. Seeded: every run writes the same weights.
+The structure of EDSR (Lim et al. 2017) with 4 blocks of 32 channels: small float32[1, 3, 180, 320]
+to large float32[1, 3, 360, 640]. It is not trained: bicubic interpolation, written as a
+convolution, makes the picture, and the residual blocks, with random weights, add a little noise to
+it. They take the time and the memory of trained ones. Needs numpy and onnx. Seeded: every run
+writes the same weights.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Graph:
         name = f"conv_{len(self.nodes)}"
         self.weights[f"{name}.weight"] = weights.astype(np.float32)
         size = weights.shape[2]
-        return self.add("Conv", x, f"{name}.weight", kernel_shape=[size, size], pads=[size // 2] * 4)
+        return self.add(
+            "Conv", x, f"{name}.weight", kernel_shape=[size, size], pads=[size // 2] * 4
+        )
 
     def drawn(self, cin: int, cout: int, gain: float = 1.0) -> np.ndarray:
         return self.rng.standard_normal((cout, cin, 3, 3)) * gain * np.sqrt(2 / (9 * cin))

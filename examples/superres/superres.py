@@ -9,7 +9,8 @@ HEIGHT, WIDTH = 180, 320
 
 
 class Scene:
-    """Pans over rings, stripes and disks of many sizes; small pictures, as a cheap camera gives them."""
+    """Pans over rings, stripes and disks of many sizes; small pictures, as a cheap camera gives
+    them."""
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
@@ -19,7 +20,11 @@ class Scene:
         stripes = 0.5 + 0.5 * np.sign(np.sin(x * (0.05 + y / 900)))
         scene = np.stack([rings, 0.5 * rings + 0.5 * stripes, stripes])
         for _ in range(40):
-            cx, cy, r = self.rng.uniform(0, WIDTH + 64), self.rng.uniform(0, HEIGHT), self.rng.uniform(3, 22)
+            cx, cy, r = (
+                self.rng.uniform(0, WIDTH + 64),
+                self.rng.uniform(0, HEIGHT),
+                self.rng.uniform(3, 22),
+            )
             scene[:, (x - cx) ** 2 + (y - cy) ** 2 < r * r] = self.rng.uniform(0, 1, (3, 1))
         shape = 3, HEIGHT, fine, WIDTH + 64, fine
         self.scene = scene.reshape(shape).mean((2, 4)).astype(np.float32)
@@ -32,7 +37,8 @@ class Scene:
 
 
 class Keep:
-    """Counts pictures; at the end it says how bright the last one is, and writes it to a PNG file if it is told one."""
+    """Counts pictures; at the end it says how bright the last one is, and writes it to a PNG file
+    if it is told one."""
 
     def __init__(self, file):
         self.file, self.frames, self.last = file, 0, None
@@ -45,7 +51,10 @@ class Keep:
         if self.last is None:
             return
         picture = (self.last[0].transpose(1, 2, 0) * 255 + 0.5).astype(np.uint8)
-        print("%d pictures of %d x %d, mean brightness %.1f" % (self.frames, *picture.shape[1::-1], picture.mean()))
+        print(
+            "%d pictures of %d x %d, mean brightness %.1f"
+            % (self.frames, *picture.shape[1::-1], picture.mean())
+        )
         if self.file:
             with open(self.file, "wb") as stream:
                 stream.write(png(picture))
@@ -57,7 +66,12 @@ def png(picture):
     rows = np.concatenate([np.zeros((height, 1), np.uint8), picture.reshape(height, -1)], 1)
 
     def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        return (
+            struct.pack(">I", len(content))
+            + kind
+            + content
+            + struct.pack(">I", zlib.crc32(kind + content))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (

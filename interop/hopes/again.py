@@ -25,7 +25,9 @@ def files_of(kept: Baggage, beside: Path) -> dict[str, bytes | Path]:
     Raises Errors (F726) for paths that lead out of the folder.
     """
     try:
-        found: dict[str, bytes | Path] = {_place(kept, beside, path): as_bytes(text) for path, text in kept.xml.items()}
+        found: dict[str, bytes | Path] = {
+            _place(kept, beside, path): as_bytes(text) for path, text in kept.xml.items()
+        }
     except UnicodeEncodeError as error:
         raise not_kept(beside, "has characters that are none") from error
     folder = Path(os.path.abspath(beside.parent))
@@ -51,7 +53,9 @@ def as_bytes(text: str) -> bytes:
 
 def absent(found: Understood) -> tuple[str, ...]:
     """Names of files of a project that do not exist."""
-    return tuple(dict.fromkeys(PurePosixPath(name.replace("\\", "/")).name for name in _absent(found)))
+    return tuple(
+        dict.fromkeys(PurePosixPath(name.replace("\\", "/")).name for name in _absent(found))
+    )
 
 
 def _absent(found: Understood) -> Iterator[str]:
@@ -60,13 +64,21 @@ def _absent(found: Understood) -> Iterator[str]:
         near = Path(task.span.file).parent
         named = (task.code, *task.headers, *task.sources, *task.files, *task.network.values())
         for name in named if task.graph is None else ():
-            places = (project.below(name, near), project.named(name, near), project.anywhere(name)) if name else (near,)
+            places = (
+                (project.below(name, near), project.named(name, near), project.anywhere(name))
+                if name
+                else (near,)
+            )
             if not any(places):
                 yield name
     graphs = (found.graph, *(t.graph for t in found.tasks.values() if t.graph is not None))
     for library in (lib for g in graphs for lib in g.libraries.values()):
         near = Path(library.span.file).parent
-        yield from (name for name in (library.file, library.header) if name and project.below(name, near) is None)
+        yield from (
+            name
+            for name in (library.file, library.header)
+            if name and project.below(name, near) is None
+        )
 
 
 def _place(kept: Baggage, beside: Path, path: str) -> str:
@@ -81,4 +93,6 @@ def _place(kept: Baggage, beside: Path, path: str) -> str:
 
 def not_kept(beside: Path, what: str) -> Errors:
     """The error that a manifest was not written by an import."""
-    return Errors([Diagnostic(WRONG, f"`{beside.name}` {what}", None, help="import the project again")])
+    return Errors(
+        [Diagnostic(WRONG, f"`{beside.name}` {what}", None, help="import the project again")]
+    )

@@ -52,12 +52,22 @@ def back(source: Source, folder: Path, policy: str | None) -> Changes:
     found = understand(folder, source.whole.stem, say, kept.choice if kept is not None else None)
     names, warnings = _names(path, kept, found)
     if found.board is None:
-        message = f"the project `{found.project.name}` has no architecture that a mapping could name"
-        raise Errors([Diagnostic(CANNOT_SAY, message, None, help="give it a device with processors in HOPES")])
+        message = (
+            f"the project `{found.project.name}` has no architecture that a mapping could name"
+        )
+        raise Errors(
+            [
+                Diagnostic(
+                    CANNOT_SAY, message, None, help="give it a device with processors in HOPES"
+                )
+            ]
+        )
     return Changes(_Back(source, found, found.board, names, policy).files(), warnings)
 
 
-def onto(source: Source, found: Understood, kept: Baggage, before: Times, policy: str | None) -> dict[Path, str]:
+def onto(
+    source: Source, found: Understood, kept: Baggage, before: Times, policy: str | None
+) -> dict[Path, str]:
     """The changed files of a project; `found` is the text with the same tasks that an import of it
     gives.
 
@@ -71,7 +81,9 @@ def onto(source: Source, found: Understood, kept: Baggage, before: Times, policy
     return _Back(source, found, found.board, names, policy, before).files()
 
 
-def _names(path: Path, kept: Baggage | None, found: Understood) -> tuple[dict[str, Part], tuple[Diagnostic, ...]]:
+def _names(
+    path: Path, kept: Baggage | None, found: Understood
+) -> tuple[dict[str, Part], tuple[Diagnostic, ...]]:
     """The tasks of the text as parts of the project: by the manifest, which has to be that of the
     project."""
     there = found.texts.names
@@ -79,20 +91,28 @@ def _names(path: Path, kept: Baggage | None, found: Understood) -> tuple[dict[st
         return {text: part for part, text in there.items()}, ()
     wrong = _wrong(kept, found)
     if wrong:
-        raise Errors([Diagnostic(WRONG, f"`{path.name}` {wrong}", None, help="import the project again")])
+        raise Errors(
+            [Diagnostic(WRONG, f"`{path.name}` {wrong}", None, help="import the project again")]
+        )
     parts: dict[tuple[Way, str], Part] = {part: part for part in there}
     names = {t.task: parts[t.hopes, t.role] for t in kept.tasks}
     changed = kept.changed(found.project)
     if not changed:
         return names, ()
-    message = f"{listed(changed)} of the project changed after the import: rates and sizes may differ"
-    return names, (Diagnostic(WRONG, message, None, help="import the project again", severity="warning"),)
+    message = (
+        f"{listed(changed)} of the project changed after the import: rates and sizes may differ"
+    )
+    return names, (
+        Diagnostic(WRONG, message, None, help="import the project again", severity="warning"),
+    )
 
 
 def _wrong(kept: Baggage, found: Understood) -> str:
     """Why a manifest is not that of a project; empty if it is."""
     if kept.project != found.project.name:
-        return f"is that of the project {shown(kept.project)}, and this is {shown(found.project.name)}"
+        return (
+            f"is that of the project {shown(kept.project)}, and this is {shown(found.project.name)}"
+        )
     said = [(t.hopes, t.role) for t in kept.tasks]
     if len({*said}) < len(said):
         twice = next(part for part in said if said.count(part) > 1)
@@ -119,7 +139,9 @@ class _Back:
 
     def files(self) -> dict[Path, str]:
         choice = self.project.choice
-        self.states = states_of(machines_of(self.project.project, self.project.graph, choice, Collector()), choice)
+        self.states = states_of(
+            machines_of(self.project.project, self.project.graph, choice, Collector()), choice
+        )
         names = self.names
         if self.before is None:
             self._compare(names.keys())
@@ -142,7 +164,11 @@ class _Back:
         if self.before is None:
             self._whole(by_way, layers)
         made: dict[Path, str] = {}
-        as_it_runs = self.before is not None and self.policy is not None and runs_as(self.project, self.policy)
+        as_it_runs = (
+            self.before is not None
+            and self.policy is not None
+            and runs_as(self.project, self.policy)
+        )
         if self.policy is not None and not as_it_runs and not self.faults:
             cores = {text: self._core(processors[0]) for text, processors in places.items()}
             apps = self.source.whole.apps
@@ -175,37 +201,62 @@ class _Back:
             self._fault(f"the project `{name}` has no task for {shown(task)}", help_text)
         if theirs - ours:
             text = Path(self.source.whole.path).name
-            self._fault(f"`{text}` has no {listed(sorted(theirs - ours), 4)}", "import the project again")
+            self._fault(
+                f"`{text}` has no {listed(sorted(theirs - ours), 4)}", "import the project again"
+            )
 
     def _places(self) -> dict[str, tuple[str, ...]]:
         """The processors of each task by its name: mapped ones, else pinned ones."""
         mapping, board = self.source.mapping, self.source.platform.name
-        found = {p.task: p.stages[0].processors for p in self.source.whole.pins if p.platform == board}
+        found = {
+            p.task: p.stages[0].processors for p in self.source.whole.pins if p.platform == board
+        }
         found |= {p.task: p.processors for p in mapping.placements} if mapping is not None else {}
-        return {task: processors for task, processors in found.items() if self._known(task, processors)}
+        return {
+            task: processors for task, processors in found.items() if self._known(task, processors)
+        }
 
     def _plans(self) -> dict[str, tuple[StagePlan, ...]]:
         mapping, board = self.source.mapping, self.source.platform.name
-        pinned = [NetworkPlan(p.task, tuple(StagePlan(s.processors, s.until) for s in p.stages))
-                  for p in self.source.whole.pins if p.platform == board]  # fmt: skip
-        found = {plan.task: plan.stages for plan in (*pinned, *(mapping.networks if mapping is not None else ()))}
-        return {task: stages for task, stages in found.items() if all(self._known(task, s.processors) for s in stages)}
+        pinned = [
+            NetworkPlan(p.task, tuple(StagePlan(s.processors, s.until) for s in p.stages))
+            for p in self.source.whole.pins
+            if p.platform == board
+        ]
+        found = {
+            plan.task: plan.stages
+            for plan in (*pinned, *(mapping.networks if mapping is not None else ()))
+        }
+        return {
+            task: stages
+            for task, stages in found.items()
+            if all(self._known(task, s.processors) for s in stages)
+        }
 
     def _known(self, task: str, processors: Iterable[str]) -> bool:
         pools = {p.name for p in self.board.pools if p.kind}
         foreign = [p for p in processors if p.partition("[")[0] not in pools]
         if foreign:
             message = (
-                f"{shown(task)} runs on {listed(foreign)}, which the device {shown(self.board.device)} does not have"
+                f"{shown(task)} runs on {listed(foreign)}, which the device"
+                f" {shown(self.board.device)} does not have"
             )
             self._fault(message, f"map it with `--platform {self.board.name}.flow`")
         return not foreign
 
-    def _whole(self, tasks: Mapping[Way, object], layers: Mapping[Way, Mapping[str, object]]) -> None:
+    def _whole(
+        self, tasks: Mapping[Way, object], layers: Mapping[Way, Mapping[str, object]]
+    ) -> None:
         """Is everything mapped?"""
-        missing = ["_".join(w) for w, t in self.project.tasks.items() if t.kind == "task" and w not in tasks]
+        missing = [
+            "_".join(w)
+            for w, t in self.project.tasks.items()
+            if t.kind == "task" and w not in tasks
+        ]
         for way, network in self.project.networks.items():
-            missing += [f"{'_'.join(way)}_{n}" for n in network.everything if n not in layers.get(way, {})]
+            missing += [
+                f"{'_'.join(way)}_{n}" for n in network.everything if n not in layers.get(way, {})
+            ]
         if missing and not self.faults:
             message = f"no processor is known for {listed(missing, 4)}"
             self._fault(message, f"run `flowc map`, or pin them on {self.board.name}")
@@ -231,7 +282,9 @@ class _Back:
 
     # -- the mapping -------------------------------------------------------------------------------
     def _mapping(
-        self, tasks: Mapping[Way, tuple[str, ...]], layers: Mapping[Way, Mapping[str, tuple[str, ...]]]
+        self,
+        tasks: Mapping[Way, tuple[str, ...]],
+        layers: Mapping[Way, Mapping[str, tuple[str, ...]]],
     ) -> str:
         old = self._old_mapping()
         pools = sorted((p for p in self.board.pools if p.kind), key=lambda p: p.kind != "cpu")
@@ -248,7 +301,9 @@ class _Back:
             own = [
                 "    " + line
                 for layer in self.project.networks[way].everything
-                for line in self._entry("childTask", f"{name}_{layer}", places.get(layer, ()), old, first)
+                for line in self._entry(
+                    "childTask", f"{name}_{layer}", places.get(layer, ()), old, first
+                )
             ]
             if own or self.before is None:  # its layers may be in a file of the network
                 lines += [f"    <externalTask name={quoteattr(name)}>", *own, "    </externalTask>"]
@@ -272,7 +327,10 @@ class _Back:
         for path in self.project.project.beside("mapping")[:1]:
             root = read_xml(path, Collector(), "CIC_Mapping")
             for node in root.all(*tags) if root is not None else ():
-                if node.tag not in ("task", "externalTask") or meant(node.attributes.get("name", ""), there) is None:
+                if (
+                    node.tag not in ("task", "externalTask")
+                    or meant(node.attributes.get("name", ""), there) is None
+                ):
                     yield from as_text(node, 1)
 
     def _entry(
@@ -329,12 +387,17 @@ class _Back:
             if way in self.project.networks or not known or self._as_timed(text):
                 continue
             written.add("_".join(way))
-            lines += [f"    <task name={quoteattr('_'.join(way))}>", '        <mode name="Default">']
+            lines += [
+                f"    <task name={quoteattr('_'.join(way))}>",
+                '        <mode name="Default">',
+            ]
             for pool in self.board.pools:
                 time = known.get(pool.kind)
                 kind = quoteattr(pool.type)
                 if time is None:
-                    lines += [f'            <profile processorType={kind} value="{CANNOT}" unit="us"/>']
+                    lines += [
+                        f'            <profile processorType={kind} value="{CANNOT}" unit="us"/>'
+                    ]
                     continue
                 value, worst = (ceil(Fraction(ns) / 1000) for ns in (time.mean_ns, time.longest_ns))
                 lines += [
@@ -379,7 +442,11 @@ def _sets(node: Element) -> Iterator[tuple[str, str, Element]]:
     """The sets of a mapping: device, name, element."""
     for holder in list(node.all("device")) or [node]:
         for s in holder.all("mappingSet"):
-            yield holder.attributes.get("name", "") if holder is not node else "", s.attributes.get("name", ""), s
+            yield (
+                holder.attributes.get("name", "") if holder is not node else "",
+                s.attributes.get("name", ""),
+                s,
+            )
 
 
 def _document(root: str, lines: Iterable[str]) -> str:

@@ -37,14 +37,22 @@ BAGGAGE_VERSION = 1
 WRONG = "F726"
 #: The ending after the stem of the text.
 ENDING = ".hopes.json"
-_ROOTS = ("cic_manual", "CIC_Algorithm", "CIC_GPUSetup", "CIC_Schedule", "CIC_Configuration", "CIC_Control", "fsms")
+_ROOTS = (
+    "cic_manual",
+    "CIC_Algorithm",
+    "CIC_GPUSetup",
+    "CIC_Schedule",
+    "CIC_Configuration",
+    "CIC_Control",
+    "fsms",
+)
 #: Files that are kept completely.
 _FILES = frozenset(_ROOTS[2:])
 #: Elements that are kept with all their content, from either form.
 _ELEMENTS = """
-setting location edge_list slaves mtm faultTolerance extraSetting multicast_port multicast_group multicastPort
-multicastGroup taskGroup libraryPort libraryMasterPort function hardware dataParallel extraHeader extraSource
-extraCIC extraFile headers connections modules environmentVariables memory
+setting location edge_list slaves mtm faultTolerance extraSetting multicast_port multicast_group
+multicastPort multicastGroup taskGroup libraryPort libraryMasterPort function hardware dataParallel
+extraHeader extraSource extraCIC extraFile headers connections modules environmentVariables memory
 """
 #: Parameters of the tool that are in no text, unless they have no effect.
 _PARAMETERS = {
@@ -147,25 +155,64 @@ class Baggage:
 
 
 def baggage_of(
-    project: Project, graph: Graph, tasks: Mapping[Way, Task], board: Board | None, texts: Texts,
-    sources: Mapping[Way, Source], code: Wrapped, choice: Choice,
-) -> Baggage:  # fmt: skip
+    project: Project,
+    graph: Graph,
+    tasks: Mapping[Way, Task],
+    board: Board | None,
+    texts: Texts,
+    sources: Mapping[Way, Source],
+    code: Wrapped,
+    choice: Choice,
+) -> Baggage:
     """The manifest of a project; `sources` is the code that its tasks run, `code` the generated
     code around it."""
-    graphs = [Path(g.span.file) for g in (graph, *(t.graph for t in tasks.values() if t.graph is not None))]
-    machines = [Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"]
-    others = [p for kind in ("mapping", "profile", "architecture", "gpusetup", "schedule", "configuration", "control")
-              for p in project.beside(kind)]  # fmt: skip
-    named = [project.named(said, project.graph.parent) for t in tasks.values() for said in t.network.values() if said]
+    graphs = [
+        Path(g.span.file)
+        for g in (graph, *(t.graph for t in tasks.values() if t.graph is not None))
+    ]
+    machines = [
+        Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"
+    ]
+    others = [
+        p
+        for kind in (
+            "mapping",
+            "profile",
+            "architecture",
+            "gpusetup",
+            "schedule",
+            "configuration",
+            "control",
+        )
+        for p in project.beside(kind)
+    ]
+    named = [
+        project.named(said, project.graph.parent)
+        for t in tasks.values()
+        for said in t.network.values()
+        if said
+    ]
     xml = list(dict.fromkeys(p for p in (*graphs, *machines, *others) if os.path.isfile(p)))
     tool = [project.gui] if project.gui is not None else []
     files = dict.fromkeys([*xml, *tool, *filter(None, named)])
-    files |= dict.fromkeys(project.files / path for source in sources.values() for path in source.files)
+    files |= dict.fromkeys(
+        project.files / path for source in sources.values() for path in source.files
+    )
     names = tuple(
-        _named(name, way, role, texts, _code(tasks[way], sources[way], code, way) if way in sources else None)
+        _named(
+            name,
+            way,
+            role,
+            texts,
+            _code(tasks[way], sources[way], code, way) if way in sources else None,
+        )
         for (way, role), name in texts.names.items()
     )
-    pools = tuple(NamedPool(p.name, p.element, p.type, p.device) for p in board.pools if p.kind) if board else ()
+    pools = (
+        tuple(NamedPool(p.name, p.element, p.type, p.device) for p in board.pools if p.kind)
+        if board
+        else ()
+    )
     return Baggage(
         project.name,
         "translator" if project.translated else "tool",
@@ -175,7 +222,11 @@ def baggage_of(
         pools,
         tuple(_kept(project, xml)),
         choice,
-        {_below(project, path): text for path in _written(project, files) if (text := _text(path)) is not None},
+        {
+            _below(project, path): text
+            for path in _written(project, files)
+            if (text := _text(path)) is not None
+        },
     )
 
 
@@ -191,13 +242,19 @@ def read_baggage(path: Path) -> Baggage:
     try:
         found = read(Baggage, parse_version(content(path, WRONG), "baggage", BAGGAGE_VERSION))
         names = [t.task for t in found.tasks]
-        twice = next((name for name in names if names.count(name) > 1), None) if len({*names}) < len(names) else None
+        twice = (
+            next((name for name in names if names.count(name) > 1), None)
+            if len({*names}) < len(names)
+            else None
+        )
         if twice is not None:
             raise ValueError(f"tasks has `{twice}` twice")
         return found
     except ValueError as error:
         help_text = "import the project again, or remove the file"
-        raise Errors([Diagnostic(WRONG, f"`{path}` is not used: {error}", None, help=help_text)]) from error
+        raise Errors(
+            [Diagnostic(WRONG, f"`{path}` is not used: {error}", None, help=help_text)]
+        ) from error
 
 
 def _named(name: str, way: Way, role: Role, texts: Texts, code: NamedCode | None) -> NamedTask:
@@ -237,11 +294,16 @@ def _written(project: Project, read: Iterable[Path]) -> Iterator[Path]:
     """The texts of a project that are no code: its XML, and the descriptions of its networks."""
     found = [*read]
     if project.translated:
-        found += [*project.files.glob(f"{glob.escape(project.name)}_*.xml"), *(project.files / ORDERS).glob("*.xml")]
+        found += [
+            *project.files.glob(f"{glob.escape(project.name)}_*.xml"),
+            *(project.files / ORDERS).glob("*.xml"),
+        ]
     elif project.files.suffix == ".files":
         found += project.files.rglob("*.xml")
     kinds = (".xml", ".prototxt")
-    yield from sorted({p for p in found if p.suffix in kinds or p == project.gui if os.path.isfile(p)})
+    yield from sorted(
+        {p for p in found if p.suffix in kinds or p == project.gui if os.path.isfile(p)}
+    )
 
 
 def _text(path: Path) -> str | None:
@@ -268,7 +330,9 @@ def _of(file: str, root: Element) -> Iterator[Kept]:
     if root.tag in _FILES:
         yield Kept(file, f"/{root.tag}", _xml(root))
         return
-    memories = {t.attributes.get("name") for t in root.below() if t.attributes.get("category") == "memory"}
+    memories = {
+        t.attributes.get("name") for t in root.below() if t.attributes.get("category") == "memory"
+    }
     yield from (Kept(file, place, xml) for place, xml in _below_of(root, f"/{root.tag}", memories))
 
 
@@ -278,19 +342,27 @@ def _below_of(node: Element, place: str, memories: set[str | None]) -> Iterator[
         numbers[child.tag] = numbers.get(child.tag, 0) + 1
         where = f"{place}/{child.tag}[{numbers[child.tag]}]"
         memory = (
-            child.tag in ("element", "elementType") and {child.attributes.get(k) for k in ("name", "type")} & memories
+            child.tag in ("element", "elementType")
+            and {child.attributes.get(k) for k in ("name", "type")} & memories
         )
         if child.tag in _ELEMENTS.split() or memory or _is_control(child) or _says(child):
-            if child.attributes.get("enable") != "No" and (child.attributes or child.children or child.text):
+            if child.attributes.get("enable") != "No" and (
+                child.attributes or child.children or child.text
+            ):
                 yield where, _xml(child)
             continue
-        if child.tag in ("task", "library") and any(child.attributes.get(k, v) != v for k, v in _ATTRIBUTES.items()):
+        if child.tag in ("task", "library") and any(
+            child.attributes.get(k, v) != v for k, v in _ATTRIBUTES.items()
+        ):
             yield where, _xml(Element(child.tag, child.attributes, [], child.span))
         yield from _below_of(child, where, memories)
 
 
 def _is_control(node: Element) -> bool:
-    return node.tag == "task" and "Control" in (node.attributes.get("type"), node.attributes.get("taskType"))
+    return node.tag == "task" and "Control" in (
+        node.attributes.get("type"),
+        node.attributes.get("taskType"),
+    )
 
 
 def _says(node: Element) -> bool:

@@ -67,18 +67,28 @@ def in_state(graph: Graph, machines: tuple[Machine, ...], state: str, say: Colle
     """The tasks of a state: those that it names, and those that no state names."""
     there = [name for machine in machines for name in machine.states]
     if state not in there:
-        help_text = did_you_mean(state, there) or (f"there is {one_of(dict.fromkeys(there))}" if there else "")
+        help_text = did_you_mean(state, there) or (
+            f"there is {one_of(dict.fromkeys(there))}" if there else ""
+        )
         _unknown(say, f"there is no state {shown(state)}", help_text)
         return graph
-    of_states = {task for m in machines if state in m.states for tasks in m.states.values() for task in tasks}
+    of_states = {
+        task for m in machines if state in m.states for tasks in m.states.values() for task in tasks
+    }
     running = {task for m in machines for task in m.states.get(state, ())}
     if not of_states:
-        say.warn(f"state {shown(state)} names no applications: all of them are imported", graph.span)
-    kept = {name: task for name, task in graph.tasks.items() if name in running or name not in of_states}
+        say.warn(
+            f"state {shown(state)} names no applications: all of them are imported", graph.span
+        )
+    kept = {
+        name: task for name, task in graph.tasks.items() if name in running or name not in of_states
+    }
     if not any(t.kind != "control" for t in kept.values()):
         _unknown(say, f"nothing runs in state {shown(state)}", "")
         return graph
-    return _with(graph, kept, [c for c in graph.channels if c.source[0] in kept and c.destination[0] in kept])
+    return _with(
+        graph, kept, [c for c in graph.channels if c.source[0] in kept and c.destination[0] in kept]
+    )
 
 
 def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collector) -> Graph:
@@ -87,7 +97,11 @@ def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collec
     there = [*dict.fromkeys(devices.values())]
     if device not in there:
         help_text = did_you_mean(device, there) or (f"there is {one_of(there)}" if there else "")
-        _unknown(say, f"nothing runs on a device {shown(device)}", help_text or "the mapping says where tasks run")
+        _unknown(
+            say,
+            f"nothing runs on a device {shown(device)}",
+            help_text or "the mapping says where tasks run",
+        )
         return graph
     found, _ = _part(graph, (), devices, device, say)
     return found
@@ -95,8 +109,12 @@ def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collec
 
 def part_of(graph: Graph, tasks: Sequence[str]) -> Graph:
     """The part with these tasks of the top level, and the control tasks that may release them."""
-    kept = {name: task for name, task in graph.tasks.items() if name in tasks or task.kind == "control"}
-    return _with(graph, kept, [c for c in graph.channels if c.source[0] in kept and c.destination[0] in kept])
+    kept = {
+        name: task for name, task in graph.tasks.items() if name in tasks or task.kind == "control"
+    }
+    return _with(
+        graph, kept, [c for c in graph.channels if c.source[0] in kept and c.destination[0] in kept]
+    )
 
 
 def _unknown(say: Collector, message: str, help_text: str) -> None:
@@ -106,7 +124,9 @@ def _unknown(say: Collector, message: str, help_text: str) -> None:
 def _with(graph: Graph, tasks: dict[str, Task], channels: list[Channel]) -> Graph:
     """The graph with some of its tasks, and the libraries that these call."""
     calls = {end: library for end, library in graph.calls.items() if end[0] in tasks}
-    libraries = {name: library for name, library in graph.libraries.items() if name in calls.values()}
+    libraries = {
+        name: library for name, library in graph.libraries.items() if name in calls.values()
+    }
     return replace(graph, tasks=tasks, channels=tuple(channels), libraries=libraries, calls=calls)
 
 
@@ -125,8 +145,11 @@ def _part(
         inside, elsewhere = _part(task.graph, way, devices, device, say)
         if not any(t.kind != "control" for t in inside.tasks.values()):
             continue
-        lost = {end for end, (inner, port) in task.inside.items()
-                if inner not in inside.tasks or (inner, end[0], port) in elsewhere}  # fmt: skip
+        lost = {
+            end
+            for end, (inner, port) in task.inside.items()
+            if inner not in inside.tasks or (inner, end[0], port) in elsewhere
+        }
         closed |= {(name, *end) for end in lost}
         tasks[name] = replace(
             task,
@@ -136,10 +159,16 @@ def _part(
         )
     channels = []
     for channel in graph.channels:
-        here = [end[0] in tasks and (end[0], way, end[1]) not in closed for end, way in _ends(channel)]
+        here = [
+            end[0] in tasks and (end[0], way, end[1]) not in closed for end, way in _ends(channel)
+        ]
         if all(here):
             channels.append(channel)
-        elif any(tasks[end[0]].kind != "control" for (end, _), own in zip(_ends(channel), here, strict=True) if own):
+        elif any(
+            tasks[end[0]].kind != "control"
+            for (end, _), own in zip(_ends(channel), here, strict=True)
+            if own
+        ):
             made, link = _link(channel, graph.tasks, tasks, "out" if here[1] else "in", say)
             tasks[made.name] = made
             channels.append(link)
@@ -152,7 +181,11 @@ def _ends(channel: Channel) -> Iterator[tuple[tuple[str, str], Direction]]:
 
 
 def _link(
-    channel: Channel, before: Mapping[str, Task], tasks: Mapping[str, Task], way: Direction, say: Collector
+    channel: Channel,
+    before: Mapping[str, Task],
+    tasks: Mapping[str, Task],
+    way: Direction,
+    say: Collector,
 ) -> tuple[Task, Channel]:
     """A source (`out`) or a sink that stands for the other end of a channel, and the channel to
     it."""
@@ -164,7 +197,14 @@ def _link(
         name += "_"
     near = before[own[0]].ports["in" if way == "out" else "out", own[1]]
     far = before[other[0]].ports[way, other[1]]
-    port = Port("data", way, near.rate, max(near.size, far.size), channel.span, near.keeps_newest or far.keeps_newest)
+    port = Port(
+        "data",
+        way,
+        near.rate,
+        max(near.size, far.size),
+        channel.span,
+        near.keeps_newest or far.keeps_newest,
+    )
     made = Task(name, "task", {(way, "data"): port}, channel.span, link=".".join(other))
     what = f"a {'source' if way == 'out' else 'sink'} stands for the link from another device"
     if way == "in":

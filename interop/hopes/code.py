@@ -27,22 +27,28 @@ from .libraries import Library
 
 #: Headers of C and POSIX.
 _STANDARD = """
-assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool
-stddef stdint stdio stdlib stdnoreturn string tgmath time uchar wchar wctype dirent fcntl getopt libgen malloc memory
-poll pthread sched semaphore strings sys/file sys/ioctl sys/ipc sys/mman sys/resource sys/select sys/shm sys/stat
-sys/time sys/types sys/wait termios unistd
+assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign
+stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath time uchar wchar
+wctype dirent fcntl getopt libgen malloc memory poll pthread sched semaphore strings sys/file
+sys/ioctl sys/ipc sys/mman sys/resource sys/select sys/shm sys/stat sys/time sys/types sys/wait
+termios unistd
 """
 #: Those of C++.
 _CPP_STANDARD = """
-algorithm any array atomic bitset charconv chrono complex condition_variable deque exception filesystem forward_list
-fstream functional future initializer_list iomanip ios iosfwd iostream istream iterator limits list locale map memory
-mutex new numeric optional ostream queue random ratio regex set shared_mutex sstream stack stdexcept streambuf string
-string_view system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility valarray
-variant vector cassert cctype cerrno cfenv cfloat cinttypes climits clocale cmath csetjmp csignal cstdarg cstddef
+algorithm any array atomic bitset charconv chrono complex condition_variable deque exception
+filesystem forward_list fstream functional future initializer_list iomanip ios iosfwd iostream
+istream iterator limits list locale map memory mutex new numeric optional ostream queue random ratio
+regex set shared_mutex sstream stack stdexcept streambuf string string_view system_error thread
+tuple type_traits typeindex typeinfo unordered_map unordered_set utility valarray variant vector
+cassert cctype cerrno cfenv cfloat cinttypes climits clocale cmath csetjmp csignal cstdarg cstddef
 cstdint cstdio cstdlib cstring ctime cuchar cwchar cwctype
 """
-_COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*([^\r\n]*)", re.MULTILINE)
+_COMMENT_OR_TEXT = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
+_INCLUDE = re.compile(
+    r"^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*([^\r\n]*)", re.MULTILINE
+)
 _PLAIN_INCLUDE = re.compile(r"""(["<])([^">]+)[">]\s*""")
 #: Prefix of HOPES' functions; a request to its kernel has a name of its own.
 _OFFERED = re.compile(
@@ -51,7 +57,9 @@ _OFFERED = re.compile(
 )
 _CUDA = re.compile(r"\b(?:__global__|__device__|KERNEL_CALL)\b|<<<")
 _CALL = re.compile(r"\bLIBCALL\s*\(\s*(\w+)", re.ASCII)
-_CPP = re.compile(r"\b(?:class|template|namespace|using|new|delete|try|catch|std|bool|true|false|\w+_cast)\b|::")
+_CPP = re.compile(
+    r"\b(?:class|template|namespace|using|new|delete|try|catch|std|bool|true|false|\w+_cast)\b|::"
+)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE | re.ASCII)
 #: A conditional part of code; names of compilers and systems begin with `_`, with two exceptions.
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
@@ -108,7 +116,9 @@ class _Read:
     code: str
 
 
-def sources_of(project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector) -> dict[Way, Source]:
+def sources_of(
+    project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector
+) -> dict[Way, Source]:
     """The usable code, by task; reasons against other code are reported to `say`."""
     return _Sources(project, graph, tasks, say).found()
 
@@ -126,11 +136,15 @@ def _known() -> frozenset[str]:
 
 
 class _Sources:
-    def __init__(self, project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector) -> None:
+    def __init__(
+        self, project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector
+    ) -> None:
         self._project, self._graph, self._tasks, self._say = project, graph, tasks, say
         self._read: dict[Path, _Read] = {}
         self._names: dict[Path, frozenset[str]] = {}
-        self._flags = {name for task in tasks.values() for name in re.findall(r"-D\s*(\w+)", task.flags)}
+        self._flags = {
+            name for task in tasks.values() for name in re.findall(r"-D\s*(\w+)", task.flags)
+        }
         #: Files that tasks are linked with.
         self._sources = {name for task in tasks.values() for name in task.sources}
         #: By name and place of a library: the number of ports that lead to it.
@@ -148,7 +162,9 @@ class _Sources:
                 try:
                     found[way] = self._source(way, task)
                 except _Unusable as why:
-                    self._say.warn_together(task.name, f"code is not imported: {why}", task.span, "fill in the stub")
+                    self._say.warn_together(
+                        task.name, f"code is not imported: {why}", task.span, "fill in the stub"
+                    )
             taken = {Path(name).name for name in found[way].files} if way in found else set()
             data = [name for name in task.files if Path(name).name not in taken]
             if data:
@@ -157,9 +173,16 @@ class _Sources:
         shared = Counter(name for source in found.values() for name in source.further)
         for way, source in found.items():
             for name in (name for name in source.further if shared[name] > 1):
-                what = "a source that several tasks are linked with is compiled for each: what it keeps is not shared"
+                what = (
+                    "a source that several tasks are linked with is compiled for each: what it"
+                    " keeps is not shared"
+                )
                 self._say.warn_together(name, what, self._tasks[way].span)
-        used = {(link.library.name, link.library.span) for source in found.values() for link in source.links}
+        used = {
+            (link.library.name, link.library.span)
+            for source in found.values()
+            for link in source.links
+        }
         for library in (lib for _, g in self._levels() for lib in g.libraries.values()):
             if (library.name, library.span) not in used:
                 what = "libraries are not imported that no imported code calls"
@@ -177,9 +200,13 @@ class _Sources:
         if file is None:
             raise _Unusable("its file is not in the project")
         libraries = re.findall(r"(?:^|\s)-l\s*(\S+)", task.linked)
-        if libraries and re.search(r"(?:^|\s)-L\s*\.", task.linked):  # there may be others for other tasks
+        if libraries and re.search(r"(?:^|\s)-L\s*\.", task.linked):
+            # there may be others for other tasks
             raise _Unusable(f"it is linked with {shown(libraries[0])}, a library of the project")
-        headers = {name: self._project.below(name, near) or self._project.anywhere(name) for name in task.headers}
+        headers = {
+            name: self._project.below(name, near) or self._project.anywhere(name)
+            for name in task.headers
+        }
         missing = [name for name, header in headers.items() if header is None]
         if missing:
             raise _Unusable(f"its header {shown(missing[0])} is not in the project")
@@ -203,15 +230,27 @@ class _Sources:
                 closed |= self._closure(self._project.files / name, link.library.language)
                 called = self._content(self._project.files / name).code
                 if not cpp and link.library.language not in ("", "C") and _CPP.search(called):
-                    raise _Unusable(f"library {shown(link.library.name)} is {link.library.language}")
-        lacks = tuple(word for word in ("TASK_INIT", "TASK_WRAPUP") if re.search(rf"\b{word}\b", code) is None)
-        words = frozenset(w for path in closed for w in re.findall(r'"(\w+)"', self._read[path].text))
+                    raise _Unusable(
+                        f"library {shown(link.library.name)} is {link.library.language}"
+                    )
+        lacks = tuple(
+            word for word in ("TASK_INIT", "TASK_WRAPUP") if re.search(rf"\b{word}\b", code) is None
+        )
+        words = frozenset(
+            w for path in closed for w in re.findall(r'"(\w+)"', self._read[path].text)
+        )
         files = {self._named(path): self._read[path].data for path in closed}
         return Source(
-            self._named(file), files, links, lacks, words, tuple(self._named(h) for h in headers.values() if h), cpp,
+            self._named(file),
+            files,
+            links,
+            lacks,
+            words,
+            tuple(self._named(h) for h in headers.values() if h),
+            cpp,
             tuple(map(self._named, further)),
             {m[1]: int(m[2]) for m in HELD.finditer(self._read[file].text)},
-        )  # fmt: skip
+        )
 
     def _further(self, task: Task, near: Path, closed: dict[Path, None]) -> tuple[Path, ...]:
         """The sources that are linked with a task: those that it names, and those of headers that
@@ -222,7 +261,9 @@ class _Sources:
         found: dict[Path, None] = {}
         while True:
             headers = [p.stem for p in closed if p.suffix in (".h", ".hpp")]
-            behind = [stem + end for stem in headers for end in _COMPILED if stem + end in self._sources]
+            behind = [
+                stem + end for stem in headers for end in _COMPILED if stem + end in self._sources
+            ]
             paths = [self._linked(name, near) for name in dict.fromkeys((*task.sources, *behind))]
             more = [path for path in paths if path not in closed]
             if not more:
@@ -231,10 +272,14 @@ class _Sources:
                 found[path] = None
                 closed |= self._closure(path, task.language)
                 calls = [
-                    call for p in self._closure(path, task.language) for call in _OFFERED.findall(self._read[p].code)
+                    call
+                    for p in self._closure(path, task.language)
+                    for call in _OFFERED.findall(self._read[p].code)
                 ]
                 if calls:
-                    raise _Unusable(f"its further source {shown(path.name)} calls `{calls[0].split('(')[0]}`")
+                    raise _Unusable(
+                        f"its further source {shown(path.name)} calls `{calls[0].split('(')[0]}`"
+                    )
 
     def _linked(self, name: str, near: Path) -> Path:
         """A source that is linked with a task."""
@@ -242,7 +287,9 @@ class _Sources:
         if path is None:
             raise _Unusable(f"its further source {shown(name)} is not in the project")
         if path.suffix not in (".c", *_CPP_ENDINGS):
-            raise _Unusable("it is CUDA" if path.suffix == ".cu" else f"it is linked with {shown(path.name)}")
+            raise _Unusable(
+                "it is CUDA" if path.suffix == ".cu" else f"it is linked with {shown(path.name)}"
+            )
         return path
 
     def _link(self, way: Way, port: str) -> Link:
@@ -267,9 +314,15 @@ class _Sources:
             raise _Unusable(f"library {shown(library.name)} has a state that several tasks share")
         near = Path(library.span.file).parent
         files = [self._project.below(path, near) for path in (library.header, library.file) if path]
-        missing = [path for path, found in zip((library.header, library.file), files, strict=False) if found is None]
+        missing = [
+            path
+            for path, found in zip((library.header, library.file), files, strict=False)
+            if found is None
+        ]
         if missing or not library.file:
-            raise _Unusable(f"there is no {listed(missing) or 'file'} of library {shown(library.name)}")
+            raise _Unusable(
+                f"there is no {listed(missing) or 'file'} of library {shown(library.name)}"
+            )
         code = " ".join(self._content(path).code for path in files if path is not None)
         for word in ("init", "wrapup"):
             if re.search(rf"\bLIBFUNC\s*\([^,()]*,\s*{word}\b", code) is None:
@@ -307,12 +360,16 @@ class _Sources:
         compiler."""
         if folder not in self._names:
             texts = []
-            for path in sorted(p for p in folder.iterdir() if p.suffix in _SOURCES and os.path.isfile(p)):
+            for path in sorted(
+                p for p in folder.iterdir() if p.suffix in _SOURCES and os.path.isfile(p)
+            ):
                 try:
                     texts.append(read_bytes(path).decode("latin-1"))
                 except OSError:
                     continue  # reported where it is needed
-            self._names[folder] = frozenset({name for text in texts for name in _DEFINE.findall(text)} | self._flags)
+            self._names[folder] = frozenset(
+                {name for text in texts for name in _DEFINE.findall(text)} | self._flags
+            )
         return self._names[folder]
 
     def _usable(self, path: Path, code: str) -> None:
@@ -324,7 +381,10 @@ class _Sources:
         for call in _OFFERED.findall(code):
             request = re.sub(r"\s*\(\s*", "_", call)
             if request not in _known() and request != "SYS_REQ":
-                raise _Unusable(f"it calls `{request.replace('SYS_REQ_', 'SYS_REQ(')}{')' if '(' in call else ''}`")
+                raise _Unusable(
+                    "it calls"
+                    f" `{request.replace('SYS_REQ_', 'SYS_REQ(')}{')' if '(' in call else ''}`"
+                )
 
     def _includes(self, path: Path, text: str, cpp: bool) -> Iterator[Path]:
         """The local files that a file includes."""
@@ -336,14 +396,21 @@ class _Sources:
             local = self._local(path, name) if quote == '"' else None
             if local is not None:
                 yield local
-            elif name.removesuffix(".h") not in _STANDARD.split() and not (cpp and name in _CPP_STANDARD.split()):
-                raise _Unusable(f"it includes {shown(name)}, which is neither of C nor in the project")
+            elif name.removesuffix(".h") not in _STANDARD.split() and not (
+                cpp and name in _CPP_STANDARD.split()
+            ):
+                raise _Unusable(
+                    f"it includes {shown(name)}, which is neither of C nor in the project"
+                )
 
     def _local(self, path: Path, name: str) -> Path | None:
         """The file of that name beside another one; None where there is none."""
         place = Path(os.path.normpath(path.parent / name.replace("\0", "")))
         inside = place.is_relative_to(os.path.normpath(self._project.files))
-        if not inside or (os.path.isfile(place) and not place.resolve().is_relative_to(self._project.files.resolve())):
+        if not inside or (
+            os.path.isfile(place)
+            and not place.resolve().is_relative_to(self._project.files.resolve())
+        ):
             raise _Unusable(f"it includes {shown(name)}, which is outside of the project")
         return place if os.path.isfile(place) else None
 
@@ -365,7 +432,10 @@ def _compiled(text: str, defined: frozenset[str]) -> Iterator[str]:
             yield line if all(said) else "\n"
             continue
         word, name = found[1], found[2].strip()
-        unknown = re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is not None and name not in {*defined, *_OF_SYSTEM}
+        unknown = re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is not None and name not in {
+            *defined,
+            *_OF_SYSTEM,
+        }
         if word in ("if", "ifdef", "ifndef"):
             said.append(not (name == "0" if word == "if" else word == "ifdef" and unknown))
         elif word in ("elif", "else") and said:

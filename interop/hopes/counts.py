@@ -95,9 +95,17 @@ class _Counting:
 
     def _edge(self, level: Way, channel: Channel) -> _Edge | None:
         (first, out), (second, into) = channel.source, channel.destination
-        source, destination = self._node((*level, first), "out", out), self._node((*level, second), "in", into)
-        ends = self.tasks[*level, first].ports["out", out], self.tasks[*level, second].ports["in", into]
-        if "control" in (self.tasks[source].kind, self.tasks[destination].kind) or any(p.keeps_newest for p in ends):
+        source, destination = (
+            self._node((*level, first), "out", out),
+            self._node((*level, second), "in", into),
+        )
+        ends = (
+            self.tasks[*level, first].ports["out", out],
+            self.tasks[*level, second].ports["in", into],
+        )
+        if "control" in (self.tasks[source].kind, self.tasks[destination].kind) or any(
+            p.keeps_newest for p in ends
+        ):
             return None
         produced, consumed = (Fraction(port.rate) for port in ends)
         giver, taker = self.tasks[source], self.tasks[destination]
@@ -154,7 +162,10 @@ class _Counting:
             made, read = found[edge.source] * edge.produced, found[edge.destination] * edge.consumed
             if made != read:
                 names = f"{shown(edge.source[-1])} and {shown(edge.destination[-1])}"
-                message = f"the rates of {names} do not balance: an iteration makes {made} tokens and reads {read}"
+                message = (
+                    f"the rates of {names} do not balance: an iteration makes {made} tokens and"
+                    f" reads {read}"
+                )
                 self.say.fault(message, edge.span, "give one of the ports another rate")
         return ((way, int(n)) for way, n in found.items())
 

@@ -32,10 +32,15 @@ MOST_LEVELS = 16
 #: The ending after the name of a project in the form of the translator.
 ALGORITHM = "_algorithm.xml"
 _NS = {
-    "h": Fraction(3_600_000_000_000), "m": Fraction(60_000_000_000), "s": Fraction(1_000_000_000),
-    "ms": Fraction(1_000_000), "us": Fraction(1000), "ns": Fraction(1), "ps": Fraction(1, 1000),
+    "h": Fraction(3_600_000_000_000),
+    "m": Fraction(60_000_000_000),
+    "s": Fraction(1_000_000_000),
+    "ms": Fraction(1_000_000),
+    "us": Fraction(1000),
+    "ns": Fraction(1),
+    "ps": Fraction(1, 1000),
     "fs": Fraction(1, 1_000_000),
-}  # fmt: skip
+}
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
 #: Characters of a file that contain its root element.
 _HEAD = 4096
@@ -96,14 +101,17 @@ class Project:
     def anywhere(self, said: str) -> Path | None:
         """The only file of that name in the project: HOPES puts all code into one folder."""
         parts = _parts(said)
-        if not parts or self.files.suffix != ".files":  # what is around a CICTask on its own may be large
+        if not parts or self.files.suffix != ".files":
+            # what is around a CICTask on its own may be large
             return None
         found = [p for p in self.files.rglob(glob.escape(parts[-1])) if os.path.isfile(p)]
         return self._first(found) if len(found) == 1 else None
 
     def _first(self, candidates: Iterable[Path]) -> Path | None:
         root = self.files.resolve()
-        return next((p for p in candidates if os.path.isfile(p) and p.resolve().is_relative_to(root)), None)
+        return next(
+            (p for p in candidates if os.path.isfile(p) and p.resolve().is_relative_to(root)), None
+        )
 
     def beside(self, kind: str) -> list[Path]:
         """The files `*_KIND.xml` of the project, the one with its name first."""
@@ -117,7 +125,9 @@ class Project:
 
 def _parts(said: str) -> tuple[str, ...]:
     """A path without its root; empty if there is none, or it leads upwards."""
-    parts = tuple(p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/")
+    parts = tuple(
+        p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/"
+    )
     return () if ".." in parts else parts
 
 
@@ -147,14 +157,23 @@ def locate(folder: Path) -> Project:
     inside = []
     if os.path.isdir(folder):
         inside = sorted(
-            p for p in folder.iterdir() if p.suffix == ".files" and os.path.isfile(p / "CICTask" / "task.xml")
+            p
+            for p in folder.iterdir()
+            if p.suffix == ".files" and os.path.isfile(p / "CICTask" / "task.xml")
         )
     if len(inside) > 1:
         names = listed(p.stem for p in inside)
         help_text = f"import one of them, such as `{inside[0]}`"
-        raise Errors([Diagnostic(NOT_HOPES, f"`{folder}` holds several projects: {names}", None, help=help_text)])
+        raise Errors(
+            [
+                Diagnostic(
+                    NOT_HOPES, f"`{folder}` holds several projects: {names}", None, help=help_text
+                )
+            ]
+        )
     places += [inside[0] / "CICTask"] if inside else []
-    places += [folder.with_name(f"{folder.name}.files") / "CICTask"]  # the file of the tool was named
+    # the file of the tool was named
+    places += [folder.with_name(f"{folder.name}.files") / "CICTask"]
     cic = next((p for p in places if os.path.isfile(p / "task.xml")), None)
     if cic is None:
         algorithms = sorted(p for p in folder.glob(f"*{ALGORITHM}") if is_of_translator(p))
@@ -163,8 +182,20 @@ def locate(folder: Path) -> Project:
         if algorithms:
             names = listed(p.name.removesuffix(ALGORITHM) for p in algorithms)
             help_text = f"import one of them, such as `{algorithms[0]}`"
-            raise Errors([Diagnostic(NOT_HOPES, f"`{folder}` holds several projects: {names}", None, help=help_text)])
-        help_text = f"name the folder with `NAME.files`, a `CICTask` folder with its task.xml, or `NAME{ALGORITHM}`"
+            raise Errors(
+                [
+                    Diagnostic(
+                        NOT_HOPES,
+                        f"`{folder}` holds several projects: {names}",
+                        None,
+                        help=help_text,
+                    )
+                ]
+            )
+        help_text = (
+            "name the folder with `NAME.files`, a `CICTask` folder with its task.xml, or"
+            f" `NAME{ALGORITHM}`"
+        )
         message = f"`{folder}` holds no HOPES project: there is no CICTask/task.xml"
         raise Errors([Diagnostic(NOT_HOPES, message, None, help=help_text)])
     around = cic.parent
@@ -172,7 +203,9 @@ def locate(folder: Path) -> Project:
     files = around if around.suffix == ".files" or cic.name == "CICTask" else cic
     gui = around.with_suffix("") if around.suffix == ".files" else None
     name = around.stem if around.suffix == ".files" else around.resolve().name
-    return Project(name, cic / "task.xml", files, gui if gui is not None and os.path.isfile(gui) else None)
+    return Project(
+        name, cic / "task.xml", files, gui if gui is not None and os.path.isfile(gui) else None
+    )
 
 
 def _of_algorithm(path: Path) -> Project:
@@ -181,7 +214,9 @@ def _of_algorithm(path: Path) -> Project:
     if not path.name.endswith(ALGORITHM):
         name = path.stem.rpartition("_")[0] or "NAME"
         help_text = f"name its algorithm, `{name}{ALGORITHM}`, and the others are found beside it"
-        raise Errors([Diagnostic(NOT_HOPES, f"`{path}` is a part of a HOPES project", None, help=help_text)])
+        raise Errors(
+            [Diagnostic(NOT_HOPES, f"`{path}` is a part of a HOPES project", None, help=help_text)]
+        )
     return Project(path.name.removesuffix(ALGORITHM), path, path.parent, None, translated=True)
 
 

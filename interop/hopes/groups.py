@@ -120,7 +120,9 @@ class _Flattening:
     held: Mapping[Place, int]
     links: list[_Link] = field(default_factory=list)
     #: By the released task: a control task, and its firings for one of that task.
-    released: dict[Way, list[tuple[Task, Fraction]]] = field(default_factory=lambda: defaultdict(list))
+    released: dict[Way, list[tuple[Task, Fraction]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     tokens: dict[Place, Token] = field(default_factory=dict)
     turns: dict[Place, Turns] = field(default_factory=dict)
     #: Channels that keep the newest token, with the levels they stand on and all ports that they
@@ -145,7 +147,9 @@ class _Flattening:
                 back |= {link.up[-1], link.down[-1]}
         groups = tuple(self._group(names) for names in parts)
         found = {level: tuple(of_level) for level, of_level in channels.items()}
-        return Flow(self.tasks, groups, self.tokens, self.turns, frozenset(back), found, newest, buffers)
+        return Flow(
+            self.tasks, groups, self.tokens, self.turns, frozenset(back), found, newest, buffers
+        )
 
     # -- channels ----------------------------------------------------------------------------------
     def _levels(self, level: Way, graph: Graph) -> None:
@@ -157,7 +161,10 @@ class _Flattening:
 
     def _link(self, level: Way, channel: Channel) -> None:
         (source, out), (destination, into) = channel.source, channel.destination
-        up, down = self._chain(((*level, source), "out", out)), self._chain(((*level, destination), "in", into))
+        up, down = (
+            self._chain(((*level, source), "out", out)),
+            self._chain(((*level, destination), "in", into)),
+        )
         first, last = self.tasks[up[-1][0]], self.tasks[down[-1][0]]
         if "control" in (first.kind, last.kind):
             if first.kind == "control" and last.kind != "control":
@@ -167,7 +174,11 @@ class _Flattening:
         if any(self._port(place).keeps_newest for place in (*up, *down)):
             self.keeping.append((level, channel, up, down))
             return
-        self.links.append(_Link(level, channel, up, down, self._passing(up, "last"), self._passing(down, "repeat")))
+        self.links.append(
+            _Link(
+                level, channel, up, down, self._passing(up, "last"), self._passing(down, "repeat")
+            )
+        )
 
     def _chain(self, place: Place) -> list[Place]:
         """The port and those that it leads to inside, the last one of a task that fires."""
@@ -196,7 +207,10 @@ class _Flattening:
             if loop is None:
                 continue
             said, whole = self._port(place).rate, tokens * loop.count
-            shared = loop.kind == "CONVERGENT" or self.tasks[way].maps.get((direction, port)) == "broadcasting"
+            shared = (
+                loop.kind == "CONVERGENT"
+                or self.tasks[way].maps.get((direction, port)) == "broadcasting"
+            )
             # In some projects the statements and the rates contradict: HOPES uses the rates.
             if said in (tokens, whole) and tokens != whole:
                 shared = said == tokens
@@ -224,12 +238,25 @@ class _Flattening:
             by_source[link.up[-1]].append(link)
             if link.down[-1] in fed:
                 way, _, port = link.down[-1]
-                self.say.fault(f"input {shown(f'{way[-1]}.{port}')} is fed twice", link.channel.span)
+                self.say.fault(
+                    f"input {shown(f'{way[-1]}.{port}')} is fed twice", link.channel.span
+                )
             fed[link.down[-1]] = link.channel.span
         for links in by_source.values():
-            size, most = self._size(links), lcm(*(link.made for link in links), *(link.read for link in links))
-            types = {(port.type, port.size) for link in links for port in map(self._port, (link.up[-1], link.down[-1]))}
-            kind = next((type_ for type_, bytes_ in types if bytes_ == size), "") if len(types) == 1 else ""
+            size, most = (
+                self._size(links),
+                lcm(*(link.made for link in links), *(link.read for link in links)),
+            )
+            types = {
+                (port.type, port.size)
+                for link in links
+                for port in map(self._port, (link.up[-1], link.down[-1]))
+            }
+            kind = (
+                next((type_ for type_, bytes_ in types if bytes_ == size), "")
+                if len(types) == 1
+                else ""
+            )
             for link in links:
                 if link.made != link.read:
                     self._disagree(link)
@@ -254,24 +281,38 @@ class _Flattening:
     def _disagree(self, link: _Link) -> None:
         ends = [(place[0][-1], place[2]) for place in (link.up[-1], link.down[-1])]
         names = [shown(f"{task}.{port}") for task, port in ends]
-        message = f"by its rates and loops {names[0]} makes {link.made} tokens where {names[1]} reads {link.read}"
-        self.say.warn(message, link.channel.span, "the firings are those of HOPES; rates are made to fit them")
+        message = (
+            f"by its rates and loops {names[0]} makes {link.made} tokens where {names[1]} reads"
+            f" {link.read}"
+        )
+        self.say.warn(
+            message, link.channel.span, "the firings are those of HOPES; rates are made to fit them"
+        )
 
     def _size(self, links: list[_Link]) -> int:
         """Bytes of a token: the largest statement, unless it is that of a whole firing."""
         giver, takers = self._port(links[0].up[-1]), [self._port(link.down[-1]) for link in links]
         ports = [giver, *takers]
         whole = {p.size for p in takers if p.rate > 1 and p.size == p.rate * giver.size}
-        whole |= {giver.size} if giver.rate > 1 and any(giver.size == giver.rate * p.size for p in takers) else set()
+        whole |= (
+            {giver.size}
+            if giver.rate > 1 and any(giver.size == giver.rate * p.size for p in takers)
+            else set()
+        )
         sizes = {port.size for port in ports}
         channels = {link.channel.size for link in links if link.channel.size > 1}
         rates = {port.rate for port in ports if port.rate > 1}
-        whole |= {n for n in channels - sizes if any(n == rate * size for rate in rates for size in sizes)}
+        whole |= {
+            n for n in channels - sizes if any(n == rate * size for rate in rates for size in sizes)
+        }
         said = sizes | channels
         size = max(said - whole or said)
         if len({port.size for port in ports} | {size}) > 1:
             way, _, port = links[0].up[-1]
-            what = f"ports and channel have tokens of {', '.join(map(str, sorted(said)))} bytes: {size} are taken"
+            what = (
+                f"ports and channel have tokens of {', '.join(map(str, sorted(said)))} bytes:"
+                f" {size} are taken"
+            )
             self.say.warn(f"{shown(f'{way[-1]}.{port}')}: {what}", links[0].channel.span)
         return size
 
@@ -294,11 +335,16 @@ class _Flattening:
                 continue
             made, read = (self._rate(place) for place in ends)
             common = gcd(made, read)
-            least, room = made + read - common + channel.initial % common, channel.room // channel.size
+            least, room = (
+                made + read - common + channel.initial % common,
+                channel.room // channel.size,
+            )
             if room < least:
                 name = f"{channel.source[0]}.{channel.source[1]}"
                 what = f"its channel has room for {room} tokens, and fewer than {least} deadlock"
-                self.say.warn_together(name, what, channel.span, "flowc computes the sizes of channels itself")
+                self.say.warn_together(
+                    name, what, channel.span, "flowc computes the sizes of channels itself"
+                )
 
     def _newest(self, parts: list[tuple[str, ...]]) -> Iterator[Channel]:
         """The channels between two apps that keep the newest token; others of that kind are
@@ -310,14 +356,20 @@ class _Flattening:
             if level or of[first[0][0]] == of[last[0][0]] or last in {*fed, *self.tokens}:
                 help_text = "`latest` joins two apps, and a reader has one writer"
                 what = "a channel that keeps the newest value is left out"
-                self.say.warn_together(f"{channel.source[0]}.{channel.source[1]}", what, channel.span, help_text)
+                self.say.warn_together(
+                    f"{channel.source[0]}.{channel.source[1]}", what, channel.span, help_text
+                )
                 continue
             fed.add(last)
             known = self.tokens.get(first)
             sizes = [channel.size, *(self._port(place).size for place in (*up, *down))]
             if known is None:
                 types = {(port.type, port.size) for port in map(self._port, (first, last))}
-                kind = next((type_ for type_, bytes_ in types if bytes_ == max(sizes)), "") if len(types) == 1 else ""
+                kind = (
+                    next((type_ for type_, bytes_ in types if bytes_ == max(sizes)), "")
+                    if len(types) == 1
+                    else ""
+                )
                 known = Token(max(sizes), 1, kind)
                 self.tokens |= dict.fromkeys(up, known)
             self.tokens |= dict.fromkeys(down, replace(known, rate=1))
@@ -326,7 +378,9 @@ class _Flattening:
     def _both(self, channel: Channel) -> tuple[Place, Place]:
         """The ports at the ends of a channel of the top level, of tasks that fire."""
         (source, out), (destination, into) = channel.source, channel.destination
-        return self._chain(((source,), "out", out))[-1], self._chain(((destination,), "in", into))[-1]
+        return self._chain(((source,), "out", out))[-1], self._chain(((destination,), "in", into))[
+            -1
+        ]
 
     def _closing(self) -> set[int]:
         """Arrows that close a cycle without initial tokens: those that lead back in the order of
@@ -379,13 +433,22 @@ class _Flattening:
     def _unconnected(self) -> None:
         for way, task in self.tasks.items():
             if task.kind == "control":
-                help_text = "the period of an app releases it; states, if it has any, come in a text of their own"
-                self.say.warn_together(task.name, "control tasks are not imported", task.span, help_text)
+                help_text = (
+                    "the period of an app releases it; states, if it has any, come in a text of"
+                    " their own"
+                )
+                self.say.warn_together(
+                    task.name, "control tasks are not imported", task.span, help_text
+                )
             elif task.graph is None:
                 for direction, name in task.ports:
-                    if (way, direction, name) not in self.tokens and not (direction == "in" and self.released.get(way)):
+                    if (way, direction, name) not in self.tokens and not (
+                        direction == "in" and self.released.get(way)
+                    ):
                         what = "nothing is connected to this port: it is left out"
-                        self.say.warn_together(f"{task.name}.{name}", what, task.ports[direction, name].span)
+                        self.say.warn_together(
+                            f"{task.name}.{name}", what, task.ports[direction, name].span
+                        )
 
     # -- apps --------------------------------------------------------------------------------------
     def _components(self) -> list[tuple[str, ...]]:
@@ -409,14 +472,21 @@ class _Flattening:
             firings[way] = gcd(*inside) if inside else 1
         period = self._period(members, firings)
         due = {
-            w: self._until(w, t, period, firings) for w, t in members.items() if period and t.deadline_ns is not None
+            w: self._until(w, t, period, firings)
+            for w, t in members.items()
+            if period and t.deadline_ns is not None
         }
         deadline = min(due.values(), default=None)
         if period is not None and deadline is not None and deadline > period:
             late = next(members[way] for way, until in due.items() if until == deadline)
             self.say.warn_together(late.name, "a deadline beyond the period is left out", late.span)
         priorities = [t.priority for t in members.values() if t.graph is None]
-        return Group(names, period, deadline if period and deadline and deadline < period else None, max(priorities))
+        return Group(
+            names,
+            period,
+            deadline if period and deadline and deadline < period else None,
+            max(priorities),
+        )
 
     def _until(self, way: Way, task: Task, period: Fraction, firings: dict[Way, int]) -> Fraction:
         """When the last firing of an iteration has to end: deadlines of HOPES are those of a
@@ -427,7 +497,9 @@ class _Flattening:
     def _period(self, members: dict[Way, Task], firings: dict[Way, int]) -> Fraction | None:
         """The period of one iteration: that of time-driven tasks, else of control tasks that
         release others, else of any."""
-        said = [(w, t, t.period_ns * firings[w]) for w, t in members.items() if t.period_ns is not None]
+        said = [
+            (w, t, t.period_ns * firings[w]) for w, t in members.items() if t.period_ns is not None
+        ]
         driven = [(t, period) for _, t, period in said if t.time_driven]
         control = [
             (self.tasks[way], task.period_ns * ratio * firings[way])
@@ -438,7 +510,11 @@ class _Flattening:
         hints = [(t, period) for _, t, period in said if not t.time_driven]
         # Tasks inside a time-driven composite follow it.
         ways = {way for way, t in members.items() if t.time_driven and t.period_ns is not None}
-        inner = [(t, p) for w, t, p in said if t.time_driven and any(w[:n] in ways for n in range(1, len(w)))]
+        inner = [
+            (t, p)
+            for w, t, p in said
+            if t.time_driven and any(w[:n] in ways for n in range(1, len(w)))
+        ]
         chosen = [found for found in driven if found not in inner] or control or hints
         if not chosen:
             return None
@@ -451,10 +527,19 @@ class _Flattening:
             )
             self.say.fault(message, task.span, "connected tasks have one period; check the rates")
         period = max(p for _, p in chosen)
-        others = list(dict.fromkeys((t.name, p, t.span) for t, p in (*hints, *inner, *chosen) if p != period))
+        others = list(
+            dict.fromkeys((t.name, p, t.span) for t, p in (*hints, *inner, *chosen) if p != period)
+        )
         if others:
-            message = f"{listed((n for n, *_ in others), 4)}: a period of {_ms(others[0][1])} an iteration is left out"
-            self.say.warn(message, others[0][2], f"the app has {_ms(period)}; these tasks wait for data anyway")
+            message = (
+                f"{listed((n for n, *_ in others), 4)}: a period of {_ms(others[0][1])} an"
+                " iteration is left out"
+            )
+            self.say.warn(
+                message,
+                others[0][2],
+                f"the app has {_ms(period)}; these tasks wait for data anyway",
+            )
         return period
 
 

@@ -24,18 +24,27 @@ def kinds_of(node: Element, name: str, say: Collector) -> tuple[str, ...]:
         if said.lower() in KINDS:
             found[said.lower()] = None
         elif said != _ANY:
-            what = "a processor type of its hardware dependency is not known: it may run wherever it has a time"
+            what = (
+                "a processor type of its hardware dependency is not known: it may run wherever it"
+                " has a time"
+            )
             say.warn_together(f"{name} ({said})", what, place.span)
         others = [
-            v for key in ("Architecture", "Platform", "Runtime") if (v := place.attributes.get(key, _ANY)) != _ANY
+            v
+            for key in ("Architecture", "Platform", "Runtime")
+            if (v := place.attributes.get(key, _ANY)) != _ANY
         ]
         if others:
             what = f"needs {shown(others[0])}, which platforms of flowc do not declare"
-            say.warn_together(name, f"hardware dependencies are not imported: it {what}", place.span)
+            say.warn_together(
+                name, f"hardware dependencies are not imported: it {what}", place.span
+            )
     everywhere = any(p.attributes.get("ProcessorType", _ANY).lower() not in KINDS for p in places)
     return () if everywhere else tuple(found)
 
 
 def says_nothing(node: Element) -> bool:
     """Does a task depend on hardware without naming it?"""
-    return not any(n.tag == "hardware" for group in node.all("HardwareDependency") for n in group.children)
+    return not any(
+        n.tag == "hardware" for group in node.all("HardwareDependency") for n in group.children
+    )

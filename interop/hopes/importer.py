@@ -110,11 +110,20 @@ class Understood:
     def baggage(self) -> Baggage:
         """The import manifest."""
         return baggage_of(
-            self.project, self.graph, self.tasks, self.board, self.texts, self.sources, self.code, self.choice
+            self.project,
+            self.graph,
+            self.tasks,
+            self.board,
+            self.texts,
+            self.sources,
+            self.code,
+            self.choice,
         )
 
 
-def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | None = None) -> Understood:
+def understand(
+    folder: Path, stem: str | None, say: Collector, choice: Choice | None = None
+) -> Understood:
     """Read the project in a folder, or the chosen part of it. Raises Errors with all faults."""
     choice = choice or Choice()
     project = locate(folder)
@@ -138,7 +147,10 @@ def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | 
             networks = _timed(networks, board, say)
             own = _own_times(project, tasks, board, say)
             # Code in C keeps its state in static variables, whatever HOPES states.
-            kept = {way: replace(task, stateful=task.stateful or way in sources) for way, task in tasks.items()}
+            kept = {
+                way: replace(task, stateful=task.stateful or way in sources)
+                for way, task in tasks.items()
+            }
             if known:
                 places = _places(project, states_of(machines, choice), kept, networks, board, say)
         say.stop()
@@ -162,19 +174,37 @@ def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | 
         say.warn("schedules are not imported", start_of(path), "flowc computes its own")
     say.stop()
     assert graph is not None  # that would be a fault
-    held: dict[Place, int] = {(way, "in", port): n for way, s in sources.items() for port, n in s.held.items()}
+    held: dict[Place, int] = {
+        (way, "in", port): n for way, s in sources.items() for port, n in s.held.items()
+    }
     flow = flow_of(graph, say, held)
     say.stop()
     name = stem or project.name
     code = wrapped(graph.name, name, sources, flow)
-    texts = texts_of(graph.name, flow, networks, code, _about(project, board, choice), f"{name}_tasks.py")
+    texts = texts_of(
+        graph.name, flow, networks, code, _about(project, board, choice), f"{name}_tasks.py"
+    )
     states = ""
     if whole:
         states = scenario_text(machines, flow.groups, texts.apps, f"{name}.flow", graph.name, say)
     modes = Modes()
     if whole and not choice.modes:
         modes = modes_of(project, name, tasks, networks, flow, texts, say)
-    return Understood(project, graph, tasks, networks, board, own, places, texts, code, sources, choice, states, modes)
+    return Understood(
+        project,
+        graph,
+        tasks,
+        networks,
+        board,
+        own,
+        places,
+        texts,
+        code,
+        sources,
+        choice,
+        states,
+        modes,
+    )
 
 
 def read(folder: Path, stem: str | None = None, choice: Choice | None = None) -> Imported:
@@ -191,10 +221,21 @@ def read(folder: Path, stem: str | None = None, choice: Choice | None = None) ->
     states |= {f"{name}.modes.flow": found.modes.text} if found.modes.text else {}
     if board is None:
         say.warn(
-            "there is no architecture: platform, mapping and times are not imported", start_of(found.project.graph)
+            "there is no architecture: platform, mapping and times are not imported",
+            start_of(found.project.graph),
         )
         return Imported(
-            texts.application, say.warnings(), states, found.code, stubs, "", None, (), "", found.baggage(), found.modes
+            texts.application,
+            say.warnings(),
+            states,
+            found.code,
+            stubs,
+            "",
+            None,
+            (),
+            "",
+            found.baggage(),
+            found.modes,
         )
     times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
     files = {f"{board.name}.flow": board.text(), **states}
@@ -220,7 +261,11 @@ def read(folder: Path, stem: str | None = None, choice: Choice | None = None) ->
 def imported(request: Request) -> registry.Imported:
     """The project of a request as texts, with its times as a profile. Raises Errors."""
     found = read(request.path, request.target.stem, _choice(request))
-    given = None if request.times is None else found.given(str(request.times), content(request.times, "F721"))
+    given = (
+        None
+        if request.times is None
+        else found.given(str(request.times), content(request.times, "F721"))
+    )
     name, stubs = found.stubs
     others = f"; stubs of others are in {name}" if stubs else ""
     return registry.Imported(
@@ -235,9 +280,12 @@ def imported(request: Request) -> registry.Imported:
         {**({name: stubs} if stubs else {}), **found.modes.stubs},
         found.platform_file,
         (lambda hashes: found.profile(hashes, given)) if found.platform else None,
-        f"{len(found.code.called)} tasks have the project's own code, in {found.code.folder}{others}"
-        if found.code.called
-        else "",
+        (
+            f"{len(found.code.called)} tasks have the project's own code, in"
+            f" {found.code.folder}{others}"
+            if found.code.called
+            else ""
+        ),
     )
 
 
@@ -247,8 +295,16 @@ def _choice(request: Request) -> Choice:
     for text in request.modes or ():
         task, sign, mode = text.partition("=")
         if not (task and sign and mode) or task in modes:
-            message = f"`--mode {text}` " + ("is the second one of its task" if task in modes else "is no TASK=MODE")
-            raise Errors([Diagnostic(UNKNOWN, message, None, help="write `--mode TASK=MODE` once for each task")])
+            message = f"`--mode {text}` " + (
+                "is the second one of its task" if task in modes else "is no TASK=MODE"
+            )
+            raise Errors(
+                [
+                    Diagnostic(
+                        UNKNOWN, message, None, help="write `--mode TASK=MODE` once for each task"
+                    )
+                ]
+            )
         modes[task] = mode
     return Choice(modes, request.state, request.device)
 
@@ -263,7 +319,9 @@ def _devices(board: Board | None, places: Places) -> dict[Way, str]:
     return found
 
 
-def _networks(project: Project, tasks: Mapping[Way, Task], say: Collector) -> Iterator[tuple[Way, HopesNetwork]]:
+def _networks(
+    project: Project, tasks: Mapping[Way, Task], say: Collector
+) -> Iterator[tuple[Way, HopesNetwork]]:
     """The networks of all external tasks; shared files are read once."""
     known: dict[tuple[tuple[str, str], ...], HopesNetwork | None] = {}
     for way, task in tasks.items():
@@ -276,7 +334,9 @@ def _networks(project: Project, tasks: Mapping[Way, Task], say: Collector) -> It
                 yield way, network
 
 
-def _timed(networks: Mapping[Way, HopesNetwork], board: Board, say: Collector) -> dict[Way, HopesNetwork]:
+def _timed(
+    networks: Mapping[Way, HopesNetwork], board: Board, say: Collector
+) -> dict[Way, HopesNetwork]:
     """The networks, without times for processors that the board does not have."""
     known: dict[int, HopesNetwork] = {}
     for network in networks.values():  # several tasks share one
@@ -288,7 +348,9 @@ def _timed(networks: Mapping[Way, HopesNetwork], board: Board, say: Collector) -
     return {way: known[id(network)] for way, network in networks.items()}
 
 
-def _own_times(project: Project, tasks: Mapping[Way, Task], board: Board, say: Collector) -> dict[str, Costs]:
+def _own_times(
+    project: Project, tasks: Mapping[Way, Task], board: Board, say: Collector
+) -> dict[str, Costs]:
     """The project's profile of its own tasks, by their full names; empty if it is faulty."""
     part, found = Collector(), dict[str, Costs]()
     for path in project.beside("profile")[:1]:
@@ -319,7 +381,9 @@ def _about(project: Project, board: Board | None, choice: Choice) -> Iterator[st
         yield f"Its platform is in {board.name}.flow: `--platform {board.name}.flow`."
 
 
-def _mapping(board: Board, texts: Texts, places: Places, networks: Mapping[Way, HopesNetwork]) -> Placements:
+def _mapping(
+    board: Board, texts: Texts, places: Places, networks: Mapping[Way, HopesNetwork]
+) -> Placements:
     placements, plans = pins_of(texts.names, places, networks, board)
     why = (f"the mapping of the authors, from {Path(places.file).name}",)
     return Placements(board.name, placements, (), "hopes", plans, why=why)
@@ -330,4 +394,7 @@ def _written(stem: str, board: Board, mapping: Placements, places: Places) -> di
     search."""
     use = (f"{stem}.flow", f"{board.name}.flow")
     text = mapping_text(board, mapping.placements, mapping.networks, use, Path(places.file).name)
-    return {f"{stem}.{board.name}.flow": text, f"{stem}.{board.name}.authors.json": mapping.to_json({})}
+    return {
+        f"{stem}.{board.name}.flow": text,
+        f"{stem}.{board.name}.authors.json": mapping.to_json({}),
+    }

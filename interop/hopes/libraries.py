@@ -41,12 +41,21 @@ def libraries_of(root: Element) -> tuple[dict[str, Library], dict[tuple[str, str
             for p in config.all("parameter")
         }
         name, stateful = node.attributes.get("name", ""), values.get("HasInternalStates") != "No"
-        file, header, language = (values.get(key, "") for key in ("LibraryFile", "LibraryHeader", "Language"))
+        file, header, language = (
+            values.get(key, "") for key in ("LibraryFile", "LibraryHeader", "Language")
+        )
         found[name] = Library(name, file, header, language, stateful, name in masters, node.span)
     calls = {}
-    for node in (n for group in root.all("taskLibraryConnection_list") for n in group.all("taskLibraryConnection")):
+    for node in (
+        n
+        for group in root.all("taskLibraryConnection_list")
+        for n in group.all("taskLibraryConnection")
+    ):
         said = node.attributes
-        task, port = said.get("masterTask", said.get("src_task", "")), said.get("masterPort", said.get("src_port", ""))
+        task, port = (
+            said.get("masterTask", said.get("src_task", "")),
+            said.get("masterPort", said.get("src_port", "")),
+        )
         calls[task, port] = said.get("slaveLibrary", said.get("dst_library", ""))
     return found, calls
 
@@ -57,5 +66,8 @@ def library_ports(node: Element) -> dict[str, tuple[str, str]]:
     for m in (m for group in node.all("portMap_list") for m in group.all("portMap")):
         said = m.attributes
         if said.get("direction") == "LibraryPort":
-            found[said.get("macroNodePort", "")] = said.get("insideTask", ""), said.get("insideTaskPort", "")
+            found[said.get("macroNodePort", "")] = (
+                said.get("insideTask", ""),
+                said.get("insideTaskPort", ""),
+            )
     return found

@@ -38,14 +38,20 @@ class Places:
     def only(self, ways: Collection[Way]) -> Places:
         """Those of some tasks."""
         tasks = {way: places for way, places in self.tasks.items() if way in ways}
-        return Places(self.file, tasks, {way: layers for way, layers in self.layers.items() if way in ways})
+        return Places(
+            self.file, tasks, {way: layers for way, layers in self.layers.items() if way in ways}
+        )
 
 
-def machines_of(project: Project, graph: Graph, choice: Choice, say: Collector) -> tuple[Machine, ...]:
+def machines_of(
+    project: Project, graph: Graph, choice: Choice, say: Collector
+) -> tuple[Machine, ...]:
     """The machines of control tasks; their switching is not imported."""
     found = []
     for control in (t for t in graph.tasks.values() if t.kind == "control"):
-        path = project.named(control.network.get("fsmFile") or f"{control.name}.xml", project.graph.parent)
+        path = project.named(
+            control.network.get("fsmFile") or f"{control.name}.xml", project.graph.parent
+        )
         root = read_xml(path, say, "fsms") if path is not None else None
         states: dict[str, tuple[str, ...]] = {}
         for state in (s for s in root.below() if s.tag == "state") if root is not None else ():
@@ -53,16 +59,31 @@ def machines_of(project: Project, graph: Graph, choice: Choice, say: Collector) 
             for a in applications:
                 name = a.attributes.get("name", "")
                 if name not in graph.tasks:
-                    say.fault(f"there is no task {shown(name)}", a.span, did_you_mean(name, graph.tasks))
-            states[state.attributes.get("name", "")] = tuple(a.attributes.get("name", "") for a in applications)
+                    say.fault(
+                        f"there is no task {shown(name)}", a.span, did_you_mean(name, graph.tasks)
+                    )
+            states[state.attributes.get("name", "")] = tuple(
+                a.attributes.get("name", "") for a in applications
+            )
         if root is not None and states:
-            starts = [s.attributes.get("name", "") for s in root.below() if s.attributes.get("initial_state") == "true"]
+            starts = [
+                s.attributes.get("name", "")
+                for s in root.below()
+                if s.attributes.get("initial_state") == "true"
+            ]
             transitions = tuple(_transitions(root, say))
-            found.append(Machine(control.name, states, [*starts, *states][0], transitions, root.span))
+            found.append(
+                Machine(control.name, states, [*starts, *states][0], transitions, root.span)
+            )
             if choice.state in states:
-                say.warn(f"of the states of {shown(control.name)}, {shown(choice.state)} is imported", root.span)
+                say.warn(
+                    f"of the states of {shown(control.name)}, {shown(choice.state)} is imported",
+                    root.span,
+                )
             elif not any(states.values()):
-                message = f"the scenarios of {shown(control.name)} are not imported: {listed(states)}"
+                message = (
+                    f"the scenarios of {shown(control.name)} are not imported: {listed(states)}"
+                )
                 say.warn(message, root.span, "all apps run all the time")
     return tuple(found)
 
@@ -82,13 +103,19 @@ def states_of(machines: Iterable[Machine], choice: Choice) -> tuple[str, ...]:
     """The states whose mapping counts: the chosen one, else those that run something."""
     if choice.state is not None:
         return (choice.state,)
-    return tuple(dict.fromkeys(state for m in machines for state, tasks in m.states.items() if tasks))
+    return tuple(
+        dict.fromkeys(state for m in machines for state, tasks in m.states.items() if tasks)
+    )
 
 
 def places_of(
-    project: Project, tasks: Mapping[Way, Task], networks: Mapping[Way, HopesNetwork], board: Board,
-    states: tuple[str, ...], say: Collector,
-) -> Places:  # fmt: skip
+    project: Project,
+    tasks: Mapping[Way, Task],
+    networks: Mapping[Way, HopesNetwork],
+    board: Board,
+    states: tuple[str, ...],
+    say: Collector,
+) -> Places:
     """The authors' places of everything; unmapped tasks are left out."""
     found = _Places(tasks, networks, board, states, say)
     files = project.beside("mapping")
@@ -97,16 +124,23 @@ def places_of(
         if root is not None:
             found.project(root)
     for path in files[1:]:
-        say.warn(f"`{path.name}` is not imported: the mapping is in `{files[0].name}`", Span(str(path), 1, 1, 1, 1))
+        say.warn(
+            f"`{path.name}` is not imported: the mapping is in `{files[0].name}`",
+            Span(str(path), 1, 1, 1, 1),
+        )
     for way, network in networks.items():
         if network.mapping is not None:
             found.network(way, network, network.mapping)
     if not files and not found.layers:
         return Places("", {}, {})
     if files:
-        missing = [way for way, task in tasks.items() if task.kind == "task" and way not in found.tasks]
+        missing = [
+            way for way, task in tasks.items() if task.kind == "task" and way not in found.tasks
+        ]
         if missing:
-            message = f"{listed(('_'.join(w) for w in missing), 4)}: the mapping does not contain this"
+            message = (
+                f"{listed(('_'.join(w) for w in missing), 4)}: the mapping does not contain this"
+            )
             say.warn(message, Span(str(files[0]), 1, 1, 1, 1), "the search places it")
     name = str(files[0]) if files else str(next(n.mapping for n in networks.values() if n.mapping))
     return Places(name, found.tasks, found.layers)
@@ -133,7 +167,10 @@ class _Places:
             task = self.known[way]
             places = self._processors(node, task.stateful and task.kind == "task")
             if task.kind == "network":
-                what = "the place of an external task itself is not imported: its layers have their own"
+                what = (
+                    "the place of an external task itself is not imported: its layers have"
+                    " their own"
+                )
                 self.say.warn_together(task.name, what, node.span)
             elif task.kind == "task" and places:
                 self.tasks[way] = places
@@ -141,18 +178,26 @@ class _Places:
             way = self._way(node, names)
             if way is not None and way in self.networks:
                 prefix = f"{node.attributes['name']}_"
-                self.layers[way] = dict(self._layers(way, self.networks[way], node.all("childTask"), prefix))
+                self.layers[way] = dict(
+                    self._layers(way, self.networks[way], node.all("childTask"), prefix)
+                )
             elif way is not None and self.known[way].kind != "network":
                 self.say.fault(f"{shown(node.attributes['name'])} is no external task", node.span)
         for node in root.all("library", "multicast"):
-            self.say.warn_together(node.tag, "mappings of libraries and multicast groups are not imported", node.span)
+            self.say.warn_together(
+                node.tag, "mappings of libraries and multicast groups are not imported", node.span
+            )
 
     def _way(self, node: Element, names: Mapping[str, Way]) -> Way | None:
         name = self.say.attribute(node, "name")
         if name is None:
             return None
         # A composite without a graph has unknown tasks, which was reported.
-        unknown = ["_".join(way) for way, task in self.known.items() if task.kind == "graph" and task.graph is None]
+        unknown = [
+            "_".join(way)
+            for way, task in self.known.items()
+            if task.kind == "graph" and task.graph is None
+        ]
         own = meant(name, names)
         if own is None and not any(name.startswith(f"{prefix}_") for prefix in unknown):
             self.say.fault(f"there is no task {shown(name)}", node.span, did_you_mean(name, names))
@@ -170,7 +215,8 @@ class _Places:
         elif own != self.layers[way]:
             layer = next(n for n in network.everything if own.get(n) != self.layers[way].get(n))
             message = (
-                f"layer {shown(layer)} of {shown('_'.join(way))} has a different place in the mapping of the project"
+                f"layer {shown(layer)} of {shown('_'.join(way))} has a different place in the"
+                " mapping of the project"
             )
             self.say.warn(message, root.span, "that of the project is taken")
 
@@ -187,29 +233,42 @@ class _Places:
             name, last = said.removeprefix(prefix), node.span
             if name not in known:
                 help_text = did_you_mean(name, known)
-                self.say.fault(f"{shown(network.name)} has no layer {shown(name)}", node.span, help_text)
+                self.say.fault(
+                    f"{shown(network.name)} has no layer {shown(name)}", node.span, help_text
+                )
                 continue
             missing.pop(name, None)
             for place in self._processors(node, True)[:1]:
                 self._able(network, name, place, node.span)
                 yield name, place
         if missing and last is not None:
-            self.say.fault(f"the mapping of {shown('_'.join(way))} does not contain {listed(missing)}", last)
+            self.say.fault(
+                f"the mapping of {shown('_'.join(way))} does not contain {listed(missing)}", last
+            )
 
     def _able(self, network: HopesNetwork, layer: str, place: str, span: Span) -> None:
         pool = self.board.pool_of(place)
         costs = network.times.get(layer)
         if costs is not None and pool.kind not in {self.board.kind_of(t) for t in costs}:
-            what = f"a layer is mapped to {shown(pool.name)}, where {shown(network.name)} cannot run it by its profile"
+            what = (
+                f"a layer is mapped to {shown(pool.name)}, where {shown(network.name)} cannot run"
+                " it by its profile"
+            )
             self.say.warn_together(layer, what, span)
 
     # -- processors --------------------------------------------------------------------------------
     def _processors(self, node: Element, single: bool) -> tuple[str, ...]:
         """The processors of the set that counts; one, if firings cannot be shared."""
         holders = [(d.attributes.get("name", ""), d) for d in node.all("device")] or [("", node)]
-        sets = [(d, s.attributes.get("name", ""), s) for d, holder in holders for s in holder.all("mappingSet")]
+        sets = [
+            (d, s.attributes.get("name", ""), s)
+            for d, holder in holders
+            for s in holder.all("mappingSet")
+        ]
         # Older versions of HOPES have no sets.
-        sets = sets or [(d, PLACEHOLDER, holder) for d, holder in holders if any(holder.all("processor"))]
+        sets = sets or [
+            (d, PLACEHOLDER, holder) for d, holder in holders if any(holder.all("processor"))
+        ]
         chosen = self._chosen(node, [name for _, name, _ in sets])
         found: list[str] = []
         for device, name, s in sets:
@@ -222,9 +281,15 @@ class _Places:
 
     def _chosen(self, node: Element, names: list[str]) -> str:
         if not names:
-            self.say.fault("this mapping has no set", node.span, 'write `<mappingSet name="Default">`')
+            self.say.fault(
+                "this mapping has no set", node.span, 'write `<mappingSet name="Default">`'
+            )
             return ""
-        wanted = [s for s in self.states if s in names] or [n for n in names if n != PLACEHOLDER] or names
+        wanted = (
+            [s for s in self.states if s in names]
+            or [n for n in names if n != PLACEHOLDER]
+            or names
+        )
         if len(set(wanted)) > 1:
             what = f"of several mappings, {shown(wanted[0])} is taken"
             self.say.warn_together(node.attributes.get("name", "?"), what, node.span)
@@ -237,7 +302,10 @@ class _Places:
         number = self.say.whole(text, "the localId", node.span)
         pool = self.board.pool(name, device) or self.board.pool(name)
         if pool is not None and device and all(p.device != device for p in self.board.pools):
-            what = "the architecture has no device of that name: processors are found by their own names"
+            what = (
+                "the architecture has no device of that name: processors are found by their own"
+                " names"
+            )
             self.say.warn_together(device, what, node.span)
         if pool is None:
             there = [p.element for p in self.board.pools]
@@ -247,7 +315,9 @@ class _Places:
         if number is None:
             return None
         if number >= pool.count:
-            self.say.fault(f"{shown(name)} has {pool.count} processors, and no number {number}", node.span)
+            self.say.fault(
+                f"{shown(name)} has {pool.count} processors, and no number {number}", node.span
+            )
             return None
         if not pool.kind:
             what = "the place of a task on a processor that is left out"

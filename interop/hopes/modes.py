@@ -47,39 +47,66 @@ class _Mode:
 
 
 def modes_of(
-    project: Project, stem: str, tasks: Mapping[Way, Task], networks: Mapping[Way, HopesNetwork], flow: Flow,
-    first: Texts, say: Collector,
-) -> Modes:  # fmt: skip
+    project: Project,
+    stem: str,
+    tasks: Mapping[Way, Task],
+    networks: Mapping[Way, HopesNetwork],
+    flow: Flow,
+    first: Texts,
+    say: Collector,
+) -> Modes:
     """The modes of the first task that has several; `first` is the text of the first modes."""
-    several = {way: task for way, task in tasks.items() if len(task.modes) > 1 and way in flow.tasks}
+    several = {
+        way: task for way, task in tasks.items() if len(task.modes) > 1 and way in flow.tasks
+    }
     if not several:
         return Modes()
     (way, task), *others = several.items()
     if others:
         names = listed("_".join(other) for other, _ in others)
-        say.warn(f"modes of {names} do not stand beside each other: those of {shown(task.name)} do", others[0][1].span)
-    group, app = next(((g, a) for g, a in zip(flow.groups, first.apps, strict=True) if way[0] in g.tasks), (None, ""))
+        say.warn(
+            f"modes of {names} do not stand beside each other: those of {shown(task.name)} do",
+            others[0][1].span,
+        )
+    group, app = next(
+        ((g, a) for g, a in zip(flow.groups, first.apps, strict=True) if way[0] in g.tasks),
+        (None, ""),
+    )
     ends = {end[0] for c in flow.newest for end in (c.source, c.destination)}
     if group is None or ends & {*group.tasks}:
-        what = "its modes do not stand beside each other, as its app and others see the newest tokens of each other"
+        what = (
+            "its modes do not stand beside each other, as its app and others see the newest tokens"
+            " of each other"
+        )
         say.warn_together(task.name, what, task.span, "`--mode TASK=MODE` imports one of them")
         return Modes()
     made: dict[str, _Mode] = {}
     taken = first.declared
     for mode, called in zip(task.modes[1:], identifiers(task.modes[1:], "mode"), strict=True):
-        found = _mode(project, f"{stem}_{called}", way, mode, group, networks, app, f"_{called}", taken, say)
+        found = _mode(
+            project, f"{stem}_{called}", way, mode, group, networks, app, f"_{called}", taken, say
+        )
         if found is not None:
             made[mode] = found
             taken |= found.declared
     if not made:
         return Modes()
     rest = [a for a in first.apps if a != app]
-    states = {task.modes[0]: (app, *rest)} | {mode: (*found.apps, *rest) for mode, found in made.items()}
+    states = {task.modes[0]: (app, *rest)} | {
+        mode: (*found.apps, *rest) for mode, found in made.items()
+    }
     head = [
-        f"// The modes of {shown('_'.join(way))} of the HOPES project {shown(project.name)}: an app for each of them.",
+        (
+            f"// The modes of {shown('_'.join(way))} of the HOPES project {shown(project.name)}: an"
+            " app for each of them."
+        ),
         f'use "{stem}.flow"',
     ]
-    lines = [*head, *(line for found in made.values() for line in found.lines), *_scenario(task, states, taken, say)]
+    lines = [
+        *head,
+        *(line for found in made.values() for line in found.lines),
+        *_scenario(task, states, taken, say),
+    ]
     return Modes(
         "\n".join(lines) + "\n",
         {name: data for found in made.values() for name, data in found.code.items()},
@@ -88,9 +115,17 @@ def modes_of(
 
 
 def _mode(
-    project: Project, stem: str, way: Way, mode: str, group: Group, networks: Mapping[Way, HopesNetwork], app: str,
-    suffix: str, taken: frozenset[str], say: Collector,
-) -> _Mode | None:  # fmt: skip
+    project: Project,
+    stem: str,
+    way: Way,
+    mode: str,
+    group: Group,
+    networks: Mapping[Way, HopesNetwork],
+    app: str,
+    suffix: str,
+    taken: frozenset[str],
+    say: Collector,
+) -> _Mode | None:
     """The app of a group in a mode; None, with a warning, if that is faulty. Its files begin with
     `stem`."""
     part = Collector()
@@ -99,7 +134,9 @@ def _mode(
     graph = part_of(graph, group.tasks)
     tasks = every(graph)
     sources = sources_of(project, graph, tasks, part)
-    held: dict[Place, int] = {(w, "in", port): n for w, s in sources.items() for port, n in s.held.items()}
+    held: dict[Place, int] = {
+        (w, "in", port): n for w, s in sources.items() for port, n in s.held.items()
+    }
     flow = flow_of(graph, part, held) if graph.tasks else None
     if part.faults or flow is None:
         why = part.faults[0].message if part.faults else "nothing fires in it"
@@ -124,7 +161,9 @@ def _scenario(
     if not changes:  # then its code changes modes: any transition is possible
         changes = [(f"to_{b}", a, b) for b in names for a in names if a != b]
     wanted = list(dict.fromkeys(n for n, _, _ in changes))
-    events = dict(zip(wanted, identifiers(wanted, "event", {*reserved, *names.values()}), strict=True))
+    events = dict(
+        zip(wanted, identifiers(wanted, "event", {*reserved, *names.values()}), strict=True)
+    )
     yield ""
     yield "// Events stand for transitions: in HOPES they have conditions, or code decides."
     yield f"scenario {name} {{"

@@ -28,12 +28,22 @@ def sizes_of(root: Element, say: Collector) -> dict[str, int]:
     for node in (n for groups in root.all("multicast_group_list") for n in groups.children):
         name = say.attribute(node, "name")
         size = say.whole(
-            node.attributes.get("size", ""), f"the size of multicast group {shown(name or '')}", node.span, 1
+            node.attributes.get("size", ""),
+            f"the size of multicast group {shown(name or '')}",
+            node.span,
+            1,
         )
         if name is not None and size is not None:
             found[name] = size
-            message = f"multicast group {shown(name)}: readers get its newest message, all of {size} bytes"
-            say.warn(message, node.span, "in HOPES messages may be shorter, and between devices they may be lost")
+            message = (
+                f"multicast group {shown(name)}: readers get its newest message, all of {size}"
+                " bytes"
+            )
+            say.warn(
+                message,
+                node.span,
+                "in HOPES messages may be shorter, and between devices they may be lost",
+            )
     return found
 
 
@@ -50,7 +60,11 @@ def pairs_of(
 ) -> Iterator[tuple[tuple[str, str], tuple[str, str], Span]]:
     """Writer, reader and place for each pair of (task, port) in a group; `ends` are groups by task
     and port."""
-    writers = [(task, port, group, span) for (task, way, port), (group, span) in ends.items() if way == "out"]
+    writers = [
+        (task, port, group, span)
+        for (task, way, port), (group, span) in ends.items()
+        if way == "out"
+    ]
     readers = [(task, port, group) for (task, way, port), (group, _) in ends.items() if way == "in"]
     for (source, out, group, span), (destination, into, other) in product(writers, readers):
         if group == other:

@@ -108,11 +108,18 @@ def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | N
         say.fault("this network has no layers", start_of(path))
         return None
     return HopesNetwork(
-        path.stem, pre, tuple(names), post, times, profile, files["mappingFile"], files["architectureFile"]
+        path.stem,
+        pre,
+        tuple(names),
+        post,
+        times,
+        profile,
+        files["mappingFile"],
+        files["architectureFile"],
     )
 
 
-# -- layers ------------------------------------------------------------------------------------------------------------
+# -- layers ----------------------------------------------------------------------------------------
 def _layers(path: Path, say: Collector) -> list[Layer] | None:
     """The layers of a prototxt in its order; None after a fault."""
     text = read_text(path, say)
@@ -135,9 +142,14 @@ def _layers(path: Path, say: Collector) -> list[Layer] | None:
         bottoms = [(v, at) for k, v, at in value if k == "bottom" and isinstance(v, str)]
         for bottom, at in bottoms:
             if bottom not in tops:
-                help_text = did_you_mean(bottom, tops) or "layers stand in the order in which they run"
+                help_text = (
+                    did_you_mean(bottom, tops) or "layers stand in the order in which they run"
+                )
                 say.fault(
-                    f"layer {shown(said['name'])} reads {shown(bottom)}, which no layer above makes", at, help_text
+                    f"layer {shown(said['name'])} reads {shown(bottom)}, which no layer above"
+                    " makes",
+                    at,
+                    help_text,
                 )
         if any(said["name"] == layer.name for layer in layers):
             say.fault(f"two layers are called {shown(said['name'])}", span)
@@ -150,8 +162,15 @@ def _layers(path: Path, say: Collector) -> list[Layer] | None:
         return None
     skips = [b for a, b in pairwise(layers) if b.reads != (a.name,)]
     if skips:
-        message = f"this network is no chain: {listed(s.name for s in skips)} read other layers than the one before"
-        say.warn(message, skips[0].span, "only the times of layers are imported, not what crosses between them")
+        message = (
+            f"this network is no chain: {listed(s.name for s in skips)} read other layers than the"
+            " one before"
+        )
+        say.warn(
+            message,
+            skips[0].span,
+            "only the times of layers are imported, not what crosses between them",
+        )
     return layers
 
 
@@ -213,7 +232,7 @@ def _fields(tokens: list[tuple[str, str, Span]]) -> list[Field]:
     return stack[0]
 
 
-# -- times -------------------------------------------------------------------------------------------------------------
+# -- times -----------------------------------------------------------------------------------------
 def _profile(path: Path, layers: list[str], say: Collector) -> Iterable[tuple[str, Costs]]:
     """The times of existing layers; times of others, and layers without any, are faults."""
     root = read_xml(path, say, "CIC_Profile")
@@ -222,7 +241,11 @@ def _profile(path: Path, layers: list[str], say: Collector) -> Iterable[tuple[st
     seen: set[str] = set()
     for node, name, costs in _tasks(root, say):
         if name not in layers:
-            say.fault(f"there is no layer {shown(name)} in the network", node.span, did_you_mean(name, layers))
+            say.fault(
+                f"there is no layer {shown(name)} in the network",
+                node.span,
+                did_you_mean(name, layers),
+            )
         seen.add(name)
         yield name, costs
     missing = [name for name in layers if name not in seen]
@@ -245,7 +268,8 @@ def task_times(path: Path, known: Iterable[str], say: Collector) -> dict[str, Co
 
 
 def meant(name: str, known: Collection[str]) -> str | None:
-    """The task that a profile or a mapping names; HOPES calls the task inside a loop `X_Instance`."""
+    """The task that a profile or a mapping names; HOPES calls the task inside a loop
+    `X_Instance`."""
     return next((n for n in (name, name.removesuffix("_Instance")) if n in known), None)
 
 
@@ -261,7 +285,9 @@ def _tasks(root: Element, say: Collector) -> Iterable[tuple[Element, str, Costs]
 
 def _costs(node: Element, name: str, say: Collector) -> Costs:
     modes = list(node.all("mode"))
-    mode = next((m for m in modes if m.attributes.get("name") == "Default"), modes[0] if modes else node)
+    mode = next(
+        (m for m in modes if m.attributes.get("name") == "Default"), modes[0] if modes else node
+    )
     if len(modes) > 1:
         chosen = shown(mode.attributes.get("name", ""))
         say.warn_together(name, f"of several modes in a profile, {chosen} is taken", mode.span)

@@ -52,7 +52,9 @@ def renumbered(
     return {path: _edited(path, own) for path, own in edits.items()}
 
 
-def _periods(found: Understood, kept: Baggage, nodes: _Nodes, was: Application, now: Application) -> Iterator[_Edit]:
+def _periods(
+    found: Understood, kept: Baggage, nodes: _Nodes, was: Application, now: Application
+) -> Iterator[_Edit]:
     """A release has the period of its firings: all of them change by one factor, and so do
     deadlines.
 
@@ -60,7 +62,9 @@ def _periods(found: Understood, kept: Baggage, nodes: _Nodes, was: Application, 
     with that.
     """
     period = _factor(was.period_ns, now.period_ns)
-    deadline = _factor(was.deadline_ns, now.deadline_ns) if was.deadline_ns or now.deadline_ns else period
+    deadline = (
+        _factor(was.deadline_ns, now.deadline_ns) if was.deadline_ns or now.deadline_ns else period
+    )
     top = {t.hopes[0] for t in kept.tasks if t.task.partition(".")[0] == now.name}
     for way, task in ((w, t) for w, t in found.tasks.items() if w[0] in top):
         if task.time_driven and task.period_ns is not None:
@@ -74,7 +78,9 @@ def _factor(was: Fraction | None, now: Fraction | None) -> Fraction:
     return now / was if was and now else Fraction(1)
 
 
-def _parameters(kept: Baggage, nodes: _Nodes, was: Application, now: Application) -> Iterator[_Edit]:
+def _parameters(
+    kept: Baggage, nodes: _Nodes, was: Application, now: Application
+) -> Iterator[_Edit]:
     tasks = {t.name: dict(t.parameters) for t in was.tasks}
     named = {t.task: t for t in kept.tasks}
     for task in now.tasks:
@@ -128,9 +134,18 @@ class _Nodes:
                         yield _Edit(node, "value", said[node.attributes["name"]])
             return
         root = self._root(self._found.tasks[way].span.file)
-        modes = [m for group in root.all("modes") for m in group.all("mode")] if root is not None else []
+        modes = (
+            [m for group in root.all("modes") for m in group.all("mode")]
+            if root is not None
+            else []
+        )
         chosen = [m for m in modes if m.attributes.get("name") == "Default"] or modes
-        for task in (t for mode in chosen[:1] for t in mode.all("task") if t.attributes.get("name") == "_".join(way)):
+        for task in (
+            t
+            for mode in chosen[:1]
+            for t in mode.all("task")
+            if t.attributes.get("name") == "_".join(way)
+        ):
             for node in task.all(key.lower()):
                 yield from (_Edit(node, "value", value), _Edit(node, "metric", unit))
 

@@ -42,16 +42,24 @@ class Order:
 
 
 def running(
-    policy: str, found: Understood, apps: tuple[Application, ...], names: Mapping[str, Part],
-    places: Mapping[str, tuple[str, int] | None], faults: list[Diagnostic],
-) -> dict[Path, str]:  # fmt: skip
+    policy: str,
+    found: Understood,
+    apps: tuple[Application, ...],
+    names: Mapping[str, Part],
+    places: Mapping[str, tuple[str, int] | None],
+    faults: list[Diagnostic],
+) -> dict[Path, str]:
     """The files of the policy. `places` are element and number of each task of the text, None for
     other processors than CPUs."""
     project = found.project
     if not project.translated:
-        message = f"`{project.name}` is in the form of HOPES' tool, which has no file for a policy or for orders"
+        message = (
+            f"`{project.name}` is in the form of HOPES' tool, which has no file for a policy or for"
+            " orders"
+        )
         help_text = (
-            "the tool adds them when it writes for its translator: name the `NAME_algorithm.xml` that it has made"
+            "the tool adds them when it writes for its translator: name the `NAME_algorithm.xml`"
+            " that it has made"
         )
         faults.append(_no(message, help_text))
         return {}
@@ -64,11 +72,15 @@ def running(
     file = _file(found, root)
     if wrong or file is None:
         if wrong:
-            message = f"HOPES has static orders for a dataflow graph on CPUs alone, and {' and '.join(wrong)}"
+            message = (
+                "HOPES has static orders for a dataflow graph on CPUs alone, and"
+                f" {' and '.join(wrong)}"
+            )
             faults.append(_no(message, "`--policy static-assignment` does without orders"))
         if file is None:
             message = (
-                f"there are several files of orders for `{project.name}` in `{ORDERS}`, and HOPES runs all of them"
+                f"there are several files of orders for `{project.name}` in `{ORDERS}`, and HOPES"
+                " runs all of them"
             )
             faults.append(_no(message, "keep at most one of them"))
         return files
@@ -81,7 +93,9 @@ def running(
     jinja = environment()
     jinja.filters["xml"] = quoteattr
     schedule = {"graph": file.name.partition(",")[0], "orders": orders}
-    files[file] = jinja.get_template("hopes/schedule.xml.j2").render(schema=SCHEMA, schedule=schedule)
+    files[file] = jinja.get_template("hopes/schedule.xml.j2").render(
+        schema=SCHEMA, schedule=schedule
+    )
     return files
 
 
@@ -135,7 +149,8 @@ def runs_as(found: Understood, policy: str) -> bool:
     path = found.project.files / f"{found.project.name}_configuration.xml"
     root = read_xml(path, Collector(), "CIC_Configuration") if path.is_file() else None
     said = [
-        n.attributes.get("runtimeExecutionPolicy") for n in (root.all("codeGeneration") if root is not None else ())
+        n.attributes.get("runtimeExecutionPolicy")
+        for n in (root.all("codeGeneration") if root is not None else ())
     ]
     ordered = policy != "self-timed" or any((found.project.files / ORDERS).glob("*schedule.xml"))
     return ordered and said == [POLICIES[policy]]
@@ -148,18 +163,26 @@ def _configuration(found: Understood, policy: str) -> str:
     old = read_xml(path, Collector(), "CIC_Configuration") if path.is_file() else None
     made = {"policy": POLICIES[policy]}
     if old is None:
-        return environment().get_template("hopes/configuration.xml.j2").render(schema=SCHEMA, project=made)
+        return (
+            environment()
+            .get_template("hopes/configuration.xml.j2")
+            .render(schema=SCHEMA, project=made)
+        )
     for node in old.all("codeGeneration"):
         node.attributes["runtimeExecutionPolicy"] = made["policy"]
     if not any(old.all("codeGeneration")):
         said = {"runtimeExecutionPolicy": made["policy"], "threadOrFunctioncall": "Function-call"}
         old.children.append(Element("codeGeneration", said, [], old.span))
     old.attributes["xmlns"] = SCHEMA
-    return "\n".join(['<?xml version="1.0" encoding="UTF-8" standalone="yes"?>', *as_text(old)]) + "\n"
+    return (
+        "\n".join(['<?xml version="1.0" encoding="UTF-8" standalone="yes"?>', *as_text(old)]) + "\n"
+    )
 
 
 # -- orders ----------------------------------------------------------------------------------------
-def _room(app: Application, root: Element, found: Understood, names: Mapping[str, Part]) -> dict[str, int]:
+def _room(
+    app: Application, root: Element, found: Understood, names: Mapping[str, Part]
+) -> dict[str, int]:
     """The capacity of each channel of the text in tokens, by the project; arrows without channel
     have no limit."""
     said: dict[tuple[str, str], int] = {}
@@ -167,7 +190,9 @@ def _room(app: Application, root: Element, found: Understood, names: Mapping[str
         size, each = (channel.attributes.get(key, "") for key in ("size", "sampleSize"))
         for end in channel.all("dst"):
             if size.isdecimal() and each.isdecimal():
-                said[end.attributes.get("task", ""), end.attributes.get("port", "")] = int(size) * int(each)
+                said[end.attributes.get("task", ""), end.attributes.get("port", "")] = int(
+                    size
+                ) * int(each)
     room = {}
     for c in app.channels:
         way, role = names[c.destination]
@@ -180,7 +205,10 @@ def _room(app: Application, root: Element, found: Understood, names: Mapping[str
 
 
 def _orders(
-    app: Application, names: Mapping[str, Part], places: Mapping[str, tuple[str, int] | None], room: Mapping[str, int]
+    app: Application,
+    names: Mapping[str, Part],
+    places: Mapping[str, tuple[str, int] | None],
+    room: Mapping[str, int],
 ) -> list[Order]:
     """The orders of all processors. Raises _Blocked."""
     vector = repetition(app).vector
@@ -190,7 +218,9 @@ def _orders(
         raise _Blocked(str(why)) from why
     if made.blocked:
         full = next(b.channel.name for b in made.blocked if b.channel.source_port.startswith(_ROOM))
-        raise _Blocked(f"`{full}` has room for {room[full]} tokens, which is too little for any order")
+        raise _Blocked(
+            f"`{full}` has room for {room[full]} tokens, which is too little for any order"
+        )
     runs: dict[tuple[str, int], list[tuple[str, int]]] = {}
     for task, times in made.firings:
         place = places[task]

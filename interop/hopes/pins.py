@@ -27,22 +27,40 @@ def pins_of(
     plans = []
     for way, layers in places.layers.items():
         network = networks[way]
-        around: tuple[tuple[Part, str | None], ...] = (((way, "pre"), network.pre), ((way, "post"), network.post))
-        placements += [Placement(names[p], (layers[n],)) for p, n in around if n is not None and n in layers]
+        around: tuple[tuple[Part, str | None], ...] = (
+            ((way, "pre"), network.pre),
+            ((way, "post"), network.post),
+        )
+        placements += [
+            Placement(names[p], (layers[n],)) for p, n in around if n is not None and n in layers
+        ]
         stages = []
-        for processor, run in groupby((n for n in network.layers if n in layers), key=lambda n: layers[n]):
+        for processor, run in groupby(
+            (n for n in network.layers if n in layers), key=lambda n: layers[n]
+        ):
             members = list(run)
             kind = board.pool_of(processor).kind
-            costs = [c.value for n in members for t, c in network.times.get(n, {}).items() if board.kind_of(t) == kind]
+            costs = [
+                c.value
+                for n in members
+                for t, c in network.times.get(n, {}).items()
+                if board.kind_of(t) == kind
+            ]
             until = None if members[-1] == network.layers[-1] else members[-1]
             stages.append(StagePlan((processor,), until, predicted_ns=float(sum(costs))))
         if stages:
             plans.append(NetworkPlan(names[way, ""], tuple(stages)))
-    return tuple(sorted(placements, key=lambda p: p.task)), tuple(sorted(plans, key=lambda p: p.task))
+    return tuple(sorted(placements, key=lambda p: p.task)), tuple(
+        sorted(plans, key=lambda p: p.task)
+    )
 
 
 def mapping_text(
-    board: Board, placements: Iterable[Placement], plans: Iterable[NetworkPlan], files: Iterable[str], where: str
+    board: Board,
+    placements: Iterable[Placement],
+    plans: Iterable[NetworkPlan],
+    files: Iterable[str],
+    where: str,
 ) -> str:
     """The authors' mapping as pins. Stages of an abstract task are comments: no check can verify
     its layers."""

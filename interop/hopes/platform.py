@@ -20,7 +20,11 @@ from ..xml_tree import Element
 from .files import Collector, Project, embedded, read_xml, start_of
 
 #: A GPU or a DLA is a "virtual" processor of HOPES; only its name shows the kind.
-_KINDS = (("gpu", ("cuda", "gpu")), ("dla", ("dla",)), ("cpu", ("cpu", "i7", "arm", "carmel", "denver", "cortex")))
+_KINDS = (
+    ("gpu", ("cuda", "gpu")),
+    ("dla", ("dla",)),
+    ("cpu", ("cpu", "i7", "arm", "carmel", "denver", "cortex")),
+)
 _NUMBERED = re.compile(r"(.+?)_\d+")
 
 
@@ -62,12 +66,16 @@ class Board:
         """The kind of a type of processor; "" for one that flowc does not support, None if there is
         no such type."""
         exact = [p for p in self.pools if p.type == type_name]
-        found = next(iter([*exact, *(p for p in self.pools if _bare(p.type) == _bare(type_name))]), None)
+        found = next(
+            iter([*exact, *(p for p in self.pools if _bare(p.type) == _bare(type_name))]), None
+        )
         return None if found is None else found.kind
 
     def only(self, device: str) -> Board:
         """The part of one device."""
-        name = identifiers([device.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"})[0]
+        name = identifiers(
+            [device.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"}
+        )[0]
         return Board(name, tuple(p for p in self.pools if p.device == device), device, self.file)
 
     def pool_of(self, processor: str) -> HopesPool:
@@ -76,7 +84,9 @@ class Board:
 
     def text(self) -> str:
         """The platform in the language."""
-        lines = [f"/// Imported from {shown(Path(self.file).name)} (HOPES): device {shown(self.device)}."]
+        lines = [
+            f"/// Imported from {shown(Path(self.file).name)} (HOPES): device {shown(self.device)}."
+        ]
         lines += [f"platform {self.name} {{"]
         for pool in (p for p in self.pools if p.kind):
             count = f"[{pool.count}]" if pool.count > 1 else ""
@@ -85,7 +95,8 @@ class Board:
             lines.append(f"    {pool.kind} {pool.name}{count} scheduler {scheduler}{frequencies}")
         if any(p.kind == "dla" for p in self.pools):
             lines.append(
-                "    // HOPES does not say how many engines fit into a DLA; for a Xavier add `engines 4 total`."
+                "    // HOPES does not say how many engines fit into a DLA; for a Xavier add"
+                " `engines 4 total`."
             )
         return "\n".join([*lines, "}"]) + "\n"
 
@@ -95,7 +106,9 @@ def _bare(name: str) -> str:
     return found.group(1) if found else name
 
 
-def board_of(project: Project, others: Iterable[Path], say: Collector, device: str | None = None) -> Board | None:
+def board_of(
+    project: Project, others: Iterable[Path], say: Collector, device: str | None = None
+) -> Board | None:
     """The board of a project; `others` are the architectures that external tasks name. None if
     there is none.
 
@@ -103,7 +116,9 @@ def board_of(project: Project, others: Iterable[Path], say: Collector, device: s
     agree on pools. With `device`, only that one counts.
     """
     beside = [project.graph.parent / "architecture.xml"] if not project.translated else []
-    files = dict.fromkeys([*filter(os.path.isfile, beside), *project.beside("architecture"), *others])
+    files = dict.fromkeys(
+        [*filter(os.path.isfile, beside), *project.beside("architecture"), *others]
+    )
     boards = []
     root = embedded(project.gui, say) if project.gui is not None else None
     if root is not None and project.gui is not None:
@@ -123,40 +138,66 @@ def board_of(project: Project, others: Iterable[Path], say: Collector, device: s
             known = first.pool(pool.element)
             if known is None or known.count != pool.count:
                 has = "has none of that name" if known is None else f"has {known.count}"
-                message = f"here are {pool.count} processors {shown(pool.element)}, but `{Path(first.file).name}` {has}"
+                message = (
+                    f"here are {pool.count} processors {shown(pool.element)}, but"
+                    f" `{Path(first.file).name}` {has}"
+                )
                 say.fault(message, pool.span, "both describe the same board")
     return first
 
 
-def _board(root: Element, file: str, say: Collector, quiet: bool = False, alone: str | None = None) -> Board:
+def _board(
+    root: Element, file: str, say: Collector, quiet: bool = False, alone: str | None = None
+) -> Board:
     """A board; with `quiet`, only the main file gives warnings."""
-    types = {t.attributes.get("name", ""): t for group in root.all("elementTypes") for t in group.all("elementType")}
+    types = {
+        t.attributes.get("name", ""): t
+        for group in root.all("elementTypes")
+        for t in group.all("elementType")
+    }
     devices = [d for group in root.all("devices") for d in group.all("device")]
     _different((d.attributes.get("name", "") for d in devices), devices, "devices", say)
     found: list[tuple[Element, Element, str]] = []
     for holder, device in [(d, d.attributes.get("name", "")) for d in devices] or [(root, "")]:
         elements = [e for group in holder.all("elements") for e in group.all("element")]
-        _different((e.attributes.get("name", "") for e in elements), elements, "elements of a device", say)
+        _different(
+            (e.attributes.get("name", "") for e in elements), elements, "elements of a device", say
+        )
         for e in elements:
             kind = types.get(e.attributes.get("type", ""))
             if kind is None:
                 text = shown(e.attributes.get("type", ""))
-                say.fault(f"there is no elementType {text}", e.span, did_you_mean(e.attributes.get("type", ""), types))
+                say.fault(
+                    f"there is no elementType {text}",
+                    e.span,
+                    did_you_mean(e.attributes.get("type", ""), types),
+                )
             elif kind.attributes.get("category") == "processor":
                 found.append((e, kind, device))
             elif not quiet:
-                say.warn_together(e.attributes.get("name", "?"), "memories are not imported", e.span)
+                say.warn_together(
+                    e.attributes.get("name", "?"), "memories are not imported", e.span
+                )
     bare = [_bare(e.attributes.get("name", "")) for e, _, _ in found]
     names = identifiers(
-        (e.attributes.get("name", "") if bare.count(b) > 1 else b for (e, _, _), b in zip(found, bare, strict=True)),
+        (
+            e.attributes.get("name", "") if bare.count(b) > 1 else b
+            for (e, _, _), b in zip(found, bare, strict=True)
+        ),
         "pool",
         reserved_words(),
     )
-    pools = [p for made in zip(names, found, strict=True) if (p := _pool(made[0], *made[1], say)) is not None]
+    pools = [
+        p
+        for made in zip(names, found, strict=True)
+        if (p := _pool(made[0], *made[1], say)) is not None
+    ]
     first = devices[0].attributes.get("name", "") if devices else root.attributes.get("target", "")
     if not quiet:
         _beyond(devices, pools, say, alone)
-    name = identifiers([first.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"})[0]
+    name = identifiers(
+        [first.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"}
+    )[0]
     return Board(name, tuple(pools), first, file)
 
 
@@ -165,31 +206,43 @@ def _different(names: Iterable[str], nodes: Iterable[Element], what: str, say: C
     seen: set[str] = set()
     for name, node in zip(names, nodes, strict=True):
         if name and name in seen:
-            say.fault(f"two {what} are called {shown(name)}", node.span, "give one of them another name")
+            say.fault(
+                f"two {what} are called {shown(name)}", node.span, "give one of them another name"
+            )
         seen.add(name)
 
 
-def _pool(name: str, element: Element, kind: Element, device: str, say: Collector) -> HopesPool | None:
+def _pool(
+    name: str, element: Element, kind: Element, device: str, say: Collector
+) -> HopesPool | None:
     element_name = say.attribute(element, "name")
-    count = say.whole(element.attributes.get("poolSize", "1"), "the size of this pool", element.span, 1)
+    count = say.whole(
+        element.attributes.get("poolSize", "1"), "the size of this pool", element.span, 1
+    )
     clocks = [c for c in kind.all("clockType") if "clock" in c.attributes]
     mhz = [say.whole(c.attributes["clock"], "a clock", c.span, 1) for c in clocks]
     if element_name is None or count is None:
         return None
     known = tuple(sorted(m for m in mhz if m is not None))
     type_name = kind.attributes.get("name", "")
-    return HopesPool(name, _kind(kind, element_name), count, known, element_name, type_name, device, element.span)
+    return HopesPool(
+        name, _kind(kind, element_name), count, known, element_name, type_name, device, element.span
+    )
 
 
 def _kind(kind: Element, element: str) -> str:
     said = kind.attributes.get("subcategory", "").lower()
     if said in ("cpu", "gpu", "dla"):
         return said
-    names = " ".join([kind.attributes.get("model", ""), kind.attributes.get("name", ""), element]).lower()
+    names = " ".join(
+        [kind.attributes.get("model", ""), kind.attributes.get("name", ""), element]
+    ).lower()
     return next((k for k, words in _KINDS if any(w in names for w in words)), "")
 
 
-def _beyond(devices: list[Element], pools: list[HopesPool], say: Collector, alone: str | None) -> None:
+def _beyond(
+    devices: list[Element], pools: list[HopesPool], say: Collector, alone: str | None
+) -> None:
     """Warnings about elements that flowc does not support."""
     for pool in (p for p in pools if not p.kind):
         help_text = f"flowc knows {one_of(k for k, _ in _KINDS)}"
@@ -199,12 +252,17 @@ def _beyond(devices: list[Element], pools: list[HopesPool], say: Collector, alon
         if scheduler != "fifo":
             message = f"scheduler {shown(scheduler)} of this device becomes fixed_priority"
             say.warn(message, device.span, "flowc's programs run under SCHED_FIFO")
-        parts = [p.tag for group in device.children if group.tag != "elements" for p in group.children]
+        parts = [
+            p.tag for group in device.children if group.tag != "elements" for p in group.children
+        ]
         if parts:
             say.warn(f"{one_of(dict.fromkeys(parts))} of a device is not imported", device.span)
         for part in device.below():
             if part.attributes.get("encryption", "NO") not in ("NO", ""):
-                say.warn(f"encryption ({part.attributes['encryption']}) of a link is not imported", part.span)
+                say.warn(
+                    f"encryption ({part.attributes['encryption']}) of a link is not imported",
+                    part.span,
+                )
     if len(devices) > 1 and alone is None:
         message = "several devices become one platform: the costs of their connection are unknown"
         say.warn(message, devices[1].span, "give transfers in the profile")

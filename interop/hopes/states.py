@@ -17,7 +17,12 @@ from .text import in_units
 
 
 def scenario_text(
-    machines: Sequence[Machine], groups: Sequence[Group], apps: Sequence[str], use: str, project: str, say: Collector
+    machines: Sequence[Machine],
+    groups: Sequence[Group],
+    apps: Sequence[str],
+    use: str,
+    project: str,
+    say: Collector,
 ) -> str:
     """The scenario of the one machine whose states name applications. `apps` are the names of the
     groups."""
@@ -26,13 +31,18 @@ def scenario_text(
         return ""
     if len(told) > 1:
         names = listed(m.control for m in told[1:])
-        say.warn(f"the states of {names} are not imported: those of {shown(told[0].control)} are", told[1].span)
+        say.warn(
+            f"the states of {names} are not imported: those of {shown(told[0].control)} are",
+            told[1].span,
+        )
     machine = told[0]
     runs = dict(_runs(machine, groups, apps, say))
     empty = [state for state in machine.states if not runs[state]]
     if empty:
         say.warn(
-            f"{listed(empty)} of {shown(machine.control)}: a state in which nothing runs is left out", machine.span
+            f"{listed(empty)} of {shown(machine.control)}: a state in which nothing runs is"
+            " left out",
+            machine.span,
         )
     there = [state for state in machine.states if runs[state]]
     reserved = {*reserved_words(), *apps}
@@ -41,15 +51,26 @@ def scenario_text(
     initial = _initial(machine, there)
     (name,) = identifiers([capitalised(machine.control, "states")], "states", {*reserved, *apps})
     head = [
-        f"// The states of {shown(machine.control)} of the HOPES project {shown(project)}, and which apps run in them.",
-        *(["// Events stand for transitions: in HOPES they have conditions that are not imported."] if events else []),
+        (
+            f"// The states of {shown(machine.control)} of the HOPES project {shown(project)}, and"
+            " which apps run in them."
+        ),
+        *(
+            [
+                "// Events stand for transitions: in HOPES they have conditions that are not"
+                " imported."
+            ]
+            if events
+            else []
+        ),
         f'use "{use}"',
         "",
         f"scenario {name} {{",
         *([f"    event {', '.join(events)}"] if events else []),
     ]
     states = [
-        f"    {'initial ' if state == initial else ''}state {names_[state]} {{ run {', '.join(runs[state])} }}"
+        f"    {'initial ' if state == initial else ''}state {names_[state]} {{ run"
+        f" {', '.join(runs[state])} }}"
         for state in there
     ]
     return "\n".join([*head, *states, *(f"    {line}" for line in lines), "}"]) + "\n"
@@ -81,13 +102,21 @@ def _initial(machine: Machine, there: Sequence[str]) -> str:
         if state in there:
             return state
         seen.append(state)
-        waiting += [t.target for t in machine.transitions if t.source == state and t.target not in seen]
+        waiting += [
+            t.target for t in machine.transitions if t.source == state and t.target not in seen
+        ]
     return there[0]
 
 
-def _transitions(machine: Machine, names: dict[str, str], say: Collector) -> tuple[list[str], list[str]]:
+def _transitions(
+    machine: Machine, names: dict[str, str], say: Collector
+) -> tuple[list[str], list[str]]:
     """The events, and the lines of transitions between existing states."""
-    known = [t for t in machine.transitions if t.source in names and t.target in names and t.source != t.target]
+    known = [
+        t
+        for t in machine.transitions
+        if t.source in names and t.target in names and t.source != t.target
+    ]
     timed: set[str] = set()
     lines: list[str] = []
     asked = []
@@ -98,9 +127,13 @@ def _transitions(machine: Machine, names: dict[str, str], say: Collector) -> tup
             timed.add(t.source)
             lines.append(f"{names[t.source]} -> {names[t.target]} after {in_units(t.after_ns)}")
         else:
-            say.warn(f"{shown(t.source)} is left after a time twice: the first one counts", machine.span)
+            say.warn(
+                f"{shown(t.source)} is left after a time twice: the first one counts", machine.span
+            )
     events = identifiers((t.name for t in asked), "event", {*reserved_words(), *names.values()})
-    lines += [f"{names[t.source]} -> {names[t.target]} on {e}" for t, e in zip(asked, events, strict=True)]
+    lines += [
+        f"{names[t.source]} -> {names[t.target]} on {e}" for t, e in zip(asked, events, strict=True)
+    ]
     if asked:
         what = "transitions have conditions that are not imported: each is an event to be raised"
         say.warn_together(machine.control, what, machine.span)

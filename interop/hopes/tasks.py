@@ -32,7 +32,9 @@ from .vocabulary import PARAMETERS, tell_unknown
 PLACEHOLDER_NS = Fraction(1000)
 
 
-def graph_of(project: Project, say: Collector, modes: Mapping[str, str] | None = None) -> Graph | None:
+def graph_of(
+    project: Project, say: Collector, modes: Mapping[str, str] | None = None
+) -> Graph | None:
     """The top level with everything below it; None after a fault that leaves nothing to read.
 
     `modes` are those of tasks by their full names; the default is the first one.
@@ -83,15 +85,27 @@ class _Level:
                 self._task(node)
         if not self._tasks and not self._broken:
             self._say.fault("this graph has no tasks", root.span)
-        channels = [self._channel(node) for group in root.all("channel_list") for node in group.all("channel")]
-        channels += [Channel(source, destination, 0, 1, span) for source, destination, span in pairs_of(self._ends)]
+        channels = [
+            self._channel(node)
+            for group in root.all("channel_list")
+            for node in group.all("channel")
+        ]
+        channels += [
+            Channel(source, destination, 0, 1, span)
+            for source, destination, span in pairs_of(self._ends)
+        ]
         for node in (n for group in root.all("taskGroupList") for n in group.children):
-            self._say.warn("groups of tasks are not imported", node.span, "an app is what is connected")
+            self._say.warn(
+                "groups of tasks are not imported", node.span, "an app is what is connected"
+            )
         name = root.attributes.get("name") or self._project.name
         settings = [n for group in root.all("setting_list") for n in group.all("setting")]
         network = any(n.attributes.get("TaskGraphProperty") == "ProcessNetwork" for n in settings)
         if network:
-            what = "a process network is read as dataflow: its rates make an iteration, and what is connected an app"
+            what = (
+                "a process network is read as dataflow: its rates make an iteration, and what is"
+                " connected an app"
+            )
             self._say.warn_together(name, what, root.span)
         libraries, calls = libraries_of(root)
         found = self._open([c for c in channels if c is not None])
@@ -111,7 +125,9 @@ class _Level:
                 self._say.warn_together(f"{source}.{out}", what, channel.span)
         for name, task in [*self._tasks.items()]:
             if task.ports and not any(port.rate for port in task.ports.values()):
-                self._say.warn_together(name, "it moves nothing in this mode: it is left out", task.span)
+                self._say.warn_together(
+                    name, "it moves nothing in this mode: it is left out", task.span
+                )
                 del self._tasks[name]
             elif not all(port.rate for port in task.ports.values()):
                 ports = {end: port for end, port in task.ports.items() if port.rate}
@@ -125,7 +141,12 @@ class _Level:
             return
         earlier = self._tasks.get(name)
         if earlier is not None:
-            self._say.fault(f"two tasks are called {shown(name)}", node.span, "", [Note("the first one", earlier.span)])
+            self._say.fault(
+                f"two tasks are called {shown(name)}",
+                node.span,
+                "",
+                [Note("the first one", earlier.span)],
+            )
             return
         before = len(self._say.faults)
         said = {
@@ -148,7 +169,10 @@ class _Level:
         inner = replace(self._around, name=f"{full}_", mode=mode or self._around.mode)
         graph = self._inside(name, said, node, inner) if kind == "graph" else None
         task = Task(
-            name, kind, ports, node.span,
+            name,
+            kind,
+            ports,
+            node.span,
             code=values.get("CICFile", ""),
             language=values.get("Language", ""),
             stateful=values.get("HasInternalStates") != "No",
@@ -156,7 +180,11 @@ class _Level:
             period_ns=_meant(self._time(said, "Period", name, node)),
             deadline_ns=_meant(self._time(said, "Deadline", name, node)),
             priority=self._priority(said, name, node),
-            network={key: value for key, value in values.items() if key.endswith("File") and key != "CICFile"},
+            network={
+                key: value
+                for key, value in values.items()
+                if key.endswith("File") and key != "CICFile"
+            },
             graph=graph,
             inside=dict(self._maps(node, name, ports, graph)) if graph is not None else {},
             loop=self._loop(said, name, node),
@@ -167,18 +195,22 @@ class _Level:
             libraries=library_ports(node),
             flags=values.get("CompileFlags", ""),
             linked=values.get("LinkFlags", ""),
-            files=tuple(n for kind, n in _extra(node) if kind not in ("Extra Source", "Extra Header")),
+            files=tuple(
+                n for kind, n in _extra(node) if kind not in ("Extra Source", "Extra Header")
+            ),
             modes=modes,
             mode=mode,
             changes=_changes(node) if modes else (),
             kinds=kinds_of(node, name, self._say) if _dependent(values) else (),
-        )  # fmt: skip
+        )
         self._beyond(node, task, values)
         if len(self._say.faults) > before:
             self._broken.add(name)
         self._tasks[name] = task
 
-    def _time(self, said: dict[str, tuple[str, Span]], key: str, name: str, node: Element) -> Fraction | None:
+    def _time(
+        self, said: dict[str, tuple[str, Span]], key: str, name: str, node: Element
+    ) -> Fraction | None:
         if key not in said:
             return None
         text, span = said[key]
@@ -198,14 +230,20 @@ class _Level:
         if kind == "DATA":
             return Loop("DATA", count)
         if kind != "CONVERGENT":
-            self._say.fault(f"{shown(name)} is a loop of type {shown(kind)}", span, "there is DATA and CONVERGENT")
+            self._say.fault(
+                f"{shown(name)} is a loop of type {shown(kind)}",
+                span,
+                "there is DATA and CONVERGENT",
+            )
         what = f"the loop may end before its {count} turns in HOPES; here it runs all of them"
         self._say.warn_together(name, what, node.span)
         return Loop("CONVERGENT", count)
 
     def _parameters(self, node: Element, task: str) -> Iterator[Parameter]:
         """The numeric parameters; others are reported."""
-        groups = (params for control in node.all("control") for params in control.all("control_params"))
+        groups = (
+            params for control in node.all("control") for params in control.all("control_params")
+        )
         for p in (p for group in groups for p in group.all("parameter")):
             name, kind, text = (p.attributes.get(key, "") for key in ("name", "type", "value"))
             value = _number(text, kind)
@@ -213,7 +251,8 @@ class _Level:
                 yield Parameter(name, value)
             else:
                 what = (
-                    f"it is {shown(text)} of type {shown(kind)}: parameters are whole numbers (int) and others (float)"
+                    f"it is {shown(text)} of type {shown(kind)}: parameters are whole numbers (int)"
+                    " and others (float)"
                 )
                 self._say.warn_together(f"{task}.{name}", what, p.span)
 
@@ -222,9 +261,14 @@ class _Level:
         for m in (m for group in node.all("portMap_list") for m in group.all("portMap")):
             way = _direction(m.attributes.get("direction", ""))
             if way is not None:
-                yield (way, m.attributes.get("macroNodePort", "")), m.attributes.get("portMapType", "")
+                yield (
+                    (way, m.attributes.get("macroNodePort", "")),
+                    m.attributes.get("portMapType", ""),
+                )
 
-    def _ports(self, node: Element, task: str, mode: str) -> list[tuple[tuple[Direction, str], Port]]:
+    def _ports(
+        self, node: Element, task: str, mode: str
+    ) -> list[tuple[tuple[Direction, str], Port]]:
         found: dict[tuple[Direction, str], Port] = {}
         lists: tuple[tuple[str, Direction], ...] = (("inport_list", "in"), ("outport_list", "out"))
         for tag, way in lists:
@@ -234,17 +278,25 @@ class _Level:
                     continue
                 if (way, name) in found:
                     note = Note("the first one", found[way, name].span)
-                    self._say.fault(f"{shown(task)} has two ports {shown(name)}", port.span, "", [note])
+                    self._say.fault(
+                        f"{shown(task)} has two ports {shown(name)}", port.span, "", [note]
+                    )
                     continue
                 of = f"port {shown(f'{task}.{name}')}"
                 text = self._say.attribute(port, "sample_size")
-                size = None if text is None else self._say.whole(text, f"the sample size of {of}", port.span, 1)
+                size = (
+                    None
+                    if text is None
+                    else self._say.whole(text, f"the sample size of {of}", port.span, 1)
+                )
                 rate = self._rate(port, of, task, mode)
                 self._unusual(port, of, task)
                 newest = port.attributes.get("type") == "overwritable"
                 # One fault is enough; the port stays, so that channels find it.
                 kind = _type(port.attributes.get("sampleType", ""), size)
-                found[way, name] = Port(name, way, 1 if rate is None else rate, size or 1, port.span, newest, kind)
+                found[way, name] = Port(
+                    name, way, 1 if rate is None else rate, size or 1, port.span, newest, kind
+                )
         for way, name, group, span in ends_of(node):
             if group not in self._sizes:
                 what = "a multicast port is left out: its group is not on this level"
@@ -263,11 +315,18 @@ class _Level:
         several = len({r.attributes.get("rate") for r in rates}) > 1
         if several:
             taken = shown(chosen.attributes.get("mode", ""))
-            help_text = "flowc has one set of rates; a task that changes its rates needs one app for each mode"
+            help_text = (
+                "flowc has one set of rates; a task that changes its rates needs one app for each"
+                " mode"
+            )
             what = f"rates of other modes are left out: those of {taken} are taken"
             self._say.warn_together(task, what, port.span, help_text)
         text = self._say.attribute(chosen, "rate")
-        return None if text is None else self._say.whole(text, f"the rate of {of}", chosen.span, 0 if several else 1)
+        return (
+            None
+            if text is None
+            else self._say.whole(text, f"the rate of {of}", chosen.span, 0 if several else 1)
+        )
 
     def _unusual(self, port: Element, of: str, task: str) -> None:
         if port.attributes.get("sample_rate", "Fixed") != "Fixed":
@@ -275,33 +334,51 @@ class _Level:
             self._say.warn_together(task, what, port.span)
         kind = port.attributes.get("type", "fifo")
         if kind not in ("fifo", "overwritable"):
-            self._say.fault(f"{of} is of type {shown(kind)}", port.span, "there is fifo and overwritable")
+            self._say.fault(
+                f"{of} is of type {shown(kind)}", port.span, "there is fifo and overwritable"
+            )
 
     def _beyond(self, node: Element, task: Task, values: dict[str, str]) -> None:
         """Report the properties of a task that flowc does not support."""
         say, name, span = self._say, task.name, task.span
         if task.kind == "network" and task.language:
-            say.warn_together(name, f"{task.language} code is not imported", span, "fill in the stubs")
+            say.warn_together(
+                name, f"{task.language} code is not imported", span, "fill in the stubs"
+            )
         if len(task.modes) > 1:
             what = f"modes of a task (MTM): it stays in {shown(task.mode)}"
-            help_text = f"`--mode TASK=MODE` takes another one: {listed(m for m in task.modes if m != task.mode)}"
+            help_text = (
+                "`--mode TASK=MODE` takes another one:"
+                f" {listed(m for m in task.modes if m != task.mode)}"
+            )
             say.warn_together(name, what, span, help_text)
         if _dependent(values) and says_nothing(node):
             help_text = "the profile says where a task can run"
             say.warn_together(name, "hardware dependencies are not imported", span, help_text)
         if values.get("RunCondition") == "control-driven":
-            say.warn_together(name, "it runs only when a control task says so; here it runs always", span)
+            say.warn_together(
+                name, "it runs only when a control task says so; here it runs always", span
+            )
         own = [key for key in values if key not in PARAMETERS]
         if own:
-            say.warn_together(f"{name} ({listed(own)})", "parameters of a task are not imported", span)
-        if any(values.get(key, "").split() not in ([], ["-lm"]) for key in ("CompileFlags", "LinkFlags")):
+            say.warn_together(
+                f"{name} ({listed(own)})", "parameters of a task are not imported", span
+            )
+        if any(
+            values.get(key, "").split() not in ([], ["-lm"])
+            for key in ("CompileFlags", "LinkFlags")
+        ):
             help_text = "they belong to the code, and the machine of its authors"
-            say.warn_together(name, "flags of compiler and linker are not imported", span, help_text)
+            say.warn_together(
+                name, "flags of compiler and linker are not imported", span, help_text
+            )
         if any(f.attributes.get("enable") == "Yes" for f in node.all("faultTolerance")):
             say.warn_together(name, "fault tolerance is not imported", span)
 
     # -- composites --------------------------------------------------------------------------------
-    def _inside(self, name: str, said: dict[str, tuple[str, Span]], node: Element, around: _Around) -> Graph | None:
+    def _inside(
+        self, name: str, said: dict[str, tuple[str, Span]], node: Element, around: _Around
+    ) -> Graph | None:
         if self._project.translated:
             level = _Level(self._project, self._path, self._say, around)
             return next((level.read(n) for n in node.all("cic_manual")), None)
@@ -309,7 +386,9 @@ class _Level:
         path = self._project.below(text, self._path.parent.parent)
         if path is None:
             help_text = "the path is relative to the folder of the project"
-            self._say.fault(f"the graph of {shown(name)} is missing: there is no {shown(text)}", span, help_text)
+            self._say.fault(
+                f"the graph of {shown(name)} is missing: there is no {shown(text)}", span, help_text
+            )
             return None
         opened = (*self._around.files, self._path.resolve())
         if path.resolve() in opened or len(opened) > MOST_LEVELS:
@@ -324,7 +403,8 @@ class _Level:
         wrong: set[tuple[Direction, str]] = set()
         for m in (m for group in node.all("portMap_list") for m in group.all("portMap")):
             said = [
-                self._say.attribute(m, key) for key in ("macroNodePort", "direction", "insideTask", "insideTaskPort")
+                self._say.attribute(m, key)
+                for key in ("macroNodePort", "direction", "insideTask", "insideTaskPort")
             ]
             if None in said:
                 continue
@@ -333,7 +413,9 @@ class _Level:
             if way is None:
                 if way_text != "LibraryPort":  # those of libraries are not dataflow
                     help_text = "there is In, Out and LibraryPort"
-                    self._say.fault(f"a port map has the direction {shown(way_text)}", m.span, help_text)
+                    self._say.fault(
+                        f"a port map has the direction {shown(way_text)}", m.span, help_text
+                    )
             elif (way, outer) in ports and not ports[way, outer].rate:
                 wrong.add((way, outer))  # its inner end may be left out in this mode
             elif (way, outer) not in ports:
@@ -345,15 +427,28 @@ class _Level:
         for way, outer in ports:
             if (way, outer) not in found and (way, outer) not in wrong:
                 help_text = "add a `portMap` that leads to a task inside"
-                self._say.fault(f"port {shown(f'{name}.{outer}')} leads nowhere", ports[way, outer].span, help_text)
+                self._say.fault(
+                    f"port {shown(f'{name}.{outer}')} leads nowhere",
+                    ports[way, outer].span,
+                    help_text,
+                )
         return list(found.items())
 
     # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> Channel | None:
-        said = [self._say.attribute(node, key) for key in ("src_task", "src_port", "dst_task", "dst_port")]
-        size = self._say.whole(node.attributes.get("init_size", "0"), "the initial data of this channel", node.span)
-        unit = self._say.whole(node.attributes.get("sampleSize", "1"), "the sample size of this channel", node.span)
-        room = self._say.whole(node.attributes.get("size") or "0", "the size of this channel", node.span)
+        said = [
+            self._say.attribute(node, key)
+            for key in ("src_task", "src_port", "dst_task", "dst_port")
+        ]
+        size = self._say.whole(
+            node.attributes.get("init_size", "0"), "the initial data of this channel", node.span
+        )
+        unit = self._say.whole(
+            node.attributes.get("sampleSize", "1"), "the sample size of this channel", node.span
+        )
+        room = self._say.whole(
+            node.attributes.get("size") or "0", "the size of this channel", node.span
+        )
         if None in said:
             return None
         source, out, destination, into = (text or "" for text in said)
@@ -366,7 +461,9 @@ class _Level:
         room = (room or 0) * (unit or 1)
         return Channel((source, out), (destination, into), size or 0, unit or 1, node.span, room)
 
-    def _end(self, tasks: dict[str, Task], task: str, port: str, way: Direction, span: Span) -> bool:
+    def _end(
+        self, tasks: dict[str, Task], task: str, port: str, way: Direction, span: Span
+    ) -> bool:
         """Does such a port exist? If not, that is a fault."""
         if task not in tasks:
             if task not in self._broken:
@@ -378,9 +475,13 @@ class _Level:
         self._missing_port(task, port, way, {p for d, p in ports if d == way}, span)
         return False
 
-    def _missing_port(self, task: str, port: str, way: Direction, there: set[str], span: Span) -> None:
+    def _missing_port(
+        self, task: str, port: str, way: Direction, there: set[str], span: Span
+    ) -> None:
         what = "input" if way == "in" else "output"
-        help_text = did_you_mean(port, there) or (f"there is {one_of(sorted(there))}" if there else "")
+        help_text = did_you_mean(port, there) or (
+            f"there is {one_of(sorted(there))}" if there else ""
+        )
         self._say.fault(f"{shown(task)} has no {what} {listed([port])}", span, help_text)
 
 
@@ -402,14 +503,19 @@ def _type(text: str, size: int | None) -> str:
 def _number(text: str, kind: str) -> int | Fraction | None:
     if re.fullmatch(r"[+-]?\d{1,15}", text) and kind == "int":
         return int(text)
-    number = re.fullmatch(r"[+-]?(\d{1,15}\.?\d{0,15}|\.\d{1,15})([eE][+-]?\d{1,2})?", text, re.ASCII)
+    number = re.fullmatch(
+        r"[+-]?(\d{1,15}\.?\d{0,15}|\.\d{1,15})([eE][+-]?\d{1,2})?", text, re.ASCII
+    )
     return Fraction(text) if number is not None and kind in ("float", "double") else None
 
 
 def _modes(node: Element) -> tuple[str, ...]:
     """The modes of a task, the initial one first."""
     found = [
-        m.attributes.get("name", "") for mtm in node.all("mtm") for g in mtm.all("mode_list") for m in g.all("mode")
+        m.attributes.get("name", "")
+        for mtm in node.all("mtm")
+        for g in mtm.all("mode_list")
+        for m in g.all("mode")
     ]
     start = [mtm.attributes.get("initial_state", "") for mtm in node.all("mtm")]
     return tuple(dict.fromkeys([*(s for s in start if s in found), *found]))
@@ -421,7 +527,12 @@ def _dependent(values: dict[str, str]) -> bool:
 
 def _changes(node: Element) -> tuple[tuple[str, str, str], ...]:
     """The transitions between modes of a task: name, from, to."""
-    found = (t.attributes for mtm in node.all("mtm") for g in mtm.all("transition_list") for t in g.all("transition"))
+    found = (
+        t.attributes
+        for mtm in node.all("mtm")
+        for g in mtm.all("transition_list")
+        for t in g.all("transition")
+    )
     return tuple((a.get("name", ""), a.get("src_mode", ""), a.get("dst_mode", "")) for a in found)
 
 

@@ -104,7 +104,9 @@ class _Texts:
         for way in sorted(self.flow.tasks, key=lambda w: -len(w)):  # from inside to outside
             self._declare(way)
         for group in self.flow.groups:
-            for part, instance in self._instances([(n,) for n in group.tasks], _suffix(group.tasks)):
+            for part, instance in self._instances(
+                [(n,) for n in group.tasks], _suffix(group.tasks)
+            ):
                 self.instances[part] = instance
         self._name_declarations()
         lines = [*(f"// {line}" for line in about), ""]
@@ -112,7 +114,9 @@ class _Texts:
         lines += self._graphs()
         for app, group in zip(self.apps, self.flow.groups, strict=True):
             lines += self._app(app, group)
-        full = {part: self._full(part) for way, _ in self.flow.leaves() for part in self._parts(way)}
+        full = {
+            part: self._full(part) for way, _ in self.flow.leaves() for part in self._parts(way)
+        }
         application = "\n".join(lines).rstrip() + "\n"
         declared = frozenset((*self.apps, *self.names.values()))
         ports = {p: dict(self._theirs(p)) for p in full}
@@ -149,7 +153,9 @@ class _Texts:
         """Unique in a task, and no keywords that an arrow could not contain."""
         for way in self.flow.tasks:
             used = self._used(way)
-            made = identifiers((_PORTS.get(p, p) for _, p in used), "port", {*refused_words(), *keyword.kwlist})
+            made = identifiers(
+                (_PORTS.get(p, p) for _, p in used), "port", {*refused_words(), *keyword.kwlist}
+            )
             for (direction, port), name in zip(used, made, strict=True):
                 self.ports[(way, ""), direction, port] = name
 
@@ -159,8 +165,15 @@ class _Texts:
         start = len(numbered[0]) if len(ways) > 1 and len(set(numbered)) == 1 else 0
         parts = [part for way in ways for part in self._parts(way)]
         wanted = [(w[-1][start:].removesuffix(suffix), role) for w, role in parts]
-        taken = {self.ports[(w[:-1], ""), d, p] for w in ways[:1] if len(w) > 1 for d, p in self._used(w[:-1])}
-        made = identifiers((f"{n}_{r}" if r else n for n, r in wanted), "task", {*refused_words(), *taken})
+        taken = {
+            self.ports[(w[:-1], ""), d, p]
+            for w in ways[:1]
+            if len(w) > 1
+            for d, p in self._used(w[:-1])
+        }
+        made = identifiers(
+            (f"{n}_{r}" if r else n for n, r in wanted), "task", {*refused_words(), *taken}
+        )
         return zip(parts, made, strict=True)
 
     def _written(self, way: Way, wanted: Direction | None = None) -> list[Written]:
@@ -187,14 +200,18 @@ class _Texts:
             self.declarations[way, ""] = Declaration("task", task.name, content)
 
     def _declare_graph(self, way: Way) -> None:
-        inside = [w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"]
+        inside = [
+            w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"
+        ]
         for part, instance in self._instances(inside):
             self.instances[part] = instance
             if part[0] not in self.networks and self.flow.tasks[part[0]].graph is None:
                 # Copies of a task have the number of their composite.
                 old = self.declarations[part]
                 self.declarations[part] = Declaration(old.kind, instance, old.content)
-        parts = tuple((self.instances[p], self.declarations[p]) for w in inside for p in self._parts(w))
+        parts = tuple(
+            (self.instances[p], self.declarations[p]) for w in inside for p in self._parts(w)
+        )
         content = (tuple(self._written(way)), parts, tuple(self._arrows(way)))
         self.declarations[way, ""] = Declaration("graph", _bare(way[-1]), content)
 
@@ -213,19 +230,26 @@ class _Texts:
             content = ((("in", "result", "", 1), *taken), None, (), task.stateful)
             self.declarations[way, "post"] = Declaration("task", f"{network.name}_post", content)
             taken = [result]
-        self.declarations[way, ""] = Declaration("network", network.name, ((*given, *taken), network.layers))
+        self.declarations[way, ""] = Declaration(
+            "network", network.name, ((*given, *taken), network.layers)
+        )
 
     def _name_declarations(self) -> None:
         """Apps first, so that they get the name of the project."""
         groups = self.flow.groups
         first = self.app or capitalised(self.project, "app")
-        wanted = [first + (_suffix(g.tasks).lstrip("_") or capitalised(g.tasks[0], "app")) for g in groups]
+        wanted = [
+            first + (_suffix(g.tasks).lstrip("_") or capitalised(g.tasks[0], "app")) for g in groups
+        ]
         if len(groups) == 1:
             wanted = [first]
         uses = Counter(self.declarations.values())
         kept = list(
             dict.fromkeys(
-                self.declarations[p] for w in self.flow.tasks for p in self._parts(w) if p in self.declarations
+                self.declarations[p]
+                for w in self.flow.tasks
+                for p in self._parts(w)
+                if p in self.declarations
             )
         )
         for way in self.flow.tasks:  # a composite without copies keeps its number
@@ -233,7 +257,9 @@ class _Texts:
             if declaration is not None and declaration.kind == "graph" and uses[declaration] == 1:
                 self.names[declaration] = way[-1]
         others = [capitalised(self.names.get(d, d.wanted), "task") for d in kept]
-        made = identifiers((f"{name}{self.suffix}" for name in (*wanted, *others)), "task", self.taken)
+        made = identifiers(
+            (f"{name}{self.suffix}" for name in (*wanted, *others)), "task", self.taken
+        )
         self.apps = made[: len(groups)]
         self.names.update(zip(kept, made[len(groups) :], strict=True))
 
@@ -252,10 +278,16 @@ class _Texts:
         coded = [d for d, _ in declared if _code(d) is not None]
         lines = []
         if coded:
-            lines.append(f"// Code is that of HOPES, in {self.code.folder}: a file for each task, around its `.cic`.")
+            lines.append(
+                f"// Code is that of HOPES, in {self.code.folder}: a file for each task, around its"
+                " `.cic`."
+            )
         if len(coded) < len(declared):
             lines += [
-                f"// {'Other tasks' if coded else 'Tasks'} have no code yet: HOPES has it in its own form. Fill in the",
+                (
+                    f"// {'Other tasks' if coded else 'Tasks'} have no code yet: HOPES has it in"
+                    " its own form. Fill in the"
+                ),
                 f'// stubs and name them, as in `python "{stubs}:NAME"`.',
             ]
         if not all(token.type for token in self.flow.tokens.values()):
@@ -267,13 +299,17 @@ class _Texts:
         if networks:
             lines += [
                 "",
-                "// Networks: HOPES knows the time of each layer (see the profile), but not what it computes.",
+                (
+                    "// Networks: HOPES knows the time of each layer (see the profile), but not"
+                    " what it computes."
+                ),
                 '// With an ONNX file, write `network NAME from "FILE.onnx"` instead.',
             ]
         for declaration, parts in networks:
             network = self.networks[parts[0][0]]
             lines.append(
-                f"/// {len(network.layers)} layers, {shown(network.layers[0])} to {shown(network.layers[-1])}."
+                f"/// {len(network.layers)} layers, {shown(network.layers[0])} to"
+                f" {shown(network.layers[-1])}."
             )
             lines.append(_block("task", self.names[declaration], self._items(declaration)))
         return [*lines, ""]
@@ -283,11 +319,15 @@ class _Texts:
         tasks = [self.flow.tasks[way] for way, _ in parts]
         first = tasks[0]
         rest = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-        role = {"pre": "Runs before the layers of ", "post": "Runs after the layers of ", "": ""}[parts[0][1]]
+        role = {"pre": "Runs before the layers of ", "post": "Runs after the layers of ", "": ""}[
+            parts[0][1]
+        ]
         if first.link:
             return f"Stands for {shown(first.link)} of another device."
         called = self.code.called.get(parts[0][0])
-        language, file = (first.language or "code", first.code) if called is None else ("C", called.file)
+        language, file = (
+            (first.language or "code", first.code) if called is None else ("C", called.file)
+        )
         return f"{role}{shown(first.name)}{rest}: {language} in {shown(file)}."
 
     def _items(self, declaration: Declaration) -> list[str]:
@@ -304,10 +344,14 @@ class _Texts:
     def _graphs(self) -> list[str]:
         """Composites, those inside others first."""
         lines: list[str] = []
-        for declaration, parts in sorted(self._by_declaration("graph"), key=lambda found: -len(found[1][0][0])):
+        for declaration, parts in sorted(
+            self._by_declaration("graph"), key=lambda found: -len(found[1][0][0])
+        ):
             way, _ = parts[0]
             boundary = [f"    {d} {name}: {type_}" for d, name, type_, _ in self._written(way)]
-            inside = [w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"]
+            inside = [
+                w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"
+            ]
             names = listed((self.flow.tasks[w].name for w, _ in parts), 8)
             lines += [f"/// {names} of HOPES.", f"graph {self.names[declaration]} {{", *boundary]
             lines += [*self._body(inside, self._arrows(way)), "}", ""]
@@ -319,15 +363,25 @@ class _Texts:
         lines = [f"/// {listed(group.tasks, 8)} of HOPES.", f"app {app} {{"]
         lines.append("    " + "   ".join([*period, *deadline, f"priority {group.priority}"]))
         arrows = [a for n in group.tasks for a in self._arrows((), n)]
-        return [*lines, *self._body([(n,) for n in group.tasks], arrows, [*self._newest(group)]), "}", ""]
+        return [
+            *lines,
+            *self._body([(n,) for n in group.tasks], arrows, [*self._newest(group)]),
+            "}",
+            "",
+        ]
 
     def _newest(self, group: Group) -> Iterator[str]:
         """The inputs of an app's tasks from other apps."""
         for channel in self.flow.newest:
             (source, out), (destination, into) = channel.source, channel.destination
             if destination in group.tasks:
-                app = next(a for a, g in zip(self.apps, self.flow.groups, strict=True) if source in g.tasks)
-                start, end = self._end((source,), "post", "out", out), self._end((destination,), "pre", "in", into)
+                app = next(
+                    a for a, g in zip(self.apps, self.flow.groups, strict=True) if source in g.tasks
+                )
+                start, end = (
+                    self._end((source,), "post", "out", out),
+                    self._end((destination,), "pre", "in", into),
+                )
                 yield f"{app}.{start} -> latest -> {end}"
 
     def _body(self, ways: list[Way], arrows: Iterable[str], looks: Iterable[str] = ()) -> list[str]:
@@ -343,13 +397,18 @@ class _Texts:
         if level:
             yield from self._boundary(level, "in")
         for way in (w for w in self.flow.tasks if w[:-1] == level and only in ("", w[-1])):
-            for (_, first), (_, second) in zip(self._parts(way), self._parts(way)[1:], strict=False):
+            for (_, first), (_, second) in zip(
+                self._parts(way), self._parts(way)[1:], strict=False
+            ):
                 yield f"{self._end(way, first, 'out', '')} -> {self._end(way, second, 'in', '')}"
         for channel, delay in self.flow.channels.get(level, ()):
             (source, out), (destination, into) = channel.source, channel.destination
             if only in ("", source):
                 initial = f"delay {delay} -> " if delay else ""
-                start, reader = self._end((*level, source), "post", "out", out), (*level, destination)
+                start, reader = (
+                    self._end((*level, source), "post", "out", out),
+                    (*level, destination),
+                )
                 alone = self.flow.tasks[reader].graph is None
                 turns = self._turns((reader, "in", into)) if alone else ""
                 yield f"{start} -> {initial}{turns}{self._end(reader, 'pre', 'in', into)}"
@@ -381,15 +440,25 @@ class _Texts:
         part: Part = (way, role if (way, role) in self._parts(way) else "")
         instance = self.instances[part]
         own = [p for d, p in self._used(way) if d == direction]
-        return f"{instance}.{self.ports[(way, ''), direction, port]}" if port and len(own) > 1 else instance
+        return (
+            f"{instance}.{self.ports[(way, ''), direction, port]}"
+            if port and len(own) > 1
+            else instance
+        )
 
     # -- stubs -------------------------------------------------------------------------------------
     def _stubs(self) -> str:
         stubs = [found for found in self._by_declaration("task") if _code(found[0]) is None]
         lines = [
-            f'"""Stubs for the tasks of {self.project}, imported from HOPES: its code stays to be carried over.',
+            (
+                f'"""Stubs for the tasks of {self.project}, imported from HOPES: its code stays to'
+                " be carried over."
+            ),
             "",
-            "Inputs are arrays of bytes (`numpy.uint8`); a firing returns an array for each output. What a class keeps",
+            (
+                "Inputs are arrays of bytes (`numpy.uint8`); a firing returns an array for each"
+                " output. What a class keeps"
+            ),
             'between firings belongs to one instance."""',
         ]
         for declaration, parts in stubs:
@@ -402,7 +471,13 @@ class _Texts:
             stop = f'raise NotImplementedError("{name} is a stub")'
             if declaration.content[-1] is False:
                 both = ", ".join([*ports, *given])
-                lines += ["", "", f"def {name}({both}):", f'    """{" ".join(said)}"""', f"    {stop}"]
+                lines += [
+                    "",
+                    "",
+                    f"def {name}({both}):",
+                    f'    """{" ".join(said)}"""',
+                    f"    {stop}",
+                ]
                 continue
             lines += ["", "", f"class {name}:", f'    """{" ".join(said)}"""', ""]
             if given:
@@ -432,7 +507,9 @@ def _given(declaration: Declaration) -> tuple[Given, ...]:
 def _parameters(declaration: Declaration) -> str:
     """The parameters of a task, as they are declared."""
     said = [
-        f"{p.name}: int = {p.value}" if isinstance(p.value, int) else f"{p.name}: float = {float(p.value)!r}"
+        f"{p.name}: int = {p.value}"
+        if isinstance(p.value, int)
+        else f"{p.name}: float = {float(p.value)!r}"
         for p in _given(declaration)
     ]
     return f"({', '.join(said)})" if said else ""
@@ -468,4 +545,8 @@ def in_units(ns: Fraction) -> str:
     """A time in the form of a text."""
     unit, factor = next((u, f) for u, f in _UNITS if (ns / f).denominator == 1 or u == "ns")
     value = ns / factor
-    return f"{value.numerator} {unit}" if value.denominator == 1 else f"{value.numerator} / {value.denominator} {unit}"
+    return (
+        f"{value.numerator} {unit}"
+        if value.denominator == 1
+        else f"{value.numerator} / {value.denominator} {unit}"
+    )

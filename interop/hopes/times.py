@@ -61,13 +61,30 @@ class TaskTimes:
         further = next((given[n] for n in self.names if n in given), {})
         for kind in (k for k in _ORDER if k in further or k in self.costs):
             more = kind in further
-            cost = Cost(Fraction(further[kind]), Fraction(further[kind])) if more else self.costs[kind]
+            cost = (
+                Cost(Fraction(further[kind]), Fraction(further[kind])) if more else self.costs[kind]
+            )
             mean, worst = round(cost.value), round(cost.worst)
-            layers = () if more else tuple(LayerTime(n, float(c.value)) for n, c in self.layers.get(kind, ()))
+            layers = (
+                ()
+                if more
+                else tuple(LayerTime(n, float(c.value)) for n, c in self.layers.get(kind, ()))
+            )
             said = "given" if more else f"hopes {self.file}"
             estimated = kind in self.estimated and not more
             yield ProfileEntry(
-                kind, self.task, said, content_hash, "", 0, mean, 0, worst, worst, estimated=estimated, layers=layers
+                kind,
+                self.task,
+                said,
+                content_hash,
+                "",
+                0,
+                mean,
+                0,
+                worst,
+                worst,
+                estimated=estimated,
+                layers=layers,
             )
 
 
@@ -75,7 +92,9 @@ def profile_of(
     platform: str, host: str, times: tuple[TaskTimes, ...], hashes: Mapping[str, str], given: Given
 ) -> Profile:
     """The profile of a platform; `hashes` are the content hashes of tasks."""
-    return Profile(platform, host, tuple(e for t in times for e in t.entries(hashes[t.task], given)))
+    return Profile(
+        platform, host, tuple(e for t in times for e in t.entries(hashes[t.task], given))
+    )
 
 
 def check_types(costs: Iterable[Costs], board: Board, say: Collector) -> None:
@@ -90,9 +109,13 @@ def check_types(costs: Iterable[Costs], board: Board, say: Collector) -> None:
 
 
 def times_of(
-    tasks: Mapping[Way, Task], own: Mapping[str, Costs], networks: Mapping[Way, HopesNetwork], board: Board,
-    names: Mapping[Part, str], say: Collector,
-) -> tuple[TaskTimes, ...]:  # fmt: skip
+    tasks: Mapping[Way, Task],
+    own: Mapping[str, Costs],
+    networks: Mapping[Way, HopesNetwork],
+    board: Board,
+    names: Mapping[Part, str],
+    say: Collector,
+) -> tuple[TaskTimes, ...]:
     """The times of all tasks, in the order of their names in the text; `own` are those of the
     project's profile.
 
@@ -104,10 +127,17 @@ def times_of(
         network = networks.get(way)
         if network is None:
             bare = re.sub(r"^.*?\d_", "", way[-1]) if len(way) > 1 else way[-1]
-            costs = {t: c for t, c in own.get(full, {}).items() if not task.kinds or board.kind_of(t) in task.kinds}
+            costs = {
+                t: c
+                for t, c in own.get(full, {}).items()
+                if not task.kinds or board.kind_of(t) in task.kinds
+            }
             found.append(_plain(names[way, ""], (full, way[-1], bare), costs, board))
             continue
-        parts: tuple[tuple[Part, str | None], ...] = (((way, "pre"), network.pre), ((way, "post"), network.post))
+        parts: tuple[tuple[Part, str | None], ...] = (
+            ((way, "pre"), network.pre),
+            ((way, "post"), network.post),
+        )
         for part, layer in parts:
             if layer is not None:
                 known = (f"{full}_{layer}", f"{way[-1]}_{layer}")
@@ -131,7 +161,9 @@ def _by_kind(costs: Costs, board: Board) -> dict[str, Cost]:
     return found
 
 
-def _network(name: str, others: tuple[str, ...], network: HopesNetwork, board: Board, say: Collector) -> TaskTimes:
+def _network(
+    name: str, others: tuple[str, ...], network: HopesNetwork, board: Board, say: Collector
+) -> TaskTimes:
     layers: dict[str, list[tuple[str, Cost]]] = {}
     nowhere = []
     for layer in network.layers:
@@ -141,7 +173,10 @@ def _network(name: str, others: tuple[str, ...], network: HopesNetwork, board: B
         if not costs:
             nowhere.append(layer)
     sums = {
-        kind: Cost(sum((c.value for _, c in found), Fraction(0)), sum((c.worst for _, c in found), Fraction(0)))
+        kind: Cost(
+            sum((c.value for _, c in found), Fraction(0)),
+            sum((c.worst for _, c in found), Fraction(0)),
+        )
         for kind, found in layers.items()
     }
     estimated = set()
@@ -154,12 +189,15 @@ def _network(name: str, others: tuple[str, ...], network: HopesNetwork, board: B
         if ratio is not None:
             estimated.add("dla")
             message = (
-                f"the times of {shown(network.name)} on a DLA look computed: about {ratio:.2f} times those on a GPU"
+                f"the times of {shown(network.name)} on a DLA look computed: about {ratio:.2f}"
+                " times those on a GPU"
             )
             say.warn(message, start_of(profile), "they are marked as estimated")
     fixed = {kind: tuple(found) for kind, found in layers.items()}
     file = profile.name if profile is not None else ""
-    return TaskTimes(name, tuple(dict.fromkeys((name, *others))), file, sums, fixed, frozenset(estimated))
+    return TaskTimes(
+        name, tuple(dict.fromkeys((name, *others))), file, sums, fixed, frozenset(estimated)
+    )
 
 
 def _ratio(gpu: Mapping[str, Cost], dla: Mapping[str, Cost]) -> float | None:
@@ -207,9 +245,19 @@ def read_times(path: str, data: bytes, times: tuple[TaskTimes, ...]) -> dict[str
         for kind, value in kinds.items():
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if kind not in KINDS:
-                faults.append(fault(f"{shown(kind)} is no kind of processor", name, f"there is {one_of(KINDS)}"))
+                faults.append(
+                    fault(
+                        f"{shown(kind)} is no kind of processor", name, f"there is {one_of(KINDS)}"
+                    )
+                )
             elif not number or not 0 < value < CANNOT:
-                faults.append(fault(f"the time of {shown(name)} on {kind} is no number of microseconds", name, form))
+                faults.append(
+                    fault(
+                        f"the time of {shown(name)} on {kind} is no number of microseconds",
+                        name,
+                        form,
+                    )
+                )
             else:
                 found.setdefault(name, {})[kind] = round(value * 1000)
     if faults:

@@ -19,13 +19,23 @@ from .files import MOST_LEVELS, Collector
 from .vocabulary import tell_unknown
 
 _ATTRIBUTES = {
-    "file": "CICFile", "runCondition": "RunCondition", "hasInternalStates": "HasInternalStates",
-    "cflags": "CompileFlags", "ldflags": "LinkFlags", "hasMTM": "HasMTM", "hasSubGraph": "HasSubGraph",
-    "isHardwareDependent": "IsHardwareDependent", "language": "Language", "fsmFile": "fsmFile",
-}  # fmt: skip
+    "file": "CICFile",
+    "runCondition": "RunCondition",
+    "hasInternalStates": "HasInternalStates",
+    "cflags": "CompileFlags",
+    "ldflags": "LinkFlags",
+    "hasMTM": "HasMTM",
+    "hasSubGraph": "HasSubGraph",
+    "isHardwareDependent": "IsHardwareDependent",
+    "language": "Language",
+    "fsmFile": "fsmFile",
+}
 _LIBRARY = {
-    "file": "LibraryFile", "header": "LibraryHeader", "language": "Language", "hasInternalStates": "HasInternalStates"
-}  # fmt: skip
+    "file": "LibraryFile",
+    "header": "LibraryHeader",
+    "language": "Language",
+    "hasInternalStates": "HasInternalStates",
+}
 _EXTRA = {"extraHeader": "Header", "extraSource": "Source", "extraCIC": "CIC", "extraFile": "File"}
 #: A port of a task by its full name, and whether tokens go in or out.
 _Port = tuple[str, str, str]
@@ -41,7 +51,9 @@ def _inside(root: Element, group: str, *tags: str) -> Iterator[Element]:
     return (node for holder in root.all(group) for node in holder.all(*tags))
 
 
-def _made(tag: str, at: Element, attributes: dict[str, str], children: Iterable[Element] = ()) -> Element:
+def _made(
+    tag: str, at: Element, attributes: dict[str, str], children: Iterable[Element] = ()
+) -> Element:
     return Element(tag, attributes, list(children), at.span)
 
 
@@ -61,7 +73,9 @@ class _Algorithm:
     def __init__(self, root: Element, name: str, say: Collector) -> None:
         self._root, self._name, self._say = root, name, say
         #: The first one of each name.
-        self._tasks = {n.attributes.get("name", ""): n for n in reversed([*_inside(root, "tasks", "task")])}
+        self._tasks = {
+            n.attributes.get("name", ""): n for n in reversed([*_inside(root, "tasks", "task")])
+        }
         #: By the full name of a composite, "" for the top: its tasks, in the order of the file.
         self._members: dict[str, list[Element]] = defaultdict(list)
         #: The composites around a task, from outside to inside.
@@ -85,7 +99,9 @@ class _Algorithm:
         self._calls: dict[str, list[Element]] = defaultdict(list)
         self._link_libraries()
         for node in _inside(root, "headers", "headerFile"):
-            say.warn_together(node.text, "headers of the whole application are not imported", node.span)
+            say.warn_together(
+                node.text, "headers of the whole application are not imported", node.span
+            )
 
     def level(self, name: str) -> Element:
         """The tree of a composite, or of the top."""
@@ -97,14 +113,25 @@ class _Algorithm:
             ("channel_list", self._channels[name]),
             ("library_list", self._libraries[name]),
             ("taskLibraryConnection_list", self._calls[name]),
-            ("libraryLibraryConnection_list", [*_inside(self._root, "libraryConnections", "libraryLibraryConnection")]),
+            (
+                "libraryLibraryConnection_list",
+                [*_inside(self._root, "libraryConnections", "libraryLibraryConnection")],
+            ),
         ]
         if not name:
             groups += [
-                ("multicast_group_list", [*map(_group, _inside(node, "multicastGroups", "multicastGroup"))]),
+                (
+                    "multicast_group_list",
+                    [*map(_group, _inside(node, "multicastGroups", "multicastGroup"))],
+                ),
                 ("taskGroupList", [*_inside(node, "taskGroups", "taskGroup")]),
             ]
-        return _made("cic_manual", node, {"name": name or self._name}, (_made(tag, node, {}, c) for tag, c in groups))
+        return _made(
+            "cic_manual",
+            node,
+            {"name": name or self._name},
+            (_made(tag, node, {}, c) for tag, c in groups),
+        )
 
     # -- where tasks stand -------------------------------------------------------------------------
     def _parent_of(self, node: Element) -> None:
@@ -120,10 +147,16 @@ class _Algorithm:
             self._parents[name] = ""
         elif parent not in self._tasks:
             help_text = did_you_mean(parent, self._tasks)
-            self._say.fault(f"there is no task {shown(parent)} around {shown(name)}", node.span, help_text)
+            self._say.fault(
+                f"there is no task {shown(parent)} around {shown(name)}", node.span, help_text
+            )
         elif not name.startswith(f"{parent}_") or name == f"{parent}_":
             help_text = f"HOPES calls it {shown(f'{parent}_{name}')}"
-            self._say.fault(f"{shown(name)} is inside {shown(parent)}, but not called like it", node.span, help_text)
+            self._say.fault(
+                f"{shown(name)} is inside {shown(parent)}, but not called like it",
+                node.span,
+                help_text,
+            )
         elif self._tasks[parent].attributes.get("hasSubGraph") != "Yes":
             message = f"{shown(name)} is inside {shown(parent)}, which has no graph"
             self._say.fault(message, node.span, 'write `hasSubGraph="Yes"` there')
@@ -164,7 +197,9 @@ class _Algorithm:
             ("extraSetting_list", list(_extra(node))),
         ]
         groups = [_made(tag, node, {}, children) for tag, children in parts]
-        groups.append(_made("control", node, {}, [_made("control_params", node, {}, node.all("parameter"))]))
+        groups.append(
+            _made("control", node, {}, [_made("control_params", node, {}, node.all("parameter"))])
+        )
         groups += node.all("mtm")
         groups += [
             _made(
@@ -175,12 +210,16 @@ class _Algorithm:
             )
             for n in node.all("hardwareDependency")
         ]
-        groups += [_made("faultTolerance", n, {"enable": "Yes"}) for n in node.all("faultTolerance")]
+        groups += [
+            _made("faultTolerance", n, {"enable": "Yes"}) for n in node.all("faultTolerance")
+        ]
         if node.attributes.get("hasSubGraph") == "Yes":
             groups.append(self.level(name))
         for parallel in node.all("dataParallel"):
             if parallel.attributes.get("type", "none") != "none":
-                self._say.warn_together(name, "a data-parallel task fires sequentially", parallel.span)
+                self._say.warn_together(
+                    name, "a data-parallel task fires sequentially", parallel.span
+                )
         kind = node.attributes.get("taskType", "")
         return _made("task", node, {"name": self._local(name), "type": kind}, groups)
 
@@ -212,7 +251,9 @@ class _Algorithm:
     def _modes(self) -> None:
         """Periods, deadlines and priorities: those of one mode of the application."""
         modes = [*_inside(self._root, "modes", "mode")]
-        chosen = next((m for m in modes if m.attributes.get("name") == "Default"), modes[0] if modes else None)
+        chosen = next(
+            (m for m in modes if m.attributes.get("name") == "Default"), modes[0] if modes else None
+        )
         if chosen is None:
             return
         if len(modes) > 1:
@@ -221,12 +262,16 @@ class _Algorithm:
         for node in chosen.all("task"):
             task = self._say.attribute(node, "name")
             if task is not None and task not in self._tasks:
-                self._say.fault(f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks))
+                self._say.fault(
+                    f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks)
+                )
             elif task is not None:
                 self._times[task] = node
         for node in chosen.all("taskGroup"):
             self._say.warn_together(
-                node.attributes.get("name", "?"), "times of groups of tasks are not imported", node.span
+                node.attributes.get("name", "?"),
+                "times of groups of tasks are not imported",
+                node.span,
             )
 
     def _port(self, node: Element, task: str, ports: dict[str, list[Element]]) -> None:
@@ -252,7 +297,9 @@ class _Algorithm:
         if None in said:
             return
         if task not in self._tasks:
-            self._say.fault(f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks))
+            self._say.fault(
+                f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks)
+            )
             return
         child = node.attributes.get("childTask", "")
         inside = {n.attributes["name"] for n in self._members[task]}
@@ -286,34 +333,55 @@ class _Algorithm:
                     continue
                 around = [self._around[name] for name, _ in (first, second)]
                 shared = next(
-                    (i for i, (a, b) in enumerate(zip(*around, strict=False)) if a != b), min(map(len, around))
+                    (i for i, (a, b) in enumerate(zip(*around, strict=False)) if a != b),
+                    min(map(len, around)),
                 )
-                out, into = self._up(first, "output", shared, node), self._up(second, "input", shared, node)
+                out, into = (
+                    self._up(first, "output", shared, node),
+                    self._up(second, "input", shared, node),
+                )
                 if out is not None and into is not None:
-                    ends = {"src_task": out[0], "src_port": out[1], "dst_task": into[0], "dst_port": into[1]}
+                    ends = {
+                        "src_task": out[0],
+                        "src_port": out[1],
+                        "dst_task": into[0],
+                        "dst_port": into[1],
+                    }
                     level = around[0][shared - 1] if shared else ""
                     self._channels[level].append(_made("channel", node, {**ends, **said}))
         for tag in ("src", "dst"):
             if not any(node.all(tag)):
-                self._say.fault(f"this channel has no `{tag}`", node.span, f'write `<{tag} task="..." port="..."/>`')
+                self._say.fault(
+                    f"this channel has no `{tag}`",
+                    node.span,
+                    f'write `<{tag} task="..." port="..."/>`',
+                )
 
     def _end(self, node: Element) -> tuple[str, str] | None:
         task, port = self._say.attribute(node, "task"), self._say.attribute(node, "port")
         if task is None or port is None:
             return None
         if task not in self._tasks:
-            self._say.fault(f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks))
+            self._say.fault(
+                f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks)
+            )
             return None
-        return (task, port) if task in self._around else None  # the fault of its place is reported elsewhere
+        # the fault of its place is reported elsewhere
+        return (task, port) if task in self._around else None
 
-    def _up(self, end: tuple[str, str], direction: str, level: int, node: Element) -> tuple[str, str] | None:
+    def _up(
+        self, end: tuple[str, str], direction: str, level: int, node: Element
+    ) -> tuple[str, str] | None:
         """The task on a level that holds an end of a channel, and its port for that end."""
         task, port = end
         while len(self._around[task]) > level:
             ports = self._outer[task, port, direction]
             outside = self._around[task][-1]
             if not ports:
-                message = f"a channel leads to {shown(f'{task}.{port}')}, but no port of {shown(outside)} does"
+                message = (
+                    f"a channel leads to {shown(f'{task}.{port}')}, but no port of {shown(outside)}"
+                    " does"
+                )
                 self._say.fault(message, node.span, "add a `portMap`")
                 return None
             # One port inside may be that of several: each has a channel of its own.
@@ -324,17 +392,24 @@ class _Algorithm:
     def _link_libraries(self) -> None:
         """Each library is placed where its first user is, and is visible on all other levels with
         users."""
-        known = {n.attributes.get("name", ""): n for n in _inside(self._root, "libraries", "library")}
+        known = {
+            n.attributes.get("name", ""): n for n in _inside(self._root, "libraries", "library")
+        }
         seen: set[tuple[str, str]] = set()
         for node in _inside(self._root, "libraryConnections", "taskLibraryConnection"):
-            said = [self._say.attribute(node, key) for key in ("masterTask", "masterPort", "slaveLibrary")]
+            said = [
+                self._say.attribute(node, key)
+                for key in ("masterTask", "masterPort", "slaveLibrary")
+            ]
             task, port, library = (text or "" for text in said)
             if None in said:
                 continue
             for name, there in ((task, self._tasks), (library, known)):
                 if name not in there:
                     what = "task" if there is self._tasks else "library"
-                    self._say.fault(f"there is no {what} {shown(name)}", node.span, did_you_mean(name, there))
+                    self._say.fault(
+                        f"there is no {what} {shown(name)}", node.span, did_you_mean(name, there)
+                    )
             if library in known and task in self._around:
                 level = self._around[task][-1] if self._around[task] else ""
                 made = {"src_task": self._local(task), "src_port": port, "dst_library": library}
@@ -347,8 +422,15 @@ class _Algorithm:
 
 
 def _library(node: Element) -> Element:
-    config = [_parameter(node, key, value) for key, value in _values(node.attributes, _LIBRARY).items()]
-    return _made("library", node, {"name": node.attributes.get("name", "")}, [_made("config", node, {}, config)])
+    config = [
+        _parameter(node, key, value) for key, value in _values(node.attributes, _LIBRARY).items()
+    ]
+    return _made(
+        "library",
+        node,
+        {"name": node.attributes.get("name", "")},
+        [_made("config", node, {}, config)],
+    )
 
 
 def _multicast_port(node: Element) -> Element:
@@ -369,4 +451,6 @@ def _parameter(at: Element, name: str, value: str) -> Element:
 
 def _extra(node: Element) -> Iterator[Element]:
     for extra in node.all(*_EXTRA):
-        yield _made("extraSetting", extra, {"name": extra.text, "type": f"Extra {_EXTRA[extra.tag]}"})
+        yield _made(
+            "extraSetting", extra, {"name": extra.text, "type": f"Extra {_EXTRA[extra.tag]}"}
+        )

@@ -81,8 +81,10 @@ _DRAWN: dict[str, str] = {
 #: The same for the translator's form.
 _TRANSLATED_READ: dict[str, str] = {
     "CIC_Algorithm": "property xmlns xsi",
-    "task": "name hasInternalStates runCondition file cflags ldflags hasSubGraph hasMTM taskType ParentTask "
-    "isHardwareDependent subGraphProperty language fsmFile priority",
+    "task": (
+        "name hasInternalStates runCondition file cflags ldflags hasSubGraph hasMTM taskType"
+        " ParentTask isHardwareDependent subGraphProperty language fsmFile priority"
+    ),
     "port": "name direction type sampleSize sampleType",
     "rate": "mode rate",
     "multicastPort": "name group direction",
@@ -128,16 +130,19 @@ _TRANSLATED_DRAWN: dict[str, str] = {
 }
 _FORMS = {"tool": (_READ, _DRAWN), "translator": (_TRANSLATED_READ, _TRANSLATED_DRAWN)}
 _TOOLS = """
-CICFile RunCondition HasInternalStates Deadline DeadlineUnit Period PeriodUnit Priority Language CompileFlags LinkFlags
-HasMTM HasSubGraph IsDependency IsHardwareDependent LoopType LoopCount IsLoopSubTask IsDesignatedTask SubgraphProperty
-Description LibraryType LibraryFile LibraryHeader networkFile architectureFile profileFile mappingFile UseCICFile
+CICFile RunCondition HasInternalStates Deadline DeadlineUnit Period PeriodUnit Priority Language
+CompileFlags LinkFlags HasMTM HasSubGraph IsDependency IsHardwareDependent LoopType LoopCount
+IsLoopSubTask IsDesignatedTask SubgraphProperty Description LibraryType LibraryFile LibraryHeader
+networkFile architectureFile profileFile mappingFile UseCICFile
 fsmFile
 """
 #: Parameters of the tool; others are those of the task.
 PARAMETERS = frozenset(_TOOLS.split())
 
 
-def tell_unknown(root: Element, say: Collector, form: Literal["tool", "translator"] = "tool") -> None:
+def tell_unknown(
+    root: Element, say: Collector, form: Literal["tool", "translator"] = "tool"
+) -> None:
     """Report attributes that flowc does not know."""
     read, drawn = _FORMS[form]
     known: dict[str, set[str]] = {}
@@ -146,4 +151,8 @@ def tell_unknown(root: Element, say: Collector, form: Literal["tool", "translato
             known[node.tag] = {*read.get(node.tag, "").split(), *drawn.get(node.tag, "").split()}
         for name in node.attributes.keys() - known[node.tag]:
             if name != "schemaLocation":
-                say.warn_together(f"{node.tag} {name}", "flowc does not know this attribute: it is left out", node.span)
+                say.warn_together(
+                    f"{node.tag} {name}",
+                    "flowc does not know this attribute: it is left out",
+                    node.span,
+                )

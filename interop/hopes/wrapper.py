@@ -23,10 +23,11 @@ from .design import Parameter, Port, Way
 from .groups import Flow
 
 _C_WORDS = """
-auto break case char const continue default do double else enum extern float for goto if inline int long register
-restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main
-bool catch class const_cast delete explicit export false friend mutable namespace new operator private protected public
-template this throw true try typeid typename using virtual wchar_t
+auto break case char const continue default do double else enum extern float for goto if inline int
+long register restrict return short signed sizeof static struct switch typedef union unsigned void
+volatile while asm typeof main bool catch class const_cast delete explicit export false friend
+mutable namespace new operator private protected public template this throw true try typeid typename
+using virtual wchar_t
 """
 #: Names that flags of the compiler define.
 _DEFINED = re.compile(r"(?:^|\s)-D\s*([A-Za-z_]\w*)(?:=([\w.+-]+))?(?=\s|$)", re.ASCII)
@@ -79,19 +80,27 @@ def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) 
     return Wrapped(called, files, folder)
 
 
-def given(way: Way, own: Iterable[Parameter], around: Iterable[tuple[Way, Parameter]] = ()) -> tuple[Given, ...]:
+def given(
+    way: Way, own: Iterable[Parameter], around: Iterable[tuple[Way, Parameter]] = ()
+) -> tuple[Given, ...]:
     """Parameters of a task, and of composites around it, under names that are valid in Python, C
     and the text."""
     found = [*((way, p) for p in own), *around]
     reserved = {*refused_words(), *_C_WORDS.split(), *keyword.kwlist}
     names = identifiers((p.name for _, p in found), "parameter", reserved)
-    return tuple(Given(name, p.value, "_".join(w), p.name) for name, (w, p) in zip(names, found, strict=True))
+    return tuple(
+        Given(name, p.value, "_".join(w), p.name) for name, (w, p) in zip(names, found, strict=True)
+    )
 
 
 def _parameters(way: Way, source: Source, flow: Flow) -> tuple[Given, ...]:
     """Parameters of the task, and those of composites around it that its code uses."""
-    above = [(way[:n], p) for n in range(len(way) - 1, 0, -1) for p in flow.tasks[way[:n]].parameters]
-    return given(way, flow.tasks[way].parameters, ((w, p) for w, p in above if p.name in source.words))
+    above = [
+        (way[:n], p) for n in range(len(way) - 1, 0, -1) for p in flow.tasks[way[:n]].parameters
+    ]
+    return given(
+        way, flow.tasks[way].parameters, ((w, p) for w, p in above if p.name in source.words)
+    )
 
 
 # -- a file ----------------------------------------------------------------------------------------
@@ -100,11 +109,16 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     loops = [flow.tasks[w].loop for w in (way, *loops_around(way, flow.tasks))]
     turns = next((loop.count for loop in loops if loop is not None), 1)
     ports = list(_ports(way, flow, source))
-    used = [i for i, (_, port) in enumerate(ports) if (way, port.direction, port.name) in flow.tokens]
+    used = [
+        i for i, (_, port) in enumerate(ports) if (way, port.direction, port.name) in flow.tokens
+    ]
     pointers = [f"{_pointer(way, ports[i][1], flow)}p{n}" for n, i in enumerate(used)]
     arguments = ", ".join(["void *state", *pointers, f"const {function}_params *given"])
     data = ", ".join(f"p{n}" for n in range(len(used))) or "0"
-    yield f"/* {_comment(full)} of the HOPES project {_comment(project)}: its code is as it was there. */"
+    yield (
+        f"/* {_comment(full)} of the HOPES project {_comment(project)}: its code is as it was"
+        " there. */"
+    )
     for name, value in _DEFINED.findall(flow.tasks[way].flags):
         yield f"#define {name} {value or 1}"
     yield f"#define TASK_NAME {_text(full)}"
@@ -112,7 +126,10 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     mode = next((m for n in range(len(way), 0, -1) if (m := flow.tasks[way[:n]].mode)), "Default")
     yield f"#define CIC_MODE {_text(mode)}"
     yield from _list("CIC_PORTS", [entry for entry, _ in ports])
-    yield from _list("CIC_PARAMETERS", [f"CIC_VALUE({_text(g.task)}, {_text(g.parameter)})" for g in called.parameters])
+    yield from _list(
+        "CIC_PARAMETERS",
+        [f"CIC_VALUE({_text(g.task)}, {_text(g.parameter)})" for g in called.parameters],
+    )
     yield from (f'#include "{path}"' for path in source.further)
     yield '#include "cic.h"'
     for link in source.links:
@@ -121,7 +138,8 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     yield f"void *{function}_init(const {function}_params *given)"
     yield "{"
     yield from [
-        f"    cic_parameters[{i}].value = (double)given->{g.name};" for i, g in enumerate(called.parameters)
+        f"    cic_parameters[{i}].value = (double)given->{g.name};"
+        for i, g in enumerate(called.parameters)
     ] or ["    (void)given;"]
     yield from (f"    {_start(link)}();" for link in _once(source.links))
     yield "    return cic_start();"
@@ -198,7 +216,13 @@ def _ports(way: Way, flow: Flow, source: Source) -> Iterator[tuple[str, Port]]:
             yield f"CIC_LOOSE({_text(name)})", port
             continue
         if name in source.held and direction == "in":
-            yield f"CIC_HELD({_text(name)}, {token.bytes * token.rate}, {token.bytes * source.held[name]})", port
+            yield (
+                (
+                    f"CIC_HELD({_text(name)}, {token.bytes * token.rate},"
+                    f" {token.bytes * source.held[name]})"
+                ),
+                port,
+            )
             continue
         kind = "CIC_OUT" if direction == "out" else "CIC_IN"
         if place in flow.back:
@@ -219,7 +243,9 @@ def _in_turns(place: Place, flow: Flow) -> bool:
         way, direction, name = place
         level = way[:-1]
         inside = flow.tasks[level].inside.items() if level else ()
-        outer = next((p for (d, p), end in inside if d == direction and end == (way[-1], name)), None)
+        outer = next(
+            (p for (d, p), end in inside if d == direction and end == (way[-1], name)), None
+        )
         if outer is None:
             return False
         place = (level, direction, outer)
@@ -231,7 +257,9 @@ def _list(name: str, items: list[str]) -> Iterator[str]:
 
 def _text(name: str) -> str:
     """An untrusted name as a string literal of C."""
-    plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in name.encode())
+    plain = (
+        chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in name.encode()
+    )
     return f'"{"".join(plain)}"'
 
 

@@ -28,7 +28,12 @@ BEYOND = 100000
 #: Streams of a stage if the file names none.
 STREAMS = 2
 #: JEDI's names of `model_type`, in code and in its description: does it read ONNX files?
-MODELS = {"TkdnnModel": False, "OnnxModel": True, "tkDNNApplication": False, "ONNXApplication": True}
+MODELS = {
+    "TkdnnModel": False,
+    "OnnxModel": True,
+    "tkDNNApplication": False,
+    "ONNXApplication": True,
+}
 DARKNET_PATH, ONNX_PATHS = "cfg_path", ("onnx_file_path", "onnx_path")
 _COUNTS = ("batch", "pre_thread_num", "post_thread_num", "buffer_num")
 _LISTS = ("cut_points", "streams", "devices", "dla_cores")
@@ -90,7 +95,11 @@ class Configuration:
 # -- writing ---------------------------------------------------------------------------------------
 def text_of(instances: Sequence[tuple[Instance, Sequence[str]]], remarks: Iterable[str]) -> str:
     """The file; `remarks` are comments at its top, and with each instance come some of its own."""
-    lines = [*(f"# {line}" for line in remarks), "configs = {", f"    instance_num = {quoted(str(len(instances)))};"]
+    lines = [
+        *(f"# {line}" for line in remarks),
+        "configs = {",
+        f"    instance_num = {quoted(str(len(instances)))};",
+    ]
     lines.append("    instances = (")
     for position, (instance, own) in enumerate(instances):
         lines += ["        {", *(f"            # {line}" for line in own)]
@@ -137,7 +146,9 @@ def read(path: str, data: bytes) -> Configuration:
     reader.unread(s for s in (*parsed.root.settings, *inside.settings) if s.name not in _FRAME)
     found = reader.instances(inside, instances)
     if reader.faults:
-        raise Errors(sorted(reader.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
+        raise Errors(
+            sorted(reader.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0))
+        )
     return Configuration(tuple(found), tuple(reader.warnings))
 
 
@@ -147,11 +158,22 @@ _FRAME = ("configs", "instances", "instance_num")
 def _no_instances(root: Group, inside: Value | None) -> Diagnostic:
     there = inside.settings if isinstance(inside, Group) else root.settings
     names = listed(s.name for s in there) or "nothing"
-    wanted, where = ("instances", "`configs` has") if isinstance(inside, Group) else ("configs", "it has")
+    wanted, where = (
+        ("instances", "`configs` has") if isinstance(inside, Group) else ("configs", "it has")
+    )
     span = inside.span if isinstance(inside, Group) else root.span
-    help_text = did_you_mean(wanted, [s.name for s in there]).replace("did you mean", "it has") if there else ""
+    help_text = (
+        did_you_mean(wanted, [s.name for s in there]).replace("did you mean", "it has")
+        if there
+        else ""
+    )
     message = f"there is no `{wanted}` in this configuration: {where} {names}"
-    return Diagnostic("F705", message, span, help=help_text or "JEDI reads `configs = { ... instances = ( ... ) }`")
+    return Diagnostic(
+        "F705",
+        message,
+        span,
+        help=help_text or "JEDI reads `configs = { ... instances = ( ... ) }`",
+    )
 
 
 @dataclass(slots=True)
@@ -173,7 +195,11 @@ class _Reader:
         """Settings outside of instances, which JEDI does not read."""
         left = [s for s in settings if not isinstance(s.value, Broken)]
         if left:
-            self.warn(f"{listed(s.name for s in left)}: not read", left[0].span, "JEDI reads what stands in instances")
+            self.warn(
+                f"{listed(s.name for s in left)}: not read",
+                left[0].span,
+                "JEDI reads what stands in instances",
+            )
 
     def instances(self, configs: Group, setting: Setting) -> list[Instance]:
         """As many as JEDI would run."""
@@ -181,19 +207,31 @@ class _Reader:
         if isinstance(value, Broken):
             return []
         if not isinstance(value, Items) or value.array or not value.items:
-            self.fault("`instances` is no list of groups", setting.span, "write `instances = ( { ... }, { ... } );`")
+            self.fault(
+                "`instances` is no list of groups",
+                setting.span,
+                "write `instances = ( { ... }, { ... } );`",
+            )
             return []
         count = self._count(configs, setting, len(value.items))
         if count is not None and count < len(value.items):
             said = f"`instance_num` is {count}: of {len(value.items)} instances JEDI runs {count}"
-            self.warn(f"{said}, and so much is imported", value.items[count].span, "set `instance_num` to change that")
+            self.warn(
+                f"{said}, and so much is imported",
+                value.items[count].span,
+                "set `instance_num` to change that",
+            )
         found = []
         for number, item in enumerate(value.items[:count], 1):
             if isinstance(item, Group):
                 instance = _Fields(self, item, number).instance()
                 found += [instance] if instance is not None else []
             elif not isinstance(item, Broken):
-                self.fault(f"instance {number} is no group", item.span, "an instance is `{ name = value; ... }`")
+                self.fault(
+                    f"instance {number} is no group",
+                    item.span,
+                    "an instance is `{ name = value; ... }`",
+                )
         return found
 
     def _count(self, configs: Group, instances: Setting, there: int) -> int | None:
@@ -205,7 +243,10 @@ class _Reader:
         number = self.number(setting)
         if number is not None and number > there:
             instances_there = _number(there, "instance", "instances")
-            self.fault(f"`instance_num` is {number}, and the file has {instances_there}", setting.value.span)
+            self.fault(
+                f"`instance_num` is {number}, and the file has {instances_there}",
+                setting.value.span,
+            )
         return number
 
     def number(self, setting: Setting) -> int | None:
@@ -213,7 +254,11 @@ class _Reader:
         value = setting.value
         if isinstance(value, Broken):
             return None
-        if isinstance(value, Scalar) and isinstance(value.value, (int, str)) and not isinstance(value.value, bool):
+        if (
+            isinstance(value, Scalar)
+            and isinstance(value.value, (int, str))
+            and not isinstance(value.value, bool)
+        ):
             return self.whole(str(value.value), f"`{setting.name}`", value.span, 1)
         self.fault(f"`{setting.name}` is no number", setting.span, f'write `{setting.name} = "1";`')
         return None
@@ -310,7 +355,11 @@ class _Fields:
         if isinstance(value, Scalar) and type(value.value) is int:
             return [_Entry(str(value.value), value.span)]
         if not isinstance(value, Scalar) or not isinstance(value.value, str):
-            self.reader.fault(f"`{name}` is no text", setting.span, f'JEDI reads lists as texts: `{name} = "1,2,3";`')
+            self.reader.fault(
+                f"`{name}` is no text",
+                setting.span,
+                f'JEDI reads lists as texts: `{name} = "1,2,3";`',
+            )
             return None
         found = []
         for piece in re.finditer(r"[^,]+|(?<=,)(?=,)|^(?=,)", value.value):
@@ -334,22 +383,36 @@ class _Fields:
         setting = self.group.get("data_type")
         entries = self._entries("data_type")
         if setting is None:
-            help_text = 'add `data_type = "FP16";` or `precision fp16` to the network: without it FP32 is meant here'
-            self.reader.warn(f"instance {self.number} does not say its `data_type`", self.group.span, help_text)
+            help_text = (
+                'add `data_type = "FP16";` or `precision fp16` to the network: without it FP32 is'
+                " meant here"
+            )
+            self.reader.warn(
+                f"instance {self.number} does not say its `data_type`", self.group.span, help_text
+            )
         if setting is None or entries is None:
             return "", False
         for entry in entries:
             if entry.text not in DATA_TYPES:
-                help_text = did_you_mean(entry.text, DATA_TYPES) or f"JEDI knows {one_of(DATA_TYPES)}"
+                help_text = (
+                    did_you_mean(entry.text, DATA_TYPES) or f"JEDI knows {one_of(DATA_TYPES)}"
+                )
                 self.reader.fault(f"{shown(entry.text)} is no data type", entry.span, help_text)
         if not entries:
-            self.reader.fault("`data_type` is empty", setting.span, f"JEDI knows {one_of(DATA_TYPES)}")
+            self.reader.fault(
+                "`data_type` is empty", setting.span, f"JEDI knows {one_of(DATA_TYPES)}"
+            )
             return "", False
         # Stages without an entry have the type of the first.
         types = {e.text for e in entries[: max(count, 1)]}
         if len(types) > 1:
-            message = f"the stages of instance {self.number} differ in their data type: {listed(sorted(types))}"
-            help_text = "a network of flowc has one precision: none is written, and JEDI's line goes along"
+            message = (
+                f"the stages of instance {self.number} differ in their data type:"
+                f" {listed(sorted(types))}"
+            )
+            help_text = (
+                "a network of flowc has one precision: none is written, and JEDI's line goes along"
+            )
             self.reader.warn(message, setting.span, help_text)
             return "", True
         return DATA_TYPES.get(entries[0].text, ""), False
@@ -359,7 +422,9 @@ class _Fields:
             return
         there = [s.name for s in self.group.settings if s.name not in OWN]
         message = f"instance {self.number} has no {listed(self.missing)}"
-        meant = next(((name, close) for name in self.missing if (close := closest(name, there))), None)
+        meant = next(
+            ((name, close) for name in self.missing if (close := closest(name, there))), None
+        )
         help_text = f'add `{self.missing[0]} = "...";`'
         if meant is not None:
             help_text = f"is `{meant[1]}` meant to be `{meant[0]}`?"
@@ -386,7 +451,11 @@ class _Fields:
         self._check_order(lasts, cuts)
         on = [self._core(k, kind, cores) for k, kind in enumerate(kinds)]
         shares = [self._streams(k, core, streams) for k, core in enumerate(on)]
-        if count is None or any(lists[name] is None for name in needed) or len(self.reader.faults) > before:
+        if (
+            count is None
+            or any(lists[name] is None for name in needed)
+            or len(self.reader.faults) > before
+        ):
             return []
         return [
             JediStage(kind or "", core or 0, n or 0, last or 0, entry.span)
@@ -398,9 +467,15 @@ class _Fields:
         assert setting is not None
         stages = f"`device_num` is {count}"
         if there < count:
-            help_text = {"cut_points": "each stage has one: the number of its last layer, also the last stage"}
+            help_text = {
+                "cut_points": (
+                    "each stage has one: the number of its last layer, also the last stage"
+                )
+            }
             message = f"`{name}` has {_number(there, 'entry', 'entries')}, and {stages}"
-            self.reader.fault(message, setting.value.span, help_text.get(name, "each stage has one"))
+            self.reader.fault(
+                message, setting.value.span, help_text.get(name, "each stage has one")
+            )
         elif there > count and name != "dla_cores":
             message = f"`{name}` has {_number(there, 'entry', 'entries')}, and {stages}"
             self.reader.warn(message, setting.value.span, "JEDI reads no more")
@@ -408,16 +483,22 @@ class _Fields:
     def _device(self, entry: _Entry) -> str | None:
         if entry.text in (GPU, DLA):
             return entry.text
-        help_text = did_you_mean(entry.text, (GPU, DLA)) or f"JEDI runs stages on {one_of((GPU, DLA))}"
+        help_text = (
+            did_you_mean(entry.text, (GPU, DLA)) or f"JEDI runs stages on {one_of((GPU, DLA))}"
+        )
         self.reader.fault(f"{shown(entry.text)} is no device", entry.span, help_text)
         return None
 
     def _check_order(self, lasts: Sequence[int | None], cuts: Sequence[_Entry]) -> None:
-        known = [(last, entry) for last, entry in zip(lasts, cuts, strict=False) if last is not None]
+        known = [
+            (last, entry) for last, entry in zip(lasts, cuts, strict=False) if last is not None
+        ]
         for (a, _), (b, entry) in pairwise(known):
             if b <= a:
                 message = f"cut point {b} does not come after {a}"
-                self.reader.fault(message, entry.span, "cut points rise: each is the last layer of its stage")
+                self.reader.fault(
+                    message, entry.span, "cut points rise: each is the last layer of its stage"
+                )
 
     def _core(self, k: int, kind: str | None, entries: Sequence[_Entry]) -> int | None:
         if kind != DLA or k >= len(entries):
@@ -431,6 +512,14 @@ class _Fields:
             return STREAMS
         streams = self.reader.whole(entries[k].text, "a number of streams", entries[k].span, 1)
         if streams is not None and core == BOTH and streams % 2:
-            written_as = "one stream: JEDI uses DLA 0 alone" if streams == 1 else f"{streams // 2} streams on each"
-            self.reader.warn(f"{streams} over two DLAs cannot be halved", entries[k].span, f"imported as {written_as}")
+            written_as = (
+                "one stream: JEDI uses DLA 0 alone"
+                if streams == 1
+                else f"{streams // 2} streams on each"
+            )
+            self.reader.warn(
+                f"{streams} over two DLAs cannot be halved",
+                entries[k].span,
+                f"imported as {written_as}",
+            )
         return streams

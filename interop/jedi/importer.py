@@ -93,7 +93,9 @@ def read(path: str, data: bytes, target: Path) -> Imported:
         pins.append(found.pin())
     if faults:
         raise Errors(faults)
-    mapping = "\n".join(["mapping on xavier {", *(f"    {line}" for pin in pins for line in pin), "}", ""])
+    mapping = "\n".join(
+        ["mapping on xavier {", *(f"    {line}" for pin in pins for line in pin), "}", ""]
+    )
     return Imported("\n".join([*apps, BOARD, mapping]), tuple(warnings))
 
 
@@ -126,7 +128,8 @@ class _App:
         return [
             Diagnostic(
                 "F706",
-                f"there is nothing after layer {stage.last}: the layers of `{self.known.file}` are 0 to {last}",
+                f"there is nothing after layer {stage.last}: the layers of `{self.known.file}` are"
+                f" 0 to {last}",
                 stage.span,
                 help="every stage needs a layer",
             )
@@ -141,7 +144,13 @@ class _App:
 
         def warn(message: str, help_text: str, span: Span | None = instance.span) -> None:
             found.append(
-                Diagnostic("F707", f"instance {self.number}: {message}", span, help=help_text, severity="warning")
+                Diagnostic(
+                    "F707",
+                    f"instance {self.number}: {message}",
+                    span,
+                    help=help_text,
+                    severity="warning",
+                )
             )
 
         reason, help_text = known.missing
@@ -149,27 +158,43 @@ class _App:
             warn(reason, help_text, instance.network_span)
         cuts = [str(s.last) for s in stages[:-1]]
         if cuts and known.layers is None:
-            what = f"the names of layers {' and '.join(cuts)}" if len(cuts) > 1 else f"the name of layer {cuts[0]}"
+            what = (
+                f"the names of layers {' and '.join(cuts)}"
+                if len(cuts) > 1
+                else f"the name of layer {cuts[0]}"
+            )
             help_text = f"it follows from `{known.file}`"
             if instance.onnx:
-                help_text = "JEDI counts the layers that TensorRT makes, and prints them: put names into the mapping"
-            warn(f"{what} {'are' if len(cuts) > 1 else 'is'} not known: nothing is pinned", help_text, stages[0].span)
+                help_text = (
+                    "JEDI counts the layers that TensorRT makes, and prints them: put names into"
+                    " the mapping"
+                )
+            warn(
+                f"{what} {'are' if len(cuts) > 1 else 'is'} not known: nothing is pinned",
+                help_text,
+                stages[0].span,
+            )
         last, end = stages[-1].last, len(known.layers or ()) - 1
         if last < end:
             help_text = f"in flowc the last stage extends to the end of the network, layer {end}"
             warn(f"JEDI stops after layer {last} of `{known.file}`", help_text, stages[-1].span)
         if self._batch_left_out and known.first_dimensions != {instance.batch}:
-            help_text = f"`{known.file}` takes one input at a time; `batch` needs an open first dimension"
+            help_text = (
+                f"`{known.file}` takes one input at a time; `batch` needs an open first dimension"
+            )
             warn(f"batch {instance.batch} is left out", help_text)
         if instance.precision == "int8" and not any(self.folder.glob(self._calibration)):
-            help_text = f"write some as `{self._calibration}`; JEDI's own table is one of TensorRT's"
+            help_text = (
+                f"write some as `{self._calibration}`; JEDI's own table is one of TensorRT's"
+            )
             warn("there are no inputs yet to calibrate 8 bits with", help_text)
         return found
 
     @property
     def _calibration(self) -> str:
         """The place of inputs for calibration: beside the text, as files of numpy."""
-        return f"calibration/{self.names.app}/*.{'npy' if len(self.known.inputs or ()) <= 1 else 'npz'}"
+        one = len(self.known.inputs or ()) <= 1
+        return f"calibration/{self.names.app}/*.{'npy' if one else 'npz'}"
 
     @property
     def _batch_left_out(self) -> bool:
@@ -221,7 +246,9 @@ class _App:
         """The ports of the network, with names that arrows can use; none if they are unknown."""
         inputs, outputs = self.known.inputs or (), self.known.outputs or ()
         names = identifiers([b.name for b in (*inputs, *outputs)], "port")
-        made = [_Port(n, b.name, self._type(b)) for n, b in zip(names, (*inputs, *outputs), strict=True)]
+        made = [
+            _Port(n, b.name, self._type(b)) for n, b in zip(names, (*inputs, *outputs), strict=True)
+        ]
         return made[: len(inputs)], made[len(inputs) :]
 
     def _type(self, border: Border) -> str:
@@ -237,7 +264,9 @@ class _App:
         if any(p.name != p.tensor for p in (*inputs, *outputs)):
             items += [f"in {p.name} from {_text(p.tensor)}" for p in inputs]
             items += [f"out {p.name} from {_text(p.tensor)}" for p in outputs]
-        items += [f"precision {instance.precision}"] if instance.precision not in ("", "fp32") else []
+        items += (
+            [f"precision {instance.precision}"] if instance.precision not in ("", "fp32") else []
+        )
         items += [f"calibrate {_text(self._calibration)}"] if instance.precision == "int8" else []
         items += [f"batch {instance.batch}"] if known.open_batch else []
         head = f"network {self.names.network} from {_text(known.file)}"
@@ -247,10 +276,16 @@ class _App:
         """The lines of the mapping; comments if the names of layers are unknown."""
         layers, stages = self.known.layers, self.instance.stages
         nameless = layers is None and len(stages) > 1
-        names = [f"layer {s.last}" if layers is None else layers[min(s.last, len(layers) - 1)] for s in stages[:-1]]
+        names = [
+            f"layer {s.last}" if layers is None else layers[min(s.last, len(layers) - 1)]
+            for s in stages[:-1]
+        ]
         plan = NetworkPlan(
             f"{self.names.app}.net",
-            tuple(_stage(s.device, s.core, s.streams, until) for s, until in zip(stages, [*names, None], strict=True)),
+            tuple(
+                _stage(s.device, s.core, s.streams, until)
+                for s, until in zip(stages, [*names, None], strict=True)
+            ),
             self.instance.buffers,
             self.instance.pre,
             self.instance.post,
@@ -258,10 +293,19 @@ class _App:
         line = f"{plan.task} -> {in_words(plan)}"
         if not nameless:
             return [line]
-        return ["// The names of these layers are not known here, only JEDI's numbers: put them in.", f"// {line}"]
+        return [
+            "// The names of these layers are not known here, only JEDI's numbers: put them in.",
+            f"// {line}",
+        ]
 
 
-_PARTS = (("source", "source"), ("pre", "pre"), ("net", "network"), ("post", "post"), ("sink", "sink"))
+_PARTS = (
+    ("source", "source"),
+    ("pre", "pre"),
+    ("net", "network"),
+    ("post", "post"),
+    ("sink", "sink"),
+)
 
 
 def _stage(device: str, core: int, streams: int, until: str | None) -> StagePlan:
@@ -277,7 +321,11 @@ def _arrows(inputs: Sequence[_Port], outputs: Sequence[_Port]) -> list[str]:
     """One chain, unless the network has several inputs or outputs."""
     if len(inputs) <= 1 and len(outputs) <= 1:
         return ["source -> pre -> net -> post -> sink"]
-    lines = [] if len(inputs) <= 1 else ["source -> pre", *(f"pre.{p.name} -> net.{p.name}" for p in inputs)]
+    lines = (
+        []
+        if len(inputs) <= 1
+        else ["source -> pre", *(f"pre.{p.name} -> net.{p.name}" for p in inputs)]
+    )
     lines += ["source -> pre -> net"] if not lines else []
     if len(outputs) <= 1:
         return [*lines, "net -> post -> sink"]
@@ -308,7 +356,9 @@ def imported(request: Request) -> registry.Imported:
         found = read(str(request.path), content(request.path, "F705"), request.target)
     except NotJedi as fault:  # other tools name their files .cfg, too
         message = f"`{request.path}` is no Darknet network: it does not begin with [net]"
-        network = Diagnostic("F402", message, None, help="a .cfg of Darknet describes the layers of a network")
+        network = Diagnostic(
+            "F402", message, None, help="a .cfg of Darknet describes the layers of a network"
+        )
         raise Errors([network, *fault.diagnostics]) from fault
     return registry.Imported({request.target.name: found.text}, found.warnings)
 

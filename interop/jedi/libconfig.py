@@ -156,7 +156,10 @@ def parse(path: str, data: bytes, code: str) -> Parsed:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        return Parsed(None, (Diagnostic(code, "this is not a text", start, help="a configuration is UTF-8 text"),))
+        return Parsed(
+            None,
+            (Diagnostic(code, "this is not a text", start, help="a configuration is UTF-8 text"),),
+        )
     return _Reader(path, code, list(_lark().lex(text))).read()
 
 
@@ -180,7 +183,9 @@ def written(value: Value) -> str:
             inside = ", ".join(map(written, value.items))
             return f"[{inside}]" if value.array else f"({inside})"
         case Group():
-            return " ".join(["{", *(f"{s.name} = {written(s.value)};" for s in value.settings), "}"])
+            return " ".join(
+                ["{", *(f"{s.name} = {written(s.value)};" for s in value.settings), "}"]
+            )
         case Broken():
             raise ValueError("a faulty setting has no value")
 
@@ -195,7 +200,9 @@ def _scalar(value: bool | int | float | str) -> str:
         return quoted(value)
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value}L" if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else repr(value)
+    return (
+        f"{value}L" if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else repr(value)
+    )
 
 
 def _character(c: str) -> str:
@@ -245,7 +252,11 @@ class _Reader:
             else:
                 if places[-1].token is not None:
                     opened = places[-1].token
-                    self._fault(f"this `{opened}` is never closed", opened, f"add `{_CLOSED_BY[str(opened)]}`")
+                    self._fault(
+                        f"this `{opened}` is never closed",
+                        opened,
+                        f"add `{_CLOSED_BY[str(opened)]}`",
+                    )
                     return self._given_up()
                 tree = _fed(parser, Token("$END", ""))
                 if tree:
@@ -259,15 +270,21 @@ class _Reader:
         return Parsed(None, self._sorted())
 
     def _sorted(self) -> tuple[Diagnostic, ...]:
-        return tuple(sorted(self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
+        return tuple(
+            sorted(self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0))
+        )
 
     def span(self, token: Token) -> Span:
         """Where a token stands."""
         line, column = token.line or 1, token.column or 1
         return Span(self.path, line, column, token.end_line or line, token.end_column or column)
 
-    def _fault(self, message: str, at: Token, help: str = "", label: str = "", notes: tuple[Note, ...] = ()) -> None:
-        self.faults.append(Diagnostic(self.code, message, self.span(at), label=label, notes=notes, help=help))
+    def _fault(
+        self, message: str, at: Token, help: str = "", label: str = "", notes: tuple[Note, ...] = ()
+    ) -> None:
+        self.faults.append(
+            Diagnostic(self.code, message, self.span(at), label=label, notes=notes, help=help)
+        )
 
     def refuse(self, message: str, span: Span, help: str = "", notes: Iterable[Note] = ()) -> None:
         """Note a fault of a value."""
@@ -285,18 +302,33 @@ class _Reader:
             return self._refuse_character(at, token, follows, places)
         before = self.tokens[at - 1] if at else None
         help_text = f"expected {_expected(parser)}"
-        if before is not None and before.type == "EQUALS" and token.type == "NAME" and not _assigned(self.tokens, at):
+        if (
+            before is not None
+            and before.type == "EQUALS"
+            and token.type == "NAME"
+            and not _assigned(self.tokens, at)
+        ):
             help_text = f"texts stand in quotes: {quoted(str(token))}"
         elif before is not None and before.type == "STRING" and before.line != before.end_line:
-            help_text = f"the text in front of it begins in line {before.line}: is a quote missing there?"
+            help_text = (
+                f"the text in front of it begins in line {before.line}: is a quote missing there?"
+            )
         label = f"after {shown(before)}" if before else ""
         opened = places[-1].token
-        notes = (Note("opened here", self.span(opened)),) if opened is not None and token.type in _CLOSING else ()
+        notes = (
+            (Note("opened here", self.span(opened)),)
+            if opened is not None and token.type in _CLOSING
+            else ()
+        )
         self._fault(f"{shown(token)} does not fit here", token, help_text, label, notes)
-        closes_another = token.type in _CLOSING and (opened is None or token.type != _OPENING[opened.type])
+        closes_another = token.type in _CLOSING and (
+            opened is None or token.type != _OPENING[opened.type]
+        )
         return not closes_another and self._replace(at, places)
 
-    def _refuse_character(self, at: int, token: Token, follows: Token | None, places: Sequence[_Place]) -> bool:
+    def _refuse_character(
+        self, at: int, token: Token, follows: Token | None, places: Sequence[_Place]
+    ) -> bool:
         """The same as `_refuse`, for tokens without meaning in these files."""
         if token == "@include":
             self._fault("`@include` is not followed", token, "put the text of that file here")
@@ -389,7 +421,11 @@ class _Builder(Transformer[Token, Any]):
         known = [i for i in items.items if isinstance(i, Scalar)]
         other = next((i for i in known if type(i.value) is not type(known[0].value)), None)
         if other is not None:
-            self._reader.refuse("the entries of an array have one type", other.span, "lists of any values stand in ()")
+            self._reader.refuse(
+                "the entries of an array have one type",
+                other.span,
+                "lists of any values stand in ()",
+            )
         return items
 
     def scalar(self, tokens: list[Token]) -> Value:
@@ -404,7 +440,9 @@ class _Builder(Transformer[Token, Any]):
                 return self._number(str(first), span)
             case _:
                 plain = len(tokens) == 1 and "\\" not in first and "\n" not in first
-                return Scalar("".join(map(_unquoted, tokens)), span.to(self._reader.span(tokens[-1])), plain)
+                return Scalar(
+                    "".join(map(_unquoted, tokens)), span.to(self._reader.span(tokens[-1])), plain
+                )
 
     def _number(self, text: str, span: Span) -> Value:
         """Whole numbers have at most 64 bits, and others are finite."""
@@ -428,7 +466,9 @@ class _Builder(Transformer[Token, Any]):
 
     def _items(self, parts: Sequence[Any], array: bool) -> Items:
         opening, *inside, _ = parts
-        return Items(tuple(p for p in inside if not isinstance(p, Token)), array, self._reader.span(opening))
+        return Items(
+            tuple(p for p in inside if not isinstance(p, Token)), array, self._reader.span(opening)
+        )
 
     def _once(self, settings: Iterable[Setting]) -> tuple[Setting, ...]:
         seen: dict[str, Setting] = {}

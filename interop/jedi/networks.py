@@ -64,7 +64,9 @@ def look(instance: Instance, name: str, configuration: Path, text: Path) -> Know
     own = [configuration.parent / said] if named else []
     # An untrusted path may lead anywhere: a file that is read completely has at least the name of a
     # network.
-    onnx = _first([*(p for p in own if p.suffix == ".onnx"), *(folder / file for folder in folders)])
+    onnx = _first(
+        [*(p for p in own if p.suffix == ".onnx"), *(folder / file for folder in folders)]
+    )
     if onnx is not None:
         return _of_onnx(instance, onnx, text)
     reason = f"there is no `{file}` beside the text"
@@ -74,7 +76,9 @@ def look(instance: Instance, name: str, configuration: Path, text: Path) -> Know
     found = _of_darknet(cfg, file) if cfg is not None else None
     make = f"run `flowc import {cfg if found else named} -o {text.parent / file}`"
     found = found or Known(file, False)
-    return replace(found, missing=(reason, make + ("" if found.layers else ", and import this file again")))
+    return replace(
+        found, missing=(reason, make + ("" if found.layers else ", and import this file again"))
+    )
 
 
 def tkdnn_layers(onnx: Path) -> tuple[str, ...] | None:
@@ -120,5 +124,7 @@ def _of_darknet(cfg: Path, file: str) -> Known | None:
     except NetworkError:  # its faults are reported when it is imported itself
         return None
     borders = ({INPUT: net.input}, net.outputs)
-    inputs, outputs = (tuple(Border(t, "float32", (1, *shape)) for t, shape in end.items()) for end in borders)
+    inputs, outputs = (
+        tuple(Border(t, "float32", (1, *shape)) for t, shape in end.items()) for end in borders
+    )
     return Known(file, False, inputs, outputs, tuple(net.steps))

@@ -23,7 +23,19 @@ from ...model.system import System
 from ...networks.onnx.cuts import Cut, jedi_allows, read_chain, skips
 from ...networks.onnx.interface import NetworkError
 from ..names import listed, shown
-from .file import BEYOND, BOTH, DARKNET_PATH, DLA, GPU, MODELS, ONNX_PATHS, OWN, Instance, JediStage, text_of
+from .file import (
+    BEYOND,
+    BOTH,
+    DARKNET_PATH,
+    DLA,
+    GPU,
+    MODELS,
+    ONNX_PATHS,
+    OWN,
+    Instance,
+    JediStage,
+    text_of,
+)
 from .libconfig import Scalar, parse, quoted, written
 from .networks import tkdnn_layers
 
@@ -42,12 +54,16 @@ class Written:
     warnings: tuple[Diagnostic, ...]
 
 
-def write(system: System, platform: Platform, mapping: Mapping | None, wanted: str | None) -> Written:
+def write(
+    system: System, platform: Platform, mapping: Mapping | None, wanted: str | None
+) -> Written:
     """The file for all apps of a system, or for the one that is `wanted`. Raises Errors (F215,
     F708)."""
     apps = [a for a in system.apps if wanted is None or a.name == wanted]
     if not apps:
-        message = f"there is no app `{wanted}`" if wanted is not None else "there is no app to export"
+        message = (
+            f"there is no app `{wanted}`" if wanted is not None else "there is no app to export"
+        )
         known = one_of(a.name for a in system.apps)
         help_text = f"choose one with --app: {known}" if known else "add `app Name { ... }`"
         raise Errors([Diagnostic("F215", message, None, help=help_text)])
@@ -56,7 +72,10 @@ def write(system: System, platform: Platform, mapping: Mapping | None, wanted: s
     faults = [d for m in made for d in m.faults]
     if faults:
         raise Errors(faults)
-    remarks = [f"Written by flowc from {shown(PurePosixPath(system.path).name)}, platform {shown(platform.name)}."]
+    remarks = [
+        f"Written by flowc from {shown(PurePosixPath(system.path).name)}, platform"
+        f" {shown(platform.name)}."
+    ]
     paired = [(i, m.remarks) for i, m in zip(instances, made, strict=True) if i is not None]
     name = apps[0].name if len(apps) == 1 else system.stem
     return Written(name, text_of(paired, remarks), tuple(d for m in made for d in m.warnings))
@@ -72,7 +91,9 @@ def _pins(system: System, platform: Platform, mapping: Mapping | None) -> dict[s
     for p in mapping.placements if mapping is not None else ():
         if p.task in spans:
             stage = PinStage(p.processors, None, p.streams, spans[p.task], p.threads, p.process)
-            pins.setdefault(p.task, Pin(platform.name, p.task, (stage,), None, p.buffers, spans[p.task]))
+            pins.setdefault(
+                p.task, Pin(platform.name, p.task, (stage,), None, p.buffers, spans[p.task])
+            )
     return pins
 
 
@@ -91,7 +112,9 @@ class _App:
         self.faults.append(Diagnostic("F708", message, span, help=help))
 
     def _warn(self, message: str, help: str) -> None:
-        self.warnings.append(Diagnostic("F707", message, self.app.span, help=help, severity="warning"))
+        self.warnings.append(
+            Diagnostic("F707", message, self.app.span, help=help, severity="warning")
+        )
 
     def instance(self) -> Instance | None:
         """None after a fault."""
@@ -99,14 +122,22 @@ class _App:
         if len(networks) != 1:
             names = f" ({listed(t.name for t in networks)})" if networks else ""
             message = f"`{self.app.name}` has {len(networks) or 'no'} networks{names}"
-            help_text = "an instance of JEDI is one network; choose another app with --app, or split this one"
+            help_text = (
+                "an instance of JEDI is one network; choose another app with --app, or split"
+                " this one"
+            )
             self._fault(message, self.app.span, help_text)
             return None
         task = networks[0]
         pin = self.pins.get(task.name)
         if pin is None:
-            help_text = f"pin it: `mapping on {self.platform.name} {{ {task.name} -> ... }}`, or run `flowc map`"
-            self._fault(f"`{task.name}` is not mapped on `{self.platform.name}`", task.span, help_text)
+            help_text = (
+                f"pin it: `mapping on {self.platform.name} {{ {task.name} -> ... }}`, or run `flowc"
+                " map`"
+            )
+            self._fault(
+                f"`{task.name}` is not mapped on `{self.platform.name}`", task.span, help_text
+            )
             return None
         return self._of(task, pin)
 
@@ -131,7 +162,8 @@ class _App:
             self._warn(f"JEDI has no periods: `{self.app.name}` runs as fast as it can", "")
         for name in self.app.windows:
             self._warn(
-                f"JEDI has no windows: `{name}` hands over what is new", "the C++ code has to keep what it sees again"
+                f"JEDI has no windows: `{name}` hands over what is new",
+                "the C++ code has to keep what it sees again",
             )
         if self.faults:
             return None
@@ -153,10 +185,16 @@ class _App:
     # -- what JEDI cannot say ----------------------------------------------------------------------
     def _check_pin(self, pin: Pin) -> None:
         if pin.adapt:
-            self._fault("JEDI's cut points stay as they are: it cannot `adapt` them", pin.span, "leave `adapt` out")
+            self._fault(
+                "JEDI's cut points stay as they are: it cannot `adapt` them",
+                pin.span,
+                "leave `adapt` out",
+            )
         for stage in pin.stages:
             if stage.threads > 1:
-                help_text = "leave `threads` out: a stage of JEDI runs on a GPU or DLA, in `streams`"
+                help_text = (
+                    "leave `threads` out: a stage of JEDI runs on a GPU or DLA, in `streams`"
+                )
                 self._fault(f"JEDI has no `threads {stage.threads}`", stage.span, help_text)
             if stage.process:
                 self._fault("JEDI has no `process`", stage.span, "leave it out")
@@ -175,7 +213,9 @@ class _App:
                 waiting += behind.get(name, ())
         if task.name in seen:
             message = f"`{task.name}` depends on its own results"
-            self._fault(message, task.span, "frames of JEDI do not depend on each other: break the cycle")
+            self._fault(
+                message, task.span, "frames of JEDI do not depend on each other: break the cycle"
+            )
 
     def _check_cuts(self, task: Task, pin: Pin) -> None:
         """A tensor crosses one cut only."""
@@ -193,7 +233,10 @@ class _App:
             return
         for k, tensors in enumerate(skips(cuts), 1):
             if tensors:
-                message = f"{listed(tensors)} {'crosses' if len(tensors) == 1 else 'cross'} cuts {k} and {k + 1}"
+                message = (
+                    f"{listed(tensors)} {'crosses' if len(tensors) == 1 else 'cross'} cuts {k} and"
+                    f" {k + 1}"
+                )
                 help_text = "stages of JEDI hand over to the next one only: cut elsewhere"
                 self._fault(message, pin.stages[k].span, help_text)
 
@@ -213,9 +256,17 @@ class _App:
                 return JediStage(GPU, 0, stage.streams, last)
             self._fault("JEDI uses one GPU, and this stage has several", stage.span)
         elif len(kinds) > 1:
-            self._fault("JEDI runs a stage on a GPU or on DLAs, not on both", stage.span, "make two stages of it")
+            self._fault(
+                "JEDI runs a stage on a GPU or on DLAs, not on both",
+                stage.span,
+                "make two stages of it",
+            )
         elif len(set(stage.processors)) < len(stage.processors):
-            self._fault("this stage names a DLA twice", stage.span, "name each once: `streams` says how often")
+            self._fault(
+                "this stage names a DLA twice",
+                stage.span,
+                "name each once: `streams` says how often",
+            )
         elif any(dlas.index(p) >= BOTH for p in stage.processors):
             self._fault(f"JEDI uses two DLAs: {listed(dlas[:BOTH])}", stage.span)
         elif len(stage.processors) == 1:
@@ -224,7 +275,9 @@ class _App:
             return JediStage(DLA, BOTH, stage.streams * BOTH, last)
         return JediStage(GPU, 0, 1, last)
 
-    def _numbers(self, task: Task, pin: Pin, onnx: bool, layers: tuple[str, ...] | None, kept: str) -> Sequence[int]:
+    def _numbers(
+        self, task: Task, pin: Pin, onnx: bool, layers: tuple[str, ...] | None, kept: str
+    ) -> Sequence[int]:
         """The number of the last layer of each stage; zeros after a fault."""
         assert task.network is not None
         file = shown(task.network.file)
@@ -233,14 +286,21 @@ class _App:
             numbers = [_whole(n) for n in kept.split(",")]
             if len(numbers) == len(pin.stages) and all(a < b for a, b in pairwise([-1, *numbers])):
                 if len(numbers) > 1:
-                    help_text = "JEDI counts TensorRT's layers, which flowc cannot compare with those of the pin"
+                    help_text = (
+                        "JEDI counts TensorRT's layers, which flowc cannot compare with those of"
+                        " the pin"
+                    )
                     self._warn(f"the cut points are those of the `{KEPT}` line", help_text)
                 return numbers
             if len(pin.stages) == 1:
                 return [BEYOND]
             example = ",".join(["NUMBER"] * len(pin.stages))
-            why = "TensorRT counts layers" if onnx else "it does not say how tkDNN counts its layers"
-            help_text = f'write JEDI\'s numbers in front of the app: `/// {KEPT} cut_points = "{example}"`'
+            why = (
+                "TensorRT counts layers" if onnx else "it does not say how tkDNN counts its layers"
+            )
+            help_text = (
+                f'write JEDI\'s numbers in front of the app: `/// {KEPT} cut_points = "{example}"`'
+            )
             self._fault(f"the layers of {file} have no numbers here: {why}", pin.span, help_text)
             return nothing
         found = []
@@ -252,7 +312,9 @@ class _App:
             else:
                 near = closest(stage.until, layers)
                 help_text = f"did you mean {shown(near)}?" if near else "cut after another layer"
-                self._fault(f"no layer of tkDNN ends with {shown(stage.until)}", stage.span, help_text)
+                self._fault(
+                    f"no layer of tkDNN ends with {shown(stage.until)}", stage.span, help_text
+                )
                 found.append(0)
         return found
 
@@ -265,7 +327,10 @@ class _App:
                 continue
             parsed = parse("", line.strip().removeprefix(KEPT).encode(errors="replace"), "F705")
             if parsed.root is None or parsed.faults or len(parsed.root.settings) != 1:
-                self._warn(f"{shown(line.strip())} is left out: it cannot be read", f'write `{KEPT} NAME = "VALUE"`')
+                self._warn(
+                    f"{shown(line.strip())} is left out: it cannot be read",
+                    f'write `{KEPT} NAME = "VALUE"`',
+                )
                 continue
             setting = parsed.root.settings[0]
             if setting.name in OWN - _YIELDING:
@@ -274,7 +339,9 @@ class _App:
                 found[setting.name] = written(setting.value)
         return found
 
-    def _others(self, kept: dict[str, str], file: str, onnx: bool, precision: str) -> dict[str, str]:
+    def _others(
+        self, kept: dict[str, str], file: str, onnx: bool, precision: str
+    ) -> dict[str, str]:
         """Settings of JEDI that flowc does not have, with paths of the network that fit it."""
         stem = PurePosixPath(file).stem
         found = dict(kept)
@@ -290,11 +357,18 @@ class _App:
         needed += ["calib_table"] if precision == "int8" else []
         missing = [name for name in needed if name not in found]
         around = [t.name for t in self.app.tasks if t.network is None]
-        self.remarks += [f"App `{self.app.name}`; C++ code of `app_type` does the work of: {_plain(around)}."]
+        self.remarks += [
+            f"App `{self.app.name}`; C++ code of `app_type` does the work of: {_plain(around)}."
+        ]
         if missing:
-            self.remarks.append(f"Fill in: {_plain(missing)}, and what the application reads itself.")
+            self.remarks.append(
+                f"Fill in: {_plain(missing)}, and what the application reads itself."
+            )
             example = f'`/// {KEPT} {missing[0]} = "..."`'
-            self._warn(f"JEDI also needs {listed(missing)}", f"write them into the file, or before the app: {example}")
+            self._warn(
+                f"JEDI also needs {listed(missing)}",
+                f"write them into the file, or before the app: {example}",
+            )
         return found
 
 

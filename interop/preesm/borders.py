@@ -27,4 +27,8 @@ def kept(taken: int, made: int) -> str | None:
 def _hop(word: str, block: int, blocks: int) -> str | None:
     if block == blocks:
         return ""
-    return None if blocks % block else f"{word} {blocks // block}" + (f" of {block}" if block > 1 else "")
+    return (
+        None
+        if blocks % block
+        else f"{word} {blocks // block}" + (f" of {block}" if block > 1 else "")
+    )

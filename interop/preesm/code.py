@@ -72,7 +72,11 @@ class Coded:
 
 
 def code_of(
-    leaves: tuple[Leaf, ...], names: Mapping[Task, str], project: Project, folder: str, say: Collector
+    leaves: tuple[Leaf, ...],
+    names: Mapping[Task, str],
+    project: Project,
+    folder: str,
+    say: Collector,
 ) -> Coded:
     """Code of all tasks that have any; warnings name the others. Files are in `folder`."""
     actors = {leaf.task: leaf for leaf in leaves if leaf.task.kind == "actor"}
@@ -83,7 +87,9 @@ def code_of(
             headers[task] = header
     sources = Sources(project, say)
     called = {t: [f.name for f in (t.loop, t.init) if f is not None] for t in headers}
-    sources.collect(dict.fromkeys(headers.values()), [f for names in called.values() for f in names])
+    sources.collect(
+        dict.fromkeys(headers.values()), [f for names in called.values() for f in names]
+    )
     have: list[Task] = []
     for task in names:
         if task.kind != "actor":
@@ -92,10 +98,15 @@ def code_of(
             missing = [f for f in called[task] if f not in sources.defined]
             if missing:
                 leaf = actors[task]
-                message = f"no C source of the project defines {shown(missing[0])}: this task has no code"
+                message = (
+                    f"no C source of the project defines {shown(missing[0])}: this task has no code"
+                )
                 assert leaf.actor is not None
                 say.warn_together(
-                    leaf.way[-1], message, leaf.actor.span, "name its code in the text, or add the source"
+                    leaf.way[-1],
+                    message,
+                    leaf.actor.span,
+                    "name its code in the text, or add the source",
                 )
             else:
                 have.append(task)
@@ -108,7 +119,9 @@ def code_of(
     included: list[tuple[str, tuple[str, ...]]] = [*first, *sources.compiled()] if own else []
     defined = [*_root_path(sources, project, say), *_stop(sources, say)] if own else []
     text = "\n".join(_file(codes, included, defined))
-    return Coded(codes, {file: text, **({f"{folder}/{p}": c for p, c in sources.contents()} if own else {})})
+    return Coded(
+        codes, {file: text, **({f"{folder}/{p}": c for p, c in sources.contents()} if own else {})}
+    )
 
 
 def _header(task: Task, leaf: Leaf, project: Project, say: Collector) -> Path | None:
@@ -123,7 +136,9 @@ def _header(task: Task, leaf: Leaf, project: Project, say: Collector) -> Path | 
         return None
     header = project.find(task.refinement)
     if header is None or header.suffix != ".h":
-        message = f"there is no C header {shown(task.refinement)} in the project: this task has no code"
+        message = (
+            f"there is no C header {shown(task.refinement)} in the project: this task has no code"
+        )
         say.warn_together(name, message, span)
         return None
     return header
@@ -148,17 +163,27 @@ def _stop(sources: Sources, say: Collector) -> Iterator[str]:
     """A variable of PREESM's main program, if some code sets it."""
     asking = sources.mentions(_STOP)
     if asking is not None:
-        say.warn(f"`{_STOP}` has no effect", start_of(asking), "a task in C cannot end its app; use `--frames`")
+        say.warn(
+            f"`{_STOP}` has no effect",
+            start_of(asking),
+            "a task in C cannot end its app; use `--frames`",
+        )
         yield f"\n/* PREESM's programs end when this is set. */\nint {_STOP};"
 
 
 def _file(
-    codes: Mapping[Task, Code], included: Iterable[tuple[str, tuple[str, ...]]], defined: Iterable[str]
-) -> Iterator[str]:  # fmt: skip
+    codes: Mapping[Task, Code],
+    included: Iterable[tuple[str, tuple[str, ...]]],
+    defined: Iterable[str],
+) -> Iterator[str]:
     yield _OPENING.rstrip("\n")
     bodies = [_task(task, code.symbol) for task, code in codes.items()]
     text = "".join(bodies)
-    yield from (helper.rstrip("\n") for word, helper in (("own(", _OWN), ("fill(", _FILL)) if f"flowc_{word}" in text)
+    yield from (
+        helper.rstrip("\n")
+        for word, helper in (("own(", _OWN), ("fill(", _FILL))
+        if f"flowc_{word}" in text
+    )
     yield from defined
     yield ""
     for number, (path, twice) in enumerate(included):
@@ -177,8 +202,13 @@ def _escaped(text: str) -> str:
 def _task(task: Task, symbol: str) -> str:
     arguments = "".join(
         f"{'const ' if p.direction == 'in' else ''}{p.token.c} *{_pointer(p)}, " for p in task.ports
-    )  # fmt: skip
-    lines = ["", f"int {symbol}(void *state, {arguments}const {symbol}_params *p)", "{", "    (void)state, (void)p;"]
+    )
+    lines = [
+        "",
+        f"int {symbol}(void *state, {arguments}const {symbol}_params *p)",
+        "{",
+        "    (void)state, (void)p;",
+    ]
     lines += {"actor": _actor, "fork": _fork, "join": _join}.get(task.kind, _copies)(task)
     lines += ["    return 0;", "}"]
     if task.init is not None:
@@ -221,7 +251,10 @@ def _actor(task: Task) -> list[str]:
             lines += [
                 f"    static _Thread_local void *room_{port.name};",
                 f"    static _Thread_local size_t size_{port.name};",
-                f"    void *{own} = flowc_own(&room_{port.name}, &size_{port.name}, {_pointer(port)}, {_bytes(port)});",
+                (
+                    f"    void *{own} = flowc_own(&room_{port.name}, &size_{port.name},"
+                    f" {_pointer(port)}, {_bytes(port)});"
+                ),
                 f"    if (!{own})",
                 "        return 1;",
             ]
@@ -234,7 +267,9 @@ def _init(task: Task, init: Function, symbol: str) -> list[str]:
     values = []
     for a in init.arguments:
         port = _port(task, a)
-        values.append(f"calloc({_bytes(port)}, 1)" if not a.config and port is not None else _number(task, a))
+        values.append(
+            f"calloc({_bytes(port)}, 1)" if not a.config and port is not None else _number(task, a)
+        )
     return [
         "",
         f"void *{symbol}_init(const {symbol}_params *p)",
@@ -268,7 +303,9 @@ def _fork(task: Task) -> list[str]:
     given, at, lines = _ports(task, "in")[0], 0, []
     for port in _ports(task, "out"):
         size = port.tokens * port.token.bytes
-        lines.append(f"    memcpy({_pointer(port)}, (const char *){_pointer(given)} + {at}, {size});")
+        lines.append(
+            f"    memcpy({_pointer(port)}, (const char *){_pointer(given)} + {at}, {size});"
+        )
         at += size
     return lines
 

@@ -30,13 +30,19 @@ _DEEPEST, _MOST = 24, 20_000
 
 
 def design_of(
-    top: PiGraph, project: Project, sizes: Mapping[str, int], given: Mapping[tuple[str, str], Given], say: Collector
+    top: PiGraph,
+    project: Project,
+    sizes: Mapping[str, int],
+    given: Mapping[tuple[str, str], Given],
+    say: Collector,
 ) -> Design | None:
     """None after a fault."""
     elaboration = _Elaboration(project, sizes, Values(given, say), say)
     design = elaboration.design(top)
     for graph, name in given.keys() - elaboration.values.used:
-        message = f"there is no parameter {shown(name)} of graph {shown(graph)}: its value is left out"
+        message = (
+            f"there is no parameter {shown(name)} of graph {shown(graph)}: its value is left out"
+        )
         say.warn(message, given[graph, name].span)
     return design
 
@@ -60,12 +66,18 @@ class _Elaboration:
         self.graphs[top.file] = top
         names = identifiers(top.parameters, "constant", reserved_words())
         scope = self.values.scope(top, {}, dict(zip(top.parameters, names, strict=True)))
-        tokens = {n: t for n, i in top.interfaces.items() if (t := self.outer(top, n, i.span)) is not None}
-        graph = None if scope is None else self.graph(top, (), (), scope, (), tokens, 1, (top.file,))
+        tokens = {
+            n: t for n, i in top.interfaces.items() if (t := self.outer(top, n, i.span)) is not None
+        }
+        graph = (
+            None if scope is None else self.graph(top, (), (), scope, (), tokens, 1, (top.file,))
+        )
         if graph is None or self.say.faults:
             return None
         scale = self.scale(top)
-        return Design(graph, tuple(self.values.defined), tuple(self.leaves), self.period(top, scale))
+        return Design(
+            graph, tuple(self.values.defined), tuple(self.leaves), self.period(top, scale)
+        )
 
     def outer(self, top: PiGraph, interface: str, span: Span) -> Token | None:
         """The type of an open end, which is that of its fifo."""
@@ -77,15 +89,24 @@ class _Elaboration:
         token = token_of(said, self.sizes)
         if token is None and said not in self.unknown:
             self.unknown.add(said)
-            help_text = "give its size in the scenario, as a `dataType`: tokens are then so many bytes"
+            help_text = (
+                "give its size in the scenario, as a `dataType`: tokens are then so many bytes"
+            )
             self.say.refuse(f"the type {shown(said)} of this fifo is not known", span, help_text)
         return token
 
     # -- levels ------------------------------------------------------------------------------------
     def graph(
-        self, pi: PiGraph, way: Way, path: Way, scope: Mapping[str, Value], formals: tuple[tuple[str, str, str], ...],
-        outer: Mapping[str, Token], firings: int, open_files: tuple[Path, ...],
-    ) -> Graph | None:  # fmt: skip
+        self,
+        pi: PiGraph,
+        way: Way,
+        path: Way,
+        scope: Mapping[str, Value],
+        formals: tuple[tuple[str, str, str], ...],
+        outer: Mapping[str, Token],
+        firings: int,
+        open_files: tuple[Path, ...],
+    ) -> Graph | None:
         """One graph with its content, and its firings; None after a fault."""
         self.levels += 1
         if self.levels + len(self.leaves) > _MOST:
@@ -121,28 +142,46 @@ class _Elaboration:
             beside = pi.file.parent / Path(actor.refinement).name
             file = beside if self.project.holds(beside) else None
         if file is None:
-            message = f"there is no {shown(actor.refinement)} in the project, which {shown(actor.name)} is made of"
+            message = (
+                f"there is no {shown(actor.refinement)} in the project, which {shown(actor.name)}"
+                " is made of"
+            )
             self.say.fault(message, actor.span)
             return None
         if file in open_files or len(open_files) > _DEEPEST:
-            self.say.fault(f"{shown(actor.name)} would contain itself: {shown(file.name)} is open already", actor.span)
+            self.say.fault(
+                f"{shown(actor.name)} would contain itself: {shown(file.name)} is open already",
+                actor.span,
+            )
             return None
         if file not in self.graphs:
             self.graphs[file] = read_graph(file, self.say)
         return self.graphs[file]
 
     def sub_graph(
-        self, sub: PiGraph, level: Level, name: str, way: Way, path: Way, firings: int, open_files: tuple[Path, ...]
+        self,
+        sub: PiGraph,
+        level: Level,
+        name: str,
+        way: Way,
+        path: Way,
+        firings: int,
+        open_files: tuple[Path, ...],
     ) -> Graph | None:
         """The graph inside of an actor, if its interfaces are the ports of the actor."""
         actor, said = level.pi.actors[name], level.values[name]
         ports = {p.name: p for p in actor.ports}
         fits = True
-        for own, other in ((ports.keys(), sub.interfaces.keys()), (sub.interfaces.keys(), ports.keys())):
+        for own, other in (
+            (ports.keys(), sub.interfaces.keys()),
+            (sub.interfaces.keys(), ports.keys()),
+        ):
             for missing in sorted(own - other):
                 where = sub.span if own is ports.keys() else actor.span
                 self.say.fault(
-                    f"{shown(name)} and {shown(sub.file.name)} do not both have a port {shown(missing)}", where
+                    f"{shown(name)} and {shown(sub.file.name)} do not both have a port"
+                    f" {shown(missing)}",
+                    where,
                 )
                 fits = False
         inputs = {n: p for n, p in sub.parameters.items() if p.interface and n in said}
@@ -160,18 +199,27 @@ class _Elaboration:
         outer = {p: level.tokens[name, p] for p in ports}
         place, text_place = (*way, name), (*path, level.names[name])
         total = firings * level.firings[name]
-        return self.graph(sub, place, text_place, scope, formals, outer, total, (*open_files, sub.file))
+        return self.graph(
+            sub, place, text_place, scope, formals, outer, total, (*open_files, sub.file)
+        )
 
-    def same_rate(self, sub: PiGraph, name: str, scope: Mapping[str, Value], level: Level, actor: PiActor) -> bool:
+    def same_rate(
+        self, sub: PiGraph, name: str, scope: Mapping[str, Value], level: Level, actor: PiActor
+    ) -> bool:
         interface = sub.interfaces[name]
         if actor.port(name).direction != interface.direction:
-            self.say.fault(f"{shown(name)} is an input on one side and an output on the other", interface.span)
+            self.say.fault(
+                f"{shown(name)} is an input on one side and an output on the other", interface.span
+            )
             return False
-        rate = self.values.whole(interface.rate, scope, f"the rate of interface {shown(name)}", interface.span)
+        rate = self.values.whole(
+            interface.rate, scope, f"the rate of interface {shown(name)}", interface.span
+        )
         outside = level.rates[actor.name, name]
         if rate is not None and rate[0] != outside:
             message = (
-                f"interface {shown(name)} has a rate of {rate[0]}, and {shown(actor.name)} around it one of {outside}"
+                f"interface {shown(name)} has a rate of {rate[0]}, and {shown(actor.name)} around"
+                f" it one of {outside}"
             )
             self.say.fault(message, interface.span)
         return rate is not None and rate[0] == outside
@@ -198,13 +246,18 @@ class _Elaboration:
         blocks: dict[Way, list[int]] = defaultdict(list)
         for place, firings in self.virtual:
             blocks[self.root(place)].append(firings)
-        scales = [math.gcd(*(leaf.firings for leaf in part), *blocks[root]) for root, part in parts.items()]
+        scales = [
+            math.gcd(*(leaf.firings for leaf in part), *blocks[root])
+            for root, part in parts.items()
+        ]
         if len(set(scales)) > 1:
             first = [part[0].way[-1] for part in parts.values()]
             message = f"{len(parts)} parts of this graph share no data"
+            pairs = list(zip(first, scales, strict=True))
+            times = ", ".join(f"{shown(name)} {scale}" for name, scale in pairs[:4])
             help_text = (
-                f"PREESM fires {', '.join(f'{shown(n)} {s}' for n, s in list(zip(first, scales, strict=True))[:4])} "
-                "times as often as flowc in an iteration: here each part has its own pace"
+                f"PREESM fires {times} times as often as flowc in an iteration:"
+                " here each part has its own pace"
             )
             self.say.warn(message, top.span, help_text)
         return min(scales, default=1)
@@ -222,13 +275,19 @@ class _Elaboration:
             if not text.strip("0 "):
                 continue
             if re.fullmatch("[0-9]{1,15}", text.strip()) is None:
-                self.say.fault(f"the period of {who} is {shown(text)}, which is not a whole number", span)
+                self.say.fault(
+                    f"the period of {who} is {shown(text)}, which is not a whole number", span
+                )
                 continue
             found.setdefault(Fraction(int(text) * firings, scale), (who, span))
         if len(found) > 1:
             (_, (one, _)), (_, (other, span)) = list(found.items())[:2]
             help_text = "give one of them; the others follow from rates"
-            self.say.refuse(f"the periods of {one} and {other} mean different times for an iteration", span, help_text)
+            self.say.refuse(
+                f"the periods of {one} and {other} mean different times for an iteration",
+                span,
+                help_text,
+            )
             return None
         for _, span in found.values():
             self.say.warn("PREESM gives periods without a unit: they are read as ns", span)

@@ -147,7 +147,9 @@ class _Parser:
             inner = self.binary(0)
             self.close()
             return inner
-        raise Wrong(f"{shown(text)} does not fit there" if text else "something is missing at its end")
+        raise Wrong(
+            f"{shown(text)} does not fit there" if text else "something is missing at its end"
+        )
 
     def close(self) -> None:
         if not self.take(")"):
@@ -177,7 +179,11 @@ def evaluate(expr: Expr, values: Mapping[str, Fraction]) -> Fraction:
 def settled(value: Fraction) -> Fraction:
     """The nearest whole number, if the difference is only rounding."""
     near = round(value)
-    return Fraction(near) if value.denominator > _ROUNDED and abs(value - near) * _ROUNDED < 1 else value
+    return (
+        Fraction(near)
+        if value.denominator > _ROUNDED and abs(value - near) * _ROUNDED < 1
+        else value
+    )
 
 
 def _value(expr: Expr, values: Mapping[str, Fraction]) -> Fraction:
@@ -205,10 +211,14 @@ def _value(expr: Expr, values: Mapping[str, Fraction]) -> Fraction:
 
 def _call(name: str, arguments: list[Fraction]) -> Fraction:
     if name not in _FUNCTIONS:
-        raise Wrong(f"there is no function {shown(name)}; there is {', '.join(sorted([*_FUNCTIONS, 'if']))}")
+        raise Wrong(
+            f"there is no function {shown(name)}; there is {', '.join(sorted([*_FUNCTIONS, 'if']))}"
+        )
     count, function = _FUNCTIONS[name]
     if len(arguments) != count:
-        raise Wrong(f"{shown(name)} takes {count} value{'s' if count > 1 else ''}, not {len(arguments)}")
+        raise Wrong(
+            f"{shown(name)} takes {count} value{'s' if count > 1 else ''}, not {len(arguments)}"
+        )
     return Fraction(function(*arguments))
 
 
@@ -228,7 +238,9 @@ def _power(a: Fraction, b: Fraction) -> Fraction:
     if b.denominator == 1:
         if a == 0 and b < 0:
             raise Wrong("division by zero")
-        if abs(b) * max(a.numerator.bit_length(), a.denominator.bit_length()) > 2 * _BITS and abs(a) not in (0, 1):
+        if abs(b) * max(a.numerator.bit_length(), a.denominator.bit_length()) > 2 * _BITS and abs(
+            a
+        ) not in (0, 1):
             raise Wrong("its value is too large")
         return Fraction(a ** int(b % 2 if abs(a) == 1 else b))
     if a < 0:
@@ -274,7 +286,9 @@ def _geometric(first: Fraction, ratio: Fraction, count: Fraction) -> Fraction:
     terms = int(count)
     if terms < 1:
         raise Wrong("the third value of `geo_sum` has to be 1 at least")
-    return first * terms if ratio == 1 else first * (1 - _power(ratio, Fraction(terms))) / (1 - ratio)
+    return (
+        first * terms if ratio == 1 else first * (1 - _power(ratio, Fraction(terms))) / (1 - ratio)
+    )
 
 
 _BINARY: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -308,7 +322,9 @@ _FUNCTIONS: Mapping[str, tuple[int, Callable[..., Fraction | int]]] = {
 
 
 # -- the language ----------------------------------------------------------------------------------
-def written(expr: Expr, names: Mapping[str, str], number: Callable[[Fraction], str] | None = None) -> str | None:
+def written(
+    expr: Expr, names: Mapping[str, str], number: Callable[[Fraction], str] | None = None
+) -> str | None:
     """The expression in the language, with other texts for its names; None if the language cannot
     express it.
 
@@ -324,7 +340,9 @@ def as_number(value: Fraction) -> str:
     return str(value)
 
 
-def _written(expr: Expr, names: Mapping[str, str], number: Callable[[Fraction], str]) -> tuple[str, int] | None:
+def _written(
+    expr: Expr, names: Mapping[str, str], number: Callable[[Fraction], str]
+) -> tuple[str, int] | None:
     """The text and its precedence: 2 an atom, 1 a product, 0 a sum."""
     match expr:
         case Number(value):

@@ -47,7 +47,9 @@ class Project:
     def find(self, said: str) -> Path | None:
         """The file that PREESM means; the first part may be the name of the project. None where
         there is none."""
-        parts = tuple(p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/")
+        parts = tuple(
+            p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/"
+        )
         if ".." in parts:
             return None
         candidates = [parts[1:], parts] if said.startswith("/") else [parts, parts[1:]]
@@ -67,7 +69,9 @@ class Project:
         """All files, those of hidden folders and of folders with generated code left out."""
         found: list[Path] = []
         for folder, inside, names in os.walk(self.root):
-            inside[:] = sorted(n for n in inside if not n.startswith(".") and n not in ("generated", "build"))
+            inside[:] = sorted(
+                n for n in inside if not n.startswith(".") and n not in ("generated", "build")
+            )
             found += (Path(folder, n) for n in sorted(names))
             if len(found) > _MOST:
                 break
@@ -101,7 +105,9 @@ def read_xml(path: Path, say: Collector, root: str, code: str = FAULTY) -> Eleme
         say.faults += fault.diagnostics
         return None
     if tree.tag != root:
-        say.faults.append(Diagnostic(code, f"the root of this XML is {shown(tree.tag)}, not `{root}`", tree.span))
+        say.faults.append(
+            Diagnostic(code, f"the root of this XML is {shown(tree.tag)}, not `{root}`", tree.span)
+        )
         return None
     return tree
 

@@ -169,9 +169,14 @@ class _Reader:
                 continue
             seen[name] = node.span
             self.node(node, name)
-        fifos = [f for e in graph.all("edge") if e.attributes.get("kind") == "fifo" for f in self.fifo(e)]
+        fifos = [
+            f for e in graph.all("edge") if e.attributes.get("kind") == "fifo" for f in self.fifo(e)
+        ]
         dependencies = [
-            d for e in graph.all("edge") if e.attributes.get("kind") == "dependency" for d in self.dependency(e)
+            d
+            for e in graph.all("edge")
+            if e.attributes.get("kind") == "dependency"
+            for d in self.dependency(e)
         ]
         for edge in graph.all("edge"):
             if edge.attributes.get("kind") not in ("fifo", "dependency"):
@@ -180,9 +185,16 @@ class _Reader:
         name = _data(graph, "name") or self.path.stem
         period = graph.attributes.get("period", "")
         return PiGraph(
-            self.path, name, period, self.parameters, self.actors, self.interfaces, tuple(fifos), tuple(dependencies),
+            self.path,
+            name,
+            period,
+            self.parameters,
+            self.actors,
+            self.interfaces,
+            tuple(fifos),
+            tuple(dependencies),
             graph.span,
-        )  # fmt: skip
+        )
 
     # -- nodes -------------------------------------------------------------------------------------
     def node(self, node: Element, name: str) -> None:
@@ -193,10 +205,14 @@ class _Reader:
             self.parameters[name] = PiParameter(name, expression, kind == "cfg_in_iface", node.span)
         elif kind in ("src", "snk"):
             if len(ports) != 1:
-                self.say.fault(f"interface {shown(name)} has {len(ports)} ports instead of one", node.span)
+                self.say.fault(
+                    f"interface {shown(name)} has {len(ports)} ports instead of one", node.span
+                )
                 return
             direction: Direction = "in" if kind == "src" else "out"
-            self.interfaces[name] = PiPort(ports[0].name, direction, ports[0].rate, False, node.span)
+            self.interfaces[name] = PiPort(
+                ports[0].name, direction, ports[0].rate, False, node.span
+            )
         elif kind == "actor" or kind in SPECIAL:
             self.actors[name] = self.actor(node, name, kind, ports)
         elif kind == "delay":
@@ -206,8 +222,13 @@ class _Reader:
             self.delays[name] = PiDelay(name, expression, level, setter, getter, node.span)
             self.delay(self.delays[name])
         elif kind == "cfg_out_iface":
-            message = f"{shown(name)} hands a parameter to the graph around: it changes while the program runs"
-            self.say.refuse(message, node.span, "parameters are fixed in flowc; make it one of the top graph")
+            message = (
+                f"{shown(name)} hands a parameter to the graph around: it changes while the program"
+                " runs"
+            )
+            self.say.refuse(
+                message, node.span, "parameters are fixed in flowc; make it one of the top graph"
+            )
         else:
             self.say.fault(f"{shown(kind)} is no kind of node", node.span)
 
@@ -225,7 +246,11 @@ class _Reader:
             taken.add(name)
             if kind == "cfg_output":
                 message = f"{shown(name)} sets a parameter while the program runs"
-                self.say.refuse(message, port.span, "parameters are fixed in flowc; give the parameter a value instead")
+                self.say.refuse(
+                    message,
+                    port.span,
+                    "parameters are fixed in flowc; give the parameter a value instead",
+                )
             elif kind in ("input", "output"):
                 only = port.attributes.get("annotation") == "READ_ONLY"
                 rate = self.say.attribute(port, "expr")
@@ -235,10 +260,13 @@ class _Reader:
 
     def actor(self, node: Element, name: str, kind: str, ports: tuple[PiPort, ...]) -> PiActor:
         config = tuple(
-            p.attributes["name"] for p in node.all("port")
+            p.attributes["name"]
+            for p in node.all("port")
             if p.attributes.get("kind") == "cfg_input" and "name" in p.attributes
-        )  # fmt: skip
-        loop, init = (next((self.function(f) for f in node.all(tag)), None) for tag in ("loop", "init"))
+        )
+        loop, init = (
+            next((self.function(f) for f in node.all(tag)), None) for tag in ("loop", "init")
+        )
         refinement, period = _data(node, "graph_desc"), node.attributes.get("period", "")
         for way, word in (("in", "input"), ("out", "output")):
             if kind in SPECIAL and not any(p.direction == way for p in ports):
@@ -259,14 +287,22 @@ class _Reader:
         if delay.setter or delay.getter:
             who = " and ".join(shown(n) for n in (delay.setter, delay.getter) if n)
             message = f"delay {shown(delay.name)} is filled or emptied by {who} in every iteration"
-            self.say.refuse(message, delay.span, "a delay of flowc has its tokens once, at the start")
+            self.say.refuse(
+                message, delay.span, "a delay of flowc has its tokens once, at the start"
+            )
         elif delay.level not in ("", "permanent"):
-            message = f"delay {shown(delay.name)} of level `{delay.level}` begins anew in every iteration"
-            self.say.refuse(message, delay.span, "a delay of flowc keeps its tokens: make its level `permanent`")
+            message = (
+                f"delay {shown(delay.name)} of level `{delay.level}` begins anew in every iteration"
+            )
+            self.say.refuse(
+                message, delay.span, "a delay of flowc keeps its tokens: make its level `permanent`"
+            )
 
     # -- edges -------------------------------------------------------------------------------------
     def fifo(self, edge: Element) -> Iterator[PiFifo]:
-        ends = [self.say.attribute(edge, a) for a in ("source", "sourceport", "target", "targetport")]
+        ends = [
+            self.say.attribute(edge, a) for a in ("source", "sourceport", "target", "targetport")
+        ]
         source, out, target, into = ends
         if source is None or out is None or target is None or into is None:
             return
@@ -275,7 +311,13 @@ class _Reader:
         known = self.end(source, out, "out", edge.span)
         if self.end(target, into, "in", edge.span) and known:
             delay = self.tokens(edge)
-            yield PiFifo((source, out), (target, into), edge.attributes.get("type", "").strip(), delay, edge.span)
+            yield PiFifo(
+                (source, out),
+                (target, into),
+                edge.attributes.get("type", "").strip(),
+                delay,
+                edge.span,
+            )
 
     def tokens(self, edge: Element) -> PiDelay | None:
         """The delay of a fifo: a node that is named, or an expression as older files have it."""
@@ -285,8 +327,12 @@ class _Reader:
         if said is not None and said.text:
             self.say.fault(f"there is no delay {shown(said.text)}", said.span)
             return None
-        expression = (edge.attributes if said is None else {**edge.attributes, **said.attributes}).get("expr", "")
-        return PiDelay("", expression, "permanent", "", "", edge.span) if expression.strip() else None
+        expression = (
+            edge.attributes if said is None else {**edge.attributes, **said.attributes}
+        ).get("expr", "")
+        return (
+            PiDelay("", expression, "permanent", "", "", edge.span) if expression.strip() else None
+        )
 
     def end(self, node: str, port: str, direction: Direction, span: Span) -> bool:
         """Does an end of a fifo exist?"""
@@ -310,7 +356,9 @@ class _Reader:
                     end = (end[0], "")
                 if (end, way) in seen:
                     help_text = "put a broadcast in between" if way == "out" else ""
-                    self.say.fault(f"two fifos end at {shown('.'.join(filter(None, end)))}", f.span, help_text)
+                    self.say.fault(
+                        f"two fifos end at {shown('.'.join(filter(None, end)))}", f.span, help_text
+                    )
                 seen[end, way] = f.span
         if self.say.faults:
             return
@@ -318,7 +366,9 @@ class _Reader:
         for actor in self.actors.values():
             for port in actor.ports:
                 if (actor.name, port.name) not in ends:
-                    self.say.fault(f"nothing is connected to {shown(f'{actor.name}.{port.name}')}", port.span)
+                    self.say.fault(
+                        f"nothing is connected to {shown(f'{actor.name}.{port.name}')}", port.span
+                    )
         for name, interface in self.interfaces.items():
             if (name, "") not in ends:
                 self.say.fault(f"nothing is connected to interface {shown(name)}", interface.span)

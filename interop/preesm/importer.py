@@ -46,9 +46,14 @@ def imported(request: Request) -> registry.Imported:
 
 
 def _texts(
-    request: Request, top: PiGraph, design: Design, scenario: Scenario | None, board: Board | None, project: Project,
+    request: Request,
+    top: PiGraph,
+    design: Design,
+    scenario: Scenario | None,
+    board: Board | None,
+    project: Project,
     say: Collector,
-) -> registry.Imported:  # fmt: skip
+) -> registry.Imported:
     stem = request.target.stem
     names = names_of(design, top.name)
     coded = code_of(design.leaves, names.tasks, project, f"{stem}_code", say)
@@ -88,7 +93,10 @@ def _board_of(scenario: Scenario, project: Project, stem: str, say: Collector) -
     """The architecture; without one there are no platform, places and times."""
     file = project.find(scenario.architecture) if scenario.architecture else None
     if file is None:
-        message = f"there is no architecture {shown(scenario.architecture)}: platform, places and times are left out"
+        message = (
+            f"there is no architecture {shown(scenario.architecture)}: platform, places and times"
+            " are left out"
+        )
         say.warn(message, start_of(scenario.file))
         return None
     return read_board(file, say, (stem,))

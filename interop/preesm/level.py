@@ -23,13 +23,18 @@ from .values import Value, Values
 
 #: Reserved names of C, and of the generated code around it.
 _C_WORDS = """
-I IN OUT NULL errno i386 linux unix asm auto bool break case char complex const continue default do double else enum
-extern false float for goto if inline int long p register restrict return short signed sizeof state static struct
-switch true typedef union unsigned void volatile while
+I IN OUT NULL errno i386 linux unix asm auto bool break case char complex const continue default do
+double else enum extern false float for goto if inline int long p register restrict return short
+signed sizeof state static struct switch true typedef union unsigned void volatile while
 """
 _FLOATS = ("float", "double", "long double")
 Border = Literal["", "broadcast", "roundbuffer"]
-_KINDS: Mapping[str, Kind] = {"broadcast": "broadcast", "fork": "fork", "join": "join", "roundbuffer": "roundbuffer"}
+_KINDS: Mapping[str, Kind] = {
+    "broadcast": "broadcast",
+    "fork": "fork",
+    "join": "join",
+    "roundbuffer": "roundbuffer",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,9 @@ class Part:
         PREESM may run the firings of one iteration in parallel, so actors with several keep no
         state.
         """
-        return replace(self.task, stateless=self.task.kind != "actor" or (self.parallel and total > 1))
+        return replace(
+            self.task, stateless=self.task.kind != "actor" or (self.parallel and total > 1)
+        )
 
     def arguments(self) -> tuple[tuple[str, str], ...]:
         """What the instance says."""
@@ -65,9 +72,13 @@ def boundary_names(interfaces: Iterable[str]) -> dict[str, str]:
 
 
 def level_of(
-    pi: PiGraph, scope: Mapping[str, Value], values: Values, token: Callable[[str, Span], Token | None],
-    outer: Mapping[str, Token], say: Collector,
-) -> Level | None:  # fmt: skip
+    pi: PiGraph,
+    scope: Mapping[str, Value],
+    values: Values,
+    token: Callable[[str, Span], Token | None],
+    outer: Mapping[str, Token],
+    say: Collector,
+) -> Level | None:
     """None after a fault. `outer` are the tokens of interfaces as the graph around has them."""
     before = len(say.faults)
     level = Level(pi, scope, outer, values, say)
@@ -111,7 +122,9 @@ class Level:
         given = {(d.target, d.port): d.source for d in self.pi.dependencies}
         for name, actor in self.pi.actors.items():
             self.values[name] = {
-                c: self.scope[s] for c in actor.config if (s := given.get((name, c), "")) in self.scope
+                c: self.scope[s]
+                for c in actor.config
+                if (s := given.get((name, c), "")) in self.scope
             }
             for port in actor.ports:
                 what = f"the rate of {shown(f'{name}.{port.name}')}"
@@ -128,7 +141,9 @@ class Level:
             self.into[self.end(fifo.target)] = i
             if fifo.delay is not None:
                 what = f"the delay from {shown(fifo.source[0])} to {shown(fifo.target[0])}"
-                tokens = self.evaluator.whole(fifo.delay.expression, self.scope, what, fifo.delay.span, 0)
+                tokens = self.evaluator.whole(
+                    fifo.delay.expression, self.scope, what, fifo.delay.span, 0
+                )
                 self.delays[i] = tokens or (0, "0")
 
     def end(self, end: End) -> End:
@@ -137,8 +152,15 @@ class Level:
 
     def fire(self) -> None:
         """How often nodes fire."""
-        inside = [f for f in self.pi.fifos if f.source[0] in self.pi.actors and f.target[0] in self.pi.actors]
-        edges = [Edge(f.source[0], self.rates[f.source], f.target[0], self.rates[f.target]) for f in inside]
+        inside = [
+            f
+            for f in self.pi.fifos
+            if f.source[0] in self.pi.actors and f.target[0] in self.pi.actors
+        ]
+        edges = [
+            Edge(f.source[0], self.rates[f.source], f.target[0], self.rates[f.target])
+            for f in inside
+        ]
         interfaces = [
             (end[0], self.rates[end], self.rates[name, ""])
             for name in self.pi.interfaces
@@ -150,7 +172,9 @@ class Level:
         except Unbalanced as found:
             fifo = inside[found.edge]
             ends = " to ".join(shown(".".join(e)) for e in (fifo.source, fifo.target))
-            self.say.fault(f"no numbers of firings balance the fifo from {ends} with the others", fifo.span)
+            self.say.fault(
+                f"no numbers of firings balance the fifo from {ends} with the others", fifo.span
+            )
 
     def opposite(self, interface: str) -> End:
         """The end of the fifo that leads to or from an interface."""
@@ -168,7 +192,11 @@ class Level:
         self.gone = {n for n, a in self.pi.actors.items() if self.only_hands_on(a)}
         kept = [n for n in self.pi.actors if n not in self.gone]
         tasks = dict(self.at_interfaces())
-        wanted = [*self.boundary.values(), *kept, *(f"{n}_{kind}" for n, (kind, _) in tasks.items())]
+        wanted = [
+            *self.boundary.values(),
+            *kept,
+            *(f"{n}_{kind}" for n, (kind, _) in tasks.items()),
+        ]
         names = identifiers(wanted, "actor", reserved_words())[len(self.boundary) :]
         self.names = dict(zip(kept, names, strict=False))
         for (interface, (_, task)), name in zip(tasks.items(), names[len(kept) :], strict=True):
@@ -183,10 +211,14 @@ class Level:
                 loop = any(f.source[0] == f.target[0] == node for f in self.pi.fifos)
                 parallel = actor.init is None and len(ways) == 2 and not loop
                 values, firings = self.values[node], self.firings[node]
-                self.tasks.append(Part(node, self.names[node], task, firings, values, actor, parallel))
+                self.tasks.append(
+                    Part(node, self.names[node], task, firings, values, actor, parallel)
+                )
 
     def only_hands_on(self, actor: PiActor) -> bool:
-        return actor.kind in SPECIAL and all(self.hands_on(actor, p) for p in actor.ports if p.direction == "out")
+        return actor.kind in SPECIAL and all(
+            self.hands_on(actor, p) for p in actor.ports if p.direction == "out"
+        )
 
     def hands_on(self, actor: PiActor, port: PiPort) -> bool:
         """Can an arrow express this output of a special actor, and do its tokens come from
@@ -206,7 +238,9 @@ class Level:
         """The operator for an arrow through a special actor; "" if the same tokens leave, None if
         there is none."""
         inputs = [p for p in actor.ports if p.direction == "in"]
-        alone = actor.kind in ("broadcast", "roundbuffer") or (actor.kind in SPECIAL and len(actor.ports) == 2)
+        alone = actor.kind in ("broadcast", "roundbuffer") or (
+            actor.kind in SPECIAL and len(actor.ports) == 2
+        )
         if not alone or len(inputs) != 1:
             return None
         before, after = (actor.name, inputs[0].name), (actor.name, port.name)
@@ -227,11 +261,16 @@ class Level:
             through = end[0] in self.pi.interfaces
             inside = self.rates[end] * (1 if through else self.firings[end[0]])
             if through and inside != outside:
-                message = f"interface {shown(name)} leads to {shown(end[0])}, which has another rate"
+                message = (
+                    f"interface {shown(name)} leads to {shown(end[0])}, which has another rate"
+                )
                 self.say.fault(message, interface.span)
             before, after = self.outer[name], self.tokens[name, ""]
             if before.bytes != after.bytes:
-                message = f"the fifo inside of interface {shown(name)} has another type than the one around it"
+                message = (
+                    f"the fifo inside of interface {shown(name)} has another type than the one"
+                    " around it"
+                )
                 self.say.refuse(message, interface.span)
             enters = interface.direction == "in"
             hop = borders.repeated(outside, inside) if enters else borders.kept(inside, outside)
@@ -243,7 +282,9 @@ class Level:
             tokens = (before, after) if enters else (after, before)
             ports = _port("given", "in", taken, tokens[0]), _port("taken", "out", made, tokens[1])
             word = {"broadcast": "repeated", "roundbuffer": "last", "": "copied"}[kind]
-            task = Task(kind or "broadcast", capitalised(word, "task"), (), ports, "", None, None, True)
+            task = Task(
+                kind or "broadcast", capitalised(word, "task"), (), ports, "", None, None, True
+            )
             yield name, (word, task)
 
     def special(self, actor: PiActor) -> Task:
@@ -251,20 +292,33 @@ class Level:
         kept = [p for p in actor.ports if p.direction == "in" or not self.hands_on(actor, p)]
         names = identifiers((p.name for p in kept), "port", _reserved())
         ports = tuple(
-            _port(name, p.direction, self.rates[actor.name, p.name], self.tokens[actor.name, p.name], p.name)
+            _port(
+                name,
+                p.direction,
+                self.rates[actor.name, p.name],
+                self.tokens[actor.name, p.name],
+                p.name,
+            )
             for name, p in zip(names, kept, strict=True)
         )
         if actor.kind in ("fork", "join"):
-            sums = [sum(p.tokens * p.token.bytes for p in ports if p.direction == way) for way in ("in", "out")]
+            sums = [
+                sum(p.tokens * p.token.bytes for p in ports if p.direction == way)
+                for way in ("in", "out")
+            ]
             if actor.kind == "fork" and sums[0] > sums[1]:
                 message = f"the fork hands on {sums[1]} of {sums[0]} bytes: the others are lost"
                 self.say.warn_together(actor.name, message, actor.span, "PREESM drops them as well")
             elif sums[0] != sums[1]:
-                message = f"{actor.kind} {shown(actor.name)} takes {sums[0]} bytes and gives {sums[1]}"
+                message = (
+                    f"{actor.kind} {shown(actor.name)} takes {sums[0]} bytes and gives {sums[1]}"
+                )
                 self.say.fault(message, actor.span)
         elif len([p for p in ports if p.direction == "in"]) != 1:
             self.say.fault(f"{actor.kind} {shown(actor.name)} has several inputs", actor.span)
-        return Task(_KINDS[actor.kind], capitalised(actor.kind, "task"), (), ports, "", None, None, True)
+        return Task(
+            _KINDS[actor.kind], capitalised(actor.kind, "task"), (), ports, "", None, None, True
+        )
 
     def task(self, actor: PiActor) -> Task:
         """An actor with code, or without any."""
@@ -292,9 +346,13 @@ class Level:
             if c in used
         )
         wanted = capitalised(actor.loop.name if actor.loop is not None else actor.name, "task")
-        return Task("actor", wanted, formals, tuple(ports), actor.refinement, actor.loop, actor.init, False)
+        return Task(
+            "actor", wanted, formals, tuple(ports), actor.refinement, actor.loop, actor.init, False
+        )
 
-    def rate(self, actor: PiActor, port: PiPort, formal: Mapping[str, str]) -> tuple[str, str, dict[str, None]]:
+    def rate(
+        self, actor: PiActor, port: PiPort, formal: Mapping[str, str]
+    ) -> tuple[str, str, dict[str, None]]:
         """The text of a rate, the same in C, and the parameters that it needs."""
         number = str(self.rates[actor.name, port.name])
         known = {c: Value(v.number, formal[c]) for c, v in self.values[actor.name].items()}
@@ -312,22 +370,34 @@ class Level:
                 continue  # it would be a config output, which is rejected at the port
             if a.config and a.name not in self.values[actor.name]:
                 what = "is no config input" if a.name not in actor.config else "has no value"
-                message = f"argument {shown(a.name)} of {shown(function.name)} {what} of {shown(actor.name)}"
+                message = (
+                    f"argument {shown(a.name)} of {shown(function.name)} {what} of"
+                    f" {shown(actor.name)}"
+                )
                 self.say.fault(message, function.span)
             if a.config or function is actor.init:
                 continue
-            port = next((p for p in actor.ports if p.name == a.name and p.direction == a.direction), None)
+            port = next(
+                (p for p in actor.ports if p.name == a.name and p.direction == a.direction), None
+            )
             if port is None:
                 message = (
-                    f"{shown(actor.name)} has no {a.direction}put {shown(a.name)}, which {shown(function.name)} takes"
+                    f"{shown(actor.name)} has no {a.direction}put {shown(a.name)}, which"
+                    f" {shown(function.name)} takes"
                 )
                 self.say.fault(message, function.span)
                 continue
             token, element = self.tokens[actor.name, port.name], token_of(a.type, {})
             if element is not None and element.bytes != token.bytes:
-                message = f"its C code takes {shown(plain(a.type))} where the fifo has tokens of {token.bytes} bytes"
+                message = (
+                    f"its C code takes {shown(plain(a.type))} where the fifo has tokens of"
+                    f" {token.bytes} bytes"
+                )
                 self.say.warn_together(
-                    f"{actor.name}.{a.name}", message, function.span, "bytes are handed over as they are"
+                    f"{actor.name}.{a.name}",
+                    message,
+                    function.span,
+                    "bytes are handed over as they are",
                 )
 
     # -- the text ----------------------------------------------------------------------------------
@@ -343,18 +413,27 @@ class Level:
         actor = self.pi.actors.get(end[0])
         return end if actor is not None and actor.hierarchical else (end[0],)
 
-    def graph(self, formals: tuple[Formal, ...], declarations: Mapping[str, Graph], firings: int) -> Graph:
+    def graph(
+        self, formals: tuple[Formal, ...], declarations: Mapping[str, Graph], firings: int
+    ) -> Graph:
         """The graph, which fires so often; `declarations` are those of its sub-graphs."""
-        instances = [Instance(p.name, p.declaration(firings * p.firings), p.arguments()) for p in self.tasks]
+        instances = [
+            Instance(p.name, p.declaration(firings * p.firings), p.arguments()) for p in self.tasks
+        ]
         for name, graph in declarations.items():
             values = self.values[name]
             arguments = tuple((made, values[formal].text) for formal, made, _ in graph.formals)
             instances.append(Instance(self.names[name], graph, arguments))
         order = {made: i for i, made in enumerate(self.names.values())}
         instances.sort(key=lambda i: order.get(i.name, -1))
-        ports = tuple((i.direction, self.boundary[n], self.outer[n].text) for n, i in self.pi.interfaces.items())
+        ports = tuple(
+            (i.direction, self.boundary[n], self.outer[n].text)
+            for n, i in self.pi.interfaces.items()
+        )
         stem = self.pi.file.stem
-        return Graph(stem, self.pi.file.name, formals, ports, tuple(instances), tuple(self.arrows()))
+        return Graph(
+            stem, self.pi.file.name, formals, ports, tuple(instances), tuple(self.arrows())
+        )
 
     def arrows(self) -> Iterator[str]:
         """One line for each remaining fifo, and those between interfaces and their instances."""
@@ -410,7 +489,9 @@ class Level:
                 yield name, 1
         for name, actor in self.pi.actors.items():
             outputs = [p for p in actor.ports if p.direction == "out"]
-            if actor.kind in SPECIAL and any(self.hands_on(actor, p) and self.hop(actor, p) for p in outputs):
+            if actor.kind in SPECIAL and any(
+                self.hands_on(actor, p) and self.hop(actor, p) for p in outputs
+            ):
                 yield name, self.firings[name]
 
     def text(self, end: End, direction: Direction) -> str:

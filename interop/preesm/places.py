@@ -24,25 +24,35 @@ from .text import quoted
 _LONGEST_NS = 10**17
 
 
-def pins_of(design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector) -> dict[str, str]:
+def pins_of(
+    design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector
+) -> dict[str, str]:
     """The processor of each task with only one."""
     processors = board.processors()
     found = {}
     if len(processors) < 2:
         return {}
     for leaf in (leaf for leaf in design.leaves if leaf.actor is not None):
-        allowed = [o for o in scenario.allowed.get("/".join((title, *leaf.way)), ()) if o in processors]
+        allowed = [
+            o for o in scenario.allowed.get("/".join((title, *leaf.way)), ()) if o in processors
+        ]
         if len(allowed) == 1:
             found[".".join((app, *leaf.path))] = processors[allowed[0]]
         elif 0 < len(allowed) < len(processors):
             message = f"may run on {listed(allowed, 4)} only, which is not imported"
-            say.warn_together("/".join(leaf.way), message, scenario.span, "a pin is a place, not a choice")
+            say.warn_together(
+                "/".join(leaf.way), message, scenario.span, "a pin is a place, not a choice"
+            )
     return found
 
 
 def mapping_text(pins: Mapping[str, str], board: Board, files: tuple[str, ...], where: str) -> str:
     """A text with pins."""
-    lines = [f"// Where actors have to run, from {shown(where)}.", *(f"use {quoted(f)}" for f in files), ""]
+    lines = [
+        f"// Where actors have to run, from {shown(where)}.",
+        *(f"use {quoted(f)}" for f in files),
+        "",
+    ]
     lines += [f"mapping on {board.name} {{", *(f"    {t} -> {p}" for t, p in pins.items()), "}"]
     return "\n".join(lines) + "\n"
 
@@ -64,7 +74,9 @@ class Times:
         return Profile(self.board, self.host, entries)
 
 
-def times_of(design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector) -> Times | None:
+def times_of(
+    design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector
+) -> Times | None:
     """The times of actors; None if the scenario has none."""
     kinds = {p.type: p.kind for p in board.pools}
     costs: dict[tuple[str, str], int] = {}
@@ -85,7 +97,10 @@ def times_of(design: Design, app: str, title: str, scenario: Scenario, board: Bo
     say.warn("PREESM gives times without a unit: they are read as ns", first)
     mixed = next((t for t in types.values() if len(t) > 1), None)
     if mixed is not None:
-        message = f"{listed(sorted(mixed))} are of one kind: of several times of an actor the longest counts"
+        message = (
+            f"{listed(sorted(mixed))} are of one kind: of several times of an actor the longest"
+            " counts"
+        )
         say.warn(message, first, "name others by `wcet` in pins")
     return Times(board.name, f"times of {Path(scenario.file).name}", costs)
 
@@ -94,22 +109,32 @@ def _time(timing: Timing, leaf: Leaf, say: Collector) -> int | None:
     try:
         value = expressions.evaluate(expressions.parse(timing.time), leaf.values)
     except Wrong as reason:
-        say.fault(f"the time of {shown(timing.actor)} is {shown(timing.time)}: {reason}", timing.span)
+        say.fault(
+            f"the time of {shown(timing.actor)} is {shown(timing.time)}: {reason}", timing.span
+        )
         return None
     if not 0 <= value <= _LONGEST_NS:
-        say.fault(f"the time of {shown(timing.actor)} is {shown(timing.time)}, which is none", timing.span)
+        say.fault(
+            f"the time of {shown(timing.actor)} is {shown(timing.time)}, which is none", timing.span
+        )
         return None
     return round(value)
 
 
 def losses(design: Design, title: str, scenario: Scenario, board: Board, say: Collector) -> None:
     """Warnings about actors and operators of the scenario that do not exist, and about copies."""
-    known = {"/".join((title, *leaf.way[:n])) for leaf in design.leaves for n in range(len(leaf.way) + 1)}
+    known = {
+        "/".join((title, *leaf.way[:n])) for leaf in design.leaves for n in range(len(leaf.way) + 1)
+    }
     types = {p.type for p in board.pools}
     for timing in scenario.timings:
         if timing.actor not in known:
             say.warn_together(timing.actor, "has times and is no actor of this graph", timing.span)
         elif timing.operator not in types:
-            say.warn_together(timing.operator, "has times and is no type of operator here", timing.span)
+            say.warn_together(
+                timing.operator, "has times and is no type of operator here", timing.span
+            )
     if scenario.copies is not None and any(leaf.task.kind != "actor" for leaf in design.leaves):
-        say.warn("costs of copies are not imported", scenario.copies, "measure with `flowc profile`")
+        say.warn(
+            "costs of copies are not imported", scenario.copies, "measure with `flowc profile`"
+        )

@@ -63,8 +63,10 @@ def read_board(path: Path, say: Collector, taken: tuple[str, ...] = ()) -> Board
         return None
     before = len(say.faults)
     descriptions = {
-        d.attributes.get("componentRef", ""): d for d in root.below() if d.tag == "componentDescription"
-    }  # fmt: skip
+        d.attributes.get("componentRef", ""): d
+        for d in root.below()
+        if d.tag == "componentDescription"
+    }
     operators: dict[str, list[tuple[int, str]]] = {}
     others: dict[str, Element] = {}
     for instance in (e for e in root.below() if e.tag == "componentInstance"):
@@ -85,15 +87,27 @@ def read_board(path: Path, say: Collector, taken: tuple[str, ...] = ()) -> Board
     if len(say.faults) > before:
         return None
     for kind, where in others.items():
-        what = "costs of communication are" if "ComNode" in kind else f"components of kind {shown(kind)} are"
-        say.warn(f"{what} not imported", where.span, "give transfers in the profile" if "ComNode" in kind else "")
+        what = (
+            "costs of communication are"
+            if "ComNode" in kind
+            else f"components of kind {shown(kind)} are"
+        )
+        say.warn(
+            f"{what} not imported",
+            where.span,
+            "give transfers in the profile" if "ComNode" in kind else "",
+        )
     return _board(path, root, descriptions, operators, say, taken)
 
 
 def _board(
-    path: Path, root: Element, descriptions: Mapping[str, Element], operators: Mapping[str, list[tuple[int, str]]],
-    say: Collector, taken: tuple[str, ...],
-) -> Board | None:  # fmt: skip
+    path: Path,
+    root: Element,
+    descriptions: Mapping[str, Element],
+    operators: Mapping[str, list[tuple[int, str]]],
+    say: Collector,
+    taken: tuple[str, ...],
+) -> Board | None:
     names = [name for found in operators.values() for _, name in found]
     if len(set(names)) < len(names):
         twice = listed(dict.fromkeys(n for n in names if names.count(n) > 1))
@@ -105,7 +119,12 @@ def _board(
     pools = identifiers(operators, "pool", reserved_words())
     name = identifiers([*taken, path.stem], "board", {*reserved_words(), "host"})[-1]
     found = tuple(
-        Pool(pool, _KINDS[descriptions[t].attributes["componentType"].lower()], t, tuple(n for _, n in sorted(inside)))
+        Pool(
+            pool,
+            _KINDS[descriptions[t].attributes["componentType"].lower()],
+            t,
+            tuple(n for _, n in sorted(inside)),
+        )
         for pool, (t, inside) in zip(pools, operators.items(), strict=True)
     )
     return Board(name, found, path, root.span)

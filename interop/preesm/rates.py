@@ -55,7 +55,14 @@ def level_firings(
         least = math.gcd(*counts.values())
         counts = {n: count // least for n, count in counts.items()}
         scale = max(
-            [1, *(math.ceil(Fraction(tokens, rate * counts[n])) for n, rate, tokens in interfaces if n in counts)]
+            [
+                1,
+                *(
+                    math.ceil(Fraction(tokens, rate * counts[n]))
+                    for n, rate, tokens in interfaces
+                    if n in counts
+                ),
+            ]
         )
         found |= {n: count * scale for n, count in counts.items()}
     for i, e in enumerate(edges):
@@ -64,7 +71,9 @@ def level_firings(
     return found
 
 
-def _part(start: str, around: Mapping[str, list[tuple[str, Fraction]]], ratio: dict[str, Fraction]) -> list[str]:
+def _part(
+    start: str, around: Mapping[str, list[tuple[str, Fraction]]], ratio: dict[str, Fraction]
+) -> list[str]:
     """The nodes that are connected with one, with their firings for one of it."""
     ratio[start] = Fraction(1)
     part = [start]

@@ -76,16 +76,25 @@ def read_scenario(path: Path, say: Collector) -> Scenario | None:
         return None
     sizes = dict(_sizes(root, say))
     values = {
-        (p.attributes.get("parent", ""), p.attributes.get("name", "")): Given(p.attributes.get("value", ""), p.span)
+        (p.attributes.get("parent", ""), p.attributes.get("name", "")): Given(
+            p.attributes.get("value", ""), p.span
+        )
         for group in root.all("parameterValues")
         for p in group.all("parameter")
     }
     copies = next((m.span for t in root.all("timings") for m in t.all("memcpyspeed")), None)
     _losses(root, say)
     return Scenario(
-        path, urls["algorithm"], urls["architecture"], sizes, values, tuple(_timings(root, say)), _allowed(root),
-        copies, root.span,
-    )  # fmt: skip
+        path,
+        urls["algorithm"],
+        urls["architecture"],
+        sizes,
+        values,
+        tuple(_timings(root, say)),
+        _allowed(root),
+        copies,
+        root.span,
+    )
 
 
 def _sizes(root: Element, say: Collector) -> Iterator[tuple[str, int]]:
@@ -105,10 +114,16 @@ def _timings(root: Element, say: Collector) -> Iterator[Timing]:
     for group in root.all("timings"):
         if group.attributes.get("excelUrl"):
             help_text = "have PREESM write them into the scenario"
-            say.warn(f"times in {shown(group.attributes['excelUrl'])} are not imported", group.span, help_text)
+            say.warn(
+                f"times in {shown(group.attributes['excelUrl'])} are not imported",
+                group.span,
+                help_text,
+            )
         for node in group.all("timing"):
             if node.attributes.get("timingtype", "EXECUTION_TIME") != "EXECUTION_TIME":
-                say.warn_together(node.attributes["timingtype"], "times of this kind are not imported", node.span)
+                say.warn_together(
+                    node.attributes["timingtype"], "times of this kind are not imported", node.span
+                )
                 continue
             actor, time = say.attribute(node, "vertexname"), say.attribute(node, "time")
             operator = say.attribute(node, "opname")
@@ -129,9 +144,17 @@ def _losses(root: Element, say: Collector) -> None:
     """Unsupported content is reported once, if it has an effect."""
     for tag, loss in _IGNORED.items():
         for node in root.all(tag):
-            goal = [o for o in node.all("performanceObjective") if o.attributes.get("objectiveEPS", "0.0") != "0.0"]
+            goal = [
+                o
+                for o in node.all("performanceObjective")
+                if o.attributes.get("objectiveEPS", "0.0") != "0.0"
+            ]
             if goal:
-                say.warn("the objective of this scenario is not imported", goal[0].span, "write a `period` in the app")
+                say.warn(
+                    "the objective of this scenario is not imported",
+                    goal[0].span,
+                    "write a `period` in the app",
+                )
             inside = [e for e in node.children if e.tag != "performanceObjective"]
             if inside:
                 say.warn(loss, inside[0].span)

@@ -26,13 +26,15 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _ANGLED = re.compile(r"^([ \t]*#[ \t]*include[ \t]*)<([^>\n]+)>", re.MULTILINE)
 #: C's own headers, also between quotes.
 _STANDARD = """
-assert complex ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool stddef
-stdint stdio stdlib string tgmath threads time uchar wchar wctype
+assert complex ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg
+stdatomic stdbool stddef stdint stdio stdlib string tgmath threads time uchar wchar wctype
 """
 _PLAIN = re.compile(r"[\w.+ -]+(/[\w.+ -]+)*", re.ASCII)
 _DEFINED = re.compile(r"\b([A-Za-z_]\w*)\s*\([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*\)\s*\{")
 #: At the start of a line: definitions that belong to one file alone.
-_STATIC = re.compile(r"^static\b[^;{}()=]*?\b([A-Za-z_]\w*)[ \t]*(?:\[[^\]\n]*\][ \t]*)*[=;(]", re.MULTILINE)
+_STATIC = re.compile(
+    r"^static\b[^;{}()=]*?\b([A-Za-z_]\w*)[ \t]*(?:\[[^\]\n]*\][ \t]*)*[=;(]", re.MULTILINE
+)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _MOST = 400
 STAND_IN = """/* Stands in for the file of this name, which is not in the project. */
@@ -107,7 +109,10 @@ class Sources:
     def mentions(self, word: str) -> Path | None:
         """The first file that uses a word."""
         files = (f for f in self.placed.values() if isinstance(f, Path))
-        return next((f for f in files if re.search(rf"\b{word}\b", _COMMENT.sub(" ", read_text(f) or ""))), None)
+        return next(
+            (f for f in files if re.search(rf"\b{word}\b", _COMMENT.sub(" ", read_text(f) or ""))),
+            None,
+        )
 
     def _place(self, file: Path, path: str) -> str:
         """A file, what it includes, and the source of a header."""
@@ -121,7 +126,9 @@ class Sources:
             target = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
             generated = target.startswith("tasks.")
             if generated or target.startswith(("..", "/")) or not _PLAIN.fullmatch(target):
-                self.say.warn_together(name, "included from outside of the project, and left out", start_of(file))
+                self.say.warn_together(
+                    name, "included from outside of the project, and left out", start_of(file)
+                )
                 continue
             found = self._included(file, name)
             if found is not None:
@@ -131,7 +138,11 @@ class Sources:
             elif name.removesuffix(".h") not in _STANDARD.split():
                 self.say.warn_together(name, "included, and not in the project", start_of(file))
         if file.suffix == ".h":
-            beside = [f for f in self._named.get(f"{file.stem}.c", []) if self._part(f) == self._part(file)]
+            beside = [
+                f
+                for f in self._named.get(f"{file.stem}.c", [])
+                if self._part(f) == self._part(file)
+            ]
             if beside:
                 self._source(_nearest(beside, file))
         return path

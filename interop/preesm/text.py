@@ -49,9 +49,17 @@ def names_of(design: Design, title: str) -> Names:
     """Constants keep their names; the app has that of the graph."""
     tasks, graphs = declarations(design)
     constants = [name for name, _, _ in design.constants]
-    wanted = [capitalised(title, "app"), *(t.wanted for t in tasks), *(capitalised(g.wanted, "graph") for g in graphs)]
+    wanted = [
+        capitalised(title, "app"),
+        *(t.wanted for t in tasks),
+        *(capitalised(g.wanted, "graph") for g in graphs),
+    ]
     app, *made = identifiers([*constants, *wanted], "task")[len(constants) :]
-    return Names(app, dict(zip(tasks, made, strict=False)), dict(zip(graphs, made[len(tasks) :], strict=True)))
+    return Names(
+        app,
+        dict(zip(tasks, made, strict=False)),
+        dict(zip(graphs, made[len(tasks) :], strict=True)),
+    )
 
 
 def text_of(design: Design, names: Names, codes: Mapping[Task, Code], about: Iterable[str]) -> str:
@@ -61,7 +69,11 @@ def text_of(design: Design, names: Names, codes: Mapping[Task, Code], about: Ite
     for task, name in names.tasks.items():
         lines += _task(task, name, codes.get(task))
     for graph, name in names.graphs.items():
-        lines += ["", f"/// {shown(graph.file)}.", *_graph(f"graph {name}{_formals(graph.formals)}", graph, names)]
+        lines += [
+            "",
+            f"/// {shown(graph.file)}.",
+            *_graph(f"graph {name}{_formals(graph.formals)}", graph, names),
+        ]
     top = design.top
     lines += ["", f"/// {shown(top.file)}."]
     period = [] if design.period is None else [f"    period {design.period} ns"]
@@ -71,7 +83,10 @@ def text_of(design: Design, names: Names, codes: Mapping[Task, Code], about: Ite
 
 def _constants(design: Design) -> Iterator[str]:
     for name, text, said in design.constants:
-        plain = "".join(text.split()) == "".join(said.split()) or said.strip() in (f"{text}.0", text)
+        plain = "".join(text.split()) == "".join(said.split()) or said.strip() in (
+            f"{text}.0",
+            text,
+        )
         yield f"const {name} = {text}" + ("" if plain else f"  // {shown(said)[1:-1]}")
     if design.constants:
         yield ""
@@ -84,12 +99,17 @@ def _formals(formals: Iterable[tuple[str, str, str]]) -> str:
 
 def _task(task: Task, name: str, code: Code | None) -> list[str]:
     items = [
-        f"{p.direction} {p.name}: {p.token.text}" + (f" rate {p.rate}" if p.rate != "1" else "") for p in task.ports
+        f"{p.direction} {p.name}: {p.token.text}" + (f" rate {p.rate}" if p.rate != "1" else "")
+        for p in task.ports
     ]
     items += ["stateless"] if task.stateless else []
     items += [f"c {quoted(f'{code.file}:{code.symbol}')}"] if code is not None else []
     head = f"task {name}{_formals(task.formals)}"
-    doc = f"/// {shown(task.loop.name)} in {shown(task.refinement)}." if task.loop is not None else _origin(task)
+    doc = (
+        f"/// {shown(task.loop.name)} in {shown(task.refinement)}."
+        if task.loop is not None
+        else _origin(task)
+    )
     line = f"{head} {{ {'   '.join(items)} }}" if items else f"{head} {{ }}"
     if len(line) > WIDEST:
         return [doc, f"{head} {{", *(f"    {item}" for item in items), "}"]

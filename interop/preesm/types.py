@@ -12,13 +12,31 @@ from dataclasses import dataclass
 
 #: Sizes on PREESM's own machines: `char` is signed, `long` has 8 bytes.
 _ELEMENTS = {
-    "char": "int8", "signed char": "int8", "uchar": "uint8", "unsigned char": "uint8", "byte": "uint8",
-    "short": "int16", "ushort": "uint16", "unsigned short": "uint16",
-    "int": "int32", "uint": "uint32", "unsigned": "uint32", "unsigned int": "uint32",
-    "long": "int64", "ulong": "uint64", "unsigned long": "uint64", "long long": "int64", "unsigned long long": "uint64",
-    "size_t": "uint64", "float": "float32", "double": "float64", "bool": "bool", "_Bool": "bool", "boolean": "bool",
+    "char": "int8",
+    "signed char": "int8",
+    "uchar": "uint8",
+    "unsigned char": "uint8",
+    "byte": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "unsigned short": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "unsigned long": "uint64",
+    "long long": "int64",
+    "unsigned long long": "uint64",
+    "size_t": "uint64",
+    "float": "float32",
+    "double": "float64",
+    "bool": "bool",
+    "_Bool": "bool",
+    "boolean": "bool",
     **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}  # fmt: skip
+}
 _MOST = 1 << 30
 
 

@@ -64,14 +64,21 @@ class Values:
             return None
         number = value.number
         if number.denominator != 1 or not least <= number <= _LARGEST:
-            about = shown(text) if text.strip() == str(number) else f"{shown(text)}, which is {_short(number)}"
+            about = (
+                shown(text)
+                if text.strip() == str(number)
+                else f"{shown(text)}, which is {_short(number)}"
+            )
             limit = "a whole number above 0" if least else "a whole number"
             self.say.refuse(f"{what} is {about}: it has to be {limit}", span)
             return None
         return int(number), value.text
 
     def scope(
-        self, graph: PiGraph, outside: Mapping[str, Value], constants: Mapping[str, str] | None = None
+        self,
+        graph: PiGraph,
+        outside: Mapping[str, Value],
+        constants: Mapping[str, str] | None = None,
     ) -> dict[str, Value] | None:
         """All parameters of a graph; `outside` are those that it is given. None after a fault.
 
@@ -105,13 +112,17 @@ class _Scope:
             self.found[name] = None
             return None
         if len(self.open) > 200:
-            self.values.say.fault(f"more than 200 parameters in front of {shown(name)}", parameter.span)
+            self.values.say.fault(
+                f"more than 200 parameters in front of {shown(name)}", parameter.span
+            )
             return None
         self.open.append(name)
         value = self.outside[name] if name in self.outside else self.own(parameter)
         self.open.pop()
         if value is not None and not abs(value.number) < _LARGEST_INT:
-            self.values.say.fault(f"parameter {shown(name)} is too large: {_short(value.number)}", parameter.span)
+            self.values.say.fault(
+                f"parameter {shown(name)} is too large: {_short(value.number)}", parameter.span
+            )
             value = None
         self.found.setdefault(name, value)
         return self.found[name]

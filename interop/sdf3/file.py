@@ -30,7 +30,9 @@ def find(root: Element) -> tuple[Element, Element]:
         return Errors([Diagnostic("F701", message, at.span, help=help_text)])
 
     if root.tag != "sdf3":
-        raise refuse(f"the root of this XML is {shown(root.tag)}, not `sdf3`", root, "is this an SDF3 file?")
+        raise refuse(
+            f"the root of this XML is {shown(root.tag)}, not `sdf3`", root, "is this an SDF3 file?"
+        )
     everything = [root, *root.below()]
     scenarios = next((e for e in everything if e.tag.lower() in _SCENARIOS), None)
     if scenarios is not None or root.attributes.get("type", "").lower() in _SCENARIOS:
@@ -39,7 +41,11 @@ def find(root: Element) -> tuple[Element, Element]:
     applications = list(root.all("applicationGraph"))
     if not applications:
         there = listed(dict.fromkeys(e.tag for e in root.children)) or "nothing"
-        raise refuse(f"this SDF3 file has no `applicationGraph`, but {there}", root, "only graphs can be imported")
+        raise refuse(
+            f"this SDF3 file has no `applicationGraph`, but {there}",
+            root,
+            "only graphs can be imported",
+        )
     graphs = [(a, g) for a in applications for g in a.all(*GRAPHS)]
     if not graphs:
         there = listed(dict.fromkeys(e.tag for a in applications for e in a.children)) or "nothing"
@@ -48,7 +54,17 @@ def find(root: Element) -> tuple[Element, Element]:
         further = graphs[1][1] if len(graphs) > 1 else applications[1]
         notes = (Note("the first one", graphs[0][0].span),)
         help_text = "leave one graph in the file, and import the others from files of their own"
-        raise Errors([Diagnostic("F702", "this file has several graphs", further.span, notes=notes, help=help_text)])
+        raise Errors(
+            [
+                Diagnostic(
+                    "F702",
+                    "this file has several graphs",
+                    further.span,
+                    notes=notes,
+                    help=help_text,
+                )
+            ]
+        )
     return graphs[0]
 
 
@@ -60,18 +76,24 @@ class Collector:
     faults: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 
-    def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
+    def fault(
+        self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()
+    ) -> None:
         """An error: the import is impossible."""
         self.faults.append(Diagnostic("F702", message, span, notes=tuple(notes), help=help_text))
 
     def warn(self, message: str, help_text: str) -> None:
         """A warning: the import leaves something out."""
-        self.warnings.append(Diagnostic("F703", message, self.span, help=help_text, severity="warning"))
+        self.warnings.append(
+            Diagnostic("F703", message, self.span, help=help_text, severity="warning")
+        )
 
     def attribute(self, node: Element, name: str) -> str | None:
         """A required attribute; None after a fault."""
         if name not in node.attributes:
-            self.fault(f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`')
+            self.fault(
+                f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`'
+            )
         return node.attributes.get(name)
 
     def numbers(self, node: Element, attribute: str, of: str, *, whole: bool) -> Runs | None:
@@ -88,4 +110,8 @@ class Collector:
     def stop(self) -> None:
         """Raises Errors in the order of the file, if there are any."""
         if self.faults:
-            raise Errors(sorted(self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
+            raise Errors(
+                sorted(
+                    self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)
+                )
+            )

@@ -105,7 +105,9 @@ class _Reader:
         if not self._actors and not self._say.faults:
             self._say.fault("this graph has no actors", self._graph.span)
         properties = GRAPHS.values()
-        for node in (p for group in self._application.all(*properties) for p in group.all("actorProperties")):
+        for node in (
+            p for group in self._application.all(*properties) for p in group.all("actorProperties")
+        ):
             self._properties(node)
         chosen = self._times()
         for actor in self._actors.values():
@@ -115,13 +117,22 @@ class _Reader:
         self._left_out(channels)
         types = dict.fromkeys(name for a in self._actors.values() for name in a.processors)
         actors = tuple(
-            Sdf3Actor(a.name, tuple(a.ports), a.times, max(a.lengths, default=1)) for a in self._actors.values()
+            Sdf3Actor(a.name, tuple(a.ports), a.times, max(a.lengths, default=1))
+            for a in self._actors.values()
         )
-        name = self._application.attributes.get("name", "").strip() or self._graph.attributes.get("name", "").strip()
+        name = (
+            self._application.attributes.get("name", "").strip()
+            or self._graph.attributes.get("name", "").strip()
+        )
         graph = Sdf3Graph(
-            name, self._graph.tag, actors, tuple(channels), tuple(chosen),
-            tuple(t for t in types if t not in chosen), self._graph.span,
-        )  # fmt: skip
+            name,
+            self._graph.tag,
+            actors,
+            tuple(channels),
+            tuple(chosen),
+            tuple(t for t in types if t not in chosen),
+            self._graph.span,
+        )
         return graph, tuple(self._say.warnings)
 
     # -- actors ------------------------------------------------------------------------------------
@@ -131,7 +142,9 @@ class _Reader:
             return
         if name in self._actors:
             notes = [Note("the first one", self._actors[name].span)]
-            self._say.fault(f"two actors are called {shown(name)}", node.span, "rename one of them", notes)
+            self._say.fault(
+                f"two actors are called {shown(name)}", node.span, "rename one of them", notes
+            )
             return
         actor = self._actors[name] = _Actor(name, len(self._actors), node.span)
         for child in node.all("port"):
@@ -151,7 +164,9 @@ class _Reader:
                 self._say.fault(f"a port is `in` or `out`, not {shown(way)}", node.span)
         if rates is not None and not any(value for value, _ in rates):
             self._say.fault(
-                f"{of} is 0: it moves nothing", node.span, "remove the port and its channel, or give a rate"
+                f"{of} is 0: it moves nothing",
+                node.span,
+                "remove the port and its channel, or give a rate",
             )
             rates = None
         if name is None:
@@ -161,7 +176,9 @@ class _Reader:
             return
         if (name, direction) in actor.places:
             notes = [Note("the first one", actor.ports[actor.places[name, direction]].span)]
-            self._say.fault(f"two ports of {shown(actor.name)} are called {shown(name)}", node.span, "", notes)
+            self._say.fault(
+                f"two ports of {shown(actor.name)} are called {shown(name)}", node.span, "", notes
+            )
             return
         actor.places[name, direction] = len(actor.ports)
         actor.ports.append(Sdf3Port(name, direction, rates, node.span))
@@ -172,7 +189,9 @@ class _Reader:
         if len(several) > 1:
             (first, of, place), (second, other, at) = several[:2]
             message = f"{other} of {shown(actor.name)} has {second} phases, {of} has {first}"
-            help_text = "all lists of an actor need one length; a single number holds in every phase"
+            help_text = (
+                "all lists of an actor need one length; a single number holds in every phase"
+            )
             self._say.fault(message, at, help_text, [Note(f"{first} phases", place)])
 
     # -- execution times ---------------------------------------------------------------------------
@@ -182,7 +201,9 @@ class _Reader:
             return
         actor = self._actors.get(name)
         if actor is None:
-            self._say.fault(f"there is no actor {shown(name)}", node.span, did_you_mean(name, self._actors))
+            self._say.fault(
+                f"there is no actor {shown(name)}", node.span, did_you_mean(name, self._actors)
+            )
             return
         for processor in node.all("processor"):
             kind = processor.attributes.get("type", "")
@@ -204,9 +225,15 @@ class _Reader:
             if self._wanted is not None:
                 candidates = [self._wanted] if self._wanted in actor.processors else []
             else:
-                candidates = actor.defaults or (list(actor.processors) if len(actor.processors) == 1 else [])
+                candidates = actor.defaults or (
+                    list(actor.processors) if len(actor.processors) == 1 else []
+                )
                 torn += [actor.name] if len(candidates) > 1 else []
-            time = next(actor.processors[candidates[0]].all("executionTime"), None) if candidates else None
+            time = (
+                next(actor.processors[candidates[0]].all("executionTime"), None)
+                if candidates
+                else None
+            )
             if time is None:
                 without.append(actor.name)
                 continue
@@ -214,7 +241,9 @@ class _Reader:
             of = f"the execution time of {shown(actor.name)}"
             actor.times = self._say.numbers(time, "time", of, whole=False) or ()
             if actor.times:
-                actor.lengths.setdefault(sequences.length(actor.times), ("the execution time", time.span))
+                actor.lengths.setdefault(
+                    sequences.length(actor.times), ("the execution time", time.span)
+                )
         self._untimed(without, torn)
         return list(chosen)
 
@@ -222,10 +251,14 @@ class _Reader:
         on = "" if self._wanted is None else f" on processor {shown(self._wanted)}"
         types = list(dict.fromkeys(name for a in self._actors.values() for name in a.processors))
         if self._wanted is not None and self._wanted not in types:
-            help_text = did_you_mean(self._wanted, types) or (f"the file has {listed(types)}" if types else "")
+            help_text = did_you_mean(self._wanted, types) or (
+                f"the file has {listed(types)}" if types else ""
+            )
             self._say.fault(f"no actor has a time{on}", self._graph.span, help_text)
         elif without:
-            message = f"{listed(without)} {'have' if len(without) > 1 else 'has'} no execution time{on}"
+            message = (
+                f"{listed(without)} {'have' if len(without) > 1 else 'has'} no execution time{on}"
+            )
             if len(without) == len(self._actors):
                 message = f"no actor has an execution time{on}"
             help_text = "add `wcet` to their tasks"
@@ -247,18 +280,24 @@ class _Reader:
                 node, "initialTokens", f"the number of initial tokens of {shown(name)}", whole=True
             )
             if tokens is not None and sequences.length(tokens) > 1:
-                self._say.fault(f"{shown(name)} has a list of initial tokens", node.span, "write one number")
+                self._say.fault(
+                    f"{shown(name)} has a list of initial tokens", node.span, "write one number"
+                )
         if source is None or destination is None or tokens is None:
             return None
         return Sdf3Channel(name, source, destination, int(tokens[0][0]) if tokens else 0)
 
-    def _end(self, node: Element, end: Literal["src", "dst"], way: Literal["in", "out"]) -> tuple[int, int] | None:
+    def _end(
+        self, node: Element, end: Literal["src", "dst"], way: Literal["in", "out"]
+    ) -> tuple[int, int] | None:
         of, port = self._say.attribute(node, f"{end}Actor"), self._say.attribute(node, f"{end}Port")
         if of is None or port is None:
             return None
         actor = self._actors.get(of)
         if actor is None:
-            self._say.fault(f"there is no actor {shown(of)}", node.span, did_you_mean(of, self._actors))
+            self._say.fault(
+                f"there is no actor {shown(of)}", node.span, did_you_mean(of, self._actors)
+            )
             return None
         if (port, way) in actor.places:
             return actor.position, actor.places[port, way]
@@ -268,12 +307,21 @@ class _Reader:
             return None
         if other is not None:
             found = actor.ports[other]
-            message = f"{full} is an {found.direction}put; a channel leads from an output to an input"
+            message = (
+                f"{full} is an {found.direction}put; a channel leads from an output to an input"
+            )
             notes = [Note("declared here", found.span)]
-            self._say.fault(message, node.span, f"exchange the ends of the channel, or make the port `{way}`", notes)
+            self._say.fault(
+                message,
+                node.span,
+                f"exchange the ends of the channel, or make the port `{way}`",
+                notes,
+            )
         else:
             known = [p.name for p in actor.ports if p.direction == way]
-            help_text = did_you_mean(port, known) or (f"{shown(of)} has {listed(known)}" if known else "")
+            help_text = did_you_mean(port, known) or (
+                f"{shown(of)} has {listed(known)}" if known else ""
+            )
             self._say.fault(f"there is no {way}put {full}", node.span, help_text)
         return None
 
@@ -290,10 +338,16 @@ class _Reader:
             message = f"no channel joins {'port' if len(unused) == 1 else 'ports'} {listed(unused)}"
             self._say.warn(message, "such ports are left out; in SDF3 every port has its channel")
         limits = {"bufferSize": "buffer sizes", "timeConstraints": "time constraints"}
-        found = {limits[e.tag]: None for e in self._elements() if e.tag in limits and (e.attributes or e.children)}
+        found = {
+            limits[e.tag]: None
+            for e in self._elements()
+            if e.tag in limits and (e.attributes or e.children)
+        }
         if found:
             message = f"{' and '.join(found)} of the file are not imported"
-            self._say.warn(message, "an app has a `period` and a `deadline`; flowc finds capacities itself")
+            self._say.warn(
+                message, "an app has a `period` and a `deadline`; flowc finds capacities itself"
+            )
 
     def _elements(self) -> Iterator[Element]:
         return (e for group in self._application.all(*GRAPHS.values()) for e in group.below())

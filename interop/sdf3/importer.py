@@ -59,17 +59,25 @@ def read(path: str, text: bytes, processor: str | None = None) -> Imported:
     if not without:
         warnings += tuple(_overlap(graph))
     instances = identifiers((a.name for a in graph.actors), "actor", reserved_words())
-    app, *tasks = identifiers([capitalised(graph.name, "graph"), *(capitalised(i, "task") for i in instances)], "task")
+    app, *tasks = identifiers(
+        [capitalised(graph.name, "graph"), *(capitalised(i, "task") for i in instances)], "task"
+    )
     inputs, outputs = _ends(graph, channels)
-    lines = [_task(graph, i, tasks[i], instances[i], inputs[i], outputs[i]) for i in range(len(graph.actors))]
+    lines = [
+        _task(graph, i, tasks[i], instances[i], inputs[i], outputs[i])
+        for i in range(len(graph.actors))
+    ]
     about = [
-        f"Imported from {shown(PurePath(path).name)}, graph {shown(graph.name)} (SDF3 {graph.kind}). Times are ns."
+        f"Imported from {shown(PurePath(path).name)}, graph {shown(graph.name)} (SDF3"
+        f" {graph.kind}). Times are ns."
     ]
     if graph.chosen:
         others = f"; the file also has {listed(graph.others)}" if graph.others else ""
         about.append(f"Execution times are those of processor {listed(graph.chosen)}{others}.")
     if without:
-        about.append("Self-edges that let an actor fire once at a time are left out: tasks do so anyway.")
+        about.append(
+            "Self-edges that let an actor fire once at a time are left out: tasks do so anyway."
+        )
     body = [f"    {instance}: {task}" for instance, task in zip(instances, tasks, strict=True)]
     arrows = list(_arrows(instances, inputs, outputs))
     body += ["", *arrows] if arrows else []
@@ -85,7 +93,11 @@ def _self_edges(graph: Sdf3Graph) -> dict[int, list[int]]:
         (source, out), (destination, into) = channel.source, channel.destination
         ports = graph.actors[source].ports
         serial = source == destination and channel.tokens == 1
-        if serial and sequences.always_one(ports[out].rates) and sequences.always_one(ports[into].rates):
+        if (
+            serial
+            and sequences.always_one(ports[out].rates)
+            and sequences.always_one(ports[into].rates)
+        ):
             found[source].append(i)
     return found
 
@@ -98,7 +110,9 @@ def _serial(graph: Sdf3Graph) -> set[int]:
     edges = _self_edges(graph)
     if len(edges) < len(graph.actors):
         return set()
-    degree = Counter(position for c in graph.channels for position in {c.source[0], c.destination[0]})
+    degree = Counter(
+        position for c in graph.channels for position in {c.source[0], c.destination[0]}
+    )
     chosen: set[int] = set()
     for position, candidates in edges.items():
         actor = graph.actors[position]
@@ -116,14 +130,16 @@ def _overlap(graph: Sdf3Graph) -> Iterable[Diagnostic]:
         who = "the actor" if len(graph.actors) == 1 else f"{free} of {len(graph.actors)} actors"
         message = f"in SDF3 {who} may overlap with {'itself' if free == 1 else 'themselves'}"
         help_text = (
-            "flowc fires a task once at a time; `flowc analyze --auto-concurrency` counts like SDF3. A self-edge with "
-            "one token on every actor means the same in both"
+            "flowc fires a task once at a time; `flowc analyze --auto-concurrency` counts like"
+            " SDF3. A self-edge with one token on every actor means the same in both"
         )
         yield Diagnostic("F703", message, graph.span, help=help_text, severity="warning")
 
 
 # -- the text --------------------------------------------------------------------------------------
-def _ends(graph: Sdf3Graph, channels: Sequence[Sdf3Channel]) -> tuple[list[list[_End]], list[list[_End]]]:
+def _ends(
+    graph: Sdf3Graph, channels: Sequence[Sdf3Channel]
+) -> tuple[list[list[_End]], list[list[_End]]]:
     """The inputs and the outputs of every task."""
     using: dict[tuple[str, End], list[Sdf3Channel]] = defaultdict(list)
     for channel in channels:
@@ -140,14 +156,22 @@ def _ends(graph: Sdf3Graph, channels: Sequence[Sdf3Channel]) -> tuple[list[list[
             for channel in using[way, (i, j)]
         ]
         names = identifiers((name for _, name, _ in ends), "port")
-        made = [(way, _End(name, original, c)) for name, (way, original, c) in zip(names, ends, strict=True)]
+        made = [
+            (way, _End(name, original, c))
+            for name, (way, original, c) in zip(names, ends, strict=True)
+        ]
         inputs.append([end for way, end in made if way == "in"])
         outputs.append([end for way, end in made if way == "out"])
     return inputs, outputs
 
 
 def _task(
-    graph: Sdf3Graph, position: int, name: str, instance: str, inputs: Sequence[_End], outputs: Sequence[_End]
+    graph: Sdf3Graph,
+    position: int,
+    name: str,
+    instance: str,
+    inputs: Sequence[_End],
+    outputs: Sequence[_End],
 ) -> str:
     """The task of an actor, with a line about names that had to change."""
     actor = graph.actors[position]
@@ -161,8 +185,10 @@ def _task(
         items.append(f"wcet {sequences.written(sequences.over(actor.times, actor.phases))} ns")
     renamed = [f"actor {shown(actor.name)}"] if instance != actor.name else []
     renamed += [
-        f"port {shown(e.original)} as {shown(e.port)}" for e in (*inputs, *outputs) if e.original != e.port
-    ]  # fmt: skip
+        f"port {shown(e.original)} as {shown(e.port)}"
+        for e in (*inputs, *outputs)
+        if e.original != e.port
+    ]
     doc = f"/// SDF3's {', '.join(renamed)}.\n" if renamed else ""
     line = f"task {name} {{ {'   '.join(items)} }}" if items else f"task {name} {{ }}"
     if len(line) > WIDEST:
@@ -203,4 +229,6 @@ def exported(source: Source, wanted: str | None) -> Exported:
         help_text = f"choose one with --app: {one_of(apps)}" if apps else "add `app Name { ... }`"
         raise Errors([Diagnostic("F215", message, None, help=help_text)])
     times = source.times.app(apps[wanted])
-    return Exported(wanted, write(apps[wanted], {t: ns for t, ns in times.ns.items() if t not in times.guessed}))
+    return Exported(
+        wanted, write(apps[wanted], {t: ns for t, ns in times.ns.items() if t not in times.guessed})
+    )

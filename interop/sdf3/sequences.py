@@ -39,7 +39,9 @@ def _entry(entry: str, whole: bool) -> tuple[Fraction, int]:
     match = _ENTRY.fullmatch(entry)
     cut = entry if len(entry) <= 40 else entry[:37] + "..."
     if match is None:
-        raise Unreadable(f"holds `{cut}`, which is not a number" if entry else "has an entry without a number")
+        raise Unreadable(
+            f"holds `{cut}`, which is not a number" if entry else "has an entry without a number"
+        )
     count, sign, digits, divisor = match.groups()
     if len(digits) > LONGEST_NUMBER or len(divisor or "") > LONGEST_NUMBER:
         raise Unreadable(f"holds a number of more than {LONGEST_NUMBER} digits")

@@ -41,7 +41,9 @@ class _Actor:
     own: tuple[str, str] = ("", "")
 
 
-def write(app: Application, times: Mapping[str, tuple[Fraction, ...]], overlap: bool = False) -> str:
+def write(
+    app: Application, times: Mapping[str, tuple[Fraction, ...]], overlap: bool = False
+) -> str:
     """The SDF3 file of one application.
 
     `times` are nanoseconds by full name of the task, one entry or one per phase; a task that it
@@ -50,9 +52,14 @@ def write(app: Application, times: Mapping[str, tuple[Fraction, ...]], overlap: 
     """
     windows = [c for c in app.channels if c.frees]
     if windows:
-        help_text = "SDF3 frees the tokens that a firing takes; leave sliding windows out for an export"
+        help_text = (
+            "SDF3 frees the tokens that a firing takes; leave sliding windows out for an export"
+        )
         raise Errors(
-            Diagnostic("F704", f"`{c.name}` frees other tokens than it takes", c.span, help=help_text) for c in windows
+            Diagnostic(
+                "F704", f"`{c.name}` frees other tokens than it takes", c.span, help=help_text
+            )
+            for c in windows
         )
     cyclic = any(t.phases > 1 or len(times.get(t.name, ())) > 1 for t in app.tasks)
     kind = "csdf" if cyclic else "sdf"
@@ -95,14 +102,20 @@ def _remarks(app: Application, scale: int) -> list[str]:
 
 # -- actors ----------------------------------------------------------------------------------------
 def _actor(
-    app: Application, task: Task, channels: Mapping[tuple[str, str], Sequence[Channel]], listed: int, overlap: bool
+    app: Application,
+    task: Task,
+    channels: Mapping[tuple[str, str], Sequence[Channel]],
+    listed: int,
+    overlap: bool,
 ) -> _Actor:
     """Give every end of a channel a port of its own, and the self-edge two more."""
     phases = max(task.phases, listed)
     actor = _Actor(task, task.name.removeprefix(f"{app.name}."), phases)
     ends = [("in", p, c) for p in task.inputs for c in channels.get((task.name, p.name), ())]
     ends += [("out", p, c) for p in task.outputs for c in channels.get((task.name, p.name), ())]
-    *names, own_in, own_out = identifiers([*(p.name for _, p, _ in ends), "self_in", "self_out"], "port")
+    *names, own_in, own_out = identifiers(
+        [*(p.name for _, p, _ in ends), "self_in", "self_out"], "port"
+    )
     for name, (way, port, channel) in zip(names, ends, strict=True):
         actor.ends[way, channel.name] = name
         actor.joined.add(port.name)
@@ -122,7 +135,9 @@ def _element(actor: _Actor) -> list[str]:
     left_out = [p.name for p in actor.task.outputs if p.name not in actor.joined]
     said = [f"Left out, since it has no reader: {name}" for name in left_out]
     said += [
-        f"Sees {p.kept} tokens again, which no buffer size here counts: {p.name}" for p in actor.task.inputs if p.window
+        f"Sees {p.kept} tokens again, which no buffer size here counts: {p.name}"
+        for p in actor.task.inputs
+        if p.window
     ]
     doc = _comment("        ", [*actor.task.doc.splitlines(), *said])
     return [start, *doc, *(f"        {port}" for port in actor.ports), "      </actor>"]
@@ -132,7 +147,12 @@ def _channels(app: Application, actors: Mapping[str, _Actor], overlap: bool) -> 
     lines = []
     for number, c in enumerate(app.channels):
         source, destination = actors[c.source], actors[c.destination]
-        ends = (source.name, source.ends["out", c.name], destination.name, destination.ends["in", c.name])
+        ends = (
+            source.name,
+            source.ends["out", c.name],
+            destination.name,
+            destination.ends["in", c.name],
+        )
         lines.append(_channel(_name(number), ends, c.delay))
     for actor in () if overlap else actors.values():
         own_in, own_out = actor.own

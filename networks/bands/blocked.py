@@ -1,9 +1,10 @@
-"""A network as ONNX Runtime executes it on this machine: its own graph, with tensors in blocks of channels.
+"""A network as ONNX Runtime executes it on this machine: its own graph, with tensors in blocks of
+channels.
 
-In: a `Net` of a model. Out: the same network as a `Net` whose groups are ONNX Runtime's kernels, or None where it
-makes no such graph, or one that is not understood. What a text names keeps its name, and layers their order, so that
-the same bands mean the same in both. Such a graph holds for one size of blocks, and for one version of ONNX Runtime:
-`probe` shows which they are.
+In: a `Net` of a model. Out: the same network as a `Net` whose groups are ONNX Runtime's kernels, or
+None where it makes no such graph, or one that is not understood. What a text names keeps its name,
+and layers their order, so that the same bands mean the same in both. Such a graph holds for one
+size of blocks, and for one version of ONNX Runtime: `probe` shows which they are.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ REORDERS = frozenset({"ReorderInput", "ReorderOutput"})
 ALIKE = frozenset({"QuickGelu"})
 #: The input of a convolution that is added to its result.
 SUMMED = 3
-#: Marks the plain form of a tensor that is there in blocks as well, and the other way round for outputs.
+#: Marks the plain form of a tensor that is there in blocks as well, and the other way round for
+#: outputs.
 PLAIN, BLOCKS = ":plain", ":blocks"
 
 
@@ -63,7 +65,8 @@ class _NotUnderstood(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A node, its number, what flows through it, and the tensor of the model after which it is called, if any."""
+    """A node, its number, what flows through it, and the tensor of the model after which it is
+    called, if any."""
 
     node: Any
     number: int
@@ -99,7 +102,9 @@ class _Reader:
             raise _NotUnderstood
         blocked = self._blocked(kernels)
         known = self.plain.chain.tensors
-        flows = flows_of(self.model, {t: Border(t, known[t].dtype, s) for t, s in self.plain.shapes.items()})
+        flows = flows_of(
+            self.model, {t: Border(t, known[t].dtype, s) for t, s in self.plain.shapes.items()}
+        )
         names = self._names(kernels, blocked)
         self._rename(names)
         kernels = [
@@ -119,12 +124,32 @@ class _Reader:
         outputs = self.plain.chain.outputs
         read = {t for k in kernels for _, t in k.reads} | set(outputs)
         groups = tuple(
-            Group((n,), tuple(dict.fromkeys(t for _, t in k.reads)), tuple(t for t in k.makes if t in read))
+            Group(
+                (n,),
+                tuple(dict.fromkeys(t for _, t in k.reads)),
+                tuple(t for t in k.makes if t in read),
+            )
             for n, k in enumerate(kernels)
         )
-        chain = Chain(self.plain.file, (), self.plain.chain.inputs, outputs, tensors_of(self.model.graph) | flows)
+        chain = Chain(
+            self.plain.file,
+            (),
+            self.plain.chain.inputs,
+            outputs,
+            tensors_of(self.model.graph) | flows,
+        )
         named = frozenset(t for t in read if t in self.plain.made)
-        return Net(self.plain.file, chain, self.model, self.plain.folder, steps, groups, shapes, blocks, named)
+        return Net(
+            self.plain.file,
+            chain,
+            self.model,
+            self.plain.folder,
+            steps,
+            groups,
+            shapes,
+            blocks,
+            named,
+        )
 
     # -- what is there
     def _kernels(self) -> list[_Kernel]:
@@ -158,11 +183,17 @@ class _Reader:
 
     # -- names
     def _names(self, kernels: Sequence[_Kernel], blocked: set[str]) -> dict[str, str]:
-        """Of tensors in blocks, what the model calls them; of plain ones that are there in blocks as well, another."""
+        """Of tensors in blocks, what the model calls them; of plain ones that are there in blocks
+        as well, another."""
         last: dict[str, str] = {}
         for k in kernels:
             group = self._group(k)
-            if group is not None and len(group.makes) == 1 and len(k.makes) == 1 and k.makes[0] in blocked:
+            if (
+                group is not None
+                and len(group.makes) == 1
+                and len(k.makes) == 1
+                and k.makes[0] in blocked
+            ):
                 last[group.makes[0]] = k.makes[0]
         names = {}
         there = {t: k for k in kernels for t in k.makes}
@@ -179,11 +210,14 @@ class _Reader:
         return names
 
     def _group(self, kernel: _Kernel) -> Group | None:
-        """The layers of the model that end with a kernel: a sum may have gone to the other one of its convolutions."""
+        """The layers of the model that end with a kernel: a sum may have gone to the other one of
+        its convolutions."""
         group = self.groups.get(kernel.source)
         if group is None or not any(i == SUMMED for i, _ in kernel.reads) or self._adds(group):
             return group
-        return next((g for g in self.plain.groups if {*group.makes} & {*g.reads} and self._adds(g)), None)
+        return next(
+            (g for g in self.plain.groups if {*group.makes} & {*g.reads} and self._adds(g)), None
+        )
 
     def _adds(self, group: Group) -> bool:
         return any(self.plain.steps[k].operator in ("Add", "Sum") for k in group.steps)
@@ -196,8 +230,14 @@ class _Reader:
                         side[i] = names[t]
 
     def _in_order(self, kernels: Sequence[_Kernel]) -> list[_Kernel]:
-        """As the layers of the model; what is new stands behind what it reads, and copies for readers before them."""
-        place = {t: n for n, g in enumerate(self.plain.groups) for k in g.steps for t in self.plain.steps[k].makes}
+        """As the layers of the model; what is new stands behind what it reads, and copies for
+        readers before them."""
+        place = {
+            t: n
+            for n, g in enumerate(self.plain.groups)
+            for k in g.steps
+            for t in self.plain.steps[k].makes
+        }
         maker = {t: n for n, k in enumerate(kernels) for t in k.makes}
         rank = [float(place[k.source]) if k.source else -1.0 for k in kernels]
         readers: dict[int, list[int]] = {}
@@ -228,7 +268,10 @@ class _Reader:
         node = kernel.node
         weights = sum(bytes_of(graph.constants[t]) for t in node.input if t in graph.constants)
         why, ways = self._ways(kernel, graph)
-        reads = tuple(Read(i, t, height_of(graph.shape(t)), *ways.get(i, (None, None))) for i, t in kernel.reads)
+        reads = tuple(
+            Read(i, t, height_of(graph.shape(t)), *ways.get(i, (None, None)))
+            for i, t in kernel.reads
+        )
         operator = WINDOWS.get(node.op_type, node.op_type)
         macs = 0
         if operator == "Conv":
@@ -250,7 +293,11 @@ class _Reader:
         for position, tensor in kernel.reads:
             height = graph.shape(tensor)[2]
             if node.op in PADDED:
-                way = (SAME, None) if position else way_of(node, 0, RULES[node.op](node, 0), height, node.result[2])
+                way = (
+                    (SAME, None)
+                    if position
+                    else way_of(node, 0, RULES[node.op](node, 0), height, node.result[2])
+                )
             elif op == "Upsample" and node.text("mode", "nearest") == "nearest":
                 way = None, int(node.attributes["scales"][2])
             else:

@@ -89,7 +89,11 @@ def extra_of(planned: Plan) -> Extra:
     banded = [(c, c.firing.unit, c.firing.band) for c in planned.calls if c.firing.band is not None]
     moved = planned.moved
     if not net.blocked:
-        moved = sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c, _, _ in banded for v in (*c.reads, *c.makes))
+        moved = sum(
+            net.bytes(v.tensor, v.rows[1] - v.rows[0])
+            for c, _, _ in banded
+            for v in (*c.reads, *c.makes)
+        )
     cut = sum(cut_bytes(unit, *band) for _, unit, band in banded)
     read = sum(s.weights for c in planned.calls for s in c.firing.unit.steps)
     once = sum(s.weights for segment in planned.segments for u in segment.units for s in u.steps)
@@ -102,23 +106,41 @@ def costs_for(net: Net, costs: BandCosts | None) -> BandCosts:
 
 
 def choice_of(
-    planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = None, costs: BandCosts | None = None
+    planned: Plan,
+    bands: tuple[Bands, ...],
+    whole_ns: float | None = None,
+    costs: BandCosts | None = None,
 ) -> Choice:
     """What a plan takes; in plain models, what ONNX Runtime holds inside of a firing is
     estimated.
     """
     price = costs_for(planned.net, costs)
-    whole = price.whole_ns or whole_ns or sum(s.macs for s in planned.net.steps) / RATE + price.firing_ns
+    whole = (
+        price.whole_ns
+        or whole_ns
+        or sum(s.macs for s in planned.net.steps) / RATE + price.firing_ns
+    )
     time = 1 + sum(extra_of(planned).ns(price, whole)) / whole
     return Choice(
-        bands, planned.weights, planned.arena, planned.block, time, len(planned.calls), planned.dictated_by,
-        not price.plans, planned.sessions,
-    )  # fmt: skip
+        bands,
+        planned.weights,
+        planned.arena,
+        planned.block,
+        time,
+        len(planned.calls),
+        planned.dictated_by,
+        not price.plans,
+        planned.sessions,
+    )
 
 
 def exact(net: Net, choice: Choice) -> Choice:
     """What is as estimated, as it is."""
-    return choice if net.blocked or not choice.bands else replace(choice, block=as_made(net, choice.bands).block)
+    return (
+        choice
+        if net.blocked or not choice.bands
+        else replace(choice, block=as_made(net, choice.bands).block)
+    )
 
 
 def front(

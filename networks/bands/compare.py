@@ -1,7 +1,7 @@
 """What a network needs between its layers in several ways of running it, in bytes.
 
-In: a `Net`. Out: `Comparison`: whole tensors in several ways of placing them, a bound for whatever goes row by row, and
-the front of bands against time.
+In: a `Net`. Out: `Comparison`: whole tensors in several ways of placing them, a bound for whatever
+goes row by row, and the front of bands against time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ PLACING = 2.0
 class Comparison:
     """Inputs and outputs are tokens, and not counted; nor are weights, but in the choices.
 
-    `separate`: each tensor has memory of its own; `algorithm8` of Minakova's thesis shares whole buffers; `whole` has
-    offsets in one arena. `rows`: the most that the rows under a window and one row of its result take, in any layer;
-    `dictated_by` is that layer. The last of the `choices` is the network as a whole, unless bands are as fast.
-    `block`: how many channels a block of ONNX Runtime's own layout has here, in which the choices are computed; 0: they
-    are in layers of the model.
+    `separate`: each tensor has memory of its own; `algorithm8` of Minakova's thesis shares whole
+    buffers; `whole` has offsets in one arena. `rows`: the most that the rows under a window and one
+    row of its result take, in any layer; `dictated_by` is that layer. The last of the `choices` is
+    the network as a whole, unless bands are as fast. `block`: how many channels a block of ONNX
+    Runtime's own layout has here, in which the choices are computed; 0: they are in layers of the
+    model.
     """
 
     separate: int
@@ -51,7 +52,10 @@ def compare(
     The front is that of the `blocked` form, if there is one.
     """
     tensors = [t for t, k in net.made.items() if k >= 0 and t not in net.chain.outputs]
-    items = [Item(-(-net.bytes(t) // 64) * 64, net.made[t], net.read.get(t, net.made[t])) for t in tensors]
+    items = [
+        Item(-(-net.bytes(t) // 64) * 64, net.made[t], net.read.get(t, net.made[t]))
+        for t in tensors
+    ]
     edges = [Edge(t, 0, i.size, i.first, i.last) for t, i in zip(tensors, items, strict=True)]
     least = {s.makes[0]: _under(net, s) for s in net.steps}
     dictator = max(least, key=lambda name: least[name])
@@ -74,7 +78,8 @@ def compare(
 
 
 def _under(net: Net, step: Step) -> int:
-    """Bytes that have to be there for the row of a layer that needs most, and that row; tokens do not count."""
+    """Bytes that have to be there for the row of a layer that needs most, and that row; tokens do
+    not count."""
     tokens = {*net.chain.inputs, *net.chain.outputs}
     made = step.makes[0]
     height = net.height(made)
@@ -86,6 +91,10 @@ def _under(net: Net, step: Step) -> int:
         if step.why:
             rows[read.tensor] = net.height(read.tensor)
         else:
-            most = max(b - a for r in range(0, height, step.factor) for a, b, _, _ in [read.needs(r, r + step.factor)])
+            most = max(
+                b - a
+                for r in range(0, height, step.factor)
+                for a, b, _, _ in [read.needs(r, r + step.factor)]
+            )
             rows[read.tensor] = max(rows.get(read.tensor, 0), most)
     return own + sum(net.bytes(t, n) for t, n in rows.items())

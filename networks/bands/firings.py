@@ -1,8 +1,10 @@
-"""A plan: segments of a network in bands, each a run of units that fire in turn, and what every firing moves and keeps.
+"""A plan: segments of a network in bands, each a run of units that fire in turn, and what every
+firing moves and keeps.
 
-In: a `Net` and what a text or a search says of it (`Bands`). Out: a `Plan`: firings in order, and every stretch of
-memory with its size and life, placed in one arena. Tensors at the ends of segments are whole; between units a line
-buffer keeps the rows that later firings need. Inputs and outputs of the network are tokens: not in the arena.
+In: a `Net` and what a text or a search says of it (`Bands`). Out: a `Plan`: firings in order, and
+every stretch of memory with its size and life, placed in one arena. Tensors at the ends of segments
+are whole; between units a line buffer keeps the rows that later firings need. Inputs and outputs of
+the network are tokens: not in the arena.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ ALIGNED = 64
 MOST_BANDS = 10_000
 #: Bytes that a program keeps for each firing: arrays and bindings that were made beforehand.
 HELD = 1800
-#: Bytes that ONNX Runtime 1.31 and 1.32 keep for a session and for each of its nodes, in plain models and in those of
-#: its own graph: fitted to what malloc counted for 34 plans of six networks, right to 6 %.
+#: Bytes that ONNX Runtime 1.31 and 1.32 keep for a session and for each of its nodes, in plain
+#: models and in those of its own graph: fitted to what malloc counted for 34 plans of six networks,
+#: right to 6 %.
 KEPT = (71_000, 8_600), (19_000, 9_800)
 
 
 class CannotBand(ValueError):
-    """A network cannot be done in such bands; `about` is the tensor or number that the message speaks of."""
+    """A network cannot be done in such bands; `about` is the tensor or number that the message
+    speaks of."""
 
     def __init__(self, code: str, message: str, help: str, about: str = "") -> None:
         super().__init__(message)
@@ -38,22 +42,24 @@ class CannotBand(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Units that fire in turn, so that the last one makes `rows` rows each time; None: whole, one unit."""
+    """Units that fire in turn, so that the last one makes `rows` rows each time; None: whole, one
+    unit."""
 
     units: tuple[Unit, ...]
     rows: int | None
 
 
 class Firing(NamedTuple):
-    """A unit makes rows `band` of what it makes (None: everything) from `reads`, the rows of each tensor."""
+    """A unit makes rows `band` of what it makes (None: everything) from `reads`, the rows of each
+    tensor."""
 
     unit: Unit
     band: Band | None
     reads: tuple[tuple[str, Band], ...]
 
 
-#: Where rows lie: ("token", tensor), ("whole", tensor), ("line", tensor), or scratch of a firing: ("gather", number,
-#: tensor) of what is read, ("made", number, tensor).
+#: Where rows lie: ("token", tensor), ("whole", tensor), ("line", tensor), or scratch of a firing:
+#: ("gather", number, tensor) of what is read, ("made", number, tensor).
 Key = tuple[str | int, ...]
 
 
@@ -74,7 +80,8 @@ class Move(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What is done for a firing: copies before, a run that reads and writes views as they lie, copies after."""
+    """What is done for a firing: copies before, a run that reads and writes views as they lie,
+    copies after."""
 
     firing: Firing
     before: tuple[Move, ...]
@@ -85,10 +92,12 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`items` by key with the firings [first, last] of their lives; `placed` gives offsets in the arena.
+    """`items` by key with the firings [first, last] of their lives; `placed` gives offsets in the
+    arena.
 
-    `block` is what ONNX Runtime holds at most in a firing (an estimate), `work` the multiplications beyond those of the
-    network, as a share; `moved` the bytes that are copied. The layers that make `dictated_by` need the block.
+    `block` is what ONNX Runtime holds at most in a firing (an estimate), `work` the multiplications
+    beyond those of the network, as a share; `moved` the bytes that are copied. The layers that make
+    `dictated_by` need the block.
     """
 
     net: Net
@@ -114,7 +123,8 @@ class Plan:
 
     @property
     def weights(self) -> int:
-        """Bytes of the weights of all models: units with several kinds of firings have copies of theirs.
+        """Bytes of the weights of all models: units with several kinds of firings have copies of
+        theirs.
 
         Not in ONNX Runtime's own layout, where sessions share them.
         """
@@ -138,7 +148,8 @@ def nodes_of(firing: Firing) -> int:
     unit, band = firing.unit, firing.band
     if band is None:
         return len(unit.steps)
-    slices = [3 if t in unit.net.blocks else 1 for t, _, _ in cuts_of(unit, *band)]  # in blocks between two Reshapes
+    # in blocks between two Reshapes
+    slices = [3 if t in unit.net.blocks else 1 for t, _, _ in cuts_of(unit, *band)]
     return len(unit.readings(*band)) + sum(slices)
 
 
@@ -148,22 +159,30 @@ def kind_of(firing: Firing) -> tuple[object, ...]:
     return unit.first, unit.end, None if firing.band is None else unit.kind(*firing.band)
 
 
-def segments_of(net: Net, bands: Sequence[Bands], known: dict[Band, Unit] | None = None) -> tuple[Segment, ...]:
+def segments_of(
+    net: Net, bands: Sequence[Bands], known: dict[Band, Unit] | None = None
+) -> tuple[Segment, ...]:
     """The segments that a text asks for, and the rest in one. Raises CannotBand."""
     found: list[Segment] = []
     begin = 0
     for k, wish in enumerate(bands):
         end = len(net.groups) if wish.until is None else _after(net, wish.until, "until", begin)
         if wish.until is None and k + 1 < len(bands):
-            raise CannotBand("F523", "nothing is left for the next bands", "say `until` where these end", "until")
+            raise CannotBand(
+                "F523", "nothing is left for the next bands", "say `until` where these end", "until"
+            )
         borders = [begin]
         for keep in wish.keep:
             at = _after(net, keep, "keep", borders[-1])
             if at >= end:
                 message = f"`{keep}` is not made before the bands end"
-                raise CannotBand("F523", message, "keep tensors between the units of these bands", keep)
+                raise CannotBand(
+                    "F523", message, "keep tensors between the units of these bands", keep
+                )
             borders.append(at)
-        units = tuple(unit_of(net, a, b, known) for a, b in zip(borders, [*borders[1:], end], strict=True))
+        units = tuple(
+            unit_of(net, a, b, known) for a, b in zip(borders, [*borders[1:], end], strict=True)
+        )
         _require(net, units, wish)
         found.append(Segment(units, wish.rows))
         begin = end
@@ -181,15 +200,27 @@ def _after(net: Net, tensor: str, word: str, begin: int) -> int:
         inside = {t for s in net.steps for t in s.makes}
         if tensor in inside:
             message = f"`{tensor}` is inside of layers that become one kernel: it is never there"
-            last = next(net.groups[g].makes for g in range(len(net.groups)) if any(
-                tensor in net.steps[k].makes for k in net.groups[g].steps))  # fmt: skip
-            raise CannotBand("F523", message, f"name what the kernel makes: `{last[0]}`" if last else "", tensor)
+            last = next(
+                net.groups[g].makes
+                for g in range(len(net.groups))
+                if any(tensor in net.steps[k].makes for k in net.groups[g].steps)
+            )
+            raise CannotBand(
+                "F523", message, f"name what the kernel makes: `{last[0]}`" if last else "", tensor
+            )
         close = get_close_matches(tensor, net.made, 1)
-        help_text = f"did you mean `{close[0]}`?" if close else f"`flowc analyze {net.file} --memory` names some"
+        help_text = (
+            f"did you mean `{close[0]}`?"
+            if close
+            else f"`flowc analyze {net.file} --memory` names some"
+        )
         raise CannotBand("F522", f"`{net.file}` has no tensor `{tensor}`", help_text, tensor)
     if made < begin:
         raise CannotBand(
-            "F523", f"`{tensor}` is made too early for `{word}`", "name tensors from front to back", tensor
+            "F523",
+            f"`{tensor}` is made too early for `{word}`",
+            "name tensors from front to back",
+            tensor,
         )
     return made + 1
 
@@ -201,12 +232,21 @@ def _require(net: Net, units: Sequence[Unit], wish: Bands) -> None:
         if step is not None:
             group = next(k for k, g in enumerate(net.groups) if step.number in g.steps)
             before = [t for g in net.groups[:group] for t in g.makes]
-            help_text = f'end the bands before it: `until "{before[-1]}"`' if before else "leave `bands` out"
+            help_text = (
+                f'end the bands before it: `until "{before[-1]}"`'
+                if before
+                else "leave `bands` out"
+            )
             message = f"layer `{step.makes[0]}` ({step.operator}) cannot go by rows: {step.why}"
             raise CannotBand("F525", message, help_text, step.makes[0])
         if len(unit.makes) != 1:
-            message = f"the layers up to `{unit.makes[-1]}` make {len(unit.makes)} tensors that others read"
-            help_text = "keep each of them between units: " + ", ".join(f'"{t}"' for t in unit.makes[:-1])
+            message = (
+                f"the layers up to `{unit.makes[-1]}` make {len(unit.makes)} tensors that others"
+                " read"
+            )
+            help_text = "keep each of them between units: " + ", ".join(
+                f'"{t}"' for t in unit.makes[:-1]
+            )
             raise CannotBand("F523", message, help_text, unit.makes[0])
     height = net.height(units[-1].out)
     if wish.rows > height:
@@ -214,13 +254,19 @@ def _require(net: Net, units: Sequence[Unit], wish: Bands) -> None:
         raise CannotBand("F526", message, "write fewer rows", units[-1].out)
     count = -(-height // wish.rows)
     if count > MOST_BANDS:
-        message = f"`{units[-1].out}` has {height} rows: bands of {wish.rows} are {count}, and {MOST_BANDS} at most"
-        raise CannotBand("F526", message, f"write {-(-height // MOST_BANDS)} rows or more", units[-1].out)
+        message = (
+            f"`{units[-1].out}` has {height} rows: bands of {wish.rows} are {count}, and"
+            f" {MOST_BANDS} at most"
+        )
+        raise CannotBand(
+            "F526", message, f"write {-(-height // MOST_BANDS)} rows or more", units[-1].out
+        )
 
 
-# -- firings -----------------------------------------------------------------------------------------------------------
+# -- firings ---------------------------------------------------------------------------------------
 def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]:
-    """In order; `ends` are the tensors made here that are read elsewhere, or by the world: all their rows are made."""
+    """In order; `ends` are the tensors made here that are read elsewhere, or by the world: all
+    their rows are made."""
     if segment.rows is None:
         (unit,) = segment.units
         return [Firing(unit, None, tuple((t, (0, net.height(t))) for t in unit.reads))]
@@ -232,7 +278,8 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
     usual = {t: after.get(t, 0) - before.get(t, 0) for t in units}
 
     def fire(unit: Unit, upto: int) -> None:
-        """Up to that row, as many at a time as between two bands: the first one needs more, but not at once."""
+        """Up to that row, as many at a time as between two bands: the first one needs more, but not
+        at once."""
         upto = min(net.height(unit.out), -(-upto // unit.factor) * unit.factor)
         rows = usual.get(unit.out) or upto
         while made[unit.out] < upto:
@@ -242,11 +289,16 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
             for tensor in unit.reads:
                 if tensor in units and tensor in rows_of:
                     fire(units[tensor], rows_of[tensor][1])
-            found.append(Firing(unit, (first, end), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)))
+            found.append(
+                Firing(
+                    unit, (first, end), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)
+                )
+            )
             made[unit.out] = end
 
     for want in wants:
-        for unit in reversed(segment.units):  # each has the others fire what it needs, as late as can be
+        for unit in reversed(segment.units):
+            # each has the others fire what it needs, as late as can be
             fire(unit, want.get(unit.out, 0))
     return found
 
@@ -263,7 +315,9 @@ def _wants(net: Net, segment: Segment, ends: frozenset[str]) -> Iterator[dict[st
         for unit in reversed(segment.units):
             rows = want.get(unit.out, 0)
             if rows:
-                rows = want[unit.out] = min(net.height(unit.out), -(-rows // unit.factor) * unit.factor)
+                rows = want[unit.out] = min(
+                    net.height(unit.out), -(-rows // unit.factor) * unit.factor
+                )
                 for tensor, (_, upto) in unit.ranges(rows - 1, rows).items():
                     if tensor in tensors and tensor != unit.out:
                         want[tensor] = max(want.get(tensor, 0), upto)
@@ -282,7 +336,9 @@ def plan_of(net: Net, bands: Sequence[Bands]) -> Plan:
     """The plan of what a text asks for. Raises CannotBand."""
     lost = [t for t in net.chain.outputs if net.made.get(t, -1) < 0]
     if lost:
-        raise CannotBand("F527", f"output `{lost[0]}` is an input or a constant", "leave `bands` out", lost[0])
+        raise CannotBand(
+            "F527", f"output `{lost[0]}` is an input or a constant", "leave `bands` out", lost[0]
+        )
     return plan(net, segments_of(net, bands))
 
 
@@ -316,7 +372,9 @@ class _Builder:
     def _whole(self, tensor: str) -> View:
         """All of a tensor, as a token or in the arena."""
         everything = 0, self.net.height(tensor)
-        return View(("token" if tensor in self.tokens else "whole", tensor), tensor, everything, everything)
+        return View(
+            ("token" if tensor in self.tokens else "whole", tensor), tensor, everything, everything
+        )
 
     # -- calls
     def add(self, segment: Segment) -> None:
@@ -326,7 +384,8 @@ class _Builder:
         ends = frozenset(t for u in segment.units for t in u.makes if net.read.get(t, -1) >= end)
         firings = firings_of(net, segment, ends)
         begin = self.now
-        for unit in segment.units:  # what others made has to last until the segment ends: its rows are read again
+        for unit in segment.units:
+            # what others made has to last until the segment ends: its rows are read again
             for tensor in unit.reads:
                 self._touch(("whole", tensor), begin + len(firings) - 1)
         if segment.rows is None:
@@ -349,7 +408,9 @@ class _Builder:
         reads = tuple(self._whole(t) for t in unit.reads)
         self._call(Call(firing, (), reads, makes, ()))
 
-    def _add_band(self, firing: Firing, lines: set[str], state: dict[str, Band], hold: Band | None) -> None:
+    def _add_band(
+        self, firing: Firing, lines: set[str], state: dict[str, Band], hold: Band | None
+    ) -> None:
         net, unit = self.net, firing.unit
         assert firing.band is not None
         before, reads = [], []
@@ -372,7 +433,9 @@ class _Builder:
             if whole.key[0] == "whole":
                 self._take(whole.key, net.bytes(out))
             direct = band == whole.held or net.stretches(out) == 1
-            made = View(whole.key, out, whole.held, band) if direct else View(scratch, out, band, band)
+            made = (
+                View(whole.key, out, whole.held, band) if direct else View(scratch, out, band, band)
+            )
             if made.key == scratch:
                 after.append(Move(made, View(whole.key, out, whole.held, band)))
         else:
@@ -423,12 +486,21 @@ class _Builder:
         moved = sum(_moved(self.net, c) for c in self.calls)
         offsets = {key: at[same[key]] for key in items}
         return Plan(
-            self.net, segments, tuple(self.calls), items, placed, self.block, self.macs / own - 1, moved,
-            self.dictated_by, offsets,
-        )  # fmt: skip
+            self.net,
+            segments,
+            tuple(self.calls),
+            items,
+            placed,
+            self.block,
+            self.macs / own - 1,
+            moved,
+            self.dictated_by,
+            offsets,
+        )
 
     def _alike(self, items: dict[Key, Item]) -> dict[Key, Key]:
-        """Per stretch one that may lie at the same place: scratch of firings beside which the same others are alive."""
+        """Per stretch one that may lie at the same place: scratch of firings beside which the same
+        others are alive."""
         lasting = {key: i for key, i in items.items() if key[0] in ("line", "whole")}
         scratch: dict[int, list[Key]] = {}
         for key, item in items.items():
@@ -444,7 +516,8 @@ class _Builder:
 
 
 def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
-    """Per firing the rows of what it makes that are to be there after it, because it or a later one left them."""
+    """Per firing the rows of what it makes that are to be there after it, because it or a later one
+    left them."""
     found: dict[int, Band] = {}
     first_needed: dict[str, int] = {}
     wanted = set(lines)

@@ -1,7 +1,7 @@
 """What ONNX Runtime holds at most inside of a firing.
 
-In: a unit, and rows of what it makes. Out: bytes. For layers as the model has them it is an estimate of what ONNX
-Runtime will make of them; for its own kernels it is what they take.
+In: a unit, and rows of what it makes. Out: bytes. For layers as the model has them it is an
+estimate of what ONNX Runtime will make of them; for its own kernels it is what they take.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ BLOCK, DIRECT = 16, 4
 
 
 def inner_bytes(unit: Unit, first: int, end: int) -> int:
-    """What ONNX Runtime holds at most between the layers of a firing that makes rows [first, end)."""
+    """What ONNX Runtime holds at most between the layers of a firing that makes rows [first,
+    end)."""
     return unit.inner.of((first, end), _executed if unit.net.blocked else _estimated)
 
 
@@ -31,7 +32,8 @@ def whole_inner_bytes(unit: Unit) -> tuple[int, str]:
 
 
 def _executed(unit: Unit, first: int, end: int) -> int:
-    """Of ONNX Runtime's own kernels, with copies of the rows that are cut out of a tensor (see `models.py`)."""
+    """Of ONNX Runtime's own kernels, with copies of the rows that are cut out of a tensor (see
+    `models.py`)."""
     net, rows = unit.net, unit.ranges(first, end)
     kernels: list[Kernel] = []
     cut: set[str] = set()
@@ -50,12 +52,15 @@ def _executed(unit: Unit, first: int, end: int) -> int:
         out, count = step.makes[0], rows[step.makes[0]][1] - rows[step.makes[0]][0]
         own = own_of(net, step, {out: count, **{r.read.tensor: r.end - r.first for r in readings}})
         shape = shape_of(net, out, count)
-        kernels.append(Kernel(tuple(reads), out, net.bytes(out, count), shape, tuple(over), own=own))
+        kernels.append(
+            Kernel(tuple(reads), out, net.bytes(out, count), shape, tuple(over), own=own)
+        )
     return block(kernels, {*unit.reads, unit.out})
 
 
 def own_of(net: Net, step: Step, rows: Mapping[str, int]) -> tuple[int, ...]:
-    """Bytes that the kernel of a layer takes for itself, with so many rows of what it reads and makes."""
+    """Bytes that the kernel of a layer takes for itself, with so many rows of what it reads and
+    makes."""
     if step.number not in net.busy:
         return ()
     node, shapes = net.busy[step.number]
@@ -87,7 +92,9 @@ def _executed_whole(unit: Unit) -> tuple[int, str]:
         reads = tuple(r.tensor for r in step.reads)
         own = own_of(net, step, {t: net.height(t) for t in (*reads, *step.makes)})
         for t in step.makes:
-            kernels.append(Kernel(reads, t, net.bytes(t), net.shapes[t], over, step.operator in SAME, own))
+            kernels.append(
+                Kernel(reads, t, net.bytes(t), net.shapes[t], over, step.operator in SAME, own)
+            )
             own = ()
     most = max(kernels, key=lambda k: sum(map(net.bytes, k.reads)) + k.bytes)
     return block(kernels, {*unit.reads, *unit.makes, *net.chain.outputs}), most.made
@@ -96,8 +103,9 @@ def _executed_whole(unit: Unit) -> tuple[int, str]:
 def _estimated(unit: Unit, first: int, end: int) -> int:
     """From the layers of the model.
 
-    Groups are kernels, and compute in a layout of blocks of channels: what a convolution takes from outside is there
-    twice, so is what goes out, and rows that are cut out of a tensor inside are copied.
+    Groups are kernels, and compute in a layout of blocks of channels: what a convolution takes from
+    outside is there twice, so is what goes out, and rows that are cut out of a tensor inside are
+    copied.
     """
     net, rows = unit.net, unit.ranges(first, end)
     groups = net.groups[unit.first : unit.end]
@@ -119,11 +127,16 @@ def _estimated(unit: Unit, first: int, end: int) -> int:
             for read in step.reads:
                 a, b, _, _ = read.needs(*band)
                 if read.tensor in unit.reads:
-                    if (summed or (step.operator == "Conv" and net.shapes[read.tensor][1] > DIRECT)) and (
-                        read.tensor not in copied
-                    ):
+                    if (
+                        summed or (step.operator == "Conv" and net.shapes[read.tensor][1] > DIRECT)
+                    ) and (read.tensor not in copied):
                         copied.add(read.tensor)
-                        taken.append((_blocked(net, read.tensor, rows[read.tensor]), max(last[read.tensor], until)))
+                        taken.append(
+                            (
+                                _blocked(net, read.tensor, rows[read.tensor]),
+                                max(last[read.tensor], until),
+                            )
+                        )
                         in_place = in_place or (summed and last[read.tensor] == k)
                 elif (a, b) != rows[read.tensor]:
                     taken.append((net.bytes(read.tensor, b - a), k))
@@ -131,7 +144,8 @@ def _estimated(unit: Unit, first: int, end: int) -> int:
                     in_place = in_place or summed
                 elif outside and step.operator == "Concat":
                     taken.append((net.bytes(read.tensor, b - a), k))
-            if outside and step.operator == "Concat":  # in the plain layout, and then blocked for who reads it
+            if outside and step.operator == "Concat":
+                # in the plain layout, and then blocked for who reads it
                 taken.append((net.bytes(step.makes[0], band[1] - band[0]), k + 1))
         if not in_place:
             taken += [(_blocked(net, t, rows[t]), last.get(t, k)) for t in group.makes if t in rows]
@@ -161,7 +175,11 @@ def _estimated_whole(unit: Unit) -> tuple[int, str]:
     copied = {t for ts in copies.values() for t in ts}
     in_place = set()
     for k in range(len(groups) - 1, -1, -1):  # what is added to a convolution becomes its result
-        for t in groups[k].makes if net.steps[groups[k].steps[-1]].operator in ("Add", "Sum", "Relu") else ():
+        for t in (
+            groups[k].makes
+            if net.steps[groups[k].steps[-1]].operator in ("Add", "Sum", "Relu")
+            else ()
+        ):
             skip = _added(net, groups[k])
             if skip in last and last[skip] == k and (skip in copied or skip not in unit.reads):
                 last[skip] = last.get(t, k)
@@ -171,7 +189,9 @@ def _estimated_whole(unit: Unit) -> tuple[int, str]:
         + [(net.bytes(t), last[t]) for t in copies.get(k, ())]
         for k, g in enumerate(groups)
     ]
-    live = [sum(n for ts in made[: k + 1] for n, until in ts if until >= k) for k in range(len(groups))]
+    live = [
+        sum(n for ts in made[: k + 1] for n, until in ts if until >= k) for k in range(len(groups))
+    ]
     most = max(range(len(groups)), key=live.__getitem__)
     return in_turn(made), net.steps[groups[most].steps[-1]].makes[0]
 

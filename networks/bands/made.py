@@ -68,7 +68,9 @@ _made: dict[tuple[object, ...], Forms] = {}
 def net_of(network: Network) -> Net:
     """A network of a text, by rows. Raises CannotBand, NetworkError."""
     shapes = {t.name: t.type.shape for t in network.inputs}
-    if any(min(s, default=1) < 1 for s in (*shapes.values(), *(t.type.shape for t in network.outputs))):
+    if any(
+        min(s, default=1) < 1 for s in (*shapes.values(), *(t.type.shape for t in network.outputs))
+    ):
         raise CannotBand("F527", "its sizes depend on data", "leave `bands` out")
     key = network.content_hash, network.path, tuple(sorted(shapes.items()))
     if key not in _nets:
@@ -105,7 +107,10 @@ def made(network: Network, bands: Sequence[Bands]) -> Forms:
 def forms(net: Net, blocked: Net | None, bands: Sequence[Bands]) -> Forms:
     """Both forms of a network in some bands. Raises CannotBand."""
     if blocked is None:
-        return Forms(as_made(net, bands), why="ONNX Runtime has no blocks for it here, or none that bands can follow")
+        return Forms(
+            as_made(net, bands),
+            why="ONNX Runtime has no blocks for it here, or none that bands can follow",
+        )
     try:
         found = as_made(blocked, bands)
     except CannotBand as error:
@@ -140,7 +145,11 @@ def _blocks(planned: Plan, which: Sequence[int], count: int) -> tuple[int, ...]:
     found = [0] * count
     for call, model in zip(planned.calls, which, strict=True):
         firing = call.firing
-        inner = whole_inner_bytes(firing.unit)[0] if firing.band is None else inner_bytes(firing.unit, *firing.band)
+        inner = (
+            whole_inner_bytes(firing.unit)[0]
+            if firing.band is None
+            else inner_bytes(firing.unit, *firing.band)
+        )
         found[model] = max(found[model], inner)
     return tuple(found)
 
@@ -151,6 +160,9 @@ def shared_weights(made: Made) -> tuple[str, ...]:
 
     weights = {w.name for w in made.plan.net.model.graph.initializer}
     count = Counter(
-        w.name for m in made.models for w in onnx.load_model_from_string(m).graph.initializer if w.name in weights
+        w.name
+        for m in made.models
+        for w in onnx.load_model_from_string(m).graph.initializer
+        if w.name in weights
     )
     return tuple(sorted(name for name, n in count.items() if n > 1))

@@ -1,8 +1,9 @@
 """ONNX models of the firings of a plan: standard nodes, whose padding is what a band has of it.
 
-In: a `Plan`. Out: a model per unit and kind of band. Rows that a layer does not take of what is there are cut off by a
-Slice; what is outside of the network's rows becomes padding, as it is for the whole. Of ONNX Runtime's own graph the
-nodes are its kernels, and a Slice sees a tensor of blocks as it lies.
+In: a `Plan`. Out: a model per unit and kind of band. Rows that a layer does not take of what is
+there are cut off by a Slice; what is outside of the network's rows becomes padding, as it is for
+the whole. Of ONNX Runtime's own graph the nodes are its kernels, and a Slice sees a tensor of
+blocks as it lies.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ def _model(net: Net, firing: Firing) -> Any:
     unit = firing.unit
     if firing.band is None:
         nodes = [copy.deepcopy(net.model.graph.node[s.node]) for s in unit.steps]
-        return _wrapped(net, nodes, [], {t: net.shapes[t] for t in unit.reads}, {t: net.shapes[t] for t in unit.makes})
+        return _wrapped(
+            net,
+            nodes,
+            [],
+            {t: net.shapes[t] for t in unit.reads},
+            {t: net.shapes[t] for t in unit.makes},
+        )
     rows = unit.ranges(*firing.band)
     nodes, constants, cut = [], [], set[str]()
     for step, reads in unit.readings(*firing.band):
@@ -59,7 +66,9 @@ def _model(net: Net, firing: Firing) -> Any:
             constants += _scaled(node, net, step.makes[0], reads[0])
         nodes.append(node)
     reads_shapes = {t: _shape(net, t, rows[t]) for t in unit.reads if t in rows}
-    return _wrapped(net, nodes, constants, reads_shapes, {unit.out: _shape(net, unit.out, rows[unit.out])})
+    return _wrapped(
+        net, nodes, constants, reads_shapes, {unit.out: _shape(net, unit.out, rows[unit.out])}
+    )
 
 
 def _shape(net: Net, tensor: str, band: tuple[int, int]) -> tuple[int, ...]:
@@ -67,7 +76,9 @@ def _shape(net: Net, tensor: str, band: tuple[int, int]) -> tuple[int, ...]:
     return (*shape[:2], band[1] - band[0], shape[3]) if len(shape) == 4 else shape
 
 
-def _cut(net: Net, tensor: str, name: str, band: tuple[int, int], there: int) -> tuple[list[Any], list[Any]]:
+def _cut(
+    net: Net, tensor: str, name: str, band: tuple[int, int], there: int
+) -> tuple[list[Any], list[Any]]:
     """Nodes and constants that make `name` of rows `band` of those that are `there`."""
     import numpy as np
     from onnx import helper, numpy_helper
@@ -83,7 +94,9 @@ def _cut(net: Net, tensor: str, name: str, band: tuple[int, int], there: int) ->
             helper.make_node("Slice", [f"{name}_from", *ends], [f"{name}_to"]),
             helper.make_node("Reshape", [f"{name}_to", f"{name}_shape"], [name]),
         ]
-    return nodes, [numpy_helper.from_array(np.array(v, np.int64), f"{name}_{k}") for k, v in numbers.items()]
+    return nodes, [
+        numpy_helper.from_array(np.array(v, np.int64), f"{name}_{k}") for k, v in numbers.items()
+    ]
 
 
 def _pad(node: Any, net: Net, out: str, data: Reading) -> None:
@@ -93,7 +106,11 @@ def _pad(node: Any, net: Net, out: str, data: Reading) -> None:
     window = data.read.window
     assert window is not None
     known = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    kernel = known["kernel_shape"][1] if "kernel_shape" in known else net.chain.tensors[node.input[1]].shape[3]
+    kernel = (
+        known["kernel_shape"][1]
+        if "kernel_shape" in known
+        else net.chain.tensors[node.input[1]].shape[3]
+    )
     stride, dilation = known.get("strides", [1, 1])[1], known.get("dilations", [1, 1])[1]
     width, result = net.shapes[data.read.tensor][3], net.shapes[out][3]
     span = (kernel - 1) * dilation + 1
@@ -160,13 +177,17 @@ def _wrapped(
     def border(shapes: dict[str, tuple[int, ...]]) -> list[Any]:
         return [
             helper.make_tensor_value_info(
-                t, helper.np_dtype_to_tensor_dtype(np.dtype(net.chain.tensors[t].dtype)), list(shape)
+                t,
+                helper.np_dtype_to_tensor_dtype(np.dtype(net.chain.tensors[t].dtype)),
+                list(shape),
             )
             for t, shape in shapes.items()
         ]
 
     graph = helper.make_graph(nodes, "band", border(reads), border(makes), [*weights, *constants])
-    model = helper.make_model(graph, opset_imports=net.model.opset_import, functions=net.model.functions)
+    model = helper.make_model(
+        graph, opset_imports=net.model.opset_import, functions=net.model.functions
+    )
     model.ir_version = max(net.model.ir_version, 4)
     return model
 

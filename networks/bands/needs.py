@@ -1,8 +1,9 @@
-"""What the units that end at one place need for a firing in the middle, each worked out from the one that is a group
-shorter.
+"""What the units that end at one place need for a firing in the middle, each worked out from the
+one that is a group shorter.
 
-In: a `Net`, a place between its groups and a number of rows. Out: a `Need` for each unit, from the shortest on. They
-are what `units` and `inner` say of a unit; going through all units one by one takes several times as long.
+In: a `Net`, a place between its groups and a number of rows. Out: a `Need` for each unit, from the
+shortest on. They are what `units` and `inner` say of a unit; going through all units one by one
+takes several times as long.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from .units import Unit, unit_of
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Units that end before group `end` make rows of `out`, of which there are so many, in multiples of `factor`.
+    """Units that end before group `end` make rows of `out`, of which there are so many, in
+    multiples of `factor`.
 
     The shortest one begins with group `last`.
     """
@@ -32,7 +34,8 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Of a firing: bytes that it reads, makes, holds inside and cuts out of tensors there, and its multiplications.
+    """Of a firing: bytes that it reads, makes, holds inside and cuts out of tensors there, and its
+    multiplications.
 
     Of the whole unit: its multiplications, and bytes of its weights.
     """
@@ -48,7 +51,8 @@ class Need:
 
 
 def ending(net: Net, end: int) -> Ending | None:
-    """What units make that end before a group; None: they make nothing that another unit can go on with."""
+    """What units make that end before a group; None: they make nothing that another unit can go on
+    with."""
     for last in range(end - 1, -1, -1):
         if net.why_not(last):
             return None
@@ -70,8 +74,11 @@ def _crossing(net: Net, group: int, end: int) -> list[str]:
     return [t for t in net.groups[group].makes if net.read.get(t, -1) >= end]
 
 
-def needs(net: Net, at: Ending, count: int, longest: int, units: dict[Band, Unit]) -> Iterator[Need]:
-    """For so many rows in the middle: of the units with up to so many groups, from the shortest on."""
+def needs(
+    net: Net, at: Ending, count: int, longest: int, units: dict[Band, Unit]
+) -> Iterator[Need]:
+    """For so many rows in the middle: of the units with up to so many groups, from the shortest
+    on."""
     start = max(0, (at.rows - count) // 2) // at.factor * at.factor
     sweep = _Sweep(net, at, (start, start + count), units)
     for group in range(at.end - 1, at.last, -1):
@@ -85,7 +92,8 @@ def needs(net: Net, at: Ending, count: int, longest: int, units: dict[Band, Unit
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A layer that is needed, the rows of each tensor that it takes, and its kernel as long as nothing is cut."""
+    """A layer that is needed, the rows of each tensor that it takes, and its kernel as long as
+    nothing is cut."""
 
     step: Step
     takes: tuple[tuple[str, Band], ...]

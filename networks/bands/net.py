@@ -1,8 +1,9 @@
-"""A network as groups of layers that can be done in bands of rows: which rows of its data each layer needs for some.
+"""A network as groups of layers that can be done in bands of rows: which rows of its data each
+layer needs for some.
 
-In: an ONNX model on disk. Out: a `Net`. Rules for rows are those of `networks.onnx.read_layers`, of which this takes
-what can be written as an ONNX node again: windows, what works element by element, whole factors of scaling. The same
-network as ONNX Runtime executes it is read by `blocked.py`.
+In: an ONNX model on disk. Out: a `Net`. Rules for rows are those of `networks.onnx.read_layers`, of
+which this takes what can be written as an ONNX node again: windows, what works element by element,
+whole factors of scaling. The same network as ONNX Runtime executes it is read by `blocked.py`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ from ..onnx.scratch import takes_some
 
 #: Half-open ranges of rows.
 Band = tuple[int, int]
-#: Element by element, or along another axis than the height, with nothing in their attributes that knows the height.
-ALIKE = frozenset(ELEMENTWISE) - {"Expand", "CastLike"} | {"BatchNormalization", "Concat", "Softmax", "LogSoftmax"}
+#: Element by element, or along another axis than the height, with nothing in their attributes that
+#: knows the height.
+ALIKE = frozenset(ELEMENTWISE) - {"Expand", "CastLike"} | {
+    "BatchNormalization",
+    "Concat",
+    "Softmax",
+    "LogSoftmax",
+}
 #: What has a window whose padding is an attribute.
 PADDED = frozenset({"Conv", "MaxPool", "AveragePool"})
 
@@ -34,7 +41,8 @@ PADDED = frozenset({"Conv", "MaxPool", "AveragePool"})
 class Read:
     """Input `position` of a layer.
 
-    By a `window`, by a `factor` (so many output rows for each input row), or with neither as a whole.
+    By a `window`, by a `factor` (so many output rows for each input row), or with neither as a
+    whole.
     """
 
     position: int
@@ -44,7 +52,8 @@ class Read:
     factor: int | None
 
     def needs(self, first: int, end: int) -> tuple[int, int, int, int]:
-        """For output rows [first, end): the rows [a, b), and how many rows of padding stand above and below them."""
+        """For output rows [first, end): the rows [a, b), and how many rows of padding stand above
+        and below them."""
         if self.window is not None:
             w = self.window
             start, stop = first * w.stride - w.top, (end - 1) * w.stride - w.top + w.span
@@ -90,8 +99,8 @@ class Group:
 class Net:
     """`shapes` of the tensors that depend on an input; groups in order.
 
-    `blocks`: how many channels a block has, of tensors in ONNX Runtime's blocked layout; `names` (None: all) are the
-    tensors that a text may name in this form of the network.
+    `blocks`: how many channels a block has, of tensors in ONNX Runtime's blocked layout; `names`
+    (None: all) are the tensors that a text may name in this form of the network.
     """
 
     file: str
@@ -125,7 +134,10 @@ class Net:
         found: dict[str, tuple[int, int | None]] = {}
         for tensor, shape in self.shapes.items():
             size = DTYPES[self.chain.tensors[tensor].dtype][1]
-            found[tensor] = size * prod(shape), size * shape[1] * shape[3] if len(shape) == 4 else None
+            found[tensor] = (
+                size * prod(shape),
+                size * shape[1] * shape[3] if len(shape) == 4 else None,
+            )
         return found
 
     def laid(self, tensor: str, rows: int) -> tuple[int, ...]:
@@ -144,7 +156,9 @@ class Net:
     @cached_property
     def made(self) -> dict[str, int]:
         """The group that makes a tensor; -1 for inputs."""
-        return dict.fromkeys(self.chain.inputs, -1) | {t: k for k, g in enumerate(self.groups) for t in g.makes}
+        return dict.fromkeys(self.chain.inputs, -1) | {
+            t: k for k, g in enumerate(self.groups) for t in g.makes
+        }
 
     @cached_property
     def read(self) -> dict[str, int]:
@@ -154,11 +168,16 @@ class Net:
 
     @cached_property
     def busy(self) -> dict[int, tuple[Any, dict[str, tuple[int, ...]]]]:
-        """Layers by number whose kernels take memory for themselves: their nodes, and the shapes of what they read."""
+        """Layers by number whose kernels take memory for themselves: their nodes, and the shapes of
+        what they read."""
         graph = self.model.graph
         shapes = {w.name: tuple(w.dims) for w in graph.initializer} | dict(self.shapes)
         steps = [(s.number, graph.node[s.node]) for s in self.steps] if self.blocked else []
-        return {k: (n, {t: shapes[t] for t in n.input if t in shapes}) for k, n in steps if takes_some(n)}
+        return {
+            k: (n, {t: shapes[t] for t in n.input if t in shapes})
+            for k, n in steps
+            if takes_some(n)
+        }
 
     def crossing(self, after: int) -> tuple[str, ...]:
         """Tensors that are there after a group and read later."""
@@ -170,7 +189,8 @@ class Net:
 
 
 def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
-    """A model as a `Net`. Raises NetworkError as `read_chain`, and where a tensor has no fixed shape."""
+    """A model as a `Net`. Raises NetworkError as `read_chain`, and where a tensor has no fixed
+    shape."""
     interface, model = read_fixed(path, fixed, 1)
     chain = chain_of(model, interface.inputs, interface.outputs, path.name)
     graph = Graph(path.name, interface, model)
@@ -184,12 +204,21 @@ def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
         reads = tuple((i, t) for i, t in enumerate(node.inputs) if t in spans)
         weights = sum(sizes.get(t, 0) for t in node.inputs)
         why, rules = rules_of(node, layer.makes, reads, graph)
-        ways = tuple(Read(i, t, height_of(shapes[t]), *rules.get(i, (None, None))) for i, t in reads)
-        steps.append(Step(number, index, layer.operator, ways, layer.makes, layer.macs, weights, why))
+        ways = tuple(
+            Read(i, t, height_of(shapes[t]), *rules.get(i, (None, None))) for i, t in reads
+        )
+        steps.append(
+            Step(number, index, layer.operator, ways, layer.makes, layer.macs, weights, why)
+        )
     return Net(
-        path.name, chain, model, path.parent, tuple(steps),
-        _groups(chain, spans), shapes,
-    )  # fmt: skip
+        path.name,
+        chain,
+        model,
+        path.parent,
+        tuple(steps),
+        _groups(chain, spans),
+        shapes,
+    )
 
 
 def height_of(shape: tuple[int, ...]) -> int:
@@ -198,7 +227,8 @@ def height_of(shape: tuple[int, ...]) -> int:
 
 
 def _groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> tuple[Group, ...]:
-    """In the order of their last layers: what goes between the layers of a group does not need it."""
+    """In the order of their last layers: what goes between the layers of a group does not need
+    it."""
     of = list(range(len(chain.layers)))
     for k, layer in enumerate(chain.layers):
         if layer.fused:
@@ -211,7 +241,9 @@ def _groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> tuple[Group, 
     for steps in sorted(members.values(), key=lambda m: m[-1]):
         inside = {t for k in steps for t in chain.layers[k].makes}
         reads = dict.fromkeys(t for k in steps for t in chain.layers[k].reads if t not in inside)
-        others = {t for k, x in enumerate(chain.layers) if k not in steps for t in x.reads} | set(chain.outputs)
+        others = {t for k, x in enumerate(chain.layers) if k not in steps for t in x.reads} | set(
+            chain.outputs
+        )
         makes = tuple(t for k in steps for t in chain.layers[k].makes if t in others)
         found.append(Group(tuple(steps), tuple(reads), makes))
     return tuple(found)
@@ -237,13 +269,20 @@ def rules_of(
     for position, tensor in reads:
         if len(graph.shape(tensor)) != 4:
             return "it reads data that is no image of four dimensions", {}
-        way = way_of(node, position, RULES[node.op](node, position), graph.shape(tensor)[2], shape[2])
+        way = way_of(
+            node, position, RULES[node.op](node, position), graph.shape(tensor)[2], shape[2]
+        )
         if isinstance(way, str):
             return way, {}
         rules[position] = way
     flowing = {i for i, _ in reads}
     for position, tensor in enumerate(node.inputs):
-        if position not in flowing and tensor and node.op in ALIKE and graph.shape(tensor)[-2:-1] not in ((), (1,)):
+        if (
+            position not in flowing
+            and tensor
+            and node.op in ALIKE
+            and graph.shape(tensor)[-2:-1] not in ((), (1,))
+        ):
             return "it has weights for each row", {}
     return "", rules
 
@@ -266,12 +305,20 @@ def way_of(node: Node, position: int, rule: Rows | None, height: int, result: in
         return None, None
     factor = result // height if result % height == 0 else 0
     if factor and node.op in ("Resize", "Upsample", "DepthToSpace") and isinstance(rule, Scaled):
-        plain = node.op == "DepthToSpace" or (node.text("mode", "nearest") == "nearest" and _whole_width(node))
-        if plain and all(rule.needs(r, height) == range(r // factor, r // factor + 1) for r in range(result)):
+        plain = node.op == "DepthToSpace" or (
+            node.text("mode", "nearest") == "nearest" and _whole_width(node)
+        )
+        if plain and all(
+            rule.needs(r, height) == range(r // factor, r // factor + 1) for r in range(result)
+        ):
             return None, factor
         return "its rows lie between those of its data"
     if node.op == "ConvTranspose" and isinstance(rule, Transposed):
-        if rule.kernel == rule.stride == factor and rule.top == rule.slack == 0 and rule.dilation == 1:
+        if (
+            rule.kernel == rule.stride == factor
+            and rule.top == rule.slack == 0
+            and rule.dilation == 1
+        ):
             return None, factor
         return "its windows overlap in the result"
     return every

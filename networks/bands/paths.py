@@ -1,8 +1,10 @@
-"""Ways to part a network into units that go in bands, as shortest paths over the places between its groups of layers.
+"""Ways to part a network into units that go in bands, as shortest paths over the places between its
+groups of layers.
 
-In: a `Net`, and what bands cost. Out: `Proposal`s with estimates of their bytes and of their time. A part of the
-network up to some place goes in bands, the rest runs whole. For rows of some part of the height, a limit on what a unit
-may need and a price of time against memory, the best units up to any place are a shortest path to it.
+In: a `Net`, and what bands cost. Out: `Proposal`s with estimates of their bytes and of their time.
+A part of the network up to some place goes in bands, the rest runs whole. For rows of some part of
+the height, a limit on what a unit may need and a price of time against memory, the best units up to
+any place are a shortest path to it.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ Proposal = tuple[int, Path]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of the unit that begins with group `first`: bytes that it reads, bytes that it needs besides, ns that all its
-    firings take beside the network's own time, and their number.
+    """Of the unit that begins with group `first`: bytes that it reads, bytes that it needs besides,
+    ns that all its firings take beside the network's own time, and their number.
     """
 
     first: int
@@ -52,14 +54,18 @@ class Cost:
 
 @dataclass
 class _Table:
-    """For one share of the height: per place the units that end there, and by limit and price the best last one."""
+    """For one share of the height: per place the units that end there, and by limit and price the
+    best last one."""
 
     units: list[list[Cost]] = field(default_factory=lambda: [[]])
-    best: dict[tuple[int, float], list[tuple[float, Cost | None] | None]] = field(default_factory=dict)
+    best: dict[tuple[int, float], list[tuple[float, Cost | None] | None]] = field(
+        default_factory=dict
+    )
 
 
 class Search:
-    """`rate`: multiplications of the network in a ns; `block`: bytes that the whole network needs inside."""
+    """`rate`: multiplications of the network in a ns; `block`: bytes that the whole network needs
+    inside."""
 
     def __init__(self, net: Net, rate: float, costs: BandCosts, block: int) -> None:
         self.net, self.rate, self.costs, self.block = net, rate, costs, block
@@ -75,11 +81,15 @@ class Search:
         return unit_of(self.net, first, end, self._units)
 
     def ends(self) -> list[int]:
-        """Numbers of groups after which little crosses; where there are many, those with the least in each stretch."""
+        """Numbers of groups after which little crosses; where there are many, those with the least
+        in each stretch."""
         found = list(self._ends())
         stretch = -(-len(found) // MOST_ENDS)
         parts = [found[k : k + stretch] for k in range(0, len(found), stretch)] if found else []
-        return [min(part, key=lambda end: sum(map(self.net.bytes, self.net.crossing(end - 1)))) for part in parts]
+        return [
+            min(part, key=lambda end: sum(map(self.net.bytes, self.net.crossing(end - 1))))
+            for part in parts
+        ]
 
     def _ends(self) -> Iterator[int]:
         net = self.net
@@ -104,7 +114,9 @@ class Search:
         rows, path = proposal
         first = Segment(tuple(self.unit(a, b) for a, b in pairwise(path)), rows)
         count = len(self.net.groups)
-        return (first,) if path[-1] == count else (first, Segment((self.unit(path[-1], count),), None))
+        return (
+            (first,) if path[-1] == count else (first, Segment((self.unit(path[-1], count),), None))
+        )
 
     def proposals(self, end: int, looks: int) -> dict[Proposal, tuple[float, float]]:
         """Rows and paths up to an end, with estimates of bytes and ns beside the network's own.
@@ -135,10 +147,13 @@ class Search:
         """What the whole rest needs."""
         net = self.net
         crossing = float(sum(map(net.bytes, net.crossing(end - 1))))
-        return crossing + (whole_inner_bytes(self.unit(end, len(net.groups)))[0] if end < len(net.groups) else 0)
+        return crossing + (
+            whole_inner_bytes(self.unit(end, len(net.groups)))[0] if end < len(net.groups) else 0
+        )
 
     def _table(self, share: Fraction, end: int) -> _Table:
-        """Of that share of the height, with all units up to an end that need no more than the largest limit."""
+        """Of that share of the height, with all units up to an end that need no more than the
+        largest limit."""
         table = self._tables.setdefault(share, _Table())
         while len(table.units) <= end:
             table.units.append(self._up_to(len(table.units), share))
@@ -158,7 +173,8 @@ class Search:
         return self._at[end, count]
 
     def _priced(self, at: Ending, count: int) -> Iterator[Cost]:
-        """With what they cost, as long as they need no more than the largest limit: longer ones need more."""
+        """With what they cost, as long as they need no more than the largest limit: longer ones
+        need more."""
         for need in needs(self.net, at, count, LONGEST, self._units):
             self.looks += 1
             if need.makes + need.inner > self.block // LIMITS[0]:
@@ -169,13 +185,16 @@ class Search:
         price, firings = self.costs, at.rows / count
         again = need.macs - need.own_macs * count / at.rows
         moved = need.reads + need.makes + need.cut
-        spent = (again * price.again / self.rate + price.byte_ns * moved + price.firing_ns) * firings
+        spent = (
+            again * price.again / self.rate + price.byte_ns * moved + price.firing_ns
+        ) * firings
         spent += price.weight_ns * need.weights * (firings - 1)
         return Cost(need.first, need.reads, need.makes + need.inner, spent, -(-at.rows // count))
 
 
 def _shortest(table: _Table, limit: int, price: float, end: int) -> list[Cost] | None:
-    """The units up to the end whose line buffers and time cost least, none needing more than the limit."""
+    """The units up to the end whose line buffers and time cost least, none needing more than the
+    limit."""
     best = table.best.setdefault((limit, price), [(0.0, None)])
     for units in table.units[len(best) : end + 1]:
         least: tuple[float, Cost | None] | None = None

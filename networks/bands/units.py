@@ -1,4 +1,5 @@
-"""Units: runs of groups of layers that fire together, band by band; what they need inside is computed again.
+"""Units: runs of groups of layers that fire together, band by band; what they need inside is
+computed again.
 
 In: a `Net` and a run of its groups. Out: which rows a firing reads, and what tells firings apart.
 """
@@ -11,7 +12,8 @@ from typing import Generic, TypeVar
 
 from .net import Band, Net, Read, Step
 
-#: What tells the models of two firings apart: per input of a layer the rows that it takes of what is there.
+#: What tells the models of two firings apart: per input of a layer the rows that it takes of what
+#: is there.
 Kind = tuple[tuple[int, ...], ...]
 
 
@@ -56,10 +58,15 @@ class Unit:
             net.steps[k] for k in sorted(k for g in net.groups[first:end] for k in g.steps)
         )
         inside = {t for s in self.steps for t in s.makes}
-        self.reads = tuple(dict.fromkeys(r.tensor for s in self.steps for r in s.reads if r.tensor not in inside))
-        self.makes = tuple(t for g in net.groups[first:end] for t in g.makes if net.read.get(t, -1) >= end)
+        self.reads = tuple(
+            dict.fromkeys(r.tensor for s in self.steps for r in s.reads if r.tensor not in inside)
+        )
+        self.makes = tuple(
+            t for g in net.groups[first:end] for t in g.makes if net.read.get(t, -1) >= end
+        )
         self.why = next((s.why for s in self.steps if s.why), "")
-        #: Rows of what it makes come in multiples of `factor`; `out` is that, where it makes one tensor.
+        #: Rows of what it makes come in multiples of `factor`; `out` is that, where it makes one
+        #: tensor.
         self.out = self.makes[0] if self.makes else ""
         self.factor = next((s.factor for s in self.steps if self.out in s.makes), 1)
         #: What each layer makes with its multiplications and its rows, where it has any.
@@ -120,7 +127,8 @@ class Unit:
 
 
 def cut_bytes(unit: Unit, first: int, end: int) -> int:
-    """Bytes of the rows that layers take out of tensors inside of a firing, which copies them (see `models.py`)."""
+    """Bytes of the rows that layers take out of tensors inside of a firing, which copies them (see
+    `models.py`)."""
     return unit.cut.of((first, end), _cut_bytes)
 
 

@@ -23,7 +23,15 @@ _HEADER = re.compile(r"\[\s*(\w+)\s*\]")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 #: Options of any layer that matter in training alone.
 _TRAINING = frozenset(
-    {"burnin_update", "clip", "dont_update", "learning_rate", "onlyforward", "stopbackward", "train_only_bn"}
+    {
+        "burnin_update",
+        "clip",
+        "dont_update",
+        "learning_rate",
+        "onlyforward",
+        "stopbackward",
+        "train_only_bn",
+    }
 )
 
 
@@ -34,8 +42,13 @@ class CfgError(NetworkError):
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         # A line that two options depend on is asked twice.
-        self.diagnostics = tuple(sorted(dict.fromkeys(diagnostics), key=lambda d: d.span.line if d.span else 0))
-        lines = [f"{d.span.file}:{d.span.line}: {d.message}" if d.span else d.message for d in self.diagnostics]
+        self.diagnostics = tuple(
+            sorted(dict.fromkeys(diagnostics), key=lambda d: d.span.line if d.span else 0)
+        )
+        lines = [
+            f"{d.span.file}:{d.span.line}: {d.message}" if d.span else d.message
+            for d in self.diagnostics
+        ]
         helps = [d.help for d in self.diagnostics if d.help]
         super().__init__("F402", "\n".join(lines), helps[0] if helps else "")
 
@@ -66,7 +79,9 @@ class Section:
     def refuse(self, message: str, option: str = "", help: str = "") -> None:
         """Note a fault, at an option if it is there."""
         found = self.options.get(option)
-        self.faults.append(Diagnostic("F402", message, found[0].span if found else self.span, help=help))
+        self.faults.append(
+            Diagnostic("F402", message, found[0].span if found else self.span, help=help)
+        )
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """The text of an option. One that contradicts itself is a fault, as Darknet would take the
@@ -79,7 +94,9 @@ class Section:
         again = next((o for o in found if o.value != found[0].value), None)
         if again is not None:
             message = f"`{name}` is {found[0].value} and {again.value}"
-            self.faults.append(Diagnostic("F402", message, again.span, help="leave one of the two lines"))
+            self.faults.append(
+                Diagnostic("F402", message, again.span, help="leave one of the two lines")
+            )
         return found[0].value
 
     def whole(self, name: str, default: int | None, least: int = 1) -> int:
@@ -126,7 +143,9 @@ class Section:
         if text in known:
             return text
         self.refuse(
-            f"`{name}={text}` is not read by flowc", name, did_you_mean(text, known) or f"it reads {one_of(known)}"
+            f"`{name}={text}` is not read by flowc",
+            name,
+            did_you_mean(text, known) or f"it reads {one_of(known)}",
         )
         return default
 
@@ -135,7 +154,9 @@ class Section:
         text = self.text(name, value)
         if text != value and not (_number(text) == _number(value) is not None):
             self.refuse(
-                f"`{name}={text}` is not supported in [{self.kind}]", name, f"only `{name}={value}` is" if value else ""
+                f"`{name}={text}` is not supported in [{self.kind}]",
+                name,
+                f"only `{name}={value}` is" if value else "",
             )
 
     def anything_else(self) -> None:
@@ -147,7 +168,9 @@ class Section:
         for name in self.options:
             if name not in self._asked and name not in _TRAINING:
                 self.refuse(
-                    f"[{self.kind}] has no option `{name}` that flowc reads", name, did_you_mean(name, self._asked)
+                    f"[{self.kind}] has no option `{name}` that flowc reads",
+                    name,
+                    did_you_mean(name, self._asked),
                 )
 
 
@@ -187,15 +210,27 @@ def read_sections(path: Path) -> tuple[Section, ...]:
         if line.startswith("["):
             _begin(line, span, sections, faults)
         elif not sections:
-            raise CfgError([Diagnostic("F402", "a line before the first section", span, help="begin with [net]")])
+            raise CfgError(
+                [
+                    Diagnostic(
+                        "F402", "a line before the first section", span, help="begin with [net]"
+                    )
+                ]
+            )
         else:
             name, equals, value = (part.strip() for part in line.partition("="))
             if name and value:
                 sections[-1].options.setdefault(name, []).append(Option(value, span))
             else:
                 sections[-1].broken = True
-                what = f"`{name}` has no value" if equals and name else f"{line!r} is no `option=value`"
-                sections[-1].faults.append(Diagnostic("F402", what, span, help="write `option=value`"))
+                what = (
+                    f"`{name}` has no value"
+                    if equals and name
+                    else f"{line!r} is no `option=value`"
+                )
+                sections[-1].faults.append(
+                    Diagnostic("F402", what, span, help="write `option=value`")
+                )
     _check_frame(path, sections)
     return tuple(sections)
 
@@ -204,7 +239,9 @@ def _text(path: Path) -> str:
     try:
         return read_bytes(path).decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     except OSError as error:
-        raise NetworkError("F401", f"cannot read `{path}`: {error.strerror}", "check the path") from error
+        raise NetworkError(
+            "F401", f"cannot read `{path}`: {error.strerror}", "check the path"
+        ) from error
 
 
 def _bare(line: str) -> str:
@@ -223,11 +260,14 @@ def _begin(line: str, span: Span, sections: list[Section], faults: list[Diagnost
 def _check_frame(path: Path, sections: Sequence[Section]) -> None:
     if not sections:
         place = Span(str(path), 1, 1, 1, 1)
-        raise CfgError([Diagnostic("F402", f"`{path.name}` has no sections", place, help="begin with [net]")])
+        raise CfgError(
+            [Diagnostic("F402", f"`{path.name}` has no sections", place, help="begin with [net]")]
+        )
     first = sections[0]
     if first.kind not in NET and not first.broken:
         first.refuse(
-            f"the first section is [{first.kind}], not [net]", help="width, height and channels stand in [net]"
+            f"the first section is [{first.kind}], not [net]",
+            help="width, height and channels stand in [net]",
         )
         raise CfgError(first.faults)
     if len(sections) == 1:

@@ -1,7 +1,8 @@
 """Darknet networks (`.cfg` and `.weights`) as ONNX models.
 
-In: the two files. Out: an ONNX model with one image as its input, whose tensors are called after Darknet's layers. What
-the text says is left to `cfg`, what layers compute to `layers`, decoding what detection layers give to the user's code.
+In: the two files. Out: an ONNX model with one image as its input, whose tensors are called after
+Darknet's layers. What the text says is left to `cfg`, what layers compute to `layers`, decoding
+what detection layers give to the user's code.
 """
 
 from __future__ import annotations
@@ -32,24 +33,25 @@ LARGEST = 2**31
 def read_darknet(cfg: Path, weights: Path) -> ModelProto:
     """The network of a `.cfg` with the weights of a `.weights` file.
 
-    Its input `image` is float32[1, channels, height, width]: red, green and blue from 0 to 1. Its outputs are the
-    detection layers as they come, and layers that no other reads. `metadata_props` holds, as JSON, what the detection
-    layers say (`darknet.yolo_30`), what stands in front of the weights (`darknet.weights`) and the tensors by tkDNN's
-    layer numbers (`darknet.tkdnn_layers`). Same files, same bytes.
-    Raises NetworkError: F401 where the cfg cannot be read, CfgError (F402) with everything that is wrong with it, F407
-    where there are no weights, F402 where these are not those of the cfg.
+    Its input `image` is float32[1, channels, height, width]: red, green and blue from 0 to 1. Its
+    outputs are the detection layers as they come, and layers that no other reads. `metadata_props`
+    holds, as JSON, what the detection layers say (`darknet.yolo_30`), what stands in front of the
+    weights (`darknet.weights`) and the tensors by tkDNN's layer numbers (`darknet.tkdnn_layers`).
+    Same files, same bytes. Raises NetworkError: F401 where the cfg cannot be read, CfgError (F402)
+    with everything that is wrong with it, F407 where there are no weights, F402 where these are not
+    those of the cfg.
     """
     net = network_of(read_sections(cfg))
     values, header = read_weights(weights, net, cfg)
     return _model(cfg.stem, net, values, header)
 
 
-# -- the network ------------------------------------------------------------------------------------------------------
+# -- the network -----------------------------------------------------------------------------------
 def network_of(sections: Sequence[Section]) -> DarknetNet:
     """What the sections of a `.cfg` compute; outputs are the heads, and what no layer reads.
 
-    Raises CfgError with everything that is wrong. A layer behind a faulty one is checked as far as it does not depend
-    on its shape.
+    Raises CfgError with everything that is wrong. A layer behind a faulty one is checked as far as
+    it does not depend on its shape.
     """
     first, *rest = sections
     before = len(first.faults)
@@ -64,7 +66,9 @@ def network_of(sections: Sequence[Section]) -> DarknetNet:
     if first.faults:
         raise CfgError(first.faults)
     read = {t for node in net.nodes for t in node.inputs}
-    net.outputs = {t: shape for t, shape in done[1:] if shape is not None and (t in net.heads or t not in read)}
+    net.outputs = {
+        t: shape for t, shape in done[1:] if shape is not None and (t in net.heads or t not in read)
+    }
     return net
 
 
@@ -93,7 +97,10 @@ def _layer(
 def _checked(section: Section, shape: Shape | None) -> Shape | None:
     """The shape, unless the section has faults or gives more than can be."""
     if shape is not None and prod(shape) > LARGEST:
-        section.refuse(f"a tensor of {'x'.join(map(str, shape))} is too large", help="is there a digit too many?")
+        section.refuse(
+            f"a tensor of {'x'.join(map(str, shape))} is too large",
+            help="is there a digit too many?",
+        )
         return None
     return shape
 
@@ -103,14 +110,19 @@ def _refuse_kind(section: Section) -> None:
     if kind == "cost":
         section.refuse("[cost] is not the last section", help="it is the loss: nothing follows it")
     elif kind in OTHERS:
-        section.refuse(f"[{kind}] is not supported", help=f"flowc reads {one_of(RULES, len(RULES))}")
+        section.refuse(
+            f"[{kind}] is not supported", help=f"flowc reads {one_of(RULES, len(RULES))}"
+        )
     elif kind:
         section.refuse(f"[{kind}] is no section of Darknet", help=did_you_mean(kind, RULES))
 
 
-# -- the model ---------------------------------------------------------------------------------------------------------
+# -- the model -------------------------------------------------------------------------------------
 def _model(
-    name: str, net: DarknetNet, values: Mapping[str, np.ndarray[Any, Any]], header: Mapping[str, Any]
+    name: str,
+    net: DarknetNet,
+    values: Mapping[str, np.ndarray[Any, Any]],
+    header: Mapping[str, Any],
 ) -> ModelProto:
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
@@ -120,15 +132,25 @@ def _model(
         array = np.array(entries)
         dtype = np.float32 if array.dtype.kind == "f" else np.int64
         tensors.append(numpy_helper.from_array(array.astype(dtype), constant))
-    nodes = [helper.make_node(n.op, n.inputs, [n.output], n.output, **n.attributes) for n in net.nodes]
+    nodes = [
+        helper.make_node(n.op, n.inputs, [n.output], n.output, **n.attributes) for n in net.nodes
+    ]
     ends = [{INPUT: net.input}, net.outputs]
     inputs, outputs = (
-        [helper.make_tensor_value_info(t, TensorProto.FLOAT, (1, *shape)) for t, shape in end.items()] for end in ends
+        [
+            helper.make_tensor_value_info(t, TensorProto.FLOAT, (1, *shape))
+            for t, shape in end.items()
+        ]
+        for end in ends
     )
     name = name.encode(errors="replace").decode()  # names of files may be no text
     graph = helper.make_graph(nodes, name, inputs, outputs, tensors)
     opsets = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(graph, producer_name="flowc", opset_imports=opsets, ir_version=IR_VERSION)
+    model = helper.make_model(
+        graph, producer_name="flowc", opset_imports=opsets, ir_version=IR_VERSION
+    )
     said = {"weights": header, "tkdnn_layers": net.steps, **net.heads}
-    helper.set_model_props(model, {f"darknet.{key}": json.dumps(value) for key, value in said.items()})
+    helper.set_model_props(
+        model, {f"darknet.{key}": json.dumps(value) for key, value in said.items()}
+    )
     return model

@@ -1,8 +1,8 @@
 """What each section of a Darknet `.cfg` computes: a rule for every kind of layer.
 
-In: a `Layer` with its options. Out: its nodes and weights, and the shape of what it gives. Options are read first, then
-shapes are looked at: a layer behind a faulty one is checked as far as it does not depend on it. Sizes and defaults are
-those of AlexeyAB's Darknet.
+In: a `Layer` with its options. Out: its nodes and weights, and the shape of what it gives. Options
+are read first, then shapes are looked at: a layer behind a faulty one is checked as far as it does
+not depend on it. Sizes and defaults are those of AlexeyAB's Darknet.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 from .cfg import Section
 from .net import ACTIVATIONS, Layer, Shape
 
-#: Inside the root. Darknet itself folds with this value; only its oldest CPU code adds 1e-6 outside of the root.
+#: Inside the root. Darknet itself folds with this value; only its oldest CPU code adds 1e-6 outside
+#: of the root.
 EPSILON = 1e-5
 
 
-# -- layers with weights -----------------------------------------------------------------------------------------------
+# -- layers with weights ---------------------------------------------------------------------------
 def _convolutional(x: Layer) -> Shape:
     o = x.section
     filters, groups, size = o.whole("filters", 1), o.whole("groups", 1), o.whole("size", 1)
@@ -25,7 +26,10 @@ def _convolutional(x: Layer) -> Shape:
     padding = o.whole("padding", 0, 0)
     if o.whole("pad", 0, 0):
         padding = size // 2
-    normalized, activation = o.whole("batch_normalize", 0, 0), o.word("activation", "logistic", ACTIVATIONS)
+    normalized, activation = (
+        o.whole("batch_normalize", 0, 0),
+        o.word("activation", "logistic", ACTIVATIONS),
+    )
     for name in _CONV_EXTRAS:
         o.only(name, "0")
     o.only("dilation", "1")
@@ -35,7 +39,12 @@ def _convolutional(x: Layer) -> Shape:
         if count % groups:
             x.unfit(f"{count} {what} do not divide into {groups} groups", "groups")
     shape = filters, x.slid(height, size, tall, 2 * padding), x.slid(width, size, wide, 2 * padding)
-    rest = {"kernel_shape": [size, size], "strides": [tall, wide], "pads": [padding] * 4, "group": groups}
+    rest = {
+        "kernel_shape": [size, size],
+        "strides": [tall, wide],
+        "pads": [padding] * 4,
+        "group": groups,
+    }
     biases = x.weights("biases", filters)
     norm = _norm(x, filters) if normalized else ()
     weights = x.weights("weights", filters, channels // groups, size, size)
@@ -46,22 +55,44 @@ def _convolutional(x: Layer) -> Shape:
 
 #: Options of [convolutional] that change what it computes, or which weights it has.
 _CONV_EXTRAS = (
-    "antialiasing", "assisted_excitation", "binary", "bin_output", "cbn", "dontload", "dontloadscales", "dot",
-    "flipped", "rotate", "stretch", "stretch_sway", "sway", "xnor",
-)  # fmt: skip
+    "antialiasing",
+    "assisted_excitation",
+    "binary",
+    "bin_output",
+    "cbn",
+    "dontload",
+    "dontloadscales",
+    "dot",
+    "flipped",
+    "rotate",
+    "stretch",
+    "stretch_sway",
+    "sway",
+    "xnor",
+)
 
 
 def _connected(x: Layer) -> Shape:
-    """A convolution whose kernel is as large as its data: the same sum, and no other shape than (n, 1, 1) after it."""
+    """A convolution whose kernel is as large as its data: the same sum, and no other shape than (n,
+    1, 1) after it."""
     o = x.section
     outputs = o.whole("output", 1)
-    normalized, activation = o.whole("batch_normalize", 0, 0), o.word("activation", "logistic", ACTIVATIONS)
+    normalized, activation = (
+        o.whole("batch_normalize", 0, 0),
+        o.word("activation", "logistic", ACTIVATIONS),
+    )
     o.only("dontload", "0")
     o.only("dontloadscales", "0")
     channels, height, width = x.shape
     biases = x.weights("biases", outputs)
     weights = x.weights("weights", outputs, channels, height, width)
-    _weighted(x, weights, biases, _norm(x, outputs) if normalized else (), {"kernel_shape": [height, width]})
+    _weighted(
+        x,
+        weights,
+        biases,
+        _norm(x, outputs) if normalized else (),
+        {"kernel_shape": [height, width]},
+    )
     x.activate(activation)
     return outputs, 1, 1
 
@@ -70,7 +101,9 @@ def _norm(x: Layer, count: int) -> tuple[str, ...]:
     return tuple(x.weights(what, count) for what in ("scales", "mean", "variance"))
 
 
-def _weighted(x: Layer, weights: str, biases: str, norm: Sequence[str], attributes: Mapping[str, Any]) -> None:
+def _weighted(
+    x: Layer, weights: str, biases: str, norm: Sequence[str], attributes: Mapping[str, Any]
+) -> None:
     """With a batch normalization the biases are its own, behind the scales."""
     x.add("Conv", "conv", x.tensor, weights, *([] if norm else [biases]), **attributes)
     if norm:
@@ -78,14 +111,15 @@ def _weighted(x: Layer, weights: str, biases: str, norm: Sequence[str], attribut
         x.add("BatchNormalization", "bn", x.tensor, scales, biases, mean, variance, epsilon=EPSILON)
 
 
-# -- layers without ----------------------------------------------------------------------------------------------------
+# -- layers without --------------------------------------------------------------------------------
 def _strides(o: Section) -> tuple[int, int]:
     stride = o.whole("stride", 1)
     return o.whole("stride_y", stride), o.whole("stride_x", stride)
 
 
 def _maxpool(x: Layer) -> Shape:
-    """One half of the padding, rounded down, stands in front. By default there is one less than the window is wide."""
+    """One half of the padding, rounded down, stands in front. By default there is one less than the
+    window is wide."""
     o = x.section
     tall, wide = _strides(o)
     size = o.whole("size", o.whole("stride", 1))
@@ -121,10 +155,16 @@ def _route(x: Layer) -> Shape:
     pieces, total = [], 0
     for k, (tensor, (channels, _, _)) in enumerate(sources):
         if channels % groups:
-            x.unfit(f"{channels} channels of `{tensor}` do not divide into {groups} groups", "groups")
+            x.unfit(
+                f"{channels} channels of `{tensor}` do not divide into {groups} groups", "groups"
+            )
         share = channels // groups
         total += share
-        pieces.append(x.channels(f"part{k}", tensor, group * share, (group + 1) * share) if groups > 1 else tensor)
+        pieces.append(
+            x.channels(f"part{k}", tensor, group * share, (group + 1) * share)
+            if groups > 1
+            else tensor
+        )
     x.tensor = pieces[0]
     if len(pieces) > 1:
         x.add("Concat", "out", *pieces, axis=1)
@@ -132,7 +172,8 @@ def _route(x: Layer) -> Shape:
 
 
 def _shortcut(x: Layer) -> Shape:
-    """Where the other layer has more channels, the first ones are added; where it has fewer, to the first ones."""
+    """Where the other layer has more channels, the first ones are added; where it has fewer, to the
+    first ones."""
     o = x.section
     listed, activation = o.wholes("from"), o.word("activation", "linear", ACTIVATIONS)
     o.only("weights_type", "none")
@@ -177,7 +218,8 @@ def _upsample(x: Layer) -> Shape:
 
 
 def _reorg(x: Layer) -> Shape:
-    """YOLOv2's passthrough. Darknet lays the numbers out as for fewer channels of a larger image, and takes them apart.
+    """YOLOv2's passthrough. Darknet lays the numbers out as for fewer channels of a larger image,
+    and takes them apart.
 
     It is no space-to-depth of its data: networks are trained with it as it is.
     """
@@ -200,7 +242,13 @@ def _dropout(x: Layer) -> Shape:
 
 
 def _softmax(x: Layer) -> Shape:
-    for name, value in (("groups", "1"), ("temperature", "1"), ("spatial", "0"), ("tree", ""), ("noloss", "0")):
+    for name, value in (
+        ("groups", "1"),
+        ("temperature", "1"),
+        ("spatial", "0"),
+        ("tree", ""),
+        ("noloss", "0"),
+    ):
         x.section.only(name, value)
     channels, height, width = x.shape
     if (height, width) != (1, 1):
@@ -209,19 +257,30 @@ def _softmax(x: Layer) -> Shape:
     return x.shape
 
 
-# -- heads -------------------------------------------------------------------------------------------------------------
+# -- heads -----------------------------------------------------------------------------------------
 def _yolo(x: Layer) -> Shape:
-    """The tensor as it comes: decoding is left to the user's code, which finds what it needs in the metadata."""
+    """The tensor as it comes: decoding is left to the user's code, which finds what it needs in the
+    metadata."""
     o = x.section
-    classes, total, new_coords = o.whole("classes", 20), o.whole("num", 1), o.whole("new_coords", 0, 0)
-    listed, scale, anchors = x.known(o.wholes("mask")), x.known(o.reals("scale_x_y")), _anchors(x, total)
+    classes, total, new_coords = (
+        o.whole("classes", 20),
+        o.whole("num", 1),
+        o.whole("new_coords", 0, 0),
+    )
+    listed, scale, anchors = (
+        x.known(o.wholes("mask")),
+        x.known(o.reals("scale_x_y")),
+        _anchors(x, total),
+    )
     mask = listed or list(range(total))
     wrong = [k for k in mask if not 0 <= k < total]
     if wrong:
         x.unfit(f"`mask` takes anchor {wrong[0]} of {total}", "mask", "anchors count from 0")
     said = {"classes": classes, "num": total, "mask": mask, "anchors": anchors}
     said |= {"scale_x_y": scale[0] if scale else 1.0, "new_coords": new_coords}
-    return _head(x, len(mask) * (classes + 5), f"{len(mask)} anchors x ({classes} classes + 5)", said)
+    return _head(
+        x, len(mask) * (classes + 5), f"{len(mask)} anchors x ({classes} classes + 5)", said
+    )
 
 
 def _region(x: Layer) -> Shape:
@@ -234,10 +293,13 @@ def _region(x: Layer) -> Shape:
 
 
 def _anchors(x: Layer, total: int) -> list[list[float]]:
-    x.section.anything_else()  # most options of a head matter in training, and are kept beside the others
+    # most options of a head matter in training, and are kept beside the others
+    x.section.anything_else()
     flat = x.known(x.section.reals("anchors"))
     if len(flat) < 2 * total:
-        x.unfit(f"`anchors` has {len(flat)} numbers, and {total} anchors are {2 * total}", "anchors")
+        x.unfit(
+            f"`anchors` has {len(flat)} numbers, and {total} anchors are {2 * total}", "anchors"
+        )
     return [flat[k : k + 2] for k in range(0, 2 * total, 2)]
 
 
@@ -246,12 +308,16 @@ def _head(x: Layer, wanted: int, why: str, said: dict[str, Any]) -> Shape:
     channels = x.shape[0]
     if channels != wanted:
         message = f"[{x.section.kind}] is given {channels} channels, and needs {wanted}: {why}"
-        x.unfit(message, "classes", f"set `filters={wanted}` in the layer before, or correct what stands here")
+        x.unfit(
+            message,
+            "classes",
+            f"set `filters={wanted}` in the layer before, or correct what stands here",
+        )
     x.net.heads[x.name] = {name: found[0].value for name, found in x.section.options.items()} | said
     return x.shape
 
 
-# -- by name -----------------------------------------------------------------------------------------------------------
+# -- by name ---------------------------------------------------------------------------------------
 #: Per section the name that its tensors have, and what it computes.
 RULES: dict[str, tuple[str, Callable[[Layer], Shape]]] = {
     "convolutional": ("conv", _convolutional),
@@ -273,7 +339,26 @@ RULES: dict[str, tuple[str, Callable[[Layer], Shape]]] = {
     "region": ("region", _region),
 }
 #: Sections that Darknet has and flowc does not read.
-OTHERS = frozenset({
-    "activation", "batchnorm", "conv_lstm", "crnn", "crop", "detection", "empty", "Gaussian_yolo", "gru", "local",
-    "local_avg", "local_avgpool", "lrn", "lstm", "normalization", "reorg3d", "rnn", "sam", "scale_channels",
-})  # fmt: skip
+OTHERS = frozenset(
+    {
+        "activation",
+        "batchnorm",
+        "conv_lstm",
+        "crnn",
+        "crop",
+        "detection",
+        "empty",
+        "Gaussian_yolo",
+        "gru",
+        "local",
+        "local_avg",
+        "local_avgpool",
+        "lrn",
+        "lstm",
+        "normalization",
+        "reorg3d",
+        "rnn",
+        "sam",
+        "scale_channels",
+    }
+)

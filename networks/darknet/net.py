@@ -1,10 +1,11 @@
 """A Darknet network without its weights, and a layer of it in the making.
 
-In: what the rules in `layers` say of a layer. Out: a `DarknetNet` with one more layer: nodes, and the parts of the
-weights that they need in the order of the file. Calling the rules is left to `convert`, reading the parts to `weights`.
+In: what the rules in `layers` say of a layer. Out: a `DarknetNet` with one more layer: nodes, and
+the parts of the weights that they need in the order of the file. Calling the rules is left to
+`convert`, reading the parts to `weights`.
 
-Data has the shape (channels, height, width) of one image. Layers count from 0 behind [net], and a layer's last tensor
-is called after its kind and number: `conv_12`.
+Data has the shape (channels, height, width) of one image. Layers count from 0 behind [net], and a
+layer's last tensor is called after its kind and number: `conv_12`.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ class Part:
 class DarknetNet:
     """A network without its weights.
 
-    `constants` are other inputs of nodes. `heads` are the detection layers with what their section says. `steps` are
-    the tensors after each layer as tkDNN counts them, where an activation is a layer of its own: JEDI's cut points are
-    indices into them.
+    `constants` are other inputs of nodes. `heads` are the detection layers with what their section
+    says. `steps` are the tensors after each layer as tkDNN counts them, where an activation is a
+    layer of its own: JEDI's cut points are indices into them.
     """
 
     input: Shape
@@ -77,8 +78,9 @@ class Unknown(Exception):
 class Layer:
     """A layer in the making.
 
-    `done` are the tensors in front of it with their shapes, as far as these are known: the image, and the last one of
-    each layer. `tensor` is the one that was made so far; the last one gets the layer's `name`.
+    `done` are the tensors in front of it with their shapes, as far as these are known: the image,
+    and the last one of each layer. `tensor` is the one that was made so far; the last one gets the
+    layer's `name`.
     """
 
     name: str
@@ -110,13 +112,20 @@ class Layer:
         return found
 
     def others(self, listed: Sequence[int], option: str) -> list[tuple[str, Shape]]:
-        """The tensors of layers before this one, by their numbers or, below 0, counted backwards from this one."""
+        """The tensors of layers before this one, by their numbers or, below 0, counted backwards
+        from this one."""
         numbers = [self.index + i if i < 0 else i for i in listed]
         for number in numbers:
             if not 0 <= number < self.index:
                 message = f"layer {self.index} reads layer {number}, which is not before it"
-                self.unfit(message, option, "layers count from 0 behind [net]; below 0 they count backwards")
-        return [(tensor, self.known(shape)) for tensor, shape in (self.done[n + 1] for n in numbers)]
+                self.unfit(
+                    message,
+                    option,
+                    "layers count from 0 behind [net]; below 0 they count backwards",
+                )
+        return [
+            (tensor, self.known(shape)) for tensor, shape in (self.done[n + 1] for n in numbers)
+        ]
 
     def unfit(self, message: str, option: str = "", help: str = "") -> NoReturn:
         """Note a fault that leaves the layer without a shape."""
@@ -126,7 +135,9 @@ class Layer:
     def slid(self, length: int, size: int, stride: int, padding: int) -> int:
         """How many windows fit."""
         if length + padding < size:
-            self.unfit(f"a window of {size} does not fit into {length} with {padding} of padding", "size")
+            self.unfit(
+                f"a window of {size} does not fit into {length} with {padding} of padding", "size"
+            )
         return (length + padding - size) // stride + 1
 
     def weights(self, what: str, *shape: int) -> str:
@@ -141,14 +152,18 @@ class Layer:
         return name
 
     def add(self, op: str, what: str, *inputs: str, **attributes: Any) -> str:
-        """A node whose output is called `LAYER_WHAT`, unless it remains the last one of the layer."""
+        """A node whose output is called `LAYER_WHAT`, unless it remains the last one of the
+        layer."""
         self.tensor = f"{self.name}_{what}"
         self.nodes.append(Node(op, inputs, self.tensor, attributes))
         return self.tensor
 
     def channels(self, what: str, tensor: str, first: int, end: int) -> str:
         """Some channels of a tensor."""
-        bounds = [self.constant(f"{what}_{k}", (v,)) for k, v in (("from", first), ("to", end), ("axis", 1))]
+        bounds = [
+            self.constant(f"{what}_{k}", (v,))
+            for k, v in (("from", first), ("to", end), ("axis", 1))
+        ]
         return self.add("Slice", what, tensor, *bounds)
 
     def activate(self, activation: str) -> None:
@@ -163,10 +178,12 @@ class Layer:
             self.add("Identity", "out", self.tensor)
         self.nodes[-1] = replace(self.nodes[-1], output=self.name)
         self.net.nodes += self.nodes
-        self.net.steps += [self.before_activation, self.name] if self.before_activation else [self.name]
+        self.net.steps += (
+            [self.before_activation, self.name] if self.before_activation else [self.name]
+        )
 
 
-# -- activations -------------------------------------------------------------------------------------------------------
+# -- activations -----------------------------------------------------------------------------------
 def _elementwise(op: str, **attributes: Any) -> Callable[[Layer], Any]:
     return lambda x: x.add(op, "act", x.tensor, **attributes)
 

@@ -1,12 +1,14 @@
 """Layers that process their data by parts, so that buffers hold some rows instead of whole tensors.
 
-In: a Cnn. Out: cyclo-static applications, one actor per layer, one token per element (no code, no types, no times).
-The least buffers and the order of phases that reaches them are the analysis's business.
+In: a Cnn. Out: cyclo-static applications, one actor per layer, one token per element (no code, no
+types, no times). The least buffers and the order of phases that reaches them are the analysis's
+business.
 
-After Minakova's thesis, ch. 4. `by_parts` differs from its Algorithm 4, which is kept as `algorithm4`, in two ways.
-Rows that are needed again stay in the buffer of the edge, and `Channel.frees` says what is given back: Algorithm 4
-moves them into self-loops, which in the example of Fig. 4.1 need 1280 elements beside the 978 that the thesis reports.
-And rates follow from the rows that are needed, whatever the window; Algorithm 4 fails on ordinary layers.
+After Minakova's thesis, ch. 4. `by_parts` differs from its Algorithm 4, which is kept as
+`algorithm4`, in two ways. Rows that are needed again stay in the buffer of the edge, and
+`Channel.frees` says what is given back: Algorithm 4 moves them into self-loops, which in the
+example of Fig. 4.1 need 1280 elements beside the 978 that the thesis reports. And rates follow from
+the rows that are needed, whatever the window; Algorithm 4 fails on ordinary layers.
 """
 
 from __future__ import annotations
@@ -27,20 +29,26 @@ class DoesNotApply(Exception):
 
 
 def layerwise_elements(cnn: Cnn) -> int:
-    """Elements in all buffers when every layer takes its data at once: the sum of |e.data| (thesis, ch. 4.4, Ex1)."""
+    """Elements in all buffers when every layer takes its data at once: the sum of |e.data| (thesis,
+    ch. 4.4, Ex1)."""
     return sum(edge.elements for layer in cnn.layers for edge in layer.inputs)
 
 
 def by_parts(cnn: Cnn, name: str) -> Application:
-    """Every layer with its phases. A phase takes the rows that no phase before it has needed and frees those that no
-    later phase needs; the last phase takes and frees what is left, so that every frame starts anew.
+    """Every layer with its phases. A phase takes the rows that no phase before it has needed and
+    frees those that no later phase needs; the last phase takes and frees what is left, so that
+    every frame starts anew.
 
-    It holds for padding of any size on either side, strides above the kernel, dilation, remainders that no window
-    reaches, and several inputs. Totals of a frame are equal on both sides, and nothing is freed before it was taken.
+    It holds for padding of any size on either side, strides above the kernel, dilation, remainders
+    that no window reaches, and several inputs. Totals of a frame are equal on both sides, and
+    nothing is freed before it was taken.
     """
     tallest = max(cnn.layers, key=lambda layer: layer.shape[1])
     if tallest.shape[1] > MOST_ROWS:
-        message = f"layer `{tallest.name}` of `{cnn.file}` has {tallest.shape[1]} rows: by parts, {MOST_ROWS} at most"
+        message = (
+            f"layer `{tallest.name}` of `{cnn.file}` has {tallest.shape[1]} rows: by parts,"
+            f" {MOST_ROWS} at most"
+        )
         raise NetworkError("F105", message, "leave `--by-parts` out")
     phases = {layer.name: layer.phases for layer in cnn.layers}
     arrows = []
@@ -53,7 +61,8 @@ def by_parts(cnn: Cnn, name: str) -> Application:
 
 
 def rows_by_phase(layer: Layer, edge: Edge) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Rows of an edge that each phase of its layer takes, and rows that each phase frees at its end."""
+    """Rows of an edge that each phase of its layer takes, and rows that each phase frees at its
+    end."""
     step = layer.shape[1] // layer.phases
     last, first = [0] * layer.phases, [edge.height] * layer.phases
     for row in range(layer.shape[1]):
@@ -65,20 +74,25 @@ def rows_by_phase(layer: Layer, edge: Edge) -> tuple[tuple[int, ...], tuple[int,
     taken = [*accumulate(last[:-1], max), edge.height]
     needed_later = [*accumulate(reversed(first[1:]), min)][::-1]
     freed = [*map(min, needed_later, taken), edge.height]
-    taken_by_phase, freed_by_phase = (tuple(b - a for a, b in pairwise([0, *rows])) for rows in (taken, freed))
+    taken_by_phase, freed_by_phase = (
+        tuple(b - a for a, b in pairwise([0, *rows])) for rows in (taken, freed)
+    )
     return taken_by_phase, freed_by_phase
 
 
 def algorithm4(cnn: Cnn, name: str) -> Application:
-    """The thesis's Algorithm 4 as printed: what overlaps goes through a self-loop of the layer; for comparison.
+    """The thesis's Algorithm 4 as printed: what overlaps goes through a self-loop of the layer; for
+    comparison.
 
-    A layer that takes everything is a window as high as its data. A self-loop without tokens (a layer of one phase) is
-    left out. Line 26 is read with its text: a layer of one phase produces all its rows in it.
+    A layer that takes everything is a window as high as its data. A self-loop without tokens (a
+    layer of one phase) is left out. Line 26 is read with its text: a layer of one phase produces
+    all its rows in it.
 
-    Raises DoesNotApply where rates are negative or do not add up: the last phase takes fewer rows by as many as are
-    padded below, but these may be more than the stride (7x7 with stride 2 and padding 3 on 224 rows: -1), and the last
-    window may end before the padding or the data does (3x3 with stride 2 and padding 1 on 56 rows: 55 of 56). Also for
-    what is no sliding window: data broadcast over rows, transposed convolutions, scaling.
+    Raises DoesNotApply where rates are negative or do not add up: the last phase takes fewer rows
+    by as many as are padded below, but these may be more than the stride (7x7 with stride 2 and
+    padding 3 on 224 rows: -1), and the last window may end before the padding or the data does (3x3
+    with stride 2 and padding 1 on 56 rows: 55 of 56). Also for what is no sliding window: data
+    broadcast over rows, transposed convolutions, scaling.
     """
     phases = {layer.name: layer.phases for layer in cnn.layers}
     arrows = []
@@ -100,7 +114,9 @@ def _as_window(layer: Layer, edge: Edge) -> Window:
         return edge.rows
     if isinstance(edge.rows, Whole) and layer.phases == 1:
         return Window(edge.height)
-    raise DoesNotApply(f"layer {layer.name!r}: {type(edge.rows).__name__.lower()} rows are no sliding window")
+    raise DoesNotApply(
+        f"layer {layer.name!r}: {type(edge.rows).__name__.lower()} rows are no sliding window"
+    )
 
 
 def _printed(layer: Layer, edge: Edge, window: Window) -> list[int]:
@@ -113,9 +129,13 @@ def _printed(layer: Layer, edge: Edge, window: Window) -> list[int]:
         rows = [first, *[later] * (layer.phases - 2), later - window.bottom]
     if min(rows) < 0:
         phase = rows.index(min(rows)) + 1
-        raise DoesNotApply(f"layer {layer.name!r}: phase {phase} of {layer.phases} would take {min(rows)} rows")
+        raise DoesNotApply(
+            f"layer {layer.name!r}: phase {phase} of {layer.phases} would take {min(rows)} rows"
+        )
     if sum(rows) != edge.height:
-        raise DoesNotApply(f"layer {layer.name!r}: its phases take {sum(rows)} rows, the data has {edge.height}")
+        raise DoesNotApply(
+            f"layer {layer.name!r}: its phases take {sum(rows)} rows, the data has {edge.height}"
+        )
     return rows
 
 

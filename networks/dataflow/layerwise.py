@@ -1,8 +1,10 @@
-"""A CNN as a dataflow graph: one actor per layer, or one actor per processor whose phases are parts of the network.
+"""A CNN as a dataflow graph: one actor per layer, or one actor per processor whose phases are parts
+of the network.
 
-In: a Cnn, and the processor of every layer. Out: abstract applications (no code, no types, no times); a token is one
-element of a tensor. Whether they are consistent and free of deadlock is for the analysis to say; layers that work by
-parts are in `by_parts.py`; finding a mapping is left to others.
+In: a Cnn, and the processor of every layer. Out: abstract applications (no code, no types, no
+times); a token is one element of a tensor. Whether they are consistent and free of deadlock is for
+the analysis to say; layers that work by parts are in `by_parts.py`; finding a mapping is left to
+others.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from ..onnx.layers import Cnn, Edge
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A channel between actors (short names): tokens per phase of either side; `frees` as in `Channel`."""
+    """A channel between actors (short names): tokens per phase of either side; `frees` as in
+    `Channel`."""
 
     source: str
     destination: str
@@ -28,14 +31,18 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Phased:
-    """`phases` tells the layers of every phase of every actor (full names), in the order in which they run."""
+    """`phases` tells the layers of every phase of every actor (full names), in the order in which
+    they run."""
 
     app: Application
     phases: Mapping[str, tuple[tuple[str, ...], ...]]
 
 
-def application(name: str, file: str, actors: Mapping[str, str], arrows: Iterable[Arrow]) -> Application:
-    """An abstract application: `actors` are short names and definitions; every arrow has ports of its own."""
+def application(
+    name: str, file: str, actors: Mapping[str, str], arrows: Iterable[Arrow]
+) -> Application:
+    """An abstract application: `actors` are short names and definitions; every arrow has ports of
+    its own."""
     span = Span(file, 1, 1, 1, 1)
     inputs: dict[str, list[Port]] = {a: [] for a in actors}
     outputs: dict[str, list[Port]] = {a: [] for a in actors}
@@ -49,9 +56,24 @@ def application(name: str, file: str, actors: Mapping[str, str], arrows: Iterabl
         inputs[arrow.destination].append(into)
         title = f"{source}.{out.name}->{destination}.{into.name}"
         frees = () if arrow.frees == taken else arrow.frees
-        channels.append(Channel(title, source, out.name, destination, into.name, 0, (), span, frees))
+        channels.append(
+            Channel(title, source, out.name, destination, into.name, 0, (), span, frees)
+        )
     tasks = tuple(
-        Task(f"{name}.{a}", d, tuple(inputs[a]), tuple(outputs[a]), (), (), (), False, (), None, "", span)
+        Task(
+            f"{name}.{a}",
+            d,
+            tuple(inputs[a]),
+            tuple(outputs[a]),
+            (),
+            (),
+            (),
+            False,
+            (),
+            None,
+            "",
+            span,
+        )
         for a, d in actors.items()
     )
     return Application(name, tasks, tuple(channels), None, None, 0, "", span)
@@ -60,7 +82,8 @@ def application(name: str, file: str, actors: Mapping[str, str], arrows: Iterabl
 def as_sdf(cnn: Cnn, name: str) -> Application:
     """One actor per layer, one channel per edge that carries |e.data| elements per firing.
 
-    Minakova's thesis, ch. 3, Algorithm 1 (with |e.data|, where the conference version's |X_j| fails for concat).
+    Minakova's thesis, ch. 3, Algorithm 1 (with |e.data|, where the conference version's |X_j| fails
+    for concat).
     """
     arrows = [
         Arrow(edge.source, layer.name, (edge.elements,), (edge.elements,))
@@ -73,15 +96,16 @@ def as_sdf(cnn: Cnn, name: str) -> Application:
 def phased(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
     """One actor per processor, cut into phases topologically: the default.
 
-    The level of a layer is the largest over its sources of their level, plus 1 where the source is on another
-    processor; a layer without sources has level 0. The layers of one processor and one level are a phase; phases follow
-    in order of level. An edge between different phases becomes a channel that carries |e.data| elements, also when both
-    phases are of one actor.
+    The level of a layer is the largest over its sources of their level, plus 1 where the source is
+    on another processor; a layer without sources has level 0. The layers of one processor and one
+    level are a phase; phases follow in order of level. An edge between different phases becomes a
+    channel that carries |e.data| elements, also when both phases are of one actor.
 
-    There is no deadlock. Levels never fall along an edge, and an edge between different phases joins different
-    processors or different levels, so that its level rises. Firing all phases of the graph by level is therefore an
-    iteration in which every phase finds its data, and it keeps the order of each actor's phases, because they are
-    ordered by level. Within a phase the layers run in topological order: what they need of other phases is there.
+    There is no deadlock. Levels never fall along an edge, and an edge between different phases
+    joins different processors or different levels, so that its level rises. Firing all phases of
+    the graph by level is therefore an iteration in which every phase finds its data, and it keeps
+    the order of each actor's phases, because they are ordered by level. Within a phase the layers
+    run in topological order: what they need of other phases is there.
 
     Raises KeyError for a layer without processor.
     """
@@ -89,9 +113,13 @@ def phased(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
     parts: dict[str, dict[int, list[str]]] = {}
     for layer in cnn.layers:
         home = mapping[layer.name]
-        level[layer.name] = max((level[e.source] + (mapping[e.source] != home) for e in layer.inputs), default=0)
+        level[layer.name] = max(
+            (level[e.source] + (mapping[e.source] != home) for e in layer.inputs), default=0
+        )
         parts.setdefault(home, {}).setdefault(level[layer.name], []).append(layer.name)
-    phases = {home: [part for _, part in sorted(by_level.items())] for home, by_level in parts.items()}
+    phases = {
+        home: [part for _, part in sorted(by_level.items())] for home, by_level in parts.items()
+    }
     return _assemble(cnn, mapping, phases, name, None)
 
 
@@ -102,8 +130,11 @@ def _assemble(
     name: str,
     outer: set[tuple[str, Edge]] | None,
 ) -> Phased:
-    """Make the actors; channels are the edges in `outer` (by destination), or all edges between different phases."""
-    place = {x: (home, k) for home, parts in phases.items() for k, part in enumerate(parts) for x in part}
+    """Make the actors; channels are the edges in `outer` (by destination), or all edges between
+    different phases."""
+    place = {
+        x: (home, k) for home, parts in phases.items() for k, part in enumerate(parts) for x in part
+    }
     arrows = []
     for layer in cnn.layers:
         for edge in layer.inputs:

@@ -1,8 +1,10 @@
-"""Some layers of a network by parts, the others at once, each edge in its least buffer: Minakova's thesis, ch. 6.
+"""Some layers of a network by parts, the others at once, each edge in its least buffer: Minakova's
+thesis, ch. 6.
 
-In: a Cnn, and the layers that go by parts. Out: edges with sizes and lives, which `analysis.minakova` shares buffers
-among. Lines 2 to 7 of the thesis's Algorithm 10, but with rates that follow from the rows that are needed
-(`by_parts`), as Algorithm 4 fails on the first layer of ordinary networks. `reduction` asks what all of that comes to.
+In: a Cnn, and the layers that go by parts. Out: edges with sizes and lives, which
+`analysis.minakova` shares buffers among. Lines 2 to 7 of the thesis's Algorithm 10, but with rates
+that follow from the rows that are needed (`by_parts`), as Algorithm 4 fails on the first layer of
+ordinary networks. `reduction` asks what all of that comes to.
 """
 
 from __future__ import annotations
@@ -21,12 +23,15 @@ from .by_parts import by_parts
 
 
 def derived(cnn: Cnn, chosen: Collection[str], part: int = 0) -> tuple[tuple[Edge, ...], int]:
-    """The edges of a network of which the `chosen` layers go by parts, and the steps of its schedule.
+    """The edges of a network of which the `chosen` layers go by parts, and the steps of its
+    schedule.
 
-    Sizes are bytes; an edge is in use from the first step of its source to the last one of its reader. Equation 6.1:
-    a layer that is not chosen has one phase. Raises as `least_capacities`.
+    Sizes are bytes; an edge is in use from the first step of its source to the last one of its
+    reader. Equation 6.1: a layer that is not chosen has one phase. Raises as `least_capacities`.
     """
-    phased = replace(cnn, layers=tuple(x if x.name in chosen else replace(x, phases=1) for x in cnn.layers))
+    phased = replace(
+        cnn, layers=tuple(x if x.name in chosen else replace(x, phases=1) for x in cnn.layers)
+    )
     app = by_parts(phased, "Net")
     sizes = {f"Net.{x.name}": x.bytes for x in cnn.layers}
     graph = graph_of(app, repetition(app).vector, overlap=True)
@@ -56,12 +61,14 @@ def derived(cnn: Cnn, chosen: Collection[str], part: int = 0) -> tuple[tuple[Edg
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What the thesis's rules need between the layers of a network, in bytes; its input counts, as there.
+    """What the thesis's rules need between the layers of a network, in bytes; its input counts, as
+    there.
 
-    `edges`: every layer by parts, every edge in a buffer of its own (ch. 4). `whole` and `parts`: Algorithm 10 with
-    none and with all of the layers by parts, where edges share buffers by Algorithm 8; `steps` are those of a frame by
-    parts. `least` is the smallest that Algorithm 9 has found in so many `looks`, with `chosen` layers by parts and the
-    steps of a frame; None where it was not asked.
+    `edges`: every layer by parts, every edge in a buffer of its own (ch. 4). `whole` and `parts`:
+    Algorithm 10 with none and with all of the layers by parts, where edges share buffers by
+    Algorithm 8; `steps` are those of a frame by parts. `least` is the smallest that Algorithm 9 has
+    found in so many `looks`, with `chosen` layers by parts and the steps of a frame; None where it
+    was not asked.
     """
 
     edges: int
@@ -84,7 +91,9 @@ def reduction(cnn: Cnn, enough: Callable[[], bool] | None = None, seed: int = 0)
         return looks[-1]
 
     edges, steps = derived(cnn, names)
-    found = Reduction(sum(e.size for e in edges), look((False,) * len(names)).memory, _shared(edges), steps)
+    found = Reduction(
+        sum(e.size for e in edges), look((False,) * len(names)).memory, _shared(edges), steps
+    )
     if enough is None:
         return found
     least = algorithm9(len(names), look, 0, (float("inf"),), random.Random(seed), enough=enough)

@@ -1,1 +1,2 @@
-"""What NVIDIA's DLAs can run: limits by generation and version, held against the layers of a network."""
+"""What NVIDIA's DLAs can run: limits by generation and version, held against the layers of a
+network."""

@@ -1,7 +1,7 @@
 """What each operator of ONNX has to keep to on a DLA: one function per kind of layer.
 
-In: a `Layer` with its surroundings. Out: the rules that it breaks, with what it has instead. The numbers are in
-`limits.py`; finding the layers is left to `rules.py`.
+In: a `Layer` with its surroundings. Out: the rules that it breaks, with what it has instead. The
+numbers are in `limits.py`; finding the layers is left to `rules.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ Broken = Iterator[tuple[str, str]]
 class Layer:
     """A node and what the rules ask of its surroundings.
 
-    `flowing` are the tensors that depend on an input of the network, `constants` initializers and values of Constant
-    nodes; `before` and `after` are operators of its neighbors, "" where it makes an output of the network.
+    `flowing` are the tensors that depend on an input of the network, `constants` initializers and
+    values of Constant nodes; `before` and `after` are operators of its neighbors, "" where it makes
+    an output of the network.
     """
 
     name: str
@@ -72,13 +73,15 @@ class Layer:
         return [int(v) for v in self.attributes.get(name) or [default, default]]
 
     def variable(self, first: int) -> Broken:
-        """A breach for each input from number `first` on that depends on an input of the network."""
+        """A breach for each input from number `first` on that depends on an input of the
+        network."""
         for tensor in self.inputs[first:]:
             if tensor in self.flowing:
                 yield CONSTANT, f"`{tensor}` is computed"
 
     def numbers(self, index: int, attribute: str) -> list[float] | None:
-        """A constant input, or the attribute that had its place in older operator sets; None when it is not known."""
+        """A constant input, or the attribute that had its place in older operator sets; None when
+        it is not known."""
         import onnx
 
         if attribute in self.attributes:
@@ -93,7 +96,8 @@ class Layer:
 
 
 def broken(layer: Layer, generation: Generation, tensorrt: Version, precision: str) -> Broken:
-    """Rules that a layer breaks, with what it has instead. A rule may come twice, for two tensors."""
+    """Rules that a layer breaks, with what it has instead. A rule may come twice, for two
+    tensors."""
     if layer.op == "Cast" and layer.before and set(layer.before) <= set(COMPARISONS):
         return  # The cast that GUIDE demands behind a comparison.
     since = dla.OFFERED.get(layer.op)
@@ -102,9 +106,14 @@ def broken(layer: Layer, generation: Generation, tensorrt: Version, precision: s
         return
     if since is None or tensorrt < since:
         known = f"from TensorRT {'.'.join(map(str, since))} on" if since else layer.op
-        yield NOT_OFFERED, "can be rebuilt from other operators" if layer.op in dla.REBUILT else known
+        yield (
+            NOT_OFFERED,
+            "can be rebuilt from other operators" if layer.op in dla.REBUILT else known,
+        )
         return
-    shapeless = [t for t in (*layer.inputs, *layer.outputs) if t in layer.flowing and layer.shape(t) is None]
+    shapeless = [
+        t for t in (*layer.inputs, *layer.outputs) if t in layer.flowing and layer.shape(t) is None
+    ]
     if shapeless:
         yield "static shapes", f"`{shapeless[0]}` has no fixed shape"
         return
@@ -138,7 +147,9 @@ def _tensors(layer: Layer) -> Broken:
 
 
 def _kernel(layer: Layer) -> list[int]:
-    shape = layer.attributes.get("kernel_shape") or (layer.shape(layer.inputs[1]) or (0, 0, 0, 0))[2:]
+    shape = (
+        layer.attributes.get("kernel_shape") or (layer.shape(layer.inputs[1]) or (0, 0, 0, 0))[2:]
+    )
     return [int(v) for v in shape]
 
 
@@ -151,8 +162,13 @@ def _padding(layer: Layer, kernel: Sequence[int]) -> list[int]:
     if place == "VALID":
         return [0, 0]
     steps = zip(kernel, layer.spatial("strides", 1), layer.spatial("dilations", 1), strict=True)
-    spans = [((out - 1) * s, (k - 1) * d + 1) for out, (k, s, d) in zip(layer.result[2:], steps, strict=True)]
-    totals = [max(0, last + span - size) for size, (last, span) in zip(layer.data[2:], spans, strict=True)]
+    spans = [
+        ((out - 1) * s, (k - 1) * d + 1)
+        for out, (k, s, d) in zip(layer.result[2:], steps, strict=True)
+    ]
+    totals = [
+        max(0, last + span - size) for size, (last, span) in zip(layer.data[2:], spans, strict=True)
+    ]
     return [total - total // 2 for total in totals]
 
 
@@ -165,7 +181,10 @@ def _conv(layer: Layer) -> Broken:
     yield from dla.CONV_DILATION.breaks(layer.spatial("dilations", 1))
     yield from dla.CONV_PADDING.breaks(padding)
     if any(p >= k for p, k in zip(padding, kernel, strict=True)):
-        yield "padding below the kernel", f"padding {padding[0]}x{padding[1]}, kernel {kernel[0]}x{kernel[1]}"
+        yield (
+            "padding below the kernel",
+            f"padding {padding[0]}x{padding[1]}, kernel {kernel[0]}x{kernel[1]}",
+        )
 
 
 def _transposed(layer: Layer) -> Broken:
@@ -174,9 +193,11 @@ def _transposed(layer: Layer) -> Broken:
     dilations, extra = layer.spatial("dilations", 1), layer.spatial("output_padding", 0)
     yield from dla.TRANSPOSED_KERNEL.breaks(kernel)
     yield from dla.TRANSPOSED_STRIDE.breaks(strides)
-    # Without padding the output is as large as this; what `auto_pad` or `output_shape` cut off shows as well.
+    # Without padding the output is as large as this; what `auto_pad` or `output_shape` cut off
+    # shows as well.
     full = [
-        (d - 1) * s + (k - 1) * e + 1 for d, s, k, e in zip(layer.data[2:], strides, kernel, dilations, strict=True)
+        (d - 1) * s + (k - 1) * e + 1
+        for d, s, k, e in zip(layer.data[2:], strides, kernel, dilations, strict=True)
     ]
     cut = [f + x - r for f, x, r in zip(full, extra, layer.result[2:], strict=True)]
     if any((*layer.attributes.get("pads", ()), *cut)):
@@ -217,7 +238,8 @@ def _clip(layer: Layer) -> Broken:
 def _elementwise(layer: Layer) -> Broken:
     """OPS demands of comparisons that the smaller operand is NC11 or N111; so it is asked of all.
 
-    A constant may have any batch that fits: with one number per tensor, channel or element it becomes a scale.
+    A constant may have any batch that fits: with one number per tensor, channel or element it
+    becomes a scale.
     """
     result = _nchw(layer.result, len(layer.result))
     batch, channels = result[:2]
@@ -235,7 +257,8 @@ def _elementwise(layer: Layer) -> Broken:
 
 
 def _nchw(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Four dimensions: a matrix is batch and channels, three dimensions are those besides the batch."""
+    """Four dimensions: a matrix is batch and channels, three dimensions are those besides the
+    batch."""
     shape = (1,) * (rank - len(shape)) + shape
     return (*shape, 1, 1) if rank == 2 else (1,) * (4 - rank) + shape
 
@@ -248,7 +271,10 @@ def _power(layer: Layer) -> Broken:
 
 def _comparison(layer: Layer) -> Broken:
     if set(layer.after) != {"Cast"}:
-        yield "result for a Cast alone", f"read by {', '.join(op or 'an output' for op in layer.after)}"
+        yield (
+            "result for a Cast alone",
+            f"read by {', '.join(op or 'an output' for op in layer.after)}",
+        )
     yield from _elementwise(layer)
 
 
@@ -264,9 +290,13 @@ def _resize(layer: Layer) -> Broken:
     rounding = layer.text("nearest_mode", "round_prefer_floor") if mode == "nearest" else ""
     if layer.op == "Upsample" or layer.opset < 11:
         place, rounding = "asymmetric", "floor" if mode == "nearest" else ""
-    yield from (("static shapes", f"`{t}` is computed") for t in layer.inputs[1:] if t in layer.flowing)
+    yield from (
+        ("static shapes", f"`{t}` is computed") for t in layer.inputs[1:] if t in layer.flowing
+    )
     # Of the sizes: a scale such as 2.5 shows, unless rounding the sizes hides it.
-    scales = [Fraction(after, before) for before, after in zip(layer.data, layer.result, strict=True)]
+    scales = [
+        Fraction(after, before) for before, after in zip(layer.data, layer.result, strict=True)
+    ]
     if scales[:2] != [1, 1]:
         yield "batch and channels not resized", f"scale {scales[0]}x{scales[1]}"
     if mode not in dla.SCALES:
@@ -276,7 +306,10 @@ def _resize(layer: Layer) -> Broken:
     if not all(s.denominator == 1 and limit.first <= s <= limit.last for s in scales[2:]):
         yield limit.rule, f"scale {scales[2]}x{scales[3]}"
     if (mode, place, rounding) not in dla.COORDINATES:
-        yield "coordinates asymmetric with floor, or half_pixel", " ".join((mode, place, rounding)).strip()
+        yield (
+            "coordinates asymmetric with floor, or half_pixel",
+            " ".join((mode, place, rounding)).strip(),
+        )
 
 
 def _softmax(layer: Layer) -> Broken:
@@ -299,7 +332,8 @@ def _lrn(layer: Layer) -> Broken:
 
 
 def _matrix(layer: Layer) -> Broken:
-    """TABLE: the second operand is a constant, and it becomes a 1x1 convolution. More than matrices is not known."""
+    """TABLE: the second operand is a constant, and it becomes a 1x1 convolution. More than matrices
+    is not known."""
     yield from layer.variable(1)
     if layer.attributes.get("transA"):
         yield "first operand not transposed", "transA 1"
@@ -322,7 +356,9 @@ def _reduction(layer: Layer) -> Broken:
 
 
 def _slice(layer: Layer) -> Broken:
-    yield from (("static shapes", f"`{t}` is computed") for t in layer.inputs[1:] if t in layer.flowing)
+    yield from (
+        ("static shapes", f"`{t}` is computed") for t in layer.inputs[1:] if t in layer.flowing
+    )
     for tensor in layer.outputs:
         size = (layer.shape(tensor) or (0,))[0]
         if size != layer.data[0]:
@@ -350,11 +386,20 @@ def _weighted(layer: Layer) -> Broken:
     return layer.variable(1)
 
 
-#: GUIDE and API: two spatial dimensions, besides batch and channels. Users' logs tell the same of slices, reshapes
-#: and concatenations.
+#: GUIDE and API: two spatial dimensions, besides batch and channels. Users' logs tell the same of
+#: slices, reshapes and concatenations.
 FOUR = frozenset(
     {
-        *("AveragePool", "Concat", "Conv", "ConvTranspose", "GlobalMaxPool", "LRN", "MaxPool", "ReduceMax"),
+        *(
+            "AveragePool",
+            "Concat",
+            "Conv",
+            "ConvTranspose",
+            "GlobalMaxPool",
+            "LRN",
+            "MaxPool",
+            "ReduceMax",
+        ),
         *("Reshape", "Resize", "Slice", "Split", "Transpose", "Upsample"),
     }
 )

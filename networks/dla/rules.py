@@ -107,7 +107,9 @@ def summary(found: Iterable[Breach], shown: int = 3) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: -row.count))
 
 
-def _layers(path: Path, input_shapes: Mapping[str, tuple[int, ...]], batch: int | None) -> Iterator[Layer]:
+def _layers(
+    path: Path, input_shapes: Mapping[str, tuple[int, ...]], batch: int | None
+) -> Iterator[Layer]:
     """The layers of `read_chain` with their nodes and neighbors."""
     import onnx
 
@@ -130,7 +132,9 @@ def _layers(path: Path, input_shapes: Mapping[str, tuple[int, ...]], batch: int 
             op=makers[x.name],
             inputs=tuple(nodes[x.name].input),
             outputs=x.makes,
-            attributes={a.name: onnx.helper.get_attribute_value(a) for a in nodes[x.name].attribute},
+            attributes={
+                a.name: onnx.helper.get_attribute_value(a) for a in nodes[x.name].attribute
+            },
             opset=interface.opset,
             flowing=flowing,
             tensors=chain.tensors,

@@ -23,10 +23,19 @@ from .interface import Border, NetworkError, inferred, read_fixed
 
 #: What onnxruntime (with its blocked layouts) and TensorRT make one kernel of with what follows.
 HEADS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
-ACTIVATIONS = frozenset({"Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Swish"})
+ACTIVATIONS = frozenset(
+    {"Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Swish"}
+)
 #: Copies of them would disagree: they are layers although nothing flows into them.
 RANDOM = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+    {
+        "RandomNormal",
+        "RandomUniform",
+        "RandomNormalLike",
+        "RandomUniformLike",
+        "Bernoulli",
+        "Multinomial",
+    }
 )
 
 
@@ -82,7 +91,9 @@ class Chain:
         Inputs of the network are made by -1, and outputs are read by the number of layers when they
         are inputs too. A tensor that is only an output is read last by its maker.
         """
-        made = dict.fromkeys(self.inputs, -1) | {t: k for k, x in enumerate(self.layers) for t in x.makes}
+        made = dict.fromkeys(self.inputs, -1) | {
+            t: k for k, x in enumerate(self.layers) for t in x.makes
+        }
         last = made | {t: k for k, x in enumerate(self.layers) for t in x.reads}
         last |= {t: len(self.layers) for t in self.outputs if t in self.inputs}
         return {t: (k, last[t]) for t, k in made.items()}
@@ -112,7 +123,11 @@ class Chain:
 
 
 def cut_points(
-    path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1, *, inside_fused: bool = False
+    path: Path,
+    fixed: Mapping[str, tuple[int, ...]] = {},
+    batch: int | None = 1,
+    *,
+    inside_fused: bool = False,
 ) -> tuple[Cut, ...]:
     """Cuts of a model, from front to back; those inside a group of layers that become one kernel
     only on request.
@@ -165,7 +180,9 @@ def shape_value(node: Any, tensors: Mapping[str, Border]) -> int | tuple[int, ..
     return tensor.shape[ends.get("start", 0) : ends.get("end")]
 
 
-def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1) -> Chain:
+def read_chain(
+    path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1
+) -> Chain:
     """The layers from which an output can be reached.
 
     `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and
@@ -212,19 +229,30 @@ def tensors_of(graph: Any) -> dict[str, Border]:
     for value in (*graph.output, *graph.value_info, *graph.input):
         tensor = value.type.tensor_type
         if value.name not in found and tensor.elem_type and tensor.HasField("shape"):
-            dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim)
-            found[value.name] = Border(value.name, helper.tensor_dtype_to_np_dtype(tensor.elem_type).name, dims)
+            dims = tuple(
+                d.dim_value if d.HasField("dim_value") else d.dim_param or "?"
+                for d in tensor.shape.dim
+            )
+            found[value.name] = Border(
+                value.name, helper.tensor_dtype_to_np_dtype(tensor.elem_type).name, dims
+            )
     return {t: b for t, b in found.items() if b.dtype in DTYPES}
 
 
-def _flowing(graph: Any, inputs: Mapping[str, Border], tensors: Mapping[str, Border], file: str) -> list[Any]:
+def _flowing(
+    graph: Any, inputs: Mapping[str, Border], tensors: Mapping[str, Border], file: str
+) -> list[Any]:
     """The nodes into which data of an input flows, checked to be in order."""
-    weights = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+    weights = {t.name for t in graph.initializer} | {
+        t.values.name for t in graph.sparse_initializer
+    }
     made, flow, found = {*inputs, *weights, ""}, set(inputs), []
     for node in graph.node:
         for t in node.input:
             if t not in made:
-                raise NetworkError("F402", f"`{file}` reads tensor `{t}` before it is made", "export it again")
+                raise NetworkError(
+                    "F402", f"`{file}` reads tensor `{t}` before it is made", "export it again"
+                )
         made.update(node.output)
         drawn = node.op_type in RANDOM
         if drawn or (not flow.isdisjoint(node.input) and shape_value(node, tensors) is None):
@@ -244,7 +272,10 @@ def _needed(nodes: Sequence[Any], outputs: Sequence[str]) -> list[Any]:
 
 
 def _fusions(
-    nodes: Sequence[Any], reads: Sequence[tuple[str, ...]], outputs: Sequence[str], tensors: Mapping[str, Border]
+    nodes: Sequence[Any],
+    reads: Sequence[tuple[str, ...]],
+    outputs: Sequence[str],
+    tensors: Mapping[str, Border],
 ) -> list[str]:
     """Per layer the tensor over which it is fused with the one before, or nothing.
 
@@ -261,7 +292,11 @@ def _fusions(
     for node, data in zip(nodes, reads, strict=True):
         op = node.op_type if node.domain in ("", "ai.onnx") else ""
         out = _name(node)
-        near = {t for t in data if (readers[t] == 1 or gated.get(t) == out) and list(node.input).count(t) == 1}
+        near = {
+            t
+            for t in data
+            if (readers[t] == 1 or gated.get(t) == out) and list(node.input).count(t) == 1
+        }
         # The tensor that is made last: fewest cuts are lost, and the other side of a sum is there
         # by then.
         last = next((t for t in reversed(opened) if t in near), "")
@@ -271,11 +306,18 @@ def _fusions(
             fused = last
             if gated.get(last) == out:
                 opened[out] = "gate"
-        elif kind == "gate" or (data == (last,) and op in ("BatchNormalization", "Mul", "Add") and kind):
+        elif kind == "gate" or (
+            data == (last,) and op in ("BatchNormalization", "Mul", "Add") and kind
+        ):
             fused = last
             if kind != "gate":
                 opened[out] = kind
-        elif kind == "Conv" and op in ("Add", "Sum") and len(data) == len(node.input) == 2 and _alike(data, tensors):
+        elif (
+            kind == "Conv"
+            and op in ("Add", "Sum")
+            and len(data) == len(node.input) == 2
+            and _alike(data, tensors)
+        ):
             fused, opened[out] = last, ""
         if op in HEADS and not fused:
             opened[out] = op
@@ -284,7 +326,9 @@ def _fusions(
         elif op == "QuantizeLinear" and node.input[0] in near and node.input[0] in makers:
             fused = node.input[0]
         # What comes first: no cut is left between any of them and the layer.
-        found.append(min((t for t in data if t in plain or t == fused), key=makers.__getitem__, default=""))
+        found.append(
+            min((t for t in data if t in plain or t == fused), key=makers.__getitem__, default="")
+        )
     return found
 
 

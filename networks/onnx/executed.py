@@ -23,7 +23,9 @@ Shape = tuple[int, ...]
 HANDLED = 32
 #: What may write over an input, by number: activations, and convolutions over what they add.
 IN_PLACE = {
-    **dict.fromkeys(("Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid", "Elu", "Selu", "Celu"), (0,)),
+    **dict.fromkeys(
+        ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid", "Elu", "Selu", "Celu"), (0,)
+    ),
     **dict.fromkeys(("ThresholdedRelu", "Softplus", "Softsign", "Softmax", "LogSoftmax"), (0,)),
     **dict.fromkeys(("Conv", "FusedConv"), (3,)),
 }
@@ -56,7 +58,9 @@ def block(kernels: Sequence[Kernel], outside: Collection[str]) -> int:
     return held([kernels[k] for k in order(reads, makes, range(len(kernels)))], outside)
 
 
-def order(reads: Sequence[Sequence[str]], makes: Sequence[Sequence[str]], ranks: Sequence[Any]) -> list[int]:
+def order(
+    reads: Sequence[Sequence[str]], makes: Sequence[Sequence[str]], ranks: Sequence[Any]
+) -> list[int]:
     """The numbers of nodes as they are executed; those with higher `ranks` go first where nothing
     else decides.
     """
@@ -66,7 +70,9 @@ def order(reads: Sequence[Sequence[str]], makes: Sequence[Sequence[str]], ranks:
         makers = [maker[t] for t in read if t in maker]
         before.append(sorted(set(makers), key=ranks.__getitem__) if len(makers) > 1 else makers)
     needed = {k for makers in before for k in makers}
-    stack = [(k, False) for k in sorted(range(len(reads)), key=ranks.__getitem__) if k not in needed]
+    stack = [
+        (k, False) for k in sorted(range(len(reads)), key=ranks.__getitem__) if k not in needed
+    ]
     seen: set[int] = set()
     found: list[int] = []
     while stack:
@@ -92,7 +98,14 @@ def held(run: Sequence[Kernel], outside: Collection[str]) -> int:
         if k.same and k.reads[0] in home:
             home[k.made] = home[k.reads[0]]
         elif not k.same and k.made not in outside:
-            host = next((home[t] for t in k.over if t in home and left[home[t]] == 1 and _alike(of[home[t]], k)), None)
+            host = next(
+                (
+                    home[t]
+                    for t in k.over
+                    if t in home and left[home[t]] == 1 and _alike(of[home[t]], k)
+                ),
+                None,
+            )
             if host is None and not uses[k.made]:  # it is not read, so it is not released
                 life[k.made] = [now, len(run)]
             else:
@@ -107,7 +120,9 @@ def held(run: Sequence[Kernel], outside: Collection[str]) -> int:
             if t in home:
                 left[home[t]] -= 1
                 life[home[t]][1] = now
-        ended = dict.fromkeys(home[t] for t in (*k.reads, k.made) if t in home and not left[home[t]])
+        ended = dict.fromkeys(
+            home[t] for t in (*k.reads, k.made) if t in home and not left[home[t]]
+        )
         free = [*reversed(ended), *free]
     made: list[list[tuple[int, int]]] = [[] for _ in run]
     for t, (first, last) in life.items():

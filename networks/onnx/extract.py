@@ -1,7 +1,8 @@
 """Parts of an ONNX model as models of their own.
 
-In: a model whose weights are in it, and nodes of it. Out: a model of these nodes. Which nodes belong together is left
-to others (`split.py` makes stages, `networks.supergraph` what networks share).
+In: a model whose weights are in it, and nodes of it. Out: a model of these nodes. Which nodes
+belong together is left to others (`split.py` makes stages, `networks.supergraph` what networks
+share).
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ def needed(model: Any, outputs: Iterable[str]) -> list[int]:
     return found[::-1]
 
 
-def extract(model: Any, nodes: Collection[int], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
-    """A model of some nodes, with what they read of the weights; `inputs` and `outputs` are of onnx' ValueInfoProto."""
+def extract(
+    model: Any, nodes: Collection[int], inputs: Sequence[Any], outputs: Sequence[Any]
+) -> Any:
+    """A model of some nodes, with what they read of the weights; `inputs` and `outputs` are of
+    onnx' ValueInfoProto."""
     import onnx
 
     kept = [model.graph.node[k] for k in sorted(nodes)]
@@ -40,8 +44,12 @@ def extract(model: Any, nodes: Collection[int], inputs: Sequence[Any], outputs: 
     graph.name = model.graph.name
     graph.node.extend(kept)
     graph.initializer.extend(w for w in model.graph.initializer if w.name in used)
-    graph.sparse_initializer.extend(w for w in model.graph.sparse_initializer if w.values.name in used)
-    graph.quantization_annotation.extend(a for a in model.graph.quantization_annotation if a.tensor_name in used)
+    graph.sparse_initializer.extend(
+        w for w in model.graph.sparse_initializer if w.values.name in used
+    )
+    graph.quantization_annotation.extend(
+        a for a in model.graph.quantization_annotation if a.tensor_name in used
+    )
     graph.input.extend(inputs)
     weights, given = {w.name for w in graph.initializer}, {v.name for v in inputs}
     # Before version 4 of the format weights had to be listed as inputs.
@@ -54,7 +62,8 @@ def extract(model: Any, nodes: Collection[int], inputs: Sequence[Any], outputs: 
 def exit_of(path: str, modified: int, outputs: tuple[str, ...]) -> bytes | None:
     """The model in a file without what these outputs do not need; None where that is nothing.
 
-    `modified` is the file's time of modification in ns, so that another file of that name is another model.
+    `modified` is the file's time of modification in ns, so that another file of that name is
+    another model.
     """
     import onnx
 

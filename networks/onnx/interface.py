@@ -1,7 +1,9 @@
-"""The border of an ONNX model: names, shapes and dtypes of its inputs and outputs, checked and made fixed.
+"""The border of an ONNX model: names, shapes and dtypes of its inputs and outputs, checked and made
+fixed.
 
-In: a path, and the dimensions that the `.flow` text fixes. Out: a NetworkInterface, or the reasons why not.
-Weights are not loaded; nothing is run. What a port is called and which tensors it carries is the DSL's business.
+In: a path, and the dimensions that the `.flow` text fixes. Out: a NetworkInterface, or the reasons
+why not. Weights are not loaded; nothing is run. What a port is called and which tensors it carries
+is the DSL's business.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class NetworkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A tensor at the border: a dimension is a number, or a name ("?" when nameless) if it is dynamic."""
+    """A tensor at the border: a dimension is a number, or a name ("?" when nameless) if it is
+    dynamic."""
 
     name: str
     dtype: str
@@ -71,12 +74,13 @@ class NetworkInterface:
     content_hash: str
 
 
-def read_network(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> NetworkInterface:
+def read_network(
+    path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None
+) -> NetworkInterface:
     """Import the border of a model.
 
-    `fixed` gives whole shapes of input tensors, `batch` the first dimension of every input where it is dynamic
-    (1 for the shapes of one firing).
-    Raises NetworkError.
+    `fixed` gives whole shapes of input tensors, `batch` the first dimension of every input where it
+    is dynamic (1 for the shapes of one firing). Raises NetworkError.
     """
     try:
         there = path.is_file()
@@ -87,8 +91,11 @@ def read_network(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | 
     return _read(str(path), path.stat().st_mtime_ns, tuple(sorted(fixed.items())), batch)
 
 
-def read_fixed(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> tuple[NetworkInterface, Any]:
-    """The border of a model, and the model itself with the shapes of its inputs put in; external weights stay outside.
+def read_fixed(
+    path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None
+) -> tuple[NetworkInterface, Any]:
+    """The border of a model, and the model itself with the shapes of its inputs put in; external
+    weights stay outside.
 
     Raises NetworkError: the faults of `read_network`, and F403 for an input without fixed shape.
     """
@@ -110,13 +117,16 @@ def read_fixed(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | No
 
 
 def _who_makes(path: Path) -> str:
-    """A missing network is often made by a script beside it: name the script that mentions the file."""
+    """A missing network is often made by a script beside it: name the script that mentions the
+    file."""
     for script in sorted(path.parent.glob("*.py")) if os.path.isdir(path.parent) else ():
         try:
             text = read_bytes(script).decode(errors="ignore")
         except OSError:
             continue
-        if path.name in text or (".onnx" in text and script.stem.startswith(("make", "train", "export"))):
+        if path.name in text or (
+            ".onnx" in text and script.stem.startswith(("make", "train", "export"))
+        ):
             return f"it may be made by `python3 {script.name}` in its folder"
     return "check the path: it is relative to the .flow file"
 
@@ -145,7 +155,9 @@ def _read(
         known = all(n.domain in ("", "ai.onnx") for n in model.graph.node)
         graph = inferred(model, strict=known)
     except Exception as error:  # the C++ checker raises its own types
-        raise NetworkError("F402", f"`{file.name}` is not a valid network: {_first_line(error)}") from error
+        raise NetworkError(
+            "F402", f"`{file.name}` is not a valid network: {_first_line(error)}"
+        ) from error
     _require_sizes(graph, file)
     inputs = tuple(_border(v) for v in graph.input if v.name not in weights)
     outputs = tuple(_border(v) for v in graph.output)
@@ -154,9 +166,11 @@ def _read(
 
 
 def inferred(model: ModelProto, *, strict: bool = False) -> Any:
-    """The graph with the shapes that the standard's inference finds. Raises whatever onnx raises, if `strict`.
+    """The graph with the shapes that the standard's inference finds. Raises whatever onnx raises,
+    if `strict`.
 
-    What is in large weights says nothing about shapes, so it stays behind: inference copies models several times.
+    What is in large weights says nothing about shapes, so it stays behind: inference copies models
+    several times.
     """
     import onnx
 
@@ -190,7 +204,9 @@ def _load(file: Path) -> ModelProto:
         content = read_bytes(file, LARGEST)
         model = onnx.load_model_from_string(content)
     except OSError as error:
-        raise NetworkError("F401", f"`{file.name}` cannot be read: {error.strerror}", "check the path") from error
+        raise NetworkError(
+            "F401", f"`{file.name}` cannot be read: {error.strerror}", "check the path"
+        ) from error
     except DecodeError as error:
         message = f"`{file.name}` ({len(content)} bytes) is not an ONNX file, or it is truncated"
         raise NetworkError("F402", message, "fetch or export it again") from error
@@ -198,13 +214,16 @@ def _load(file: Path) -> ModelProto:
         raise NetworkError("F402", f"`{file.name}` holds no network", "fetch or export it again")
     reason = why_not(model)
     if reason:
-        raise NetworkError("F402", f"`{file.name}` is not a valid network: {reason}", "export it again")
+        raise NetworkError(
+            "F402", f"`{file.name}` is not a valid network: {reason}", "export it again"
+        )
     _open_unknown(model)
     return model
 
 
 def _open_unknown(model: ModelProto) -> None:
-    """Sizes below 0 mean that they are not known, to some exporters; shape inference ends the process over them."""
+    """Sizes below 0 mean that they are not known, to some exporters; shape inference ends the
+    process over them."""
     graph = model.graph
     for value in (*graph.input, *graph.output, *graph.value_info):
         for dimension in value.type.tensor_type.shape.dim:
@@ -213,7 +232,8 @@ def _open_unknown(model: ModelProto) -> None:
 
 
 def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
-    """Files of external tensors; each must exist below the model's folder (the path comes from a stranger)."""
+    """Files of external tensors; each must exist below the model's folder (the path comes from a
+    stranger)."""
     names: dict[str, None] = {}
     for tensor in _tensors(model.graph):
         for entry in tensor.external_data:
@@ -222,20 +242,28 @@ def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
     folder = file.parent.resolve()
     for name in names:
         place, there = folder / name, False
-        with contextlib.suppress(OSError, ValueError):  # a path that no file system takes is no file
+        with contextlib.suppress(OSError, ValueError):
+            # a path that no file system takes is no file
             place = place.resolve()
             there = place.is_file()
         if not place.is_relative_to(folder):
             raise NetworkError(
-                "F407", f"`{file.name}` keeps weights outside its folder: {name!r}", "move them beside it"
+                "F407",
+                f"`{file.name}` keeps weights outside its folder: {name!r}",
+                "move them beside it",
             )
         if not there:
-            raise NetworkError("F407", f"weights of `{file.name}` are missing: {name!r}", "copy that file beside it")
+            raise NetworkError(
+                "F407",
+                f"weights of `{file.name}` are missing: {name!r}",
+                "copy that file beside it",
+            )
     return tuple(sorted(names))
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
-    """All constant tensors of a graph: initializers, and those in attributes of nodes (also in inner graphs)."""
+    """All constant tensors of a graph: initializers, and those in attributes of nodes (also in
+    inner graphs)."""
     yield from graph.initializer
     for attribute in (a for node in graph.node for a in node.attribute):
         yield attribute.t
@@ -261,21 +289,32 @@ def _require_sizes(graph: Any, file: Path) -> None:
         dims = [d.dim_value for d in value.type.tensor_type.shape.dim if d.HasField("dim_value")]
         if max(dims, default=0) > MOST_ALONG or prod(dims) > MOST_BYTES:
             sizes = " x ".join(map(str, dims))
-            message = f"tensor `{value.name}` of `{file.name}` would have {sizes} elements: no memory holds them"
-            raise NetworkError("F402", message, "give its inputs smaller shapes, or export it again")
+            message = (
+                f"tensor `{value.name}` of `{file.name}` would have {sizes} elements: no memory"
+                " holds them"
+            )
+            raise NetworkError(
+                "F402", message, "give its inputs smaller shapes, or export it again"
+            )
 
 
 def _border(value: Any) -> Border:
     if not value.type.HasField("tensor_type"):
-        raise NetworkError("F408", f"`{value.name}` is a sequence or map, not a tensor", "export it as tensors")
+        raise NetworkError(
+            "F408", f"`{value.name}` is a sequence or map, not a tensor", "export it as tensors"
+        )
     tensor = value.type.tensor_type
     name = type_name(tensor.elem_type).lower()
     dtype = {"float": "float32", "double": "float64"}.get(name, name)
     if dtype not in DTYPES:
-        raise NetworkError("F408", f"tensor `{value.name}` has type {dtype}, which numpy does not have", "cast it")
+        raise NetworkError(
+            "F408", f"tensor `{value.name}` has type {dtype}, which numpy does not have", "cast it"
+        )
     if not tensor.HasField("shape"):
         return Border(value.name, dtype, ("?",))
-    dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim)
+    dims = tuple(
+        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
+    )
     return Border(value.name, dtype, dims)
 
 

@@ -1,11 +1,11 @@
 """A CNN as layers and edges, where each edge tells which rows of its data an output row needs.
 
-In: layers, by hand or read from ONNX (`read_layers.py`). Out: a `Cnn`: shapes, phases and windows along the height.
-What becomes of it (dataflow graphs, buffers) is left to `networks.dataflow`.
+In: layers, by hand or read from ONNX (`read_layers.py`). Out: a `Cnn`: shapes, phases and windows
+along the height. What becomes of it (dataflow graphs, buffers) is left to `networks.dataflow`.
 
-The model is that of Minakova's thesis, ch. 2.1: data has the shape (batch, height, width, channels). Phases are those
-of its Algorithm 3, one per output row, except that a padded window as high as its data keeps one phase per row:
-its first rows need less than everything.
+The model is that of Minakova's thesis, ch. 2.1: data has the shape (batch, height, width,
+channels). Phases are those of its Algorithm 3, one per output row, except that a padded window as
+high as its data keeps one phase per row: its first rows need less than everything.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from math import prod
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Output row r looks at rows r * stride - top + j * dilation, 0 <= j < kernel; those outside the data are padding.
+    """Output row r looks at rows r * stride - top + j * dilation, 0 <= j < kernel; those outside
+    the data are padding.
 
-    `top` and `bottom` may be negative: so many rows are cropped. `bottom` as declared; what is needed follows without.
+    `top` and `bottom` may be negative: so many rows are cropped. `bottom` as declared; what is
+    needed follows without.
     """
 
     kernel: int = 1
@@ -34,16 +36,22 @@ class Window:
         return (self.kernel - 1) * self.dilation + 1
 
     def needs(self, row: int, height: int) -> range:
-        """Rows of the data, from the first needed to the last; empty when the window lies in the padding."""
+        """Rows of the data, from the first needed to the last; empty when the window lies in the
+        padding."""
         start = row * self.stride - self.top
         first = max(0, -(start // self.dilation))
         last = min(self.kernel - 1, (height - 1 - start) // self.dilation)
-        return range(start + first * self.dilation, start + last * self.dilation + 1) if first <= last else range(0)
+        return (
+            range(start + first * self.dilation, start + last * self.dilation + 1)
+            if first <= last
+            else range(0)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Transposed:
-    """Input row i adds to output rows i * stride - top + j * dilation, 0 <= j < kernel (ConvTranspose).
+    """Input row i adds to output rows i * stride - top + j * dilation, 0 <= j < kernel
+    (ConvTranspose).
 
     `slack` widens the needed rows where it is not certain how much padding stands on top.
     """
@@ -55,7 +63,8 @@ class Transposed:
     slack: int = 0
 
     def needs(self, row: int, height: int) -> range:
-        """Rows of the data, from the first needed to the last; empty when the output row is made of none."""
+        """Rows of the data, from the first needed to the last; empty when the output row is made of
+        none."""
         last = row + self.top + self.slack
         first = row + self.top - (self.kernel - 1) * self.dilation
         return range(max(0, -(-first // self.stride)), min(height, last // self.stride + 1))
@@ -63,7 +72,8 @@ class Transposed:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """Output row r looks at rows floor(r * step + low) to floor(r * step + high); outside the data, at its edge."""
+    """Output row r looks at rows floor(r * step + low) to floor(r * step + high); outside the data,
+    at its edge."""
 
     step: Fraction
     low: Fraction
@@ -93,7 +103,8 @@ WHOLE = Whole()
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Data that a layer takes from layer `source`: `elements` in `height` rows; `rows` tells which ones it needs."""
+    """Data that a layer takes from layer `source`: `elements` in `height` rows; `rows` tells which
+    ones it needs."""
 
     source: str
     elements: int
@@ -108,10 +119,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """`shape` is (batch, height, width, channels) of its (first) output, `bytes` the size of one element of it.
+    """`shape` is (batch, height, width, channels) of its (first) output, `bytes` the size of one
+    element of it.
 
-    The layer makes height / phases rows per phase. A layer that takes one tensor in two ways has two edges; one with
-    several outputs gives each edge the elements of the tensor it carries.
+    The layer makes height / phases rows per phase. A layer that takes one tensor in two ways has
+    two edges; one with several outputs gives each edge the elements of the tensor it carries.
     """
 
     name: str
@@ -124,7 +136,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Cnn:
-    """Layers in topological order. Raises ValueError when they are not, or when phases do not divide the data."""
+    """Layers in topological order. Raises ValueError when they are not, or when phases do not
+    divide the data."""
 
     layers: tuple[Layer, ...]
     file: str
@@ -135,12 +148,21 @@ class Cnn:
             if layer.name in phases:
                 raise ValueError(f"two layers are called {layer.name!r}")
             if layer.shape[1] % layer.phases:
-                raise ValueError(f"{layer.name!r} cannot make {layer.shape[1]} rows in {layer.phases} phases")
+                raise ValueError(
+                    f"{layer.name!r} cannot make {layer.shape[1]} rows in {layer.phases} phases"
+                )
             for edge in layer.inputs:
                 if edge.source not in phases:
                     raise ValueError(f"{layer.name!r} comes before its source {edge.source!r}")
-                if edge.elements < 1 or edge.elements % edge.height or edge.elements % phases[edge.source]:
-                    raise ValueError(f"{edge.elements} elements from {edge.source!r} to {layer.name!r} do not divide")
+                if (
+                    edge.elements < 1
+                    or edge.elements % edge.height
+                    or edge.elements % phases[edge.source]
+                ):
+                    raise ValueError(
+                        f"{edge.elements} elements from {edge.source!r} to {layer.name!r} do not"
+                        " divide"
+                    )
             phases[layer.name] = layer.phases
 
 

@@ -1,8 +1,9 @@
 """What a network takes in memory when it runs whole: its weights, and what lies between its layers.
 
-In: a network of a text, or a model. Out: `Needs`, in bytes. Nothing is run. There is one account of networks that ONNX
-Runtime runs, for plans, pins, checks and searches: by ONNX Runtime's own graph of the network (`whole`), or where that
-is not understood, by the layers of the model. For TensorRT, whose kernels are others, it is by the layers.
+In: a network of a text, or a model. Out: `Needs`, in bytes. Nothing is run. There is one account of
+networks that ONNX Runtime runs, for plans, pins, checks and searches: by ONNX Runtime's own graph
+of the network (`whole`), or where that is not understood, by the layers of the model. For TensorRT,
+whose kernels are others, it is by the layers.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def _once(engine: str, network: Network, find: Callable[[Chain, Any, Path], Need
 
 
 def _read(network: Network) -> tuple[Chain, Any, Path]:
-    """Its layers, its model with fixed inputs, and the folder where weights may lie. Raises NetworkError."""
+    """Its layers, its model with fixed inputs, and the folder where weights may lie. Raises
+    NetworkError."""
     import onnx
 
     folder = Path(network.path).parent
@@ -56,7 +58,8 @@ def _read(network: Network) -> tuple[Chain, Any, Path]:
         return chain_of(model, interface.inputs, interface.outputs, network.file), model, folder
     model = onnx.load_model_from_string(network.model)
     inputs, outputs = (
-        [Border(x.name, x.type.dtype, x.type.shape) for x in side] for side in (network.inputs, network.outputs)
+        [Border(x.name, x.type.dtype, x.type.shape) for x in side]
+        for side in (network.inputs, network.outputs)
     )
     return chain_of(model, inputs, outputs, network.file), model, folder
 
@@ -81,12 +84,22 @@ def by_layers(chain: Chain, model: Any) -> Needs:
     made: dict[int, list[tuple[str, int]]] = {}
     for tensor, (maker, reader) in spans.items():
         border = chain.tensors.get(tensor)
-        if maker < 0 or tensor in fused or tensor in chain.outputs or border is None or not border.fixed:
+        if (
+            maker < 0
+            or tensor in fused
+            or tensor in chain.outputs
+            or border is None
+            or not border.fixed
+        ):
             continue
-        until = max((last_of[group[k]] for k, x in enumerate(chain.layers) if tensor in x.reads), default=reader)
+        until = max(
+            (last_of[group[k]] for k, x in enumerate(chain.layers) if tensor in x.reads),
+            default=reader,
+        )
         made.setdefault(last_of[group[maker]], []).append((tensor, until))
     block = in_turn(
-        [(size(chain.tensors[tensor]), until) for tensor, until in made.get(k, ())] for k in range(len(chain.layers))
+        [(size(chain.tensors[tensor]), until) for tensor, until in made.get(k, ())]
+        for k in range(len(chain.layers))
     )
     sizes = {t: size(chain.tensors[t]) for tensors in made.values() for t, _ in tensors}
     most = max(chain.layers, key=lambda x: sum(sizes.get(t, 0) for t in (*x.reads, *x.makes)))

@@ -8,7 +8,8 @@ from typing import Any
 
 
 def in_order(nodes: Sequence[Any], places: Sequence[float]) -> list[Any]:
-    """The nodes by their places, as far as what they read allows; equal places in the order given."""
+    """The nodes by their places, as far as what they read allows; equal places in the order
+    given."""
     makers = {t: k for k, n in enumerate(nodes) for t in n.output if t}
     behind: list[list[int]] = [[] for _ in nodes]
     waits = [0] * len(nodes)

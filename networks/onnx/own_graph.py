@@ -49,7 +49,11 @@ def _require_small(model: Any, known: Mapping[str, Border]) -> None:
 
     `known` are the tensors of the model. Raises TooLarge.
     """
-    fixed = {"", *(w.name for w in model.graph.initializer), *(w.values.name for w in model.graph.sparse_initializer)}
+    fixed = {
+        "",
+        *(w.name for w in model.graph.initializer),
+        *(w.values.name for w in model.graph.sparse_initializer),
+    }
     total = 0
     for node in model.graph.node:
         if fixed.issuperset(node.input) or shape_value(node, known) is not None:
@@ -104,7 +108,9 @@ def outlined(model: Any, folder: Path, known: Mapping[str, Border]) -> Any:
             zeros.truncate(max(map(bytes_of, large), default=0))
         file.write_bytes(given.SerializeToString())
         options = _options(made)
-        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_file_name", "weights"
+        )
         options.add_session_config_entry("session.disable_prepacking", "1")
         _write(str(file), options)
         return onnx.load(str(made), load_external_data=False)
@@ -167,7 +173,9 @@ def flows_of(model: Any, known: Mapping[str, Border]) -> dict[str, Border]:
     return found
 
 
-def _inferred(node: Any, there: Mapping[str, Border], weights: Mapping[str, Any], opset: int) -> dict[str, Border]:
+def _inferred(
+    node: Any, there: Mapping[str, Border], weights: Mapping[str, Any], opset: int
+) -> dict[str, Border]:
     """What a standard node makes, by the rules of the standard."""
     import numpy as np
     from onnx import defs, helper, shape_inference
@@ -175,7 +183,10 @@ def _inferred(node: Any, there: Mapping[str, Border], weights: Mapping[str, Any]
     kinds = {t: weights[t].data_type for t in node.input if t in weights}
     shapes: dict[str, Sequence[int]] = {t: weights[t].dims for t in node.input if t in weights}
     for t in (t for t in node.input if t in there):
-        kinds[t], shapes[t] = helper.np_dtype_to_tensor_dtype(np.dtype(there[t].dtype)), there[t].shape
+        kinds[t], shapes[t] = (
+            helper.np_dtype_to_tensor_dtype(np.dtype(there[t].dtype)),
+            there[t].shape,
+        )
     types = {t: helper.make_tensor_type_proto(kinds[t], shapes[t]) for t in kinds}
     schema = defs.get_schema(node.op_type, opset, "")
     data = {t: weights[t] for t in node.input if t in weights and not weights[t].external_data}
@@ -190,7 +201,11 @@ def _inferred(node: Any, there: Mapping[str, Border], weights: Mapping[str, Any]
 
 
 def _own(
-    tensor: str, node: Any, read: Sequence[Border], weights: Mapping[str, Any], known: Mapping[str, Border]
+    tensor: str,
+    node: Any,
+    read: Sequence[Border],
+    weights: Mapping[str, Any],
+    known: Mapping[str, Border],
 ) -> Border:
     """What a node makes that only ONNX Runtime knows."""
     dtype = read[0].dtype

@@ -1,5 +1,5 @@
-"""Where the memory pattern of ONNX Runtime places what lies between the nodes of a graph: each tensor when it is made,
-into the smallest gap that takes it.
+"""Where the memory pattern of ONNX Runtime places what lies between the nodes of a graph: each
+tensor when it is made, into the smallest gap that takes it.
 
 In: bytes and lives. Out: the end of all.
 """
@@ -14,8 +14,10 @@ ALIGNED = 256
 
 
 def in_turn(steps: Iterable[Iterable[tuple[int, int]]]) -> int:
-    """The end of memory where each step takes (bytes, last step that needs them), each into the smallest gap."""
-    there: list[tuple[int, int, int]] = []  # begin, end and last step of each, from the first byte on
+    """The end of memory where each step takes (bytes, last step that needs them), each into the
+    smallest gap."""
+    # begin, end and last step of each, from the first byte on
+    there: list[tuple[int, int, int]] = []
     most = 0
     for now, made in enumerate(steps):
         for count, until in made:

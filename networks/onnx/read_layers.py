@@ -1,7 +1,7 @@
 """ONNX models as layers: which rows of its data each operator needs for a row of its output.
 
-In: a model file. Out: a `Cnn`. Weights are not read, nothing is run. An operator that is not known here takes and gives
-everything at once.
+In: a model file. Out: a `Cnn`. Weights are not read, nothing is run. An operator that is not known
+here takes and gives everything at once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from .interface import NetworkError, NetworkInterface, inferred, read_fixed
 from .layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Scaled, Transposed, Window, layout
 
 
-def read_layers(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1) -> Cnn:
-    """The layers of an ONNX model from which an output can be reached, its inputs and outputs among them.
+def read_layers(
+    path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1
+) -> Cnn:
+    """The layers of an ONNX model from which an output can be reached, its inputs and outputs among
+    them.
 
-    `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and shapes alone is no
-    layer. A layer is called after its first output tensor, an output layer `TENSOR:output`. Shapes are those that the
-    standard's inference finds; onnxruntime leaves out a last row that `ceil_mode` would make of padding alone.
-    Raises NetworkError: the faults of `read_network`, F403 for a tensor without fixed shape, F402 for a graph that
-    contradicts itself or has nothing to compute.
+    `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and
+    shapes alone is no layer. A layer is called after its first output tensor, an output layer
+    `TENSOR:output`. Shapes are those that the standard's inference finds; onnxruntime leaves out a
+    last row that `ceil_mode` would make of padding alone. Raises NetworkError: the faults of
+    `read_network`, F403 for a tensor without fixed shape, F402 for a graph that contradicts itself
+    or has nothing to compute.
     """
     graph = Graph(path.name, *read_fixed(path, fixed, batch))
     layers: list[Layer] = []
@@ -54,18 +58,27 @@ def read_layers(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: in
             layers.append(Layer(name, "output", shape, graph.bytes(tensor), 1, (edge,)))
     kept = _reaching_an_output(layers)
     if not kept:
-        raise NetworkError("F402", f"no output of `{path.name}` depends on an input", "export it again")
+        raise NetworkError(
+            "F402", f"no output of `{path.name}` depends on an input", "export it again"
+        )
     return Cnn(kept, str(path))
 
 
 def _layer(
-    name: str, node: Node, taken: list[int], outputs: list[str], source: Mapping[str, str], graph: Graph
+    name: str,
+    node: Node,
+    taken: list[int],
+    outputs: list[str],
+    source: Mapping[str, str],
+    graph: Graph,
 ) -> Layer:
     shape = layout(graph.shape(outputs[0]))
     rule = RULES.get(node.op)
     if rule is _transposed and len(node.result) != len(node.dims(0)):
         # The standard's inference makes a scalar of an output below the size of the input.
-        raise NetworkError("F403", f"tensor `{name}` of `{graph.file}` has no shape", "give it one with `pads`")
+        raise NetworkError(
+            "F403", f"tensor `{name}` of `{graph.file}` has no shape", "give it one with `pads`"
+        )
     # Below rank 3 there is one row.
     rules = {i: rule(node, i) if rule and len(node.result) > 2 else None for i in taken}
     by_rows = all(rules.values()) and all(layout(graph.shape(t))[1] == shape[1] for t in outputs)
@@ -77,7 +90,9 @@ def _layer(
         edges[tensor, edge.rows] = edge
         by_rows = by_rows and not (edge.rows == WHOLE and edge.height > 1)
     phases = shape[1] if by_rows else 1
-    return Layer(name, node.node.op_type, shape, graph.bytes(outputs[0]), phases, tuple(edges.values()))
+    return Layer(
+        name, node.node.op_type, shape, graph.bytes(outputs[0]), phases, tuple(edges.values())
+    )
 
 
 def _reaching_an_output(layers: Iterable[Layer]) -> tuple[Layer, ...]:
@@ -111,11 +126,20 @@ class Graph:
         self.nodes = [Node(node, opset, self) for node in model.graph.node]
         self.constants |= {n.node.output[0]: n.constant() for n in self.nodes if n.op == "Constant"}
         self.read = {t for n in self.nodes for t in n.inputs if t} | set(self.outputs)
-        made = {*self.inputs, *self.constants, *(t.values.name for t in model.graph.sparse_initializer), ""}
+        made = {
+            *self.inputs,
+            *self.constants,
+            *(t.values.name for t in model.graph.sparse_initializer),
+            "",
+        }
         for n in self.nodes:
             for t in n.inputs:
                 if t not in made:
-                    raise NetworkError("F402", f"`{self.file}` reads tensor `{t}` before it is made", "export it again")
+                    raise NetworkError(
+                        "F402",
+                        f"`{self.file}` reads tensor `{t}` before it is made",
+                        "export it again",
+                    )
             made.update(n.node.output)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
@@ -127,7 +151,9 @@ class Graph:
             raise NetworkError("F403", message, "export the network with fixed shapes")
         if min(sizes, default=0) < 0:
             raise NetworkError(
-                "F402", f"tensor `{tensor}` of `{self.file}` has a negative dimension", "export it again"
+                "F402",
+                f"tensor `{tensor}` of `{self.file}` has a negative dimension",
+                "export it again",
             )
         return sizes
 
@@ -141,12 +167,15 @@ class Graph:
 
         kind = self._types[tensor][0]
         if not kind:
-            raise NetworkError("F403", f"tensor `{tensor}` of `{self.file}` has no type", "export it again")
+            raise NetworkError(
+                "F403", f"tensor `{tensor}` of `{self.file}` has no type", "export it again"
+            )
         return int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
 
 
 class Node:
-    """What the rules ask of an ONNX node. `op` is empty for operators that are not in the standard."""
+    """What the rules ask of an ONNX node. `op` is empty for operators that are not in the
+    standard."""
 
     def __init__(self, node: Any, opset: int, graph: Graph) -> None:
         import onnx
@@ -179,7 +208,8 @@ class Node:
         return index < len(self.inputs) and self.inputs[index] != ""
 
     def numbers(self, index: int, attribute: str = "") -> list[Any] | None:
-        """A constant input, or the attribute that had its place in older operator sets; None when it is not known."""
+        """A constant input, or the attribute that had its place in older operator sets; None when
+        it is not known."""
         import onnx
 
         if attribute in self.attributes:
@@ -198,7 +228,8 @@ class Node:
 
 
 Rule = Callable[[Node, int], Rows | None]
-"""Rows of input `index` that an output row needs; None when the operator cannot be done row by row."""
+"""Rows of input `index` that an output row needs; None when the operator cannot be done row by
+row."""
 
 
 def _elementwise(n: Node, index: int) -> Rows | None:
@@ -221,7 +252,8 @@ def _window(n: Node, index: int) -> Rows | None:
     top, bottom = _declared(n) if place == "NOTSET" else (0, 0)
     if place.startswith("SAME"):
         total = (-(-height // stride) - 1) * stride + window.span - height
-        # Runtimes differ: some crop where strides jump over rows, and onnxruntime's pools pad without the dilation.
+        # Runtimes differ: some crop where strides jump over rows, and onnxruntime's pools pad
+        # without the dilation.
         if total < 0 or (dilation > 1 and n.op != "Conv"):
             return None
         top, bottom = sorted((total // 2, total - total // 2), reverse=place == "SAME_LOWER")
@@ -231,7 +263,11 @@ def _window(n: Node, index: int) -> Rows | None:
 def _kernel(n: Node) -> tuple[int, int, int]:
     """Kernel, stride and dilation along the height."""
     kernel = n.attributes["kernel_shape"][0] if "kernel_shape" in n.attributes else n.dims(1)[2]
-    return int(kernel), int(n.attributes.get("strides", [1])[0]), int(n.attributes.get("dilations", [1])[0])
+    return (
+        int(kernel),
+        int(n.attributes.get("strides", [1])[0]),
+        int(n.attributes.get("dilations", [1])[0]),
+    )
 
 
 def _declared(n: Node) -> tuple[int, int]:
@@ -244,7 +280,12 @@ def _transposed(n: Node, index: int) -> Rows | None:
         return WHOLE
     kernel, stride, dilation = _kernel(n)
     if "output_shape" not in n.attributes and not n.text("auto_pad", "NOTSET").startswith("SAME"):
-        return Transposed(kernel, stride, dilation, 0 if n.text("auto_pad", "NOTSET") == "VALID" else _declared(n)[0])
+        return Transposed(
+            kernel,
+            stride,
+            dilation,
+            0 if n.text("auto_pad", "NOTSET") == "VALID" else _declared(n)[0],
+        )
     extra = int(n.attributes.get("output_padding", [0])[0])
     total = stride * (n.dims(0)[2] - 1) + extra + (kernel - 1) * dilation + 1 - n.result[2]
     # Which side gets the odd row differs between versions of the standard: cover both.
@@ -281,7 +322,11 @@ def _slice(n: Node, index: int) -> Rows | None:
     if index:
         return WHOLE
     starts = n.numbers(1, "starts")
-    axes = n.numbers(3, "axes") if n.given(3) or "axes" in n.attributes else list(range(len(starts or ())))
+    axes = (
+        n.numbers(3, "axes")
+        if n.given(3) or "axes" in n.attributes
+        else list(range(len(starts or ())))
+    )
     steps = n.numbers(4) if n.given(4) else [1] * len(starts or ())
     if starts is None or axes is None or steps is None:
         return None
@@ -313,7 +358,8 @@ def _space_to_depth(n: Node, index: int) -> Rows | None:
 
 
 def _resize(n: Node, index: int) -> Rows | None:
-    """Where an output row falls between input rows, by the coordinate modes of the standard (Resize 19)."""
+    """Where an output row falls between input rows, by the coordinate modes of the standard (Resize
+    19)."""
     if index:
         return WHOLE
     before, after = n.dims(0)[2], n.result[2]
@@ -325,7 +371,13 @@ def _resize(n: Node, index: int) -> Rows | None:
     if n.given(3):
         scales = [Fraction(after, before)] * len(n.result)
     fits = n.text("keep_aspect_ratio_policy", "stretch") == "stretch"
-    if not scales or len(scales) != len(n.result) or n.attributes.get("antialias") or not fits or after == 1:
+    if (
+        not scales
+        or len(scales) != len(n.result)
+        or n.attributes.get("antialias")
+        or not fits
+        or after == 1
+    ):
         return None
     step = Fraction(before - 1, after - 1) if place == "align_corners" else 1 / Fraction(scales[2])
     if before == after:
@@ -340,13 +392,16 @@ def _resize(n: Node, index: int) -> Rows | None:
     }.get(place)
     if shift is None:
         return None
-    # Coordinates are computed in 32-bit floats: exact for powers of two, otherwise they may miss a whole row.
+    # Coordinates are computed in 32-bit floats: exact for powers of two, otherwise they may miss a
+    # whole row.
     exact = all(k & (k - 1) == 0 for k in (step.numerator, step.denominator))
     slack = Fraction(0) if exact else Fraction(1, 64)
     if mode != "nearest":
         below, above = {"linear": (0, 1), "cubic": (-1, 2)}[mode]
         return Scaled(step, shift + below - slack, shift + above + slack)
-    shift += {"round_prefer_floor": Fraction(-1, 2), "round_prefer_ceil": Fraction(1, 2)}.get(rounding, 0)
+    shift += {"round_prefer_floor": Fraction(-1, 2), "round_prefer_ceil": Fraction(1, 2)}.get(
+        rounding, 0
+    )
     floor = (-slack, slack)
     # The ceiling of x is the floor of x + 1 - 1/q for x with denominator q.
     up = 1 - Fraction(1, lcm(step.denominator, shift.denominator))
@@ -356,17 +411,83 @@ def _resize(n: Node, index: int) -> Rows | None:
     return Scaled(step, shift + low, shift + high)
 
 
-# fmt: off
 ELEMENTWISE = (
-    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
-    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Cos", "Cosh", "DequantizeLinear", "Div",
-    "Dropout", "Elu", "Equal", "Erf", "Exp", "Expand", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
-    "HardSwish", "Identity", "IsInf", "IsNaN", "LRN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min",
-    "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "QuantizeLinear", "Reciprocal", "Relu", "Round", "Selu",
-    "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tan", "Tanh",
-    "ThresholdedRelu", "Where", "Xor",
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Add",
+    "And",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseNot",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Cast",
+    "CastLike",
+    "Ceil",
+    "Celu",
+    "Clip",
+    "Cos",
+    "Cosh",
+    "DequantizeLinear",
+    "Div",
+    "Dropout",
+    "Elu",
+    "Equal",
+    "Erf",
+    "Exp",
+    "Expand",
+    "Floor",
+    "Gelu",
+    "Greater",
+    "GreaterOrEqual",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "IsInf",
+    "IsNaN",
+    "LRN",
+    "LeakyRelu",
+    "Less",
+    "LessOrEqual",
+    "Log",
+    "Max",
+    "Mean",
+    "Min",
+    "Mish",
+    "Mod",
+    "Mul",
+    "Neg",
+    "Not",
+    "Or",
+    "PRelu",
+    "Pow",
+    "QuantizeLinear",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Selu",
+    "Shrink",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Sub",
+    "Sum",
+    "Tan",
+    "Tanh",
+    "ThresholdedRelu",
+    "Where",
+    "Xor",
 )
-# fmt: on
+
 
 #: Standard operators that can be done row by row.
 RULES: dict[str, Rule] = {

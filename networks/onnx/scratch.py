@@ -1,7 +1,8 @@
-"""What kernels of ONNX Runtime take for themselves while they run: rows that are laid out for a product of matrices.
+"""What kernels of ONNX Runtime take for themselves while they run: rows that are laid out for a
+product of matrices.
 
-In: a node of ONNX Runtime's own graph, and shapes. Out: bytes, one number for each array. They are of one thread; of
-kernels that are not listed nothing is known, and nothing is counted.
+In: a node of ONNX Runtime's own graph, and shapes. Out: bytes, one number for each array. They are
+of one thread; of kernels that are not listed nothing is known, and nothing is counted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from .own_graph import NCHWC
 
 #: Floats of the part of a matrix that a thread multiplies at a time.
 PART = 128 * 128
-#: Channels and filters of 8 bits that go in multiples of these need no rows laid out: a table says where they are.
+#: Channels and filters of 8 bits that go in multiples of these need no rows laid out: a table says
+#: where they are.
 CHANNELS, FILTERS = 4, 16
 POINTER = 8
 

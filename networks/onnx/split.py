@@ -1,7 +1,8 @@
 """An ONNX model cut into stages that together compute what the whole computes.
 
-In: a model file and the last layers of all stages but the last. Out: a `Stage` each, an ONNX model by itself. A tensor
-goes from the stage that makes it straight to each stage that reads it: no stage hands on what it does not make.
+In: a model file and the last layers of all stages but the last. Out: a `Stage` each, an ONNX model
+by itself. A tensor goes from the stage that makes it straight to each stage that reads it: no stage
+hands on what it does not make.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ class OutOfOrder(SplitError):
     """A stage would end before the one in front of it."""
 
     def __init__(self, first: str, then: str) -> None:
-        super().__init__(f"layer `{then}` comes before `{first}`: name the last layers of stages from front to back")
+        super().__init__(
+            f"layer `{then}` comes before `{first}`: name the last layers of stages from front to"
+            " back"
+        )
         self.first, self.then = first, then
 
 
@@ -66,7 +70,9 @@ class StageTooLarge(SplitError):
     """A stage (counted from 0) whose weights do not fit into one ONNX file."""
 
     def __init__(self, stage: int, bytes: int) -> None:
-        super().__init__(f"stage {stage} has {bytes} bytes of weights, a file holds {LIMIT}: cut it in two")
+        super().__init__(
+            f"stage {stage} has {bytes} bytes of weights, a file holds {LIMIT}: cut it in two"
+        )
         self.stage, self.bytes = stage, bytes
 
 
@@ -80,9 +86,11 @@ class StageInput:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`model` is a serialized ONNX model with these inputs and outputs, in this order; it needs no other files.
+    """`model` is a serialized ONNX model with these inputs and outputs, in this order; it needs no
+    other files.
 
-    Outputs are what later stages read and the outputs of the network that are made here, the former with fixed shapes.
+    Outputs are what later stages read and the outputs of the network that are made here, the former
+    with fixed shapes.
     """
 
     model: bytes
@@ -94,12 +102,14 @@ class Stage:
 def split(
     path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None, after: Sequence[str]
 ) -> tuple[Stage, ...]:
-    """Cut a model after the layers `after`; `fixed` and `batch` fix dynamic dimensions as in `read_network`.
+    """Cut a model after the layers `after`; `fixed` and `batch` fix dynamic dimensions as in
+    `read_network`.
 
-    Weights and what is computed from them go to each stage that uses them; what is asked of fixed shapes alone becomes
-    a constant. Outputs of the network that follow from constants alone, or are inputs too, are given by the last stage.
-    Raises SplitError, or NetworkError: those of `read_chain`, and F403 where a tensor between stages has no fixed shape
-    or a type that numpy does not have.
+    Weights and what is computed from them go to each stage that uses them; what is asked of fixed
+    shapes alone becomes a constant. Outputs of the network that follow from constants alone, or are
+    inputs too, are given by the last stage. Raises SplitError, or NetworkError: those of
+    `read_chain`, and F403 where a tensor between stages has no fixed shape or a type that numpy
+    does not have.
     """
     import onnx
 
@@ -140,7 +150,9 @@ class _Whole:
         before, end = ends[number], ends[number + 1]
         layers = self.chain.layers[before + 1 : end + 1]
         read = {t for x in layers for t in x.reads}
-        outputs = [t for x in layers for t in x.makes if t in self.chain.outputs or self.spans[t][1] > end]
+        outputs = [
+            t for x in layers for t in x.makes if t in self.chain.outputs or self.spans[t][1] > end
+        ]
         if end == len(self.chain.layers) - 1:
             left = [t for t in self.chain.outputs if self.spans.get(t, (-1, -1))[0] < 0]
             read.update(t for t in left if t in self.spans)
@@ -150,13 +162,21 @@ class _Whole:
             for t, (made, _) in self.spans.items()
             if t in read and made <= before
         )
-        results = tuple(self.chain.tensors[t] if t in self.chain.outputs else self._border(t) for t in outputs)
+        results = tuple(
+            self.chain.tensors[t] if t in self.chain.outputs else self._border(t) for t in outputs
+        )
         nodes = self._with_constants([self.maker[x.name] for x in layers], outputs)
         model = self._model(number, nodes, [i.tensor for i in inputs], results)
-        return Stage(model.SerializeToString(deterministic=True), inputs, results, tuple(x.name for x in layers))
+        return Stage(
+            model.SerializeToString(deterministic=True),
+            inputs,
+            results,
+            tuple(x.name for x in layers),
+        )
 
     def _with_constants(self, layers: Sequence[int], outputs: Iterable[str]) -> list[Any]:
-        """The nodes of layers and those that their constants are computed by, in the order of the file."""
+        """The nodes of layers and those that their constants are computed by, in the order of the
+        file."""
         found = {k: self.nodes[k] for k in layers}
         wanted = [*outputs, *(t for n in found.values() for t in n.input)]
         while wanted:
@@ -178,7 +198,9 @@ class _Whole:
         tensor = helper.make_tensor("", TensorProto.INT64, dims, numbers)
         return helper.make_node("Constant", [], list(node.output), node.name, value=tensor)
 
-    def _model(self, number: int, nodes: Sequence[Any], inputs: Sequence[Border], outputs: Sequence[Border]) -> Any:
+    def _model(
+        self, number: int, nodes: Sequence[Any], inputs: Sequence[Border], outputs: Sequence[Border]
+    ) -> Any:
         import onnx
 
         whole = self.model.graph
@@ -186,7 +208,9 @@ class _Whole:
         used = {t for n in nodes for t in n.input} | {b.name for b in outputs}
         inner = (used | {t for n in nodes for t in n.output}) - border
         weights = [t for t in whole.initializer if t.name in used]
-        external = [t for t in (*weights, *(t for n in nodes for t in _attributes(n))) if t.external_data]
+        external = [
+            t for t in (*weights, *(t for n in nodes for t in _attributes(n))) if t.external_data
+        ]
         bytes = sum(t.ByteSize() for t in weights) + sum(map(_external_bytes, external))
         if bytes > LIMIT:
             raise StageTooLarge(number, bytes)
@@ -202,9 +226,13 @@ class _Whole:
         graph.metadata_props.extend(whole.metadata_props)
         graph.node.extend(nodes)
         graph.initializer.extend(weights)
-        graph.sparse_initializer.extend(t for t in whole.sparse_initializer if t.values.name in used)
+        graph.sparse_initializer.extend(
+            t for t in whole.sparse_initializer if t.values.name in used
+        )
         graph.value_info.extend(v for v in whole.value_info if v.name in inner)
-        graph.quantization_annotation.extend(a for a in whole.quantization_annotation if a.tensor_name in used | border)
+        graph.quantization_annotation.extend(
+            a for a in whole.quantization_annotation if a.tensor_name in used | border
+        )
         graph.input.extend(_value(b) for b in inputs)
         # Before version 4 of the format weights had to be listed as inputs.
         names = {t.name for t in weights}
@@ -213,7 +241,9 @@ class _Whole:
         graph.output.extend(_value(b) if b.fixed else declared[b.name] for b in outputs)
         for tensor in (*graph.initializer, *(t for n in graph.node for t in _attributes(n))):
             if tensor.external_data:
-                onnx.external_data_helper.load_external_data_for_tensor(tensor, str(self.path.parent))
+                onnx.external_data_helper.load_external_data_for_tensor(
+                    tensor, str(self.path.parent)
+                )
                 tensor.data_location = onnx.TensorProto.DEFAULT
                 del tensor.external_data[:]
         return model
@@ -221,8 +251,13 @@ class _Whole:
     def _border(self, tensor: str) -> Border:
         border = self.chain.tensors.get(tensor)
         if border is None or not border.fixed:
-            message = f"tensor `{tensor}` of `{self.chain.file}` has no fixed shape, or a type that numpy does not have"
-            raise NetworkError("F403", message, "cut the network elsewhere, or export it with fixed shapes")
+            message = (
+                f"tensor `{tensor}` of `{self.chain.file}` has no fixed shape, or a type that numpy"
+                " does not have"
+            )
+            raise NetworkError(
+                "F403", message, "cut the network elsewhere, or export it with fixed shapes"
+            )
         return border
 
 

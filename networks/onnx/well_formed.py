@@ -1,9 +1,10 @@
 """Is a model what the format promises, beyond being a message of its kind?
 
-In: a model as protobuf reads it. Out: the first thing that does not hold, in words, or nothing. Texts are texts, types
-exist, each tensor is made once, constants have the size of their shape, and standard operators the inputs and outputs,
-the attributes and windows that they can have. How shapes follow from each other is left to shape inference; what a
-model means, and files outside of it, to those who read it.
+In: a model as protobuf reads it. Out: the first thing that does not hold, in words, or nothing.
+Texts are texts, types exist, each tensor is made once, constants have the size of their shape, and
+standard operators the inputs and outputs, the attributes and windows that they can have. How shapes
+follow from each other is left to shape inference; what a model means, and files outside of it, to
+those who read it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ STANDARD = ("", "ai.onnx")
 #: Attributes that windows have; none of them means something else in a standard operator.
 WINDOWS = ("kernel_shape", "strides", "dilations")
 #: Numbers of standard operators that are sizes; no array is as long as the largest of them.
-SIZES, LONGEST = (*WINDOWS, "pads", "output_padding", "output_shape", "group", "blocksize", "size"), 1 << 31
+SIZES, LONGEST = (
+    (*WINDOWS, "pads", "output_padding", "output_shape", "group", "blocksize", "size"),
+    1 << 31,
+)
 #: Messages inside each other; inner graphs need about four more each.
 DEEPEST = 60
 #: Bits of an element, where it is not a whole number of bytes or has no fixed size.
@@ -38,7 +42,11 @@ def why_not(model: ModelProto) -> str:
     for message, depth in _messages(model, 0):
         if depth > DEEPEST:
             return "it is nested too deeply"
-        reason = _wrong_operator(message, opset) if message.DESCRIPTOR.name == "NodeProto" else _wrong(message)
+        reason = (
+            _wrong_operator(message, opset)
+            if message.DESCRIPTOR.name == "NodeProto"
+            else _wrong(message)
+        )
         if reason:
             return reason
     return ""
@@ -58,11 +66,16 @@ def _messages(message: Any, depth: int) -> Iterator[tuple[Any, int]]:
 
 @lru_cache(maxsize=64)
 def _fields(descriptor: Any) -> tuple[tuple[tuple[str, bool], ...], tuple[tuple[str, bool], ...]]:
-    """The names of the texts and of the messages in a kind of message, and whether there may be several."""
+    """The names of the texts and of the messages in a kind of message, and whether there may be
+    several."""
     texts, messages = [], []
     for field in descriptor.fields:
         # `label` is what older versions of protobuf have.
-        several = bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED)
+        several = bool(
+            field.is_repeated
+            if hasattr(field, "is_repeated")
+            else field.label == field.LABEL_REPEATED
+        )
         if field.type == field.TYPE_STRING:
             texts.append((field.name, several))
         elif field.message_type is not None:
@@ -85,8 +98,13 @@ def _wrong(message: Any) -> str:
     match message.DESCRIPTOR.name:
         case "TensorProto":
             return _wrong_constant(message)
-        case "SparseTensorProto" if min(message.dims, default=0) < 0 or prod(message.dims) >= LONGEST:
-            return f"sparse constant `{message.values.name}` has {' x '.join(map(str, message.dims))} elements"
+        case "SparseTensorProto" if (
+            min(message.dims, default=0) < 0 or prod(message.dims) >= LONGEST
+        ):
+            return (
+                f"sparse constant `{message.values.name}` has {' x '.join(map(str, message.dims))}"
+                " elements"
+            )
         case "AttributeProto":
             return _wrong_attribute(message)
         case "GraphProto":
@@ -144,14 +162,17 @@ def _wrong_constant(tensor: Any) -> str:
         bits = 8 * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
     if tensor.HasField("raw_data") and tensor.data_location != TensorProto.EXTERNAL:
         if name == "STRING" or len(tensor.raw_data) != -(-count * bits // 8):
-            return f"constant `{tensor.name}` has {len(tensor.raw_data)} bytes, and {count} elements"
+            return (
+                f"constant `{tensor.name}` has {len(tensor.raw_data)} bytes, and {count} elements"
+            )
     elif tensor.data_location != TensorProto.EXTERNAL:
         return _wrong_list(tensor, name, count)
     return ""
 
 
 def _wrong_list(tensor: Any, name: str, count: int) -> str:
-    """Elements in a field of their own type: several to a number where they are small, two numbers where complex."""
+    """Elements in a field of their own type: several to a number where they are small, two numbers
+    where complex."""
     from onnx import helper
 
     found = len(getattr(tensor, helper.tensor_dtype_to_field(tensor.data_type)))
@@ -159,7 +180,11 @@ def _wrong_list(tensor: Any, name: str, count: int) -> str:
         count *= 2
     elif name in _PACKED and name != "STRING":
         count = -(-count * _PACKED[name] // 8)
-    return "" if found == count else f"constant `{tensor.name}` has {found} numbers, and its shape {count}"
+    return (
+        ""
+        if found == count
+        else f"constant `{tensor.name}` has {found} numbers, and its shape {count}"
+    )
 
 
 def _wrong_attribute(attribute: Any) -> str:
@@ -176,7 +201,10 @@ def _wrong_attribute(attribute: Any) -> str:
 
 def _made_twice(graph: Any) -> str:
     made: set[str] = set()
-    for name in (*(v.name for v in graph.input), *(t for node in graph.node for t in node.output if t)):
+    for name in (
+        *(v.name for v in graph.input),
+        *(t for node in graph.node for t in node.output if t),
+    ):
         if name in made:
             return f"tensor `{name}` is made twice"
         made.add(name)

@@ -1,7 +1,8 @@
 """What this machine's ONNX Runtime takes for a model that it runs whole: by its own graph of it.
 
-In: a model with fixed inputs. Out: `Needs`, in bytes, or None where there is no such graph or one that
-is not understood. Nothing is run. Weights are those of the graph: in blocks, channels are filled up.
+In: a model with fixed inputs. Out: `Needs`, in bytes, or None where there is no such graph or one
+that is not understood. Nothing is run. Weights are those of the graph: in blocks, channels are
+filled up.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from .scratch import own_bytes
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Bytes of the `weights`, and of the `block` for what lies between the layers (without inputs and outputs).
+    """Bytes of the `weights`, and of the `block` for what lies between the layers (without inputs
+    and outputs).
 
     The layers that make `dictated_by` have most beside them.
     """
@@ -33,7 +35,9 @@ class Needs:
 
 def whole_of(model: Any, folder: Path = Path()) -> Needs | None:
     """Of a model whose weights may lie in a folder."""
-    kept = {next((t for t in n.output if t), ""): (k, n.op_type) for k, n in enumerate(model.graph.node)}
+    kept = {
+        next((t for t in n.output if t), ""): (k, n.op_type) for k, n in enumerate(model.graph.node)
+    }
     try:
         known = {t: b for t, b in tensors_of(inferred(model)).items() if b.fixed}
         own = outlined(model, folder, known)
@@ -41,23 +45,36 @@ def whole_of(model: Any, folder: Path = Path()) -> Needs | None:
     except Exception:  # what ONNX Runtime and onnx raise has no common type
         return None
     nodes = own.graph.node
-    shapes = {w.name: tuple(w.dims) for w in own.graph.initializer} | {t: b.shape for t, b in flows.items()}
+    shapes = {w.name: tuple(w.dims) for w in own.graph.initializer} | {
+        t: b.shape for t, b in flows.items()
+    }
     try:
         kernels = [tuple(_kernels(node, flows, shapes)) for node in nodes]
     except KeyError:  # a weight that is no initializer
         return None
     outside = {t.name for t in (*own.graph.input, *own.graph.output)}
     blocks = []
-    for sign in (1, -1):  # by chance, sessions bring results back in one order or in the other: the larger one counts
-        found = order([n.input for n in nodes], [n.output for n in nodes], list(_ranks(nodes, kept, sign)))
+    for sign in (1, -1):
+        # by chance, sessions bring results back in one order or in the other: the larger one counts
+        found = order(
+            [n.input for n in nodes], [n.output for n in nodes], list(_ranks(nodes, kept, sign))
+        )
         blocks.append(held([kernel for k in found for kernel in kernels[k]], outside))
-    beside = [(k.bytes + sum(size(flows[t]) for t in k.reads), n) for n, ks in enumerate(kernels) for k in ks]
+    beside = [
+        (k.bytes + sum(size(flows[t]) for t in k.reads), n)
+        for n, ks in enumerate(kernels)
+        for k in ks
+    ]
     most = nodes[max(beside)[1]] if beside else None
-    dictated_by = "" if most is None else source_of(most, known) or next(t for t in most.output if t)
+    dictated_by = (
+        "" if most is None else source_of(most, known) or next(t for t in most.output if t)
+    )
     return Needs(weights_of(own), max(blocks), dictated_by)
 
 
-def _kernels(node: Any, flows: Mapping[str, Border], shapes: Mapping[str, Shape]) -> Iterator[Kernel]:
+def _kernels(
+    node: Any, flows: Mapping[str, Border], shapes: Mapping[str, Shape]
+) -> Iterator[Kernel]:
     """What a node does for each of its results."""
     reads = tuple(t for t in node.input if t in flows)
     over = tuple(node.input[k] for k in IN_PLACE.get(node.op_type, ()) if k < len(node.input))
@@ -71,8 +88,8 @@ def _kernels(node: Any, flows: Mapping[str, Border], shapes: Mapping[str, Shape]
 def _ranks(nodes: Any, kept: Mapping[str, tuple[int, str]], sign: int) -> Iterator[tuple[int, int]]:
     """Numbers in the order in which ONNX Runtime made the nodes.
 
-    Those of the model keep theirs; then come those in blocks, whose results are numbered in their names; last what
-    brings results back into the layout of the model.
+    Those of the model keep theirs; then come those in blocks, whose results are numbered in their
+    names; last what brings results back into the layout of the model.
     """
     for k, node in enumerate(nodes):
         if node.domain == NCHWC and node.op_type == "ReorderOutput":

@@ -1,4 +1,5 @@
-"""Networks in 16-bit floating point, for engines that compute in the types of a model (TensorRT 11)."""
+"""Networks in 16-bit floating point, for engines that compute in the types of a model (TensorRT
+11)."""
 
 from __future__ import annotations
 
@@ -9,15 +10,17 @@ from ..onnx.order import in_order
 if TYPE_CHECKING:
     import onnx
 
-#: The first operator set whose scales may be in fp16, and the version of the format that goes with it.
+#: The first operator set whose scales may be in fp16, and the version of the format that goes with
+#: it.
 SCALES, IR = 19, 9
 
 
 def in_half(model: onnx.ModelProto) -> bytes:
     """The model with weights and layers in fp16; what goes in and out keeps its type.
 
-    Operators without fp16 keep fp32, between casts (the list is ONNX Runtime's). Layers keep their names and order: the
-    cast of an input stands before the first that reads it, the cast that makes an output behind what it casts.
+    Operators without fp16 keep fp32, between casts (the list is ONNX Runtime's). Layers keep their
+    names and order: the cast of an input stands before the first that reads it, the cast that makes
+    an output behind what it casts.
     """
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
@@ -31,7 +34,8 @@ def in_half(model: onnx.ModelProto) -> bytes:
 
 
 def rest_in_half(quantized: bytes) -> bytes:
-    """A model in 8 bits whose scales, and layers between pairs, are in fp16; what goes in and out keeps its type."""
+    """A model in 8 bits whose scales, and layers between pairs, are in fp16; what goes in and out
+    keeps its type."""
     import onnx
 
     model = onnx.load_model_from_string(quantized)
@@ -42,7 +46,8 @@ def rest_in_half(quantized: bytes) -> bytes:
 
 
 def _in_order(nodes: list[Any], count: int) -> list[Any]:
-    """The first `count` nodes in their order, and the others, which are casts, where they belong."""
+    """The first `count` nodes in their order, and the others, which are casts, where they
+    belong."""
     makers = {t: k for k, n in enumerate(nodes) for t in n.output if t}
     readers: dict[int, list[int]] = {}
     for k, node in enumerate(nodes):
@@ -55,7 +60,9 @@ def _in_order(nodes: list[Any], count: int) -> list[Any]:
         """Half a step behind what is cast, or half a step before the first reader."""
         if k not in places:
             source = makers.get(nodes[k].input[0])
-            places[k] = place(source) + 0.5 if source is not None else min(map(place, readers[k])) - 0.5
+            places[k] = (
+                place(source) + 0.5 if source is not None else min(map(place, readers[k])) - 0.5
+            )
         return places[k]
 
     return in_order(nodes, [place(k) for k in range(len(nodes))])

@@ -1,8 +1,9 @@
-"""Networks in 8 bits for engines that know no Q/DQ layers: they are told which values each tensor takes.
+"""Networks in 8 bits for engines that know no Q/DQ layers: they are told which values each tensor
+takes.
 
-In: a model in 8 bits as `quantize.py` makes them for TensorRT, or a stage of one. Out: the same network without pairs,
-and the ranges of its tensors. That is what TensorRT calls implicit quantization, and all that a DLA takes before
-TensorRT 11; who tells the engine is generated code.
+In: a model in 8 bits as `quantize.py` makes them for TensorRT, or a stage of one. Out: the same
+network without pairs, and the ranges of its tensors. That is what TensorRT calls implicit
+quantization, and all that a DLA takes before TensorRT 11; who tells the engine is generated code.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ ELEMENTWISE = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu
 
 
 def with_ranges(model: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> bytes:
-    """The model with the largest absolute value of each tensor on the samples in its metadata; stages inherit them."""
+    """The model with the largest absolute value of each tensor on the samples in its metadata;
+    stages inherit them."""
     import numpy as np
     import onnx
     from onnxruntime.quantization.calibrate import create_calibrator
@@ -43,7 +45,10 @@ def with_ranges(model: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> by
         calibrator = create_calibrator(path, None, str(folder / "watched.onnx"))
         calibrator.collect_data(Reader(samples))
         seen = calibrator.compute_data().data
-    largest = {name: max(float(np.abs(x).max()) for x in (v.lowest, v.highest)) for name, v in sorted(seen.items())}
+    largest = {
+        name: max(float(np.abs(x).max()) for x in (v.lowest, v.highest))
+        for name, v in sorted(seen.items())
+    }
     ranges = {name: value for name, value in largest.items() if 0 < value < inf}
     changed = onnx.load_model_from_string(model)
     changed.metadata_props.add(key=KEY, value=json.dumps(ranges))
@@ -69,9 +74,10 @@ def has_pairs(path: Path) -> bool:
 def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     """The network in floating point, and the largest absolute values of its tensors.
 
-    Inputs and outputs of 8 bits keep their names and are declared as float32: the engine converts them by their range.
-    What is quantized has the range of its scale, so that pieces of one network agree; where a DLA has one scale for all
-    that a layer reads and makes, all of it has the largest of the ranges.
+    Inputs and outputs of 8 bits keep their names and are declared as float32: the engine converts
+    them by their range. What is quantized has the range of its scale, so that pieces of one network
+    agree; where a DLA has one scale for all that a layer reads and makes, all of it has the largest
+    of the ranges.
     """
     import onnx
     from onnx import TensorProto, numpy_helper
@@ -109,7 +115,9 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     constants = {t.name: t for t in graph.initializer}
     for node in pairs:
         if node.input[1] in constants and not constants[node.input[1]].dims:
-            ranges[name(node.output[0])] = LARGEST * float(numpy_helper.to_array(constants[node.input[1]]))
+            ranges[name(node.output[0])] = LARGEST * float(
+                numpy_helper.to_array(constants[node.input[1]])
+            )
     for tensor, largest in ranges_of(model).items():
         ranges.setdefault(name(tensor), largest)
     ranges |= {r: ranges[name(r)] for r in results if name(r) in ranges}
@@ -121,7 +129,11 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     there = {t for n in nodes for t in (*n.input, *n.output)}
     kept = [t for t in graph.initializer if t.name in there]
     others = [p for p in model.metadata_props if p.key != KEY]
-    for field, values in ((graph.node, nodes), (graph.initializer, kept), (model.metadata_props, others)):
+    for field, values in (
+        (graph.node, nodes),
+        (graph.initializer, kept),
+        (model.metadata_props, others),
+    ):
         del field[:]
         field.extend(values)
     del graph.value_info[:]
@@ -147,8 +159,8 @@ def _copy(source: str, target: str, dims: int) -> Any:
 def _agree(nodes: Iterable[Any], ranges: dict[str, float], borders: Set[str]) -> None:
     """One range for all that layers of one scale read and make.
 
-    `borders` have 8 bits in other stages too, so their ranges stay; where that is not the one of its group, the others
-    lose theirs, and the layer is computed in 16 bits.
+    `borders` have 8 bits in other stages too, so their ranges stay; where that is not the one of
+    its group, the others lose theirs, and the layer is computed in 16 bits.
     """
     import networkx
 

@@ -53,7 +53,18 @@ if TYPE_CHECKING:
 OPERATORS = (
     *("Conv", "Gemm", "MatMul", "Add", "Mul", "Relu", "Clip", "LeakyRelu", "Sigmoid"),
     *("MaxPool", "AveragePool", "GlobalAveragePool", "Resize"),
-    *("Concat", "Split", "Slice", "Gather", "Where", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"),
+    *(
+        "Concat",
+        "Split",
+        "Slice",
+        "Gather",
+        "Where",
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Transpose",
+    ),
 )
 #: Layers that TensorRT computes in 8 bits when what they read is quantized; pooling and such follow
 #: by themselves.
@@ -106,7 +117,9 @@ class Loss:
         return -20 * log10(self.rms) if self.rms else inf
 
 
-def quantize(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Scheme = CPU) -> bytes:
+def quantize(
+    path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Scheme = CPU
+) -> bytes:
     """The model in 8 bits, with ranges from what it computes on the samples; dynamic dimensions
     stay dynamic.
 
@@ -130,7 +143,9 @@ def quantize(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
     if any(n.op_type in PAIR for n in whole.graph.node):
         raise NetworkError("F411", f"`{path.name}` is quantized already", "leave `precision` out")
     given = (a.t for n in whole.graph.node if n.op_type == "Constant" for a in n.attribute)
-    if scheme.symmetric and any(t.data_type == onnx.TensorProto.FLOAT16 for t in (*whole.graph.initializer, *given)):
+    if scheme.symmetric and any(
+        t.data_type == onnx.TensorProto.FLOAT16 for t in (*whole.graph.initializer, *given)
+    ):
         message = f"`{path.name}` computes in fp16, and 8 bits are found from fp32"
         raise NetworkError("F411", message, "export it in fp32")
     try:
@@ -138,11 +153,15 @@ def quantize(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
             made, left_out = _quantized(whole, samples, folder, scheme)
     except Exception as error:  # onnx and ONNX Runtime raise types of their own
         message = f"`{path.name}` cannot be quantized: {_said(error)}"
-        help_text = f"check the calibration data; export the network with operator set {OPSET} or later"
+        help_text = (
+            f"check the calibration data; export the network with operator set {OPSET} or later"
+        )
         raise NetworkError("F411", message, help_text) from error
     arranged = _Arranged(made.graph, whole.graph, left_out, scheme)
     if not arranged.scales:
-        raise NetworkError("F411", f"no layer of `{path.name}` runs in 8 bits", "leave `precision` out")
+        raise NetworkError(
+            "F411", f"no layer of `{path.name}` runs in 8 bits", "leave `precision` out"
+        )
     model = onnx.ModelProto(
         ir_version=max(IR, whole.ir_version),
         producer_name="flowc",
@@ -157,7 +176,9 @@ def quantize(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def loss(path: Path, quantized: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> tuple[Loss, ...]:
+def loss(
+    path: Path, quantized: bytes, samples: Sequence[Mapping[str, np.ndarray]]
+) -> tuple[Loss, ...]:
     """What a model loses by quantization on samples, by output. Raises whatever ONNX Runtime raises
     on them.
 
@@ -168,7 +189,9 @@ def loss(path: Path, quantized: bytes, samples: Sequence[Mapping[str, np.ndarray
     names = [o.name for o in exact.get_outputs()]
     sums = [_Sum() for _ in names]
     for sample in samples:
-        for total, wanted, found in zip(sums, exact.run(names, sample), coarse.run(names, sample), strict=True):
+        for total, wanted, found in zip(
+            sums, exact.run(names, sample), coarse.run(names, sample), strict=True
+        ):
             total.add(wanted, found)
     return tuple(t.loss(n) for n, t in zip(names, sums, strict=True) if t.alike)
 
@@ -213,7 +236,9 @@ def _quantized(
     # Layers that happen to be the same remain two, each with its name.
     kept = ["CommonSubexpressionElimination"]
     plain = _plain(whole).SerializeToString()
-    ort.InferenceSession(plain, options, providers=["CPUExecutionProvider"], disabled_optimizers=kept)
+    ort.InferenceSession(
+        plain, options, providers=["CPUExecutionProvider"], disabled_optimizers=kept
+    )
     model = onnx.load(str(prepared))
     floats = (t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT)
     # What is added to each element alike is part of the layer before it, for TensorRT.
@@ -371,7 +396,11 @@ class _Arranged:
 
     def _without_pairs(self) -> list[Any]:
         weights = {t.name for t in self._made.initializer}
-        coded = {n.output[0]: n for n in self._made.node if n.op_type == PAIR[0] and n.input[0] not in weights}
+        coded = {
+            n.output[0]: n
+            for n in self._made.node
+            if n.op_type == PAIR[0] and n.input[0] not in weights
+        }
         names: dict[str, str] = {}
         rest = []
         for node in self._made.node:
@@ -396,7 +425,12 @@ class _Arranged:
 
         Not those of a rectifier that has become part of a sum, for it is nothing but the range.
         """
-        taken = {t for n in self._nodes if n.op_type in operators and n.name not in left_out for t in n.input}
+        taken = {
+            t
+            for n in self._nodes
+            if n.op_type in operators and n.name not in left_out
+            for t in n.input
+        }
         rectified = {t for n in self._whole.node if n.op_type in RECTIFIERS for t in n.output}
         for node in self._nodes:
             if node.op_type in SUMS and node.output[0] not in taken | rectified:
@@ -410,9 +444,17 @@ class _Arranged:
         quantized: the last one.
         """
         readers = Counter(t for n in self._nodes for t in n.input) + Counter(self._results)
-        makers = {n.output[0]: k for k, n in enumerate(self._nodes) if n.op_type in WEIGHTED and n.op_type != "Add"}
+        makers = {
+            n.output[0]: k
+            for k, n in enumerate(self._nodes)
+            if n.op_type in WEIGHTED and n.op_type != "Add"
+        }
         for node in self._nodes:
-            own = [t for t in node.input if t in makers and readers[t] == 1] if node.op_type == "Add" else []
+            own = (
+                [t for t in node.input if t in makers and readers[t] == 1]
+                if node.op_type == "Add"
+                else []
+            )
             if own:
                 self.scales.pop(max(own, key=makers.__getitem__), None)
 
@@ -474,7 +516,9 @@ class _Arranged:
         for tensor in self.scales:
             name = freed.get(tensor, tensor)
             plain[tensor] = (
-                tensor if tensor in self._plain else self._new(f"{tensor}.float" if name in self._used else name)
+                tensor
+                if tensor in self._plain
+                else self._new(f"{tensor}.float" if name in self._used else name)
             )
         return plain, coded
 

@@ -40,7 +40,9 @@ class _Times:
         self.samples: dict[str, list[int]] = {}
         self.holding: Holding | None = None
 
-    def firing(self, processor: str, task: Any, firing: int, group: int, start: int, end: int) -> None:
+    def firing(
+        self, processor: str, task: Any, firing: int, group: int, start: int, end: int
+    ) -> None:
         if self.holding is not None:  # deliberate contention: no sample
             self.holding.fired(task.name)
             return
@@ -64,7 +66,9 @@ class _Paced(_Times):
         super().__init__()
         self.events: list[tuple[int, int, str, int, int, int]] = []
 
-    def firing(self, processor: str, task: Any, firing: int, group: int, start: int, end: int) -> None:
+    def firing(
+        self, processor: str, task: Any, firing: int, group: int, start: int, end: int
+    ) -> None:
         self.events.append((end, start, task.name, firing, group, threading.get_ident()))
 
     def summed_up(self, program: Any) -> None:
@@ -74,11 +78,20 @@ class _Paced(_Times):
         last token had ended; that of a source, when it was released.
         """
         tasks = {t.name: t for app in program.apps for t in app.tasks}
-        ends = {(name, firing + k): end for end, _, name, firing, group, _ in self.events for k in range(group)}
+        ends = {
+            (name, firing + k): end
+            for end, _, name, firing, group, _ in self.events
+            for k in range(group)
+        }
         counts: dict[str, int] = {}
         for name, firing in ends:
             counts[name] = max(counts.get(name, 0), firing + 1)
-        makers = {id(c): (t, port) for t in tasks.values() for port, cs in zip(t.outputs, t.readers) for c in cs}
+        makers = {
+            id(c): (t, port)
+            for t in tasks.values()
+            for port, cs in zip(t.outputs, t.readers)
+            for c in cs
+        }
         made: dict[int, list[int]] = {}
         for channel, (task, port) in makers.items():
             made[channel] = list(accumulate(port.rate(k) for k in range(counts.get(task.name, 0))))
@@ -87,14 +100,18 @@ class _Paced(_Times):
             for port, channel in zip(task.inputs, task.feeders):
                 maker, _ = makers[id(channel)]
                 taken = list(accumulate(port.rate(k) for k in range(counts.get(task.name, 0))))
-                needed.setdefault(task.name, []).append((maker.name, made[id(channel)], taken, channel.delay))
+                needed.setdefault(task.name, []).append(
+                    (maker.name, made[id(channel)], taken, channel.delay)
+                )
         before: dict[int, int] = {}
         for end, start, name, firing, group, thread in sorted(self.events):
             task = tasks[name]
             ready = before.get(thread, 0)
             before[thread] = end
             if task.is_source and task.app.period is not None:
-                ready = max(ready, program.begin + int(firing * task.app.period / task.per_iteration))
+                ready = max(
+                    ready, program.begin + int(firing * task.app.period / task.per_iteration)
+                )
             for maker, totals, taken, delay in needed.get(name, ()):
                 wanted = taken[firing + group - 1] - delay
                 if wanted > 0:  # otherwise initial tokens were enough
@@ -113,7 +130,8 @@ class _Load:
     def _read() -> dict[str, tuple[int, int]]:
         found = {}
         for file in Path("/proc/self/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError, ValueError):  # a thread that has just ended, or a kernel without it
+            with contextlib.suppress(OSError, ValueError):
+                # a thread that has just ended, or a kernel without it
                 computed, waited, _ = file.read_text().split()
                 found[file.parent.name] = int(computed), int(waited)
         return found
@@ -156,17 +174,21 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     ("paced").
     """
     sys.stdout = sys.stderr  # tasks may print; that is not this program's output
-    spec = importlib.util.spec_from_file_location("measured_program", os.path.join(directory, "main.py"))
+    spec = importlib.util.spec_from_file_location(
+        "measured_program", os.path.join(directory, "main.py")
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    failures = importlib.import_module("runtime.failures")  # the copy in the build, found by its main.py
+    # the copy in the build, found by its main.py
+    failures = importlib.import_module("runtime.failures")
     program = module.program()
     importlib.import_module("runtime.ends").feed(program)
     importlib.import_module("runtime.keeper").keep(program, WATCHDOG)
     paced = mode == "paced"
     times = _Paced() if paced else _Times()
-    if mode:  # otherwise single firings are not needed, and a tracer would only slow the program down
+    if mode:
+        # otherwise single firings are not needed, and a tracer would only slow the program down
         program.tracer = times
     marks: list[_Frames] = []
     before = _Load()
@@ -187,13 +209,16 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
             time.sleep(0.05)
         marks.append(_Frames(program.apps))
         delayed.append(before.delayed())
-        if mode == "strict":  # one thread fires everything: its hold on the interpreter can be measured
+        if mode == "strict":
+            # one thread fires everything: its hold on the interpreter can be measured
             times.holding = Holding()
             times.holding.watch(HOLDING)
         program.interrupts += 1
 
     threading.Thread(target=stop_when_seen, daemon=True).start()
-    good = program.run(full_speed=not paced, strict=mode == "strict", watchdog=WATCHDOG, drain=float("inf"))
+    good = program.run(
+        full_speed=not paced, strict=mode == "strict", watchdog=WATCHDOG, drain=float("inf")
+    )
     if isinstance(times, _Paced):
         times.summed_up(program)
     if not good:
@@ -206,7 +231,9 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
                 periods[app.name] = (app.last_end - app.first_start) / app.frames
         busy: dict[str, float] = {}
         for worker in program.workers:
-            busy[worker.processor] = busy.get(worker.processor, 0.0) + worker.busy / 1e9 / program.seconds
+            busy[worker.processor] = (
+                busy.get(worker.processor, 0.0) + worker.busy / 1e9 / program.seconds
+            )
         latency = {a.name: a.total_latency / a.frames for a in program.apps if a.frames}
         held = times.holding.shares() if times.holding is not None else {}
         tasks = [t for app in program.apps for t in app.tasks]
@@ -221,7 +248,8 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
             "frames": {a.name: a.frames for a in program.apps},
             "misses": {a.name: a.misses for a in program.apps},
             "paths": {
-                a.name: [(p.longest if p.count else None, p.count, p.misses) for p in a.paths] for a in program.apps
+                a.name: [(p.longest if p.count else None, p.count, p.misses) for p in a.paths]
+                for a in program.apps
             },
             "busy": busy,
             "delayed": delayed[0] if delayed else 0.0,

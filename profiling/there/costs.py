@@ -88,11 +88,15 @@ def _worker_of_its_own(program: Program, first: Any, middle: Any, last: Any) -> 
 
 
 def _in_turn(program: Program, first: Any, middle: Any, last: Any) -> None:
-    program.processor("cpu[0]", [Fire(last, stage=2), Fire(middle, stage=1, replica=(0, 2)), Fire(first)])
+    program.processor(
+        "cpu[0]", [Fire(last, stage=2), Fire(middle, stage=1, replica=(0, 2)), Fire(first)]
+    )
     program.processor("cpu[1]", [Fire(middle, stage=1, replica=(1, 2))])
 
 
-def _frame_ns(work: bytes, workers: Callable[[Program, Any, Any, Any], None], frames: int = FRAMES) -> float:
+def _frame_ns(
+    work: bytes, workers: Callable[[Program, Any, Any, Any], None], frames: int = FRAMES
+) -> float:
     """Time between frames of three tasks, the middle one of which computes."""
     token = np.zeros(16, np.float32)
 
@@ -137,7 +141,10 @@ def change_cost() -> Dict[str, float]:
     for name in ("one", "other"):
         control.state(name, initial=name == "one")
         app = program.app("Costs")
-        first, last = app.task("Costs.first", codes[0], (), [port]), app.task("Costs.last", codes[1], [port])
+        first, last = (
+            app.task("Costs.first", codes[0], (), [port]),
+            app.task("Costs.last", codes[1], [port]),
+        )
         program.channel(first, "x", last, "x", CAPACITY)
         program.processor("cpu[0]", [Fire(first)])
         program.processor("cpu[1]", [Fire(last, stage=1)])

@@ -99,9 +99,11 @@ class Holding:
         self._known = threading.Event()
         self._several = self._over = self._contending = False
         self._released = 0
-        self._passed: list[tuple[int, int, _Spent]] = []  # firings since the contender was without the lock
+        # firings since the contender was without the lock
+        self._passed: list[tuple[int, int, _Spent]] = []
         self._mark = (0, 0, 0)
-        self._cutting = threading.Lock()  # either thread may lose the interpreter in the middle of it
+        # either thread may lose the interpreter in the middle of it
+        self._cutting = threading.Lock()
 
     def fired(self, task: str) -> None:
         """A firing of that task has ended; called by the thread that fired it. The first call only
@@ -222,7 +224,9 @@ class Watched:
     def __init__(self) -> None:
         self.ident, self.native = threading.get_ident(), threading.get_native_id()
         #: Its CPU time in ns.
-        self.cpu: Callable[[], int] = partial(time.clock_gettime_ns, time.pthread_getcpuclockid(self.ident))
+        self.cpu: Callable[[], int] = partial(
+            time.clock_gettime_ns, time.pthread_getcpuclockid(self.ident)
+        )
         try:
             self._delays = os.open(f"/proc/self/task/{self.native}/schedstat", os.O_RDONLY)
         except FileNotFoundError:  # not every kernel counts them
@@ -267,7 +271,8 @@ class Clocks:
         interval = sys.getswitchinterval()
         sys.setswitchinterval(INTERVAL)
         try:
-            if len(cores) > 1:  # on one core, waiting for the other thread looks like waiting for the lock
+            if len(cores) > 1:
+                # on one core, waiting for the other thread looks like waiting for the lock
                 os.sched_setaffinity(own.native, {max(cores)})
                 os.sched_setaffinity(thread.native, cores - {max(cores)})
             yield

@@ -49,8 +49,16 @@ def kernels(directory: str, nodes: int, seconds: float) -> Kernels:
         with open(session.end_profiling(), encoding="utf-8") as file:
             document: List[Dict[str, Any]] = json.load(file)
     first = [e for e in document if e.get("name") == "model_run"][WARM_UP]["ts"]
-    seen = [e for e in document if e.get("cat") == "Node" and e["name"].endswith("_kernel_time") and e["ts"] >= first]
-    return [(e["name"], e["dur"] * 1e3) for e in sorted(seen, key=lambda e: e["ts"])], runs, float(now - begin)
+    seen = [
+        e
+        for e in document
+        if e.get("cat") == "Node" and e["name"].endswith("_kernel_time") and e["ts"] >= first
+    ]
+    return (
+        [(e["name"], e["dur"] * 1e3) for e in sorted(seen, key=lambda e: e["ts"])],
+        runs,
+        float(now - begin),
+    )
 
 
 def random_value(rng: np.random.Generator, dtype: str, shape: Tuple[int, ...]) -> Any:

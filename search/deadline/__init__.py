@@ -1,1 +1,2 @@
-"""Mapping tasks and networks together, under deadlines: candidates per network, joint searches, one evaluator."""
+"""Mapping tasks and networks together, under deadlines: candidates per network, joint searches, one
+evaluator."""

@@ -1,8 +1,8 @@
 """From a mapping that is late to one that is not, and on to lower utilization: simulated annealing.
 
-In: a problem. Out: the best assignment found. A step gives a network another candidate, or a task another place. What
-is late is worth as much as it is late, so that small gains count. It begins where response times are short: tasks of a
-group on one core, networks in few stages.
+In: a problem. Out: the best assignment found. A step gives a network another candidate, or a task
+another place. What is late is worth as much as it is late, so that small gains count. It begins
+where response times are short: tasks of a group on one core, networks in few stages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """How far a walk goes before all of them compare: `budget`, in which the whole gets from one share to another."""
+    """How far a walk goes before all of them compare: `budget`, in which the whole gets from one
+    share to another."""
 
     budget: Budget
     begin: float
@@ -75,20 +76,30 @@ def anneal(
 ) -> Best:
     """Improve `best` until the budget is used up. Ctrl-C returns the best so far.
 
-    Everybody who helps walks alone, and after each leg the walk that is behind goes on from the best of all. Where
-    evaluations are counted there are always `WALKS` of them, so that the answer does not depend on who helps.
+    Everybody who helps walks alone, and after each leg the walk that is behind goes on from the
+    best of all. Where evaluations are counted there are always `WALKS` of them, so that the answer
+    does not depend on who helps.
     """
     spending = budget.begin(lambda: best.looks)
     liked = [_liked(n, r) for n, r in zip(problem.nets, relaxed.rises, strict=True)]
     ground: Ground = (problem, liked)
     walks: list[Walk] = []
     try:
-        given = [best.assignment] if best.feasible and best.assignment is not None else _starts(problem, liked)
+        given = (
+            [best.assignment]
+            if best.feasible and best.assignment is not None
+            else _starts(problem, liked)
+        )
         starts = {look(problem, start, best): start for start in given}
         value = min(starts)
         count = WALKS if budget.counted else crew.size
         walks = [
-            Walk(starts[value], value, replace(best, looks=0, seen=dict(best.seen)), random.Random(seed + k))
+            Walk(
+                starts[value],
+                value,
+                replace(best, looks=0, seen=dict(best.seen)),
+                random.Random(seed + k),
+            )
             for k in range(count)
         ]
         while not spending.over and any(w.known < KNOWN for w in walks):
@@ -115,7 +126,9 @@ def _leg(spending: Spending, count: int) -> Leg:
         budget = Budget(min(LEG, left.seconds))
         return Leg(budget, begin, begin + budget.seconds / spending.budget.seconds)
     looks = max(1, min(LEG_LOOKS, left.evaluations // count))
-    return Leg(Budget(evaluations=looks), begin, begin + looks * count / (spending.budget.evaluations or 1))
+    return Leg(
+        Budget(evaluations=looks), begin, begin + looks * count / (spending.budget.evaluations or 1)
+    )
 
 
 def _walked(ground: Ground, own: tuple[Walk, Leg]) -> Walk:
@@ -124,18 +137,30 @@ def _walked(ground: Ground, own: tuple[Walk, Leg]) -> Walk:
     rng, best = walk.rng, walk.best
     spending = leg.budget.begin(lambda: best.looks)
     while not spending.over and walk.known < KNOWN:
-        change = _relieved(problem, walk.here, rng) if walk.value < 2 and rng.random() < RELIEF else None
+        change = (
+            _relieved(problem, walk.here, rng) if walk.value < 2 and rng.random() < RELIEF else None
+        )
         change = change or _changed(problem, walk.here, liked, rng)
         walk.known = walk.known + 1 if change in best.seen else 0
         other = look(problem, change, best)
-        heat = max(1e-9, 1 - leg.begin - (leg.end - leg.begin) * spending.share) * (LATE if walk.value >= 2 else USED)
+        heat = max(1e-9, 1 - leg.begin - (leg.end - leg.begin) * spending.share) * (
+            LATE if walk.value >= 2 else USED
+        )
         if other <= walk.value or rng.random() < exp((walk.value - other) / heat):
             walk.here, walk.value = change, other
     return walk
 
 
-def relieve(problem: JointProblem, *, seed: int, budget: Budget, best: Best, progress: Progress | None = None) -> Best:
-    """Move tasks of the busiest processor elsewhere as long as deadlines are met. Ctrl-C returns the best so far.
+def relieve(
+    problem: JointProblem,
+    *,
+    seed: int,
+    budget: Budget,
+    best: Best,
+    progress: Progress | None = None,
+) -> Best:
+    """Move tasks of the busiest processor elsewhere as long as deadlines are met. Ctrl-C returns
+    the best so far.
 
     For large systems: nearly every look is a step forward.
     """
@@ -157,7 +182,8 @@ def relieve(problem: JointProblem, *, seed: int, budget: Budget, best: Best, pro
 
 
 def _liked(net: Net, rises: tuple[float, ...]) -> list[int]:
-    """The candidates of a network to choose from: those that could be in a good answer, and those that are fast.
+    """The candidates of a network to choose from: those that could be in a good answer, and those
+    that are fast.
 
     Time on the GPU counts more: it is what other networks wait for.
     """
@@ -216,8 +242,11 @@ def _placed(problem: JointProblem, rough: Assignment) -> Assignment:
     return replace(rough, steps=steps)
 
 
-def _changed(problem: JointProblem, here: Assignment, liked: list[list[int]], rng: random.Random) -> Assignment:
-    """Another candidate for a network, another place for a task (at home rather than elsewhere), or both."""
+def _changed(
+    problem: JointProblem, here: Assignment, liked: list[list[int]], rng: random.Random
+) -> Assignment:
+    """Another candidate for a network, another place for a task (at home rather than elsewhere), or
+    both."""
     choice, items, steps = list(here.choice), list(here.items), list(here.steps)
     if problem.nets and rng.random() < 0.4:
         n = rng.randrange(len(problem.nets))
@@ -230,13 +259,17 @@ def _changed(problem: JointProblem, here: Assignment, liked: list[list[int]], rn
 
 
 def _relieved(problem: JointProblem, here: Assignment, rng: random.Random) -> Assignment | None:
-    """A task of the busiest processor to where it does the least harm; None if no move helps that processor."""
+    """A task of the busiest processor to where it does the least harm; None if no move helps that
+    processor."""
     used = utilizations(problem, here)
     busiest = max(used, key=lambda p: used[p])
     moves = []
     for t, item in enumerate(problem.items):
         if here.items[t] == busiest:
-            share = {p: used[p] + item.work(problem.kind[p]) / problem.period[item.group] for p in problem.places(item)}
+            share = {
+                p: used[p] + item.work(problem.kind[p]) / problem.period[item.group]
+                for p in problem.places(item)
+            }
             best = min((p for p in share if p != busiest), key=lambda p: share[p], default=busiest)
             if best != busiest and share[best] < used[busiest]:
                 moves.append((t, best))

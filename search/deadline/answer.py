@@ -30,13 +30,28 @@ from .verdict import Verdict, held
 
 
 def mapping_of(
-    problem: JointProblem, outcome: Outcome, verdict: Verdict | None, seed: int, seen: Seen | None = None
+    problem: JointProblem,
+    outcome: Outcome,
+    verdict: Verdict | None,
+    seed: int,
+    seen: Seen | None = None,
 ) -> Mapping:
-    """The mapping that an outcome means, with the bounds of a verdict, and what a run of the program showed."""
+    """The mapping that an outcome means, with the bounds of a verdict, and what a run of the
+    program showed."""
     effort = Effort(
-        outcome.objective, seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved, outcome.history,
-        tuple(_point(problem, *point) for point in sorted(outcome.front, key=lambda p: p[:2])[:MOST_POINTS]),
-    )  # fmt: skip
+        outcome.objective,
+        seed,
+        outcome.evaluations,
+        0,
+        outcome.seconds,
+        None,
+        outcome.proved,
+        outcome.history,
+        tuple(
+            _point(problem, *point)
+            for point in sorted(outcome.front, key=lambda p: p[:2])[:MOST_POINTS]
+        ),
+    )
     found = outcome.assignment
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
@@ -105,14 +120,18 @@ def _up(ns: Fraction | None) -> int | None:
     return None if ns is None else ceil(ns)
 
 
-def _point(problem: JointProblem, utilization: float, tightest: float, found: Assignment) -> FrontPoint:
+def _point(
+    problem: JointProblem, utilization: float, tightest: float, found: Assignment
+) -> FrontPoint:
     pins = as_text(problem.platform.name, _placements(problem, found), _plans(problem, found))
     return FrontPoint(utilization, tightest, pins)
 
 
 def _placements(problem: JointProblem, found: Assignment) -> tuple[Placement, ...]:
     return tuple(
-        Placement(i.name, (p,), bands=problem.bands.get(i.name, ()) if problem.kind[p] == "cpu" else ())
+        Placement(
+            i.name, (p,), bands=problem.bands.get(i.name, ()) if problem.kind[p] == "cpu" else ()
+        )
         for i, p in zip(problem.items, found.items, strict=True)
     )
 
@@ -123,7 +142,9 @@ def _plans(problem: JointProblem, found: Assignment) -> tuple[NetworkPlan, ...]:
 
 def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:
     steps = problem.nets[n].candidates[found.choice[n]].steps
-    bands = problem.bands.get(problem.nets[n].name, ()) if [s.kind for s in steps] == ["cpu"] else ()
+    bands = (
+        problem.bands.get(problem.nets[n].name, ()) if [s.kind for s in steps] == ["cpu"] else ()
+    )
     stages = (
         StagePlan((place,), step.last_layer, predicted_ns=float(step.firing), bands=bands)
         for step, place in zip(steps, found.steps[n], strict=True)

@@ -1,6 +1,7 @@
 """All joint searches by name, and the default one: heuristics first, then the exact one as referee.
 
-In: a problem. Out: an `Outcome`: the assignment, its verdict, and how far from the optimum it is at most.
+In: a problem. Out: an `Outcome`: the assignment, its verdict, and how far from the optimum it is at
+most.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ HEURISTIC = 0.2
 ANNEALING = 0.5
 #: Of what is left otherwise, what moving single tasks gets at most, where that still helps.
 RELIEF = 0.3
-#: Of what is left then, what the exact search gets; the rest is for annealing where that is far above the bound.
+#: Of what is left then, what the exact search gets; the rest is for annealing where that is far
+#: above the bound.
 EXACT, FAR = 0.7, 1.02
-#: Of the budget, what the search for the least maximum utilization gets where the fewest CPUs for it are wanted, too.
+#: Of the budget, what the search for the least maximum utilization gets where the fewest CPUs for
+#: it are wanted, too.
 SPARING = 0.5
 
 
@@ -50,14 +53,16 @@ def search(
 ) -> Outcome:
     """Run a search for `objectives`, the most important one first.
 
-    Without any, the least maximum utilization is looked for, and `auto` takes fewer CPUs where that leaves slack.
-    Raises KeyError for a name that is none.
+    Without any, the least maximum utilization is looked for, and `auto` takes fewer CPUs where that
+    leaves slack. Raises KeyError for a name that is none.
     """
 
     def run(problem: JointProblem, budget: Budget) -> Outcome:
         return SEARCHES[name](problem, seed, budget, progress, crew)
 
-    found = _by_objectives(problem, run, budget, [o for o in objectives if o in ("utilization", "cores")])
+    found = _by_objectives(
+        problem, run, budget, [o for o in objectives if o in ("utilization", "cores")]
+    )
     found = replace(found, limit=budget.evaluations)
     if found.assignment is None or found.verdict is None:
         return found
@@ -67,7 +72,9 @@ def search(
     return replace(found, verdict=verdict(problem, found.assignment))
 
 
-def _by_objectives(problem: JointProblem, run: SearchWithin, budget: Budget, objectives: Sequence[str]) -> Outcome:
+def _by_objectives(
+    problem: JointProblem, run: SearchWithin, budget: Budget, objectives: Sequence[str]
+) -> Outcome:
     if "cores" not in objectives:
         return run(problem, budget)
     if objectives[0] == "cores":
@@ -76,13 +83,18 @@ def _by_objectives(problem: JointProblem, run: SearchWithin, budget: Budget, obj
     if best.verdict is None or not best.verdict.feasible:
         return best
     few = fewest_cores(problem, run, budget.part(1 - SPARING), best.verdict.maximum)
-    if few.verdict is None or not few.verdict.feasible or few.verdict.maximum > best.verdict.maximum + RESOLUTION:
+    if (
+        few.verdict is None
+        or not few.verdict.feasible
+        or few.verdict.maximum > best.verdict.maximum + RESOLUTION
+    ):
         return best
     return replace(few, bound=best.bound, proved=best.proved)
 
 
 def _spared(problem: JointProblem, found: Outcome) -> Outcome:
-    """The same on as few CPUs as leave slack, networks on CPUs whole: fewer hand-overs, and cores for others."""
+    """The same on as few CPUs as leave slack, networks on CPUs whole: fewer hand-overs, and cores
+    for others."""
     assert found.assignment is not None and found.verdict is not None
     used = len(_cpus(problem, found.assignment))
     for count in range(1, used + 1):
@@ -92,9 +104,18 @@ def _spared(problem: JointProblem, found: Outcome) -> Outcome:
         except Refused:
             continue
         fewer = len(_cpus(problem, assignment)), len(_places(assignment))
-        if fewer < (used, len(_places(found.assignment))) and told.feasible and told.maximum <= SLACK:
+        if (
+            fewer < (used, len(_places(found.assignment)))
+            and told.feasible
+            and told.maximum <= SLACK
+        ):
             return replace(
-                found, assignment=assignment, verdict=told, spared=found.verdict.maximum, proved=False, balanced=found
+                found,
+                assignment=assignment,
+                verdict=told,
+                spared=found.verdict.maximum,
+                proved=False,
+                balanced=found,
             )
     return found
 
@@ -108,7 +129,8 @@ def _places(assignment: Assignment) -> list[str]:
 
 
 def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
-    """What is on CPUs there on `count` of them, pinned ones among them: the groups with the most to do first."""
+    """What is on CPUs there on `count` of them, pinned ones among them: the groups with the most to
+    do first."""
     pinned = set(problem.pins.values())
     cores = sorted(problem.of_kind["cpu"], key=lambda p: p not in pinned)[:count]
     used = dict.fromkeys(problem.processors, Fraction(0))
@@ -120,7 +142,11 @@ def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
     work: dict[str, Fraction] = {t.name: Fraction(0) for t in problem.teams}
     for n, net in enumerate(problem.nets):
         if all(s.kind == "cpu" for s in net.candidates[choice[n]].steps):
-            whole = [c for c, made in enumerate(net.candidates) if [s.kind for s in made.steps] == ["cpu"]]
+            whole = [
+                c
+                for c, made in enumerate(net.candidates)
+                if [s.kind for s in made.steps] == ["cpu"]
+            ]
             choice[n] = min(whole, key=lambda c: net.candidates[c].latency, default=choice[n])
         work[net.group] += net.candidates[choice[n]].work("cpu") / problem.period[net.group]
     for item, place in zip(problem.items, items, strict=True):
@@ -130,18 +156,26 @@ def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
         core = min(cores, key=lambda p: used[p])
         used[core] += work[group]
         for t, item in enumerate(problem.items):
-            if item.group == group and problem.kind[items[t]] == "cpu" and item.name not in problem.pins:
+            if (
+                item.group == group
+                and problem.kind[items[t]] == "cpu"
+                and item.name not in problem.pins
+            ):
                 items[t] = core
         for n, net in enumerate(problem.nets):
             if net.group == group:
                 made = net.candidates[choice[n]].steps
                 kept = steps[n] if choice[n] == like.choice[n] else (core,) * len(made)
-                steps[n] = tuple(core if s.kind == "cpu" else p for s, p in zip(made, kept, strict=True))
+                steps[n] = tuple(
+                    core if s.kind == "cpu" else p for s, p in zip(made, kept, strict=True)
+                )
     return Assignment(tuple(choice), tuple(steps), tuple(items))
 
 
 def _genetic(name: str, run: Callable[..., Best]) -> Run:
-    def wrapped(problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew) -> Outcome:
+    def wrapped(
+        problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew
+    ) -> Outcome:
         best = run(problem, seed=seed, budget=budget, progress=progress, crew=crew)
         return _outcome(name, best, best.seconds)
 
@@ -150,22 +184,36 @@ def _genetic(name: str, run: Callable[..., Best]) -> Run:
 
 def _outcome(name: str, best: Best, seconds: float) -> Outcome:
     front, count = tuple(best.front), best.evaluations + best.looks
-    found = Outcome(name, best.assignment, best.verdict, None, False, None, count, seconds, front=front)
+    found = Outcome(
+        name, best.assignment, best.verdict, None, False, None, count, seconds, front=front
+    )
     return replace(found, counted=best.looks)
 
 
-def _exact(problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew) -> Outcome:
+def _exact(
+    problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew
+) -> Outcome:
     """The solver has threads of its own, and needs no help."""
     begin = time.monotonic()
     found = solve(problem, seed=seed, budget=budget, progress=progress)
     return Outcome(
-        "exact", found.assignment, found.verdict, found.bound, found.proved, found.impossible, found.refused,
-        time.monotonic() - begin, counted=found.refused + found.solved,
-    )  # fmt: skip
+        "exact",
+        found.assignment,
+        found.verdict,
+        found.bound,
+        found.proved,
+        found.impossible,
+        found.refused,
+        time.monotonic() - begin,
+        counted=found.refused + found.solved,
+    )
 
 
-def _auto(problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew) -> Outcome:
-    """`heuristic-ga` with an eighth of the thesis' population, annealing if it is late, then `exact` from there.
+def _auto(
+    problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew
+) -> Outcome:
+    """`heuristic-ga` with an eighth of the thesis' population, annealing if it is late, then
+    `exact` from there.
 
     Where that stays far above its bound, annealing again.
     """
@@ -175,17 +223,23 @@ def _auto(problem: JointProblem, seed: int, budget: Budget, progress: Progress |
     if relaxed is None:
         return Outcome("auto", None, None, None, False, "limits", 0, spending.seconds)
     part = budget.part(HEURISTIC)
-    best = heuristic_ga(problem, seed=seed, budget=part, progress=progress, crew=crew, population=256)
+    best = heuristic_ga(
+        problem, seed=seed, budget=part, progress=progress, crew=crew, population=256
+    )
     if best.interrupted:
         return _outcome("auto", best, spending.seconds)
     if not best.feasible:
         if progress is not None:
             progress("no deadline-keeping mapping yet: looking where response times are short")
         part = spending.left.part(ANNEALING)
-        best = anneal(problem, relaxed, seed=seed, budget=part, best=best, progress=progress, crew=crew)
+        best = anneal(
+            problem, relaxed, seed=seed, budget=part, best=best, progress=progress, crew=crew
+        )
         first = spending.left
     else:
-        best = relieve(problem, seed=seed, budget=spending.left.part(RELIEF), best=best, progress=progress)
+        best = relieve(
+            problem, seed=seed, budget=spending.left.part(RELIEF), best=best, progress=progress
+        )
         first = spending.left.part(EXACT)
     if best.interrupted:
         return _outcome("auto", best, spending.seconds)
@@ -193,21 +247,45 @@ def _auto(problem: JointProblem, seed: int, budget: Budget, progress: Progress |
         progress("exact: proving how far from the optimum that is")
     try:
         found = solve(
-            problem, seed=seed, budget=first, hint=best.assignment if best.feasible else None, progress=progress
+            problem,
+            seed=seed,
+            budget=first,
+            hint=best.assignment if best.feasible else None,
+            progress=progress,
         )
     except KeyboardInterrupt:
         return _outcome("auto", best, spending.seconds)
     solved = found.refused + found.solved
     if found.verdict is not None and found.verdict.feasible and found.verdict.maximum <= best.value:
-        best.assignment, best.verdict, best.value = found.assignment, found.verdict, float(found.verdict.maximum)
+        best.assignment, best.verdict, best.value = (
+            found.assignment,
+            found.verdict,
+            float(found.verdict.maximum),
+        )
     if best.feasible and not found.proved and best.value > FAR * found.bound and not spending.over:
-        best = anneal(problem, relaxed, seed=seed, budget=spending.left, best=best, progress=progress, crew=crew)
+        best = anneal(
+            problem,
+            relaxed,
+            seed=seed,
+            budget=spending.left,
+            best=best,
+            progress=progress,
+            crew=crew,
+        )
     told = best.verdict
     proved = told is not None and told.feasible and told.maximum <= found.bound + RESOLUTION
     return Outcome(
-        "auto", best.assignment, told, found.bound, proved, None if best.feasible else found.impossible,
-        best.evaluations + best.looks, spending.seconds, front=tuple(best.front), counted=best.looks + solved,
-    )  # fmt: skip
+        "auto",
+        best.assignment,
+        told,
+        found.bound,
+        proved,
+        None if best.feasible else found.impossible,
+        best.evaluations + best.looks,
+        spending.seconds,
+        front=tuple(best.front),
+        counted=best.looks + solved,
+    )
 
 
 #: Problem, seed, budget, who is told, who helps.

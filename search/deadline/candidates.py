@@ -77,7 +77,9 @@ def _runs(kinds: Sequence[str]) -> Iterator[tuple[str, ...]]:
                         yield a, b, c
 
 
-def _split(runs: tuple[str, ...], counts: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
+def _split(
+    runs: tuple[str, ...], counts: Mapping[str, int]
+) -> Iterator[tuple[tuple[str, int], ...]]:
     """Every run in one or two parts, as far as there are processors and the number of stages
     allows.
     """
@@ -100,7 +102,9 @@ def front(network: Kernels, platform: Platform) -> Front:
     """
     every = network.cuts
     if len(every) > MOST_CUTS:
-        network = replace(network, cuts=tuple(every[k * len(every) // MOST_CUTS] for k in range(MOST_CUTS)))
+        network = replace(
+            network, cuts=tuple(every[k * len(every) // MOST_CUTS] for k in range(MOST_CUTS))
+        )
     kinds = kinds_of(network, platform)
     solver = _Enumerator(network, platform, kinds)
     found: list[tuple[tuple[float, float, float], tuple[tuple[str, int, int], ...]]] = []
@@ -111,7 +115,10 @@ def front(network: Kernels, platform: Platform) -> Front:
     rows = list(_front(found))
     if kinds == ["cpu"] and all(len(row) > 1 for row in rows):  # with slack, hand-overs are avoided
         rows.append((("cpu", 0, len(positions) - 1),))
-    kept = [with_stages(network, tuple((k, positions[a], positions[b]) for k, a, b in row)) for row in rows]
+    kept = [
+        with_stages(network, tuple((k, positions[a], positions[b]) for k, a, b in row))
+        for row in rows
+    ]
     ordered = tuple(sorted(kept, key=lambda c: (c.latency, c.option)))
     return Front(ordered, solver.looked_at, exact=network.cuts == every)
 
@@ -119,7 +126,9 @@ def front(network: Kernels, platform: Platform) -> Front:
 def kinds_of(network: Kernels, platform: Platform) -> list[str]:
     """GPU and DLA where they can run the whole network, else CPUs."""
     kinds = [k for k in ("gpu", "dla") if k in network.wcet_ns and _count(platform, k)]
-    if not kinds or any(all(network.wcet_ns[k][i] == inf for k in kinds) for i in range(len(network.layers))):
+    if not kinds or any(
+        all(network.wcet_ns[k][i] == inf for k in kinds) for i in range(len(network.layers))
+    ):
         return ["cpu"]
     return kinds
 
@@ -217,19 +226,24 @@ class _Enumerator:
             found = numpy.stack([numpy.zeros_like(cuts), cuts, numpy.full_like(cuts, end)], axis=1)
         else:
             a, b = numpy.triu_indices(max(len(cuts), 0), 1)
-            found = numpy.stack([numpy.zeros_like(a), cuts[a], cuts[b], numpy.full_like(a, end)], axis=1)
+            found = numpy.stack(
+                [numpy.zeros_like(a), cuts[a], cuts[b], numpy.full_like(a, end)], axis=1
+            )
         return found
 
     def _balanced(self, kind: str, first: np.ndarray, last: np.ndarray) -> np.ndarray:
         """The position between that makes the longer of two parts shortest."""
         numpy = self._np
         sums, _ = self._sums[kind]
-        border = numpy.where(first > 0, 0, self._network.border_ns)  # only the second part pays it when all starts here
+        # only the second part pays it when all starts here
+        border = numpy.where(first > 0, 0, self._network.border_ns)
         meet = numpy.searchsorted(sums, (sums[first] + sums[last] + border) / 2)
         low, high = (numpy.clip(at, first + 1, last - 1) for at in (meet - 1, meet))
 
         def longer(at: np.ndarray) -> np.ndarray:
-            found: np.ndarray = numpy.maximum(self._time(kind, first, at), self._time(kind, at, last))
+            found: np.ndarray = numpy.maximum(
+                self._time(kind, first, at), self._time(kind, at, last)
+            )
             return found
 
         found: np.ndarray = numpy.where(longer(low) <= longer(high), low, high)
@@ -260,6 +274,12 @@ def with_stages(network: Kernels, stages: Sequence[tuple[str, int, int]]) -> Can
         name = network.layers[end - 1] if end < len(network.layers) else None
         whole = network.curves.get(kind)
         # A stage takes its share of it.
-        curve = whole.scaled(Fraction(sum(kernels), whole.longest)) if whole is not None and whole.longest else None
-        steps.append(Step(kind, kernels, name, kind in network.estimated, network.firings, curve, end))
+        curve = (
+            whole.scaled(Fraction(sum(kernels), whole.longest))
+            if whole is not None and whole.longest
+            else None
+        )
+        steps.append(
+            Step(kind, kernels, name, kind in network.estimated, network.firings, curve, end)
+        )
     return Candidate("-".join(s.kind for s in steps), tuple(steps))

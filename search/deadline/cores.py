@@ -1,9 +1,9 @@
 """The fewest CPUs that are enough: a search for the least maximum utilization, with CPUs left out.
 
-In: a problem, and any search for it. Out: the answer on the fewest CPUs that keeps all deadlines and limits, and on
-these the one with the least maximum utilization. Numbers of CPUs are tried from the least upwards, for each number all
-ways to take so many from the pools. CPUs of a pool are alike, so which ones of a pool are left out makes no difference,
-but for those that pins name.
+In: a problem, and any search for it. Out: the answer on the fewest CPUs that keeps all deadlines
+and limits, and on these the one with the least maximum utilization. Numbers of CPUs are tried from
+the least upwards, for each number all ways to take so many from the pools. CPUs of a pool are
+alike, so which ones of a pool are left out makes no difference, but for those that pins name.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ A = TypeVar("A")
 Run = Callable[[JointProblem, Budget], Outcome]
 
 
-def fewest_cores(problem: JointProblem, run: Run, budget: Budget, most: Fraction | None = None) -> Outcome:
-    """The answer on the fewest CPUs whose maximum utilization is at most `most` (None: any that keeps all deadlines).
+def fewest_cores(
+    problem: JointProblem, run: Run, budget: Budget, most: Fraction | None = None
+) -> Outcome:
+    """The answer on the fewest CPUs whose maximum utilization is at most `most` (None: any that
+    keeps all deadlines).
 
-    `Outcome.cores` says how many these are, and whether fewer are proved to be too few; `bound` and `proved` are about
-    mappings on so many CPUs. Where no number is enough, the answer is that on all CPUs.
+    `Outcome.cores` says how many these are, and whether fewer are proved to be too few; `bound` and
+    `proved` are about mappings on so many CPUs. Where no number is enough, the answer is that on
+    all CPUs.
     """
     spent = 0
 
@@ -39,9 +43,15 @@ def fewest_cores(problem: JointProblem, run: Run, budget: Budget, most: Fraction
 
     spending = budget.begin(lambda: spent)
     found, cores = on_fewest(
-        [problem], attempt, spending, lambda o: _is_enough(o, most), lambda o: _is_never_enough(o, most)
+        [problem],
+        attempt,
+        spending,
+        lambda o: _is_enough(o, most),
+        lambda o: _is_never_enough(o, most),
     )
-    return replace(_best(found), cores=cores, evaluations=spent, counted=spent, seconds=spending.seconds)
+    return replace(
+        _best(found), cores=cores, evaluations=spent, counted=spent, seconds=spending.seconds
+    )
 
 
 def on_fewest(
@@ -51,12 +61,16 @@ def on_fewest(
     is_enough: Callable[[A], bool],
     is_never_enough: Callable[[A], bool],
 ) -> tuple[list[A], FewestCores]:
-    """Answers on the fewest CPUs of which one is enough, one for each way to take so many; else those on all CPUs.
+    """Answers on the fewest CPUs of which one is enough, one for each way to take so many; else
+    those on all CPUs.
 
-    `problems` are those of the states of a scenario, or a single one. An `attempt` leaves CPUs out, and has a budget.
+    `problems` are those of the states of a scenario, or a single one. An `attempt` leaves CPUs out,
+    and has a budget.
     """
     ways = _ways(problems)
-    every_cpu = frozenset(p for problem in problems for p in problem.processors if problem.kind[p] == "cpu")
+    every_cpu = frozenset(
+        p for problem in problems for p in problem.processors if problem.kind[p] == "cpu"
+    )
     left = len(ways)
     cores = FewestCores(0, True)
     found: list[A] = []
@@ -119,6 +133,11 @@ def _best(found: list[Outcome]) -> Outcome:
     bounds = [outcome.bound for outcome in found if outcome.impossible is None]
     bound = None if None in bounds else min((b for b in bounds if b is not None), default=None)
     feasible = best.verdict is not None and best.verdict.feasible
-    proved = feasible and bound is not None and best.verdict is not None and best.verdict.maximum <= bound + RESOLUTION
+    proved = (
+        feasible
+        and bound is not None
+        and best.verdict is not None
+        and best.verdict.maximum <= bound + RESOLUTION
+    )
     impossible = best.impossible if all(outcome.impossible for outcome in found) else None
     return replace(best, bound=bound, proved=proved, impossible=impossible)

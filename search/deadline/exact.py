@@ -1,15 +1,19 @@
-"""The least maximum utilization, proved: integer programming for tasks, stages and candidates together.
+"""The least maximum utilization, proved: integer programming for tasks, stages and candidates
+together.
 
-In: a problem. Out: the best assignment that meets all deadlines, and a bound that no such assignment goes below.
-OR-Tools' CP-SAT chooses. Where the response times of the program that an assignment becomes are not proved to be in
-time, that assignment is ruled out, and it chooses again (lazy constraints, as in logic-based Benders decomposition:
-Hooker and Ottosson, 2003).
+In: a problem. Out: the best assignment that meets all deadlines, and a bound that no such
+assignment goes below. OR-Tools' CP-SAT chooses. Where the response times of the program that an
+assignment becomes are not proved to be in time, that assignment is ruled out, and it chooses again
+(lazy constraints, as in logic-based Benders decomposition: Hooker and Ottosson, 2003).
 
-Two kinds of constraints are added to the whole problem, and both rule out only what is late or has no proof:
+Two kinds of constraints are added to the whole problem, and both rule out only what is late or has
+no proof:
 
-- `rule_out`: a late group and all groups that can reach it are placed as now, and no other group comes to their
+- `rule_out`: a late group and all groups that can reach it are placed as now, and no other group
+  comes to their
   processors. The bound of a group depends on nothing else.
-- `too_long`: all tasks of a path take at least as long as now, where these times alone exceed the deadline. No sound
+- `too_long`: all tasks of a path take at least as long as now, where these times alone exceed the
+  deadline. No sound
   bound is shorter than the path.
 """
 
@@ -32,15 +36,18 @@ from .verdict import Verdict, utilizations, verdict
 
 #: Candidates per network in the first and the second attempt.
 FEW, MANY = 60, 300
-#: Assignments in a row that may miss a deadline before something else is tried, where a part of the problem is solved.
+#: Assignments in a row that may miss a deadline before something else is tried, where a part of the
+#: problem is solved.
 PATIENCE = 20
 #: Threads of the solver: its answers depend on their number, so it is not that of the machine.
 WORKERS = 4
-#: The solver's own measure of its steps (about seconds) that is worth a look: bounding the response times of a board.
+#: The solver's own measure of its steps (about seconds) that is worth a look: bounding the response
+#: times of a board.
 LOOK = 0.05
 #: Utilizations are counted in this unit, rounded up.
 UNIT = 10**9
-#: An answer that is no farther than this above the bound is the optimum: one millionth of a processor's time.
+#: An answer that is no farther than this above the bound is the optimum: one millionth of a
+#: processor's time.
 RESOLUTION = Fraction(1, 10**6)
 #: Rounding errors of the relaxed problem, which is solved in floating point.
 ROUNDING = 1e-7
@@ -51,10 +58,12 @@ Impossible = Literal["limits", "deadlines"]
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """`assignment` is one that is late, or None, where nothing feasible was found; `bound` holds for all feasible ones.
+    """`assignment` is one that is late, or None, where nothing feasible was found; `bound` holds
+    for all feasible ones.
 
-    `proved`: none is better by more than RESOLUTION. `impossible` says why there is none at all, where that is proved.
-    `refused` assignments were late; `solved` is what the solver did meanwhile, in looks that would have taken as long.
+    `proved`: none is better by more than RESOLUTION. `impossible` says why there is none at all,
+    where that is proved. `refused` assignments were late; `solved` is what the solver did
+    meanwhile, in looks that would have taken as long.
     """
 
     assignment: Assignment | None
@@ -76,8 +85,9 @@ def solve(
 ) -> Optimum:
     """Minimize the maximum utilization under engine limits and deadlines within `budget`.
 
-    First among the candidates that the relaxed problem likes best, then, for the proof, among all that could be in a
-    better answer: those whose choice alone would not raise the bound above what was found. `hint` has to be feasible.
+    First among the candidates that the relaxed problem likes best, then, for the proof, among all
+    that could be in a better answer: those whose choice alone would not raise the bound above what
+    was found. `hint` has to be feasible.
     """
     refused, solved = 0, 0
     spending = budget.begin(lambda: refused + solved)
@@ -90,7 +100,12 @@ def solve(
         return Optimum(None, None, bound, False, 0, impossible="limits")
     best, found = hint, None if hint is None else verdict(problem, hint)
     known: set[tuple[tuple[int, ...], bool]] = set()
-    for most, at_home, share in ((FEW, True, 4), (FEW, False, 2), (MANY, False, 2), (None, False, 1)):
+    for most, at_home, share in (
+        (FEW, True, 4),
+        (FEW, False, 2),
+        (MANY, False, 2),
+        (None, False, 1),
+    ):
         limit = inf if found is None else float(found.maximum) - relaxed.bound + ROUNDING
         allowed = _allowed(relaxed, limit, most, best)
         sizes = tuple(len(a) for a in allowed)
@@ -110,7 +125,10 @@ def solve(
         elif part.verdict is not None and (found is None or part.verdict.maximum < found.maximum):
             best, found = part.assignment, part.verdict
             if progress is not None:
-                text = f"exact: maximum utilization {float(found.maximum):.4f}, at least {float(bound):.4f}"
+                text = (
+                    f"exact: maximum utilization {float(found.maximum):.4f}, at least"
+                    f" {float(bound):.4f}"
+                )
                 progress(text, evaluations=refused, value=float(found.maximum), bound=float(bound))
         if not whole:
             continue
@@ -128,7 +146,9 @@ def _reached(found: Verdict | None, bound: Fraction) -> bool:
     return found is not None and found.maximum <= bound + RESOLUTION
 
 
-def _allowed(relaxed: Relaxed, limit: float, most: int | None, keep: Assignment | None) -> tuple[tuple[int, ...], ...]:
+def _allowed(
+    relaxed: Relaxed, limit: float, most: int | None, keep: Assignment | None
+) -> tuple[tuple[int, ...], ...]:
     chosen = []
     for n, rises in enumerate(relaxed.rises):
         own = _allowed_of(rises, limit, most)
@@ -152,11 +172,12 @@ def _lazily(
     least: Fraction,
     whole: bool,
 ) -> Optimum:
-    """The integer program over some candidates, solved again for every assignment that misses a deadline.
+    """The integer program over some candidates, solved again for every assignment that misses a
+    deadline.
 
-    `at_home`: with the tasks of a group on one CPU, any, where deadlines are met more easily. Unless the `whole`
-    problem is to be answered, what is late is ruled out together with what is most likely late too, and only PATIENCE
-    assignments are looked at.
+    `at_home`: with the tasks of a group on one CPU, any, where deadlines are met more easily.
+    Unless the `whole` problem is to be answered, what is late is ruled out together with what is
+    most likely late too, and only PATIENCE assignments are looked at.
     """
     model = _Model(problem, allowed, at_home, least)
     if hint is not None:
@@ -175,7 +196,9 @@ def _lazily(
             return Optimum(*nearest, bound, False, refused, model.solved, impossible)
         found = _judged(problem, answer.assignment)
         if found is not None and found.feasible:
-            return Optimum(answer.assignment, found, bound, _reached(found, bound), refused, model.solved)
+            return Optimum(
+                answer.assignment, found, bound, _reached(found, bound), refused, model.solved
+            )
         refused += 1
         late = set() if found is None else set(found.late)
         nearest = _nearer(nearest, answer.assignment, found)
@@ -206,7 +229,8 @@ def _judged(problem: JointProblem, assignment: Assignment) -> Verdict | None:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """`status` is `optimal`, `feasible`, `unknown` or `infeasible`; no assignment that is left is below `bound`."""
+    """`status` is `optimal`, `feasible`, `unknown` or `infeasible`; no assignment that is left is
+    below `bound`."""
 
     status: str
     assignment: Assignment | None
@@ -214,10 +238,15 @@ class _Answer:
 
 
 class _Model:
-    """The integer program. Processors of one pool are alike: their loads are in descending order unless pinned."""
+    """The integer program. Processors of one pool are alike: their loads are in descending order
+    unless pinned."""
 
     def __init__(
-        self, problem: JointProblem, allowed: tuple[tuple[int, ...], ...], at_home: bool, least: Fraction
+        self,
+        problem: JointProblem,
+        allowed: tuple[tuple[int, ...], ...],
+        at_home: bool,
+        least: Fraction,
     ) -> None:
         from ortools.sat.python import cp_model
 
@@ -270,7 +299,9 @@ class _Model:
         for p in self._places[t]:
             var = self._model.new_bool_var("")
             self._item[t, p] = var
-            self._terms[p].append((var, _units(item.work(problem.kind[p]) / problem.period[item.group])))
+            self._terms[p].append(
+                (var, _units(item.work(problem.kind[p]) / problem.period[item.group]))
+            )
             if item.engine:
                 self._engines[p].append(var)
             here.append(var)
@@ -281,7 +312,9 @@ class _Model:
             if pool.engines is None:
                 continue
             if pool.engines_total:
-                self._model.add(sum(v for p in pool.processors for v in self._engines[p]) <= pool.engines)
+                self._model.add(
+                    sum(v for p in pool.processors for v in self._engines[p]) <= pool.engines
+                )
             else:
                 for p in pool.processors:
                     self._model.add(sum(self._engines[p]) <= pool.engines)
@@ -289,7 +322,9 @@ class _Model:
     def _keep_at_home(self) -> None:
         """One CPU for each group's tasks that are not pinned."""
         cores = self._problem.of_kind.get("cpu", ())
-        homes = {t.name: {p: self._model.new_bool_var("") for p in cores} for t in self._problem.teams}
+        homes = {
+            t.name: {p: self._model.new_bool_var("") for p in cores} for t in self._problem.teams
+        }
         for own in homes.values():
             self._model.add_at_most_one(own.values())
         for t, item in enumerate(self._problem.items):
@@ -356,11 +391,15 @@ class _Model:
         bound = Fraction(max(0, floor(solver.best_objective_bound) - self._slack), UNIT)
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return _Answer("unknown", None, bound)
-        return _Answer("optimal" if status == self._cp.OPTIMAL else "feasible", self._read(solver), bound)
+        return _Answer(
+            "optimal" if status == self._cp.OPTIMAL else "feasible", self._read(solver), bound
+        )
 
     def _read(self, solver: Any) -> Assignment:
         """The assignment that the solver has found."""
-        choice = tuple(next(c for c, var in own.items() if solver.boolean_value(var)) for own in self._choose)
+        choice = tuple(
+            next(c for c, var in own.items() if solver.boolean_value(var)) for own in self._choose
+        )
         steps = []
         for n, c in enumerate(choice):
             places = []
@@ -369,23 +408,27 @@ class _Model:
                 places.append(next(p for p in able if solver.boolean_value(self._step[n, c, s, p])))
             steps.append(tuple(places))
         items = tuple(
-            next(p for p in places if solver.boolean_value(self._item[t, p])) for t, places in enumerate(self._places)
+            next(p for p in places if solver.boolean_value(self._item[t, p]))
+            for t, places in enumerate(self._places)
         )
         return Assignment(choice, tuple(steps), items)
 
-    # -- what is ruled out ---------------------------------------------------------------------------------------------
+    # -- what is ruled out -------------------------------------------------------------------------
     def rule_out(self, assignment: Assignment, late: set[str]) -> None:
-        """Rule out what is proved to be late, or to have no proof: nothing that could be accepted."""
+        """Rule out what is proved to be late, or to have no proof: nothing that could be
+        accepted."""
         groups = set(sorted(late)[:1]) or self._all_groups()
         self._forbid(assignment, self._reaching(assignment, groups), exactly=True)
 
     def avoid(self, assignment: Assignment, late: set[str]) -> None:
-        """Rule out what is most likely late as well: a late group as it is, whatever else shares its processors."""
+        """Rule out what is most likely late as well: a late group as it is, whatever else shares
+        its processors."""
         groups = set(sorted(late)[:1]) or self._all_groups()
         self._forbid(assignment, groups, exactly=False)
 
     def too_long(self, assignment: Assignment, late: set[str]) -> bool:
-        """Rule out that all tasks of a path take as long as now, if that alone is too long for the deadline."""
+        """Rule out that all tasks of a path take as long as now, if that alone is too long for the
+        deadline."""
         for team in self._problem.teams:
             if team.name in late and team.due_ns is not None:
                 path, length = longest_path(self._problem, team, assignment)
@@ -413,7 +456,8 @@ class _Model:
         return {t.name for t in self._problem.teams}
 
     def _reaching(self, assignment: Assignment, groups: set[str]) -> set[str]:
-        """The groups that the bounds of these depend on: they share a processor, or share one with those that do."""
+        """The groups that the bounds of these depend on: they share a processor, or share one with
+        those that do."""
         if self._problem.platform.contention:
             return self._all_groups()
         used = self._used(assignment)
@@ -436,7 +480,8 @@ class _Model:
         return used
 
     def _forbid(self, assignment: Assignment, groups: set[str], exactly: bool) -> None:
-        """One of these groups has to change, or, if `exactly` this is ruled out, another group comes to them."""
+        """One of these groups has to change, or, if `exactly` this is ruled out, another group
+        comes to them."""
         literals = []
         for t, p in enumerate(assignment.items):
             if self._problem.items[t].group in groups:

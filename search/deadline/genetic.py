@@ -64,7 +64,11 @@ class Best:
     @property
     def text(self) -> str:
         """Its quality in words."""
-        return f"maximum utilization {self.value:.4f}" if self.feasible else f"late by {self.value - 2:.3f}"
+        return (
+            f"maximum utilization {self.value:.4f}"
+            if self.feasible
+            else f"late by {self.value - 2:.3f}"
+        )
 
     def tell(self, progress: Progress, text: str) -> None:
         """Report it; an assignment that misses deadlines has no value."""
@@ -82,7 +86,12 @@ class Best:
 
     def keep(self, problem: JointProblem, assignment: Assignment, found: Verdict) -> None:
         """Add an assignment that meets all deadlines to the front, unless it is dominated."""
-        shares = [h.bound / h.due for t in problem.teams for h in held(t, found.worst) if h.bound and h.due]
+        shares = [
+            h.bound / h.due
+            for t in problem.teams
+            for h in held(t, found.worst)
+            if h.bound and h.due
+        ]
         here = float(found.maximum), float(max(shares, default=Fraction(0)))
         self._add((*here, assignment))
 
@@ -105,7 +114,11 @@ def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> 
         worst = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).worst
         total += 0.01 * len(found.late)
     for team in problem.teams:
-        late = [float(h.bound / h.due - 1) if h.bound and h.due else 10.0 for h in held(team, worst) if not h.met]
+        late = [
+            float(h.bound / h.due - 1) if h.bound and h.due else 10.0
+            for h in held(team, worst)
+            if not h.met
+        ]
         total += max(late, default=0.0)
     return total
 
@@ -126,7 +139,9 @@ def judged(problem: JointProblem, assignment: Assignment) -> Judged:
     return (float(found.maximum) if not wrong else 2.0 + wrong), found
 
 
-def look(problem: JointProblem, assignment: Assignment, best: Best, ahead: Judged | None = None) -> float:
+def look(
+    problem: JointProblem, assignment: Assignment, best: Best, ahead: Judged | None = None
+) -> float:
     """The value of an assignment, judged once, or `ahead` by a worker; the best one is kept."""
     known = best.seen.get(assignment)
     if known is not None:
@@ -193,14 +208,22 @@ def entire_ga(
     fewer = population // 4
     if start is None:
         first = budget.part(1 / 4)
-        start = heuristic_ga(problem, seed=seed, budget=first, progress=progress, crew=crew, population=fewer)
+        start = heuristic_ga(
+            problem, seed=seed, budget=first, progress=progress, crew=crew, population=fewer
+        )
         looked.append(start)
     if not start.feasible:
-        loose = heuristic_ga(_loosened(problem), seed=seed, budget=budget.part(1 / 8), crew=crew, population=fewer)
+        loose = heuristic_ga(
+            _loosened(problem), seed=seed, budget=budget.part(1 / 8), crew=crew, population=fewer
+        )
         looked.append(loose)
         start = start if loose.assignment is None else loose
     sizes = np.array([len(n.candidates) for n in problem.nets], dtype=int)
-    choices = rng.integers(0, sizes, size=(population, len(sizes))) if len(sizes) else np.zeros((population, 0), int)
+    choices = (
+        rng.integers(0, sizes, size=(population, len(sizes)))
+        if len(sizes)
+        else np.zeros((population, 0), int)
+    )
     placed = placer.place(choices, at_home=rng.random(population) < 0.5)
     items = placed.items.copy()
     numbers = {p: i for i, p in enumerate(problem.processors)}
@@ -208,7 +231,18 @@ def entire_ga(
         part = max(1, population // 8)
         choices[:part] = start.assignment.choice
         items[:part] = [numbers[p] for p in start.assignment.items]
-    found = _evolve(placer, choices, items, sizes, rng, spending.left, progress, crew, "entire-ga", start.assignment)
+    found = _evolve(
+        placer,
+        choices,
+        items,
+        sizes,
+        rng,
+        spending.left,
+        progress,
+        crew,
+        "entire-ga",
+        start.assignment,
+    )
     found.seconds = spending.seconds
     found.evaluations += start.evaluations
     found.looks += sum(b.looks for b in looked)
@@ -216,7 +250,10 @@ def entire_ga(
 
 
 def _loosened(problem: JointProblem) -> JointProblem:
-    return replace(problem, teams=tuple(replace(t, deadline_ns=4 * t.period_ns, paths=()) for t in problem.teams))
+    return replace(
+        problem,
+        teams=tuple(replace(t, deadline_ns=4 * t.period_ns, paths=()) for t in problem.teams),
+    )
 
 
 def baseline(
@@ -242,7 +279,13 @@ def baseline(
         items=(),
         followers=(),
         teams=tuple(
-            replace(t, channels=tuple(c for c in t.channels if c.source in named and c.destination in named), paths=())
+            replace(
+                t,
+                channels=tuple(
+                    c for c in t.channels if c.source in named and c.destination in named
+                ),
+                paths=(),
+            )
             for t in problem.teams
             if any(n.group == t.name for n in problem.nets)
         ),
@@ -250,8 +293,12 @@ def baseline(
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
     if alone.teams:
-        first = heuristic_ga(alone, seed=seed, budget=budget.part(1 / 2), crew=crew, population=population)
-        choice = first.assignment.choice if first.assignment is not None else (0,) * len(problem.nets)
+        first = heuristic_ga(
+            alone, seed=seed, budget=budget.part(1 / 2), crew=crew, population=population
+        )
+        choice = (
+            first.assignment.choice if first.assignment is not None else (0,) * len(problem.nets)
+        )
     else:
         choice = ()
     choices = np.tile(np.array(choice, dtype=int), (population, 1))
@@ -294,8 +341,12 @@ def _evolve(
     try:
         if items is None:
             for i in (0, -1):
-                placed = placer.place(choices[i : i + 1 or None, :-1], at_home=choices[i : i + 1 or None, -1] == 1)
-                values[i] = look(placer.problem, placed.assignment(placer.problem, 0, choices[i, :-1]), best)
+                placed = placer.place(
+                    choices[i : i + 1 or None, :-1], at_home=choices[i : i + 1 or None, -1] == 1
+                )
+                values[i] = look(
+                    placer.problem, placed.assignment(placer.problem, 0, choices[i, :-1]), best
+                )
         if progress is not None and best.assignment is not None:
             best.tell(progress, f"{name}: begins with {best.text}")
         while best.generations < GENERATIONS and idle < PATIENCE and not spending.over:
@@ -324,7 +375,12 @@ def _evolve(
 
 
 def _values(
-    placer: Placer, choices: np.ndarray, items: np.ndarray | None, best: Best, spending: Spending, crew: Crew
+    placer: Placer,
+    choices: np.ndarray,
+    items: np.ndarray | None,
+    best: Best,
+    spending: Spending,
+    crew: Crew,
 ) -> np.ndarray:
     """Maximum utilization; 2 and more for what breaks a limit or, as far as is known, a
     deadline.
@@ -344,7 +400,9 @@ def _values(
     looked = 0
     order = np.argsort(values, kind="stable")
     hopeful = (i for i in order if not best.feasible or values[i] < best.value)
-    ahead = _ahead(problem, (placed.assignment(problem, int(i), choices[i]) for i in hopeful), best, crew)
+    ahead = _ahead(
+        problem, (placed.assignment(problem, int(i), choices[i]) for i in hopeful), best, crew
+    )
     for i in order:
         if looked >= LEADERS or (best.feasible and values[i] >= best.value):
             break
@@ -359,11 +417,17 @@ def _values(
     return values
 
 
-def _ahead(problem: JointProblem, leaders: Iterator[Assignment], best: Best, crew: Crew) -> dict[Assignment, Judged]:
+def _ahead(
+    problem: JointProblem, leaders: Iterator[Assignment], best: Best, crew: Crew
+) -> dict[Assignment, Judged]:
     """The next leaders, judged by the workers. Those that are not used do not count."""
     if crew.size < 2:
         return {}
-    fresh = list(islice(dict.fromkeys(a for a in islice(leaders, 4 * LEADERS) if a not in best.seen), LEADERS))
+    fresh = list(
+        islice(
+            dict.fromkeys(a for a in islice(leaders, 4 * LEADERS) if a not in best.seen), LEADERS
+        )
+    )
     return dict(zip(fresh, crew.run(judged, problem, fresh), strict=True))
 
 
@@ -375,7 +439,9 @@ def _tournament(values: np.ndarray, count: int, rng: np.random.Generator) -> np.
     return found
 
 
-def _crossed(genes: np.ndarray, parents: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+def _crossed(
+    genes: np.ndarray, parents: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
     import numpy as np
 
     first, second = (genes[p] for p in parents)
@@ -394,7 +460,9 @@ def _mutate(choices: np.ndarray, kept: int, sizes: np.ndarray, rng: np.random.Ge
     column = rng.integers(0, choices.shape[1], size=len(rows))
     near = choices[rows, column] + rng.integers(-3, 4, size=len(rows))
     anywhere = rng.integers(0, sizes[column])
-    choices[rows, column] = np.where(rng.random(len(rows)) < 0.5, np.clip(near, 0, sizes[column] - 1), anywhere)
+    choices[rows, column] = np.where(
+        rng.random(len(rows)) < 0.5, np.clip(near, 0, sizes[column] - 1), anywhere
+    )
 
 
 def _mutate_places(items: np.ndarray, kept: int, placer: Placer, rng: np.random.Generator) -> None:

@@ -1,7 +1,7 @@
 """Joint problems whose networks go in bands of rows: slower, in less memory.
 
-In: a `JointProblem` and a choice of bands for some of its networks. Out: the same problem with the times that bands
-take; `answer.mapping_of` writes the bands into its mappings.
+In: a `JointProblem` and a choice of bands for some of its networks. Out: the same problem with the
+times that bands take; `answer.mapping_of` writes the bands into its mappings.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from .problem import Candidate, Item, JointProblem, Net
 def banded(problem: JointProblem, chosen: Mapping[str, Choice]) -> JointProblem:
     """With these choices for networks that run whole on a CPU.
 
-    What was seen of many firings of a whole network is not known of bands: each counts as the longest.
+    What was seen of many firings of a whole network is not known of bands: each counts as the
+    longest.
     """
     return replace(
         problem,
-        items=tuple(_slower_item(i, chosen[i.name]) if i.name in chosen else i for i in problem.items),
+        items=tuple(
+            _slower_item(i, chosen[i.name]) if i.name in chosen else i for i in problem.items
+        ),
         nets=tuple(_slower_net(n, chosen[n.name]) if n.name in chosen else n for n in problem.nets),
         bands={name: choice.bands for name, choice in chosen.items() if choice.bands},
     )
@@ -30,12 +33,18 @@ def banded(problem: JointProblem, chosen: Mapping[str, Choice]) -> JointProblem:
 def _slower_item(item: Item, choice: Choice) -> Item:
     if not choice.bands or "cpu" not in item.wcet_ns:
         return item
-    times = {kind: ceil(ns * choice.time) if kind == "cpu" else ns for kind, ns in item.wcet_ns.items()}
+    times = {
+        kind: ceil(ns * choice.time) if kind == "cpu" else ns for kind, ns in item.wcet_ns.items()
+    }
     return replace(item, wcet_ns=times, curves={k: c for k, c in item.curves.items() if k != "cpu"})
 
 
 def _slower_net(net: Net, choice: Choice) -> Net:
-    return replace(net, candidates=tuple(_slower(c, choice) for c in net.candidates)) if choice.bands else net
+    return (
+        replace(net, candidates=tuple(_slower(c, choice) for c in net.candidates))
+        if choice.bands
+        else net
+    )
 
 
 def _slower(candidate: Candidate, choice: Choice) -> Candidate:

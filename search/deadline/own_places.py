@@ -1,8 +1,9 @@
 """Places of its own for a state that the common placement of all states leaves late.
 
-In: the problem of a state, and where everything is in all states. Out: other CPUs for some of it, with which every
-deadline and limit of that state is kept. What moves is code that every thread can run: tasks on CPUs, and networks that
-run whole on one. Engines of GPUs and DLAs, stages, bands, and what the text pins stay where they are in all states.
+In: the problem of a state, and where everything is in all states. Out: other CPUs for some of it,
+with which every deadline and limit of that state is kept. What moves is code that every thread can
+run: tasks on CPUs, and networks that run whole on one. Engines of GPUs and DLAs, stages, bands, and
+what the text pins stay where they are in all states.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ ONE = 0.5
 
 
 def own_places(problem: JointProblem, common: Outcome, run: Run, budget: Budget) -> Outcome | None:
-    """A state with places of its own, searched within `budget`; `run` does it for one problem. None: none were found.
+    """A state with places of its own, searched within `budget`; `run` does it for one problem.
+    None: none were found.
 
     One task that moves is tried first, so that little differs between states. Raises Refused.
     """
@@ -34,7 +36,9 @@ def own_places(problem: JointProblem, common: Outcome, run: Run, budget: Budget)
         return None
     rest = budget.part(1 - ONE)
     rest = replace(rest, seconds=max(1.0, rest.seconds))
-    own = _with_one_moved(problem, placed, free, budget.part(ONE)) or _searched(problem, placed, free, run, rest)
+    own = _with_one_moved(problem, placed, free, budget.part(ONE)) or _searched(
+        problem, placed, free, run, rest
+    )
     if own is None:
         return None
     found = outcome_of(problem, own, common.bound, common)
@@ -54,19 +58,31 @@ def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcom
 def _movable(problem: JointProblem, placed: Placed) -> list[str]:
     """What may be on another CPU in one state."""
     on_cpu = set(problem.of_kind.get("cpu", ()))
-    items = [i.name for i in problem.items if i.name not in problem.pins and placed.items[i.name] in on_cpu]
-    nets = [n.name for n in problem.nets if len(p := placed.nets[n.name][1]) == 1 and p[0] in on_cpu]
+    items = [
+        i.name
+        for i in problem.items
+        if i.name not in problem.pins and placed.items[i.name] in on_cpu
+    ]
+    nets = [
+        n.name for n in problem.nets if len(p := placed.nets[n.name][1]) == 1 and p[0] in on_cpu
+    ]
     return [name for name in (*items, *nets) if name not in problem.bands]
 
 
 def _moved(placed: Placed, places: Mapping[str, str]) -> Placed:
     """With some things on other processors."""
-    nets = {n: (choice, (places[n],) if n in places else steps) for n, (choice, steps) in placed.nets.items()}
+    nets = {
+        n: (choice, (places[n],) if n in places else steps)
+        for n, (choice, steps) in placed.nets.items()
+    }
     return Placed({n: places.get(n, p) for n, p in placed.items.items()}, nets)
 
 
-def _with_one_moved(problem: JointProblem, placed: Placed, free: list[str], budget: Budget) -> Placed | None:
-    """The best of the placements in which one thing is elsewhere; None: a deadline is missed in all of them."""
+def _with_one_moved(
+    problem: JointProblem, placed: Placed, free: list[str], budget: Budget
+) -> Placed | None:
+    """The best of the placements in which one thing is elsewhere; None: a deadline is missed in all
+    of them."""
     looked = 0
     spending = budget.begin(lambda: looked)
     best: tuple[Fraction, Placed] | None = None
@@ -93,7 +109,9 @@ def _told(problem: JointProblem, placed: Placed) -> Verdict | None:
         return None
 
 
-def _searched(problem: JointProblem, placed: Placed, free: list[str], run: Run, budget: Budget) -> Placed | None:
+def _searched(
+    problem: JointProblem, placed: Placed, free: list[str], run: Run, budget: Budget
+) -> Placed | None:
     """What a search finds for all that may move, the rest pinned where it is."""
     fixed = pinned_in(problem, placed)
     items = tuple(_on_cpus(i) if i.name in free else i for i in fixed.items)
@@ -106,7 +124,8 @@ def _searched(problem: JointProblem, placed: Placed, free: list[str], run: Run, 
 
 
 def _with_few_moved(problem: JointProblem, placed: Placed, places: dict[str, str]) -> Placed:
-    """With what stays where it was, as long as all is in time and the busiest processor has no more to do."""
+    """With what stays where it was, as long as all is in time and the busiest processor has no more
+    to do."""
     best = _told(problem, _moved(placed, places))
     for name in [*places]:
         fewer = {n: p for n, p in places.items() if n != name}

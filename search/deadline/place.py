@@ -1,9 +1,11 @@
-"""Places for a whole population of candidate choices at once: stages first, then the other tasks, greedily.
+"""Places for a whole population of candidate choices at once: stages first, then the other tasks,
+greedily.
 
-In: for each individual a candidate per network. Out: processors and utilizations. This is Algorithm 7 of Kim's thesis,
-in arrays over all individuals: 2048 of them take milliseconds. Read literally, its line 13 stores the utilization of a
-kind's busiest core as that of the chosen one; here the chosen core gets its own. Stages go longest first to the least
-busy processor of their kind; the paper deals them out in turn, which two long and two short ones can make worse.
+In: for each individual a candidate per network. Out: processors and utilizations. This is Algorithm
+7 of Kim's thesis, in arrays over all individuals: 2048 of them take milliseconds. Read literally,
+its line 13 stores the utilization of a kind's busiest core as that of the chosen one; here the
+chosen core gets its own. Stages go longest first to the least busy processor of their kind; the
+paper deals them out in turn, which two long and two short ones can make worse.
 
 `plain` does the same one by one, with the same answers: it is what the arrays are checked against.
 """
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placed:
-    """Per individual: `used[i, p]` utilization of processor p, `steps[i, n, s]` and `items[i, t]` processor numbers
-    (-1 for none), `engines[i]` by how many engines limits are exceeded."""
+    """Per individual: `used[i, p]` utilization of processor p, `steps[i, n, s]` and `items[i, t]`
+    processor numbers (-1 for none), `engines[i]` by how many engines limits are exceeded."""
 
     used: np.ndarray
     steps: np.ndarray
@@ -37,7 +39,9 @@ class Placed:
             tuple(names[int(p)] for p in self.steps[index, n][: len(net.candidates[int(c)].steps)])
             for n, (net, c) in enumerate(zip(problem.nets, choice, strict=True))
         )
-        return Assignment(tuple(int(c) for c in choice), steps, tuple(names[int(p)] for p in self.items[index]))
+        return Assignment(
+            tuple(int(c) for c in choice), steps, tuple(names[int(p)] for p in self.items[index])
+        )
 
 
 class Placer:
@@ -50,9 +54,13 @@ class Placer:
         self.problem = problem
         names = problem.processors
         self._number = {p: i for i, p in enumerate(names)}
-        self._pools = [np.array([self._number[p] for p in pool.processors]) for pool in problem.platform.pools]
+        self._pools = [
+            np.array([self._number[p] for p in pool.processors]) for pool in problem.platform.pools
+        ]
         kinds = list(problem.of_kind)
-        self._kind_processors = [np.array([self._number[p] for p in problem.of_kind[k]]) for k in kinds]
+        self._kind_processors = [
+            np.array([self._number[p] for p in problem.of_kind[k]]) for k in kinds
+        ]
         most = max((len(c.steps) for n in problem.nets for c in n.candidates), default=0)
         self._load, self._kind = [], []
         for net in problem.nets:
@@ -65,21 +73,29 @@ class Placer:
             self._load.append(load)
             self._kind.append(kind)
         self._most = most
-        self._order = sorted(range(len(problem.items)), key=lambda t: (-max(self._works(t, False).values()), t))
+        self._order = sorted(
+            range(len(problem.items)), key=lambda t: (-max(self._works(t, False).values()), t)
+        )
 
     def _works(self, item: int, at_home: bool) -> dict[int, float]:
         """Utilization of an item on each processor that it may go to."""
         it = self.problem.items[item]
         places = self.problem.at_home(it) if at_home else self.problem.places(it)
-        return {self._number[p]: float(it.work(self.problem.kind[p]) / self.problem.period[it.group]) for p in places}
+        return {
+            self._number[p]: float(it.work(self.problem.kind[p]) / self.problem.period[it.group])
+            for p in places
+        }
 
     @cached_property
     def _item_works(self) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-        """For free tasks and for those at home, per item: the processors that it may go to, its utilization there."""
+        """For free tasks and for those at home, per item: the processors that it may go to, its
+        utilization there."""
         found = []
         for at_home in (False, True):
             works = [self._works(item, at_home) for item in range(len(self.problem.items))]
-            found.append([(self._np.array(list(w)), self._np.array(list(w.values()))) for w in works])
+            found.append(
+                [(self._np.array(list(w)), self._np.array(list(w.values()))) for w in works]
+            )
         return found
 
     def allowed(self, item: int) -> np.ndarray:
@@ -93,8 +109,12 @@ class Placer:
         used = numpy.zeros((count, len(self.problem.processors)))
         places = numpy.full((count, nets, self._most), -1)
         if nets and self._most:
-            loads = numpy.stack([self._load[n][choices[:, n]] for n in range(nets)], axis=1).reshape(count, -1)
-            kinds = numpy.stack([self._kind[n][choices[:, n]] for n in range(nets)], axis=1).reshape(count, -1)
+            loads = numpy.stack(
+                [self._load[n][choices[:, n]] for n in range(nets)], axis=1
+            ).reshape(count, -1)
+            kinds = numpy.stack(
+                [self._kind[n][choices[:, n]] for n in range(nets)], axis=1
+            ).reshape(count, -1)
             flat = places.reshape(count, -1)
             order = numpy.argsort(-loads, axis=1, kind="stable")
             everybody = numpy.arange(count)
@@ -121,8 +141,14 @@ class Placer:
             excess += numpy.maximum(0, most - pool.engines)
         return excess
 
-    def place(self, choices: np.ndarray, items: np.ndarray | None = None, at_home: np.ndarray | None = None) -> Placed:
-        """Place everything; `items[i, t]` gives the processors of tasks where a search decides on them itself.
+    def place(
+        self,
+        choices: np.ndarray,
+        items: np.ndarray | None = None,
+        at_home: np.ndarray | None = None,
+    ) -> Placed:
+        """Place everything; `items[i, t]` gives the processors of tasks where a search decides on
+        them itself.
 
         Individuals that are `at_home` use one CPU per group (`JointProblem.home`).
         """
@@ -147,7 +173,9 @@ class Placer:
         return Placed(used, steps, items, excess)
 
 
-def plain(problem: JointProblem, choice: tuple[int, ...], at_home: bool = False) -> tuple[dict[str, float], Assignment]:
+def plain(
+    problem: JointProblem, choice: tuple[int, ...], at_home: bool = False
+) -> tuple[dict[str, float], Assignment]:
     """The same for one individual, step by step."""
     used = dict.fromkeys(problem.processors, 0.0)
     slots = []

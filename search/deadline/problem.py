@@ -114,7 +114,9 @@ class Step:
     @property
     def work(self) -> Fraction:
         """What an iteration takes at most in the long run."""
-        return (Fraction(self.firing) if self.curve is None else self.curve.sustained) * self.firings
+        return (
+            Fraction(self.firing) if self.curve is None else self.curve.sustained
+        ) * self.firings
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +279,9 @@ class JointProblem:
         if pin is not None:
             return (pin,)
         machine = self.machines.get(item.name)
-        able = (p for p in self.processors if self.kind[p] in item.wcet_ns and p not in self.left_out)
+        able = (
+            p for p in self.processors if self.kind[p] in item.wcet_ns and p not in self.left_out
+        )
         return tuple(p for p in able if machine is None or self.machine_of[p] == machine)
 
 
@@ -296,5 +300,7 @@ def slowed(problem: JointProblem, factor: int) -> JointProblem:
     """The same groups so many times as seldom, under the same deadlines: bounds exist more often
     then.
     """
-    teams = (replace(t, period_ns=factor * t.period_ns, deadline_ns=t.due_ns) for t in problem.teams)
+    teams = (
+        replace(t, period_ns=factor * t.period_ns, deadline_ns=t.due_ns) for t in problem.teams
+    )
     return replace(problem, teams=tuple(teams))

@@ -1,9 +1,9 @@
 """The program that an assignment becomes, as far as its timing goes.
 
-In: a joint problem and an assignment. Out: the timed system of the program that a build writes for it: stages of
-networks instead of networks, the workers of every processor with their orders, and the capacities of channels. Orders
-and capacities come from `analysis.dataflow.workers`, which code generation calls as well, so that a search bounds what
-will run.
+In: a joint problem and an assignment. Out: the timed system of the program that a build writes for
+it: stages of networks instead of networks, the workers of every processor with their orders, and
+the capacities of channels. Orders and capacities come from `analysis.dataflow.workers`, which code
+generation calls as well, so that a search bounds what will run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ NOWHERE = Span("", 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """A task of the program: the processor, the kernels of a firing and their times in ns, firings per iteration."""
+    """A task of the program: the processor, the kernels of a firing and their times in ns, firings
+    per iteration."""
 
     processor: str
     kernels: tuple[int, ...]
@@ -55,7 +56,8 @@ class Fired:
 def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
     """The timed system of an assignment's program.
 
-    A program releases its apps from one clock, beginning together: offsets are known. Raises Refused.
+    A program releases its apps from one clock, beginning together: offsets are known. Raises
+    Refused.
     """
     program = _Program(problem, assignment)
     apps = tuple(program.app(team) for team in problem.teams)
@@ -66,12 +68,18 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
         {app.name: {t.name: program.tasks[t.name].firings for t in app.tasks} for app in apps},
         {name: task.cost for name, task in program.tasks.items()},
     )
-    groups = tuple(program.group(team, app, threads) for team, app in zip(problem.teams, apps, strict=True))
+    groups = tuple(
+        program.group(team, app, threads) for team, app in zip(problem.teams, apps, strict=True)
+    )
     pools = problem.platform.pools
     processors = tuple(
-        TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind) for pool in pools for p in pool.processors
+        TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind)
+        for pool in pools
+        for p in pool.processors
     )
-    slowdowns = tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in problem.platform.contention)
+    slowdowns = tuple(
+        Slowdown(c.victim, c.aggressor, c.factor) for c in problem.platform.contention
+    )
     app_of = {task.name: app.name for app in apps for task in app.tasks}
     return TimedSystem(groups, processors, slowdowns, timed_workers(threads.workers, app_of))
 
@@ -79,13 +87,16 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
 def firing_times(
     problem: JointProblem, assignment: Assignment
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, WorkloadCurve]]:
-    """The kernels of a firing of every task of the program with their worst cases in ns, and workload curves."""
+    """The kernels of a firing of every task of the program with their worst cases in ns, and
+    workload curves."""
     tasks = _Program(problem, assignment).tasks
     curves = {name: task.curve for name, task in tasks.items() if task.curve is not None}
     return {name: task.kernels for name, task in tasks.items()}, curves
 
 
-def program_paths(problem: JointProblem, assignment: Assignment) -> dict[str, tuple[TimedPath, ...]]:
+def program_paths(
+    problem: JointProblem, assignment: Assignment
+) -> dict[str, tuple[TimedPath, ...]]:
     """The paths of each group, with stages where they end with a network that is cut.
 
     A program lists fewer of them where the data of a source reach only some stages of a network.
@@ -94,12 +105,15 @@ def program_paths(problem: JointProblem, assignment: Assignment) -> dict[str, tu
     return {team.name: program.paths(team) for team in problem.teams}
 
 
-def longest_path(problem: JointProblem, team: Team, assignment: Assignment) -> tuple[tuple[str, ...], int]:
-    """The tasks and networks one after another that no iteration of a group is quicker than, and their time in ns.
+def longest_path(
+    problem: JointProblem, team: Team, assignment: Assignment
+) -> tuple[tuple[str, ...], int]:
+    """The tasks and networks one after another that no iteration of a group is quicker than, and
+    their time in ns.
 
-    An iteration ends with tasks that no other one reads: a path leads to one of these. One firing of each task counts.
-    Only channels without delay are followed, between tasks with one rate each: the last
-    firing of the reader needs what the last one of the writer makes.
+    An iteration ends with tasks that no other one reads: a path leads to one of these. One firing
+    of each task counts. Only channels without delay are followed, between tasks with one rate each:
+    the last firing of the reader needs what the last one of the writer makes.
     """
     times = dict.fromkeys(names_of(problem, team), 0)
     for item, place in zip(problem.items, assignment.items, strict=True):
@@ -147,14 +161,19 @@ class _Program:
         self.tasks: dict[str, Fired] = {}
         for item, place in zip(problem.items, assignment.items, strict=True):
             self.tasks[item.name] = _fired_item(item, place, problem.kind[place])
-        for net, choice, places in zip(problem.nets, assignment.choice, assignment.steps, strict=True):
+        for net, choice, places in zip(
+            problem.nets, assignment.choice, assignment.steps, strict=True
+        ):
             steps = net.candidates[choice].steps
             cut = CutNet(net, steps)
             self._cut[net.name] = cut
             for name, step, place in zip(cut.names, steps, places, strict=True):
                 self.tasks[name] = _fired_step(net, step, place)
         for follower in problem.followers:
-            near = [self._end(follower.destination).processor, self._end(follower.source, last=True).processor]
+            near = [
+                self._end(follower.destination).processor,
+                self._end(follower.source, last=True).processor,
+            ]
             if not follower.repeat:
                 near.reverse()
             self.tasks[follower.name] = Fired(_cpu_beside(problem, near), (0,), follower.firings)
@@ -179,18 +198,31 @@ class _Program:
             name = f"{team.name}: {c.source} -> {c.destination} ({number})"
             made.append(Channel(name, c.source, out, c.destination, into, c.delay, (), NOWHERE))
         tasks = tuple(_task(name, own, self.tasks[name]) for name, own in ports.items())
-        return Application(team.name, tasks, tuple(made), team.period_ns, team.deadline_ns, team.priority, "", NOWHERE)
+        return Application(
+            team.name,
+            tasks,
+            tuple(made),
+            team.period_ns,
+            team.deadline_ns,
+            team.priority,
+            "",
+            NOWHERE,
+        )
 
     def group(self, team: Team, app: Application, threads: Workers) -> Group:
         """A group with the capacities of its channels."""
         tasks = []
         for task in app.tasks:
             fired = self.tasks[task.name]
-            tasks.append(TimedTask(task.name, fired.processor, fired.kernels, (), fired.firings, fired.curve))
+            tasks.append(
+                TimedTask(task.name, fired.processor, fired.kernels, (), fired.firings, fired.curve)
+            )
         channels = []
         for c, channel in zip(self.channels(team), app.channels, strict=True):
             room = capacity(app, channel, threads.capacities[channel.name], c.asked_for)
-            channels.append(TimedChannel(c.source, c.destination, c.produced, c.consumed, c.delay, room))
+            channels.append(
+                TimedChannel(c.source, c.destination, c.produced, c.consumed, c.delay, room)
+            )
         return Group(
             team.name,
             team.period_ns,
@@ -221,7 +253,10 @@ class _Program:
 
     def paths(self, team: Team) -> tuple[TimedPath, ...]:
         """The paths of a group, which end with the last stage of a network."""
-        return tuple(replace(p, sink=self._cut[p.sink].names[-1]) if p.sink in self._cut else p for p in team.paths)
+        return tuple(
+            replace(p, sink=self._cut[p.sink].names[-1]) if p.sink in self._cut else p
+            for p in team.paths
+        )
 
 
 class CutNet:
@@ -248,7 +283,8 @@ class CutNet:
         return self.names[-1] if layer is None else self.names[self._stage(layer)]
 
     def readers(self, layers: tuple[int, ...]) -> list[str]:
-        """The stages with these layers, from front to back; the first one where no layers are known."""
+        """The stages with these layers, from front to back; the first one where no layers are
+        known."""
         if not layers:
             return [self.names[0]]
         return [self.names[k] for k in sorted({self._stage(layer) for layer in layers})]
@@ -261,7 +297,8 @@ class CutNet:
 
 
 def between_stages(channel: JointChannel, cut: Mapping[str, CutNet]) -> list[JointChannel]:
-    """A channel with stages at its ends where networks were cut: one for each stage that reads it."""
+    """A channel with stages at its ends where networks were cut: one for each stage that reads
+    it."""
     if channel.source in cut:
         channel = replace(channel, source=cut[channel.source].maker(channel.maker), maker=None)
     if channel.destination not in cut:
@@ -312,6 +349,9 @@ def _network(batch: int) -> Network:
 
 
 def _cpu_beside(problem: JointProblem, near: Sequence[str]) -> str:
-    """The CPU where something is fired that has no place of its own, as `model.resampling` has it."""
-    cpus = problem.cpus_of_machine.get(problem.machine_of[near[0]]) or problem.of_kind.get("cpu", ())
+    """The CPU where something is fired that has no place of its own, as `model.resampling` has
+    it."""
+    cpus = problem.cpus_of_machine.get(problem.machine_of[near[0]]) or problem.of_kind.get(
+        "cpu", ()
+    )
     return next((p for p in near if p in cpus), cpus[0] if cpus else near[0])

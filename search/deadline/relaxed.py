@@ -1,7 +1,9 @@
-"""A bound on the maximum utilization in no time: the same problem with fractions of candidates and tasks.
+"""A bound on the maximum utilization in no time: the same problem with fractions of candidates and
+tasks.
 
-In: a problem. Out: a bound that no assignment goes below, and for every candidate by how much the bound rises if it is
-chosen at least (its reduced cost). Processors of a pool are one, with as much time as all of them.
+In: a problem. Out: a bound that no assignment goes below, and for every candidate by how much the
+bound rises if it is chosen at least (its reduced cost). Processors of a pool are one, with as much
+time as all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ class Relaxed:
 
 
 def relax(problem: JointProblem) -> Relaxed | None:
-    """None where even the relaxed problem has no solution: an engine limit that no candidates keep."""
+    """None where even the relaxed problem has no solution: an engine limit that no candidates
+    keep."""
     from ortools.linear_solver import pywraplp
 
     solver = pywraplp.Solver.CreateSolver("GLOP")
@@ -64,7 +67,8 @@ def relax(problem: JointProblem) -> Relaxed | None:
 
 
 def _limits(problem: JointProblem) -> dict[str, int]:
-    """Engines that all processors of a kind may hold together, where every pool of it has a limit."""
+    """Engines that all processors of a kind may hold together, where every pool of it has a
+    limit."""
     found: dict[str, int] = {}
     for kind in problem.of_kind:
         pools = [p for p in problem.platform.pools if p.kind == kind]

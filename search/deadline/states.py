@@ -1,9 +1,10 @@
-"""One placement for all states of a scenario: the searches for one problem after another, then moves judged by all.
+"""One placement for all states of a scenario: the searches for one problem after another, then
+moves judged by all.
 
-In: a problem for each state, whose tasks and networks have the same names where they are the same. Out: an assignment
-for each, in which what occurs in several is in one place, and a bound that no such placement goes below in the state
-that needs most. Each state alone bounds all of them together; the heaviest state is searched first, and what it places
-is pinned in the others.
+In: a problem for each state, whose tasks and networks have the same names where they are the same.
+Out: an assignment for each, in which what occurs in several is in one place, and a bound that no
+such placement goes below in the state that needs most. Each state alone bounds all of them
+together; the heaviest state is searched first, and what it places is pinned in the others.
 """
 
 from __future__ import annotations
@@ -30,14 +31,17 @@ Run = Callable[[JointProblem, Budget], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The processors of tasks; of each network the number of its candidate, and the processors of its stages."""
+    """The processors of tasks; of each network the number of its candidate, and the processors of
+    its stages."""
 
     items: Mapping[str, str] = field(default_factory=dict)
     nets: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
 
     def covers(self, problem: JointProblem) -> bool:
         """Is everything of a problem placed?"""
-        return all(i.name in self.items for i in problem.items) and all(n.name in self.nets for n in problem.nets)
+        return all(i.name in self.items for i in problem.items) and all(
+            n.name in self.nets for n in problem.nets
+        )
 
     def of(self, problem: JointProblem) -> Assignment:
         """The same for one problem."""
@@ -46,18 +50,23 @@ class Placed:
         return Assignment(tuple(c for c, _ in nets), tuple(s for _, s in nets), items)
 
     def with_answer(self, problem: JointProblem, found: Assignment) -> Placed:
-        """With what a search has found for a problem; stages of networks that were placed before are no tasks."""
+        """With what a search has found for a problem; stages of networks that were placed before
+        are no tasks."""
         items = {i.name: p for i, p in zip(problem.items, found.items, strict=True)}
-        nets = {n.name: (c, s) for n, c, s in zip(problem.nets, found.choice, found.steps, strict=True)}
+        nets = {
+            n.name: (c, s) for n, c, s in zip(problem.nets, found.choice, found.steps, strict=True)
+        }
         return Placed({**self.items, **items}, {**self.nets, **nets})
 
 
 @dataclass(frozen=True, slots=True)
 class StatesOutcome:
-    """An outcome for each state; those of a search that found nothing have no assignment. `bound` is for the whole.
+    """An outcome for each state; those of a search that found nothing have no assignment. `bound`
+    is for the whole.
 
-    `impossible`: it is proved that some state has no mapping that keeps all deadlines and limits. `cores`: where few
-    CPUs were the objective, how many they are; `bound` and `proved` speak of so many then.
+    `impossible`: it is proved that some state has no mapping that keeps all deadlines and limits.
+    `cores`: where few CPUs were the objective, how many they are; `bound` and `proved` speak of so
+    many then.
     """
 
     states: Mapping[str, Outcome]
@@ -74,12 +83,16 @@ class StatesOutcome:
 
 
 def search_states(
-    problems: Mapping[str, JointProblem], run: Run, *, budget: Budget, alternatives: Sequence[Sequence[str]] = ()
+    problems: Mapping[str, JointProblem],
+    run: Run,
+    *,
+    budget: Budget,
+    alternatives: Sequence[Sequence[str]] = (),
 ) -> StatesOutcome:
     """Search within `budget`; `run` does it for one problem. Raises Refused for what has no bound.
 
-    `alternatives` are tasks and networks that take each other's place in other states: they are in one place where that
-    makes nothing worse, so that states can follow each other without a pause.
+    `alternatives` are tasks and networks that take each other's place in other states: they are in
+    one place where that makes nothing worse, so that states can follow each other without a pause.
     """
     given = 0
     spending = budget.begin(lambda: given)
@@ -96,16 +109,21 @@ def search_states(
         part = searching.left.part(1 / (len(order) - position))
         given += part.evaluations or 0
         outcome = run(fixed, replace(part, seconds=max(1.0, part.seconds)))
-        free = not placed.items and not placed.nets  # nothing was fixed: what is proved holds for the state
+        # nothing was fixed: what is proved holds for the state
+        free = not placed.items and not placed.nets
         impossible |= free and outcome.impossible is not None
         if outcome.assignment is None:
-            return StatesOutcome({**found, name: outcome}, None, False, spending.seconds, impossible)
+            return StatesOutcome(
+                {**found, name: outcome}, None, False, spending.seconds, impossible
+            )
         if free:
             bounds[name] = max(filter(None, (bounds[name], outcome.bound)), default=None)
         placed = Placed(*_without_stages(placed.with_answer(fixed, outcome.assignment), problems))
         found[name] = outcome_of(problem, placed, bounds[name], outcome)
     placed = _side_by_side(problems, _moved(problems, placed, spending.left), alternatives)
-    found = {name: outcome_of(problems[name], placed, bounds[name], found[name]) for name in problems}
+    found = {
+        name: outcome_of(problems[name], placed, bounds[name], found[name]) for name in problems
+    }
     known = [b for b in bounds.values() if b is not None]
     bound = max(known) if len(known) == len(bounds) else None
     told = [o.verdict for o in found.values() if o.verdict is not None]
@@ -123,17 +141,28 @@ def _least(problem: JointProblem) -> Fraction | None:
     return None if relaxed is None else as_fraction(relaxed.bound)
 
 
-def outcome_of(problem: JointProblem, placed: Placed, bound: Fraction | None, like: Outcome | None) -> Outcome:
-    """What a placement means for a state, after a search that was `like` this one. Raises Refused."""
+def outcome_of(
+    problem: JointProblem, placed: Placed, bound: Fraction | None, like: Outcome | None
+) -> Outcome:
+    """What a placement means for a state, after a search that was `like` this one. Raises
+    Refused."""
     assignment = placed.of(problem)
     told = verdict(problem, assignment)
     proved = told.feasible and reaches(told.maximum, bound)
     if like is None:
         return Outcome("states", assignment, told, bound, proved, None, 1, 0.0, counted=1)
     return Outcome(
-        like.search, assignment, told, bound, proved, None, like.evaluations, like.seconds, counted=like.counted,
+        like.search,
+        assignment,
+        told,
+        bound,
+        proved,
+        None,
+        like.evaluations,
+        like.seconds,
+        counted=like.counted,
         limit=like.limit,
-    )  # fmt: skip
+    )
 
 
 def _without_stages(
@@ -144,10 +173,14 @@ def _without_stages(
     return {n: p for n, p in placed.items.items() if n in items}, dict(placed.nets)
 
 
-# -- a problem of which a part is placed -------------------------------------------------------------------------------
+# -- a problem of which a part is placed -----------------------------------------------------------
 def pinned_in(problem: JointProblem, placed: Placed) -> JointProblem:
-    """The problem with what is placed pinned; stages of networks are tasks that follow each other."""
-    pins = {**problem.pins, **{i.name: placed.items[i.name] for i in problem.items if i.name in placed.items}}
+    """The problem with what is placed pinned; stages of networks are tasks that follow each
+    other."""
+    pins = {
+        **problem.pins,
+        **{i.name: placed.items[i.name] for i in problem.items if i.name in placed.items},
+    }
     items, cut = list(problem.items), dict[str, CutNet]()
     for net in problem.nets:
         if net.name not in placed.nets:
@@ -160,17 +193,27 @@ def pinned_in(problem: JointProblem, placed: Placed) -> JointProblem:
             pins[name] = place
     teams = tuple(_with_stages(problem, team, cut) for team in problem.teams)
     followers = tuple(
-        replace(f, source=_last(f.source, cut), destination=_first(f.destination, cut)) for f in problem.followers
+        replace(f, source=_last(f.source, cut), destination=_first(f.destination, cut))
+        for f in problem.followers
     )
     nets = tuple(n for n in problem.nets if n.name not in placed.nets)
-    return replace(problem, teams=teams, items=tuple(items), nets=nets, pins=pins, followers=followers)
+    return replace(
+        problem, teams=teams, items=tuple(items), nets=nets, pins=pins, followers=followers
+    )
 
 
 def _stage(net: Net, name: str, step: Step) -> Item:
     """A stage as a task; its kernels are not told apart, which makes no bound shorter."""
     curves = {} if step.curve is None else {step.kind: step.curve}
     return Item(
-        name, net.group, {step.kind: step.firing}, step.firings, step.estimated, curves, batch=net.batch, engine=True
+        name,
+        net.group,
+        {step.kind: step.firing},
+        step.firings,
+        step.estimated,
+        curves,
+        batch=net.batch,
+        engine=True,
     )
 
 
@@ -195,9 +238,10 @@ def _last(name: str, cut: Mapping[str, CutNet]) -> str:
     return cut[name].names[-1] if name in cut else name
 
 
-# -- moves -------------------------------------------------------------------------------------------------------------
+# -- moves -----------------------------------------------------------------------------------------
 def _moved(problems: Mapping[str, JointProblem], placed: Placed, budget: Budget) -> Placed:
-    """Move single tasks, and stages of networks, while that makes the worst state better and some budget is left."""
+    """Move single tasks, and stages of networks, while that makes the worst state better and some
+    budget is left."""
     looked = 0
     spending = budget.begin(lambda: looked)
     best = _worst(problems, placed)
@@ -218,13 +262,18 @@ def _moved(problems: Mapping[str, JointProblem], placed: Placed, budget: Budget)
 def _side_by_side(
     problems: Mapping[str, JointProblem], placed: Placed, alternatives: Sequence[Sequence[str]]
 ) -> Placed:
-    """Alternatives where the first of them that is on one processor is, as long as the worst state stays as it is."""
+    """Alternatives where the first of them that is on one processor is, as long as the worst state
+    stays as it is."""
     score = _worst(problems, placed)
     for names in alternatives:
         at = {name: place for name in names if (place := _at(placed, name)) is not None}
         for name in list(at)[1:]:
             other = _moved_to(problems, placed, name, next(iter(at.values())))
-            if at[name] != next(iter(at.values())) and other is not None and _worst(problems, other) <= score:
+            if (
+                at[name] != next(iter(at.values()))
+                and other is not None
+                and _worst(problems, other) <= score
+            ):
                 placed = other
     return placed
 
@@ -237,7 +286,9 @@ def _at(placed: Placed, name: str) -> str | None:
     return placed.items.get(name)
 
 
-def _moved_to(problems: Mapping[str, JointProblem], placed: Placed, name: str, place: str) -> Placed | None:
+def _moved_to(
+    problems: Mapping[str, JointProblem], placed: Placed, name: str, place: str
+) -> Placed | None:
     """With something at another processor; None where it cannot be there."""
     if name in placed.nets:
         choice, steps = placed.nets[name]
@@ -252,7 +303,8 @@ def _moved_to(problems: Mapping[str, JointProblem], placed: Placed, name: str, p
 
 
 def _worst(problems: Mapping[str, JointProblem], placed: Placed) -> tuple[int, Fraction]:
-    """How many deadlines and limits are missed over all states, then the utilization of the busiest processor."""
+    """How many deadlines and limits are missed over all states, then the utilization of the busiest
+    processor."""
     missed, most = 0, Fraction(0)
     for problem in problems.values():
         try:

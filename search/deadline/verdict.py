@@ -59,12 +59,16 @@ def utilizations(problem: JointProblem, assignment: Assignment) -> dict[str, Fra
 def broken_limits(problem: JointProblem, assignment: Assignment) -> tuple[str, ...]:
     """Pools with more engines than they may hold: each network, or stage of one, is an engine."""
     stages = [place for places in assignment.steps for place in places]
-    stages += [place for item, place in zip(problem.items, assignment.items, strict=True) if item.engine]
+    stages += [
+        place for item, place in zip(problem.items, assignment.items, strict=True) if item.engine
+    ]
     engines = {str(k): (place,) for k, place in enumerate(stages)}
     return tuple(pool.name for pool, _ in crowded(problem.platform, engines))
 
 
-def verdict(problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None) -> Verdict:
+def verdict(
+    problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None
+) -> Verdict:
     """Utilizations, limits, and the bounds of every group and its paths. Raises Refused for what
     has no bound.
 
@@ -117,5 +121,8 @@ def held(team: Team, worst: WorstCases) -> tuple[Held, ...]:
     paths = zip(team.paths, worst.paths[team.name], strict=True)
     return (
         Held(worst.groups[team.name], team.due_ns),
-        *(Held(bound, None if p.deadline is None else Fraction(p.deadline), p) for p, bound in paths),
+        *(
+            Held(bound, None if p.deadline is None else Fraction(p.deadline), p)
+            for p, bound in paths
+        ),
     )

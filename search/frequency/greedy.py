@@ -1,8 +1,9 @@
 """Clock rates by Algorithm 6 of Kim's thesis, for comparison: one clock after the other.
 
-All clocks begin at their maximum. Twice, for GPUs, CPUs and DLAs in this order: a clock is set to its maximum and goes
-down while deadlines are kept; it stays at the slowest rate that keeps them, and the cheapest combination that was seen
-is the answer. It misses the optimum wherever another clock would have to be faster for that.
+All clocks begin at their maximum. Twice, for GPUs, CPUs and DLAs in this order: a clock is set to
+its maximum and goes down while deadlines are kept; it stays at the slowest rate that keeps them,
+and the cheapest combination that was seen is the answer. It misses the optimum wherever another
+clock would have to be faster for that.
 """
 
 from __future__ import annotations

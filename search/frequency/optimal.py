@@ -1,13 +1,15 @@
-"""The least power at which every deadline is kept, with a certificate: the cheapest combinations of rates first.
+"""The least power at which every deadline is kept, with a certificate: the cheapest combinations of
+rates first.
 
-A combination that fails is made faster, clock by clock, for as long as it fails. What comes out is a witness: whatever
-is nowhere faster fails as well. So few combinations are tested, and the witnesses are the proof: every cheaper
-combination lies below one of them.
+A combination that fails is made faster, clock by clock, for as long as it fails. What comes out is
+a witness: whatever is nowhere faster fails as well. So few combinations are tested, and the
+witnesses are the proof: every cheaper combination lies below one of them.
 
-That supposes that slower clocks never make a deadline easier to keep. Bounds on response times are not quite so: where
-something arrives later, less may be ahead of it in a queue. So what witnesses have ruled out is doubted afterwards: of
-the combinations that are cheaper than the answer some are tested as well, cheapest first. Where these were all of
-them, the answer stands without that supposition. What is surely late needs neither test nor doubt.
+That supposes that slower clocks never make a deadline easier to keep. Bounds on response times are
+not quite so: where something arrives later, less may be ahead of it in a queue. So what witnesses
+have ruled out is doubted afterwards: of the combinations that are cheaper than the answer some are
+tested as well, cheapest first. Where these were all of them, the answer stands without that
+supposition. What is surely late needs neither test nor doubt.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ from .problem import ClockProblem, Clocks, Levels
 DOUBTS = Budget(evaluations=100)
 
 
-def optimal(problem: ClockProblem, *, failing: Iterable[Levels] = (), doubts: Budget = DOUBTS) -> Clocks:
-    """The cheapest combination. What fails at longer periods fails at these: `failing` are witnesses from there."""
+def optimal(
+    problem: ClockProblem, *, failing: Iterable[Levels] = (), doubts: Budget = DOUBTS
+) -> Clocks:
+    """The cheapest combination. What fails at longer periods fails at these: `failing` are
+    witnesses from there."""
     search = _Search(problem, failing)
     found = search.cheapest()
     if found is None:
@@ -48,7 +53,8 @@ class _Search:
         return self.known[levels]
 
     def cheapest(self) -> Levels | None:
-        """The cheapest combination below no witness; None where not even the highest rates keep the deadlines."""
+        """The cheapest combination below no witness; None where not even the highest rates keep the
+        deadlines."""
         if self._ruled_out(self._problem.highest) or not self.holds(self._problem.highest):
             self.witnesses.append(self._problem.highest)
             return None
@@ -60,7 +66,8 @@ class _Search:
         return self._problem.highest
 
     def doubted(self, found: Levels, budget: Budget) -> tuple[Levels | None, bool]:
-        """One that is cheaper and passes although a witness rules it out; were all that are cheaper tested?"""
+        """One that is cheaper and passes although a witness rules it out; were all that are cheaper
+        tested?"""
         spending = budget.begin(lambda: len(self.known))
         for levels in takewhile(lambda x: x != found, self._problem.cheapest_first()):
             if levels in self.known or self._problem.surely_late(levels):

@@ -1,7 +1,7 @@
 """Clock rates of a state: what each costs, and whether deadlines are kept.
 
-In: the clock domains of a platform with the mean power that a state takes in each at each of its rates, and a test.
-Out: for the searches, what a combination of rates takes, and an answer.
+In: the clock domains of a platform with the mean power that a state takes in each at each of its
+rates, and a test. Out: for the searches, what a combination of rates takes, and an answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Levels = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What shares a clock: the rates that may be chosen, slowest first, and the mean power in watts at each."""
+    """What shares a clock: the rates that may be chosen, slowest first, and the mean power in watts
+    at each."""
 
     name: str
     kind: str
@@ -31,7 +32,8 @@ def _never(levels: Levels) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClockProblem:
-    """`holds`: is every deadline kept at these levels? `base_w` watts takes the board beside its domains.
+    """`holds`: is every deadline kept at these levels? `base_w` watts takes the board beside its
+    domains.
 
     `surely_late` tells some of the levels at which none is, in no time and without any doubt.
     """
@@ -61,9 +63,10 @@ class ClockProblem:
     def cheapest_first(self) -> Iterator[Levels]:
         """All combinations by what they take, faster ones first among equals.
 
-        Powers of domains add up: so the next one is one step away from one that was there, and few are looked at.
+        Powers of domains add up: so the next one is one step away from one that was there, and few
+        are looked at.
         """
-        orders = [sorted(range(len(d.hz)), key=lambda k, d=d: (d.watts[k], -k)) for d in self.domains]  # type: ignore[misc]
+        orders = [_cheapest_first(domain) for domain in self.domains]
 
         def entry(ranks: Levels) -> tuple[Fraction, tuple[int, ...], Levels]:
             levels = tuple(order[r] for order, r in zip(orders, ranks, strict=True))
@@ -85,9 +88,9 @@ class ClockProblem:
 class Clocks:
     """An answer: `levels` is None where not even the highest rates keep every deadline.
 
-    `witnesses` are levels at which some deadline is not kept; a `proved` answer is the cheapest combination that is in
-    some domain faster than each of them, or cheaper still. `whole`: every cheaper one was tested. `tests` says how
-    often deadlines were looked at.
+    `witnesses` are levels at which some deadline is not kept; a `proved` answer is the cheapest
+    combination that is in some domain faster than each of them, or cheaper still. `whole`: every
+    cheaper one was tested. `tests` says how often deadlines were looked at.
     """
 
     levels: Levels | None
@@ -96,3 +99,8 @@ class Clocks:
     proved: bool = False
     witnesses: tuple[Levels, ...] = ()
     whole: bool = False
+
+
+def _cheapest_first(domain: Domain) -> list[int]:
+    """Positions of the domain's rates by their power, faster ones first among equals."""
+    return sorted(range(len(domain.hz)), key=lambda k: (domain.watts[k], -k))

@@ -16,11 +16,17 @@ def on_gpu(problem: Problem, *, networks: bool = True) -> dict[str, Placement]:
     """Places for tasks without a pin that run on the first GPU of the platform, including
     `networks`.
     """
-    gpu = next((p for pool in problem.platform.pools if pool.kind == "gpu" for p in pool.processors), None)
+    gpu = next(
+        (p for pool in problem.platform.pools if pool.kind == "gpu" for p in pool.processors), None
+    )
     if gpu is None:
         return {}
     tasks = (t for a in problem.apps for t in a.tasks if t.name not in problem.pins)
-    return {t.name: Placement(t.name, (gpu,)) for t in tasks if (networks or not t.network) and belongs(t, problem)}
+    return {
+        t.name: Placement(t.name, (gpu,))
+        for t in tasks
+        if (networks or not t.network) and belongs(t, problem)
+    }
 
 
 def belongs(task: Task, problem: Problem) -> bool:

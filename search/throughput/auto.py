@@ -60,10 +60,17 @@ def search(
         least = min(d.predicted for d in first)
         # Python tasks on several cores delay each other, by an amount that only a run shows.
         total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
-        nets = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks if t.name in problem.networks)
+        nets = sum(
+            problem.work_ns(a, t)
+            for a in problem.apps
+            for t in a.tasks
+            if t.name in problem.networks
+        )
         sure = nets >= SURE * total
         hopeful = [d for d in first if d is first[0] or d.predicted <= least * HOPELESS or not sure]
-        contest.enter_all((design, design in hopeful) for design in (*plain, *sorted(cut, key=stages)))
+        contest.enter_all(
+            (design, design in hopeful) for design in (*plain, *sorted(cut, key=stages))
+        )
         contest.catch_up()
         for design in apart(problem, contest, objective):
             contest.enter(design)
@@ -84,7 +91,9 @@ def search(
         lower_bound_ns=bound,
         optimal=bound is not None and winner.design.predicted <= bound * 1.0001,
     )
-    ordered = sorted(entries, key=lambda e: (e is not winner, e.value is None, e.value or e.design.predicted))
+    ordered = sorted(
+        entries, key=lambda e: (e is not winner, e.value is None, e.value or e.design.predicted)
+    )
     table = tuple(e.contestant for e in ordered)
     mapping = replace(winner.design.mapping, search="auto", contestants=table, effort=effort)
     return replace(mapping, why=why(problem, winner, ordered, objective))
@@ -113,20 +122,30 @@ def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
     kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
 
     def plans(processors: tuple[str, ...], threads: int = 1) -> list[NetworkPlan]:
-        return [NetworkPlan(name, (StagePlan(processors, threads=threads),)) for name in problem.networks]
+        return [
+            NetworkPlan(name, (StagePlan(processors, threads=threads),))
+            for name in problem.networks
+        ]
 
     def able(kind: str) -> bool:
-        return all(kind in n.costs.layers and max(n.costs.layers[kind]) < inf for n in problem.networks.values())
+        return all(
+            kind in n.costs.layers and max(n.costs.layers[kind]) < inf
+            for n in problem.networks.values()
+        )
 
     if able("cpu"):
         yield complete(problem, plans(cpus[:1]), "one core", objective, together)
         if problem.networks and len(cpus) > 1:
-            yield complete(problem, plans(cpus[:1], len(cpus)), "threads of the library", objective, together)
+            yield complete(
+                problem, plans(cpus[:1], len(cpus)), "threads of the library", objective, together
+            )
     for kind, processors in kinds.items():
         if kind != "cpu" and able(kind) and problem.networks:
             yield complete(problem, plans(processors[:1]), f"on {processors[0]}", objective)
             if len(processors) > 1:
-                yield complete(problem, plans(processors), f"frames in turn on all {kind}s", objective)
+                yield complete(
+                    problem, plans(processors), f"frames in turn on all {kind}s", objective
+                )
     everywhere = [kind for kind in kinds if able(kind)]
     if (
         len(everywhere) > 1 and problem.networks
@@ -136,7 +155,9 @@ def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
     if able("cpu") and len(cpus) > 1 and problem.networks:
         yield complete(problem, plans(cpus[-1:]), "network on a core of its own", objective)
         yield complete(problem, plans(cpus), "frames in turn", objective)
-        yield complete(problem, plans(cpus), "frames in turn, others on one core", objective, together)
+        yield complete(
+            problem, plans(cpus), "frames in turn, others on one core", objective, together
+        )
     if not problem.networks:
         yield complete(problem, (), "greedy", objective)
 
@@ -159,12 +180,18 @@ def apart(problem: Problem, contest: Contest, objective: Objective) -> Iterator[
     if not heavy or len(problem.cpus) < 2:
         return
     changed = replace(problem, apart=heavy)
-    leaders = sorted((e for e in contest.entries if e.value is not None), key=lambda e: e.value or 0.0)[:2]
+    leaders = sorted(
+        (e for e in contest.entries if e.value is not None), key=lambda e: e.value or 0.0
+    )[:2]
     for entry in leaders:
-        yield complete(changed, entry.design.mapping.networks, f"{entry.design.name}, Python apart", objective)
+        yield complete(
+            changed, entry.design.mapping.networks, f"{entry.design.name}, Python apart", objective
+        )
 
 
-def places(problem: Problem, network: Divisible, busy: dict[str, float] | None = None) -> list[Place]:
+def places(
+    problem: Problem, network: Divisible, busy: dict[str, float] | None = None
+) -> list[Place]:
     """Every processor that has times for a network, and all of a pool together, with their other
     load.
     """
@@ -189,7 +216,9 @@ def partitions(problem: Problem, objective: Objective) -> Iterator[Design]:
         costs = network.energy if objective == "energy" else network.costs
         if costs is None:
             continue
-        rest = [NetworkPlan(n, (StagePlan(problem.cpus[:1]),)) for n in problem.networks if n != name]
+        rest = [
+            NetworkPlan(n, (StagePlan(problem.cpus[:1]),)) for n in problem.networks if n != name
+        ]
         for partition in best_partitions(costs, places(problem, network), objective):
             yield around(problem, name, network, partition, rest, objective)
 
@@ -233,12 +262,19 @@ def refined(problem: Problem, contest: Contest, objective: Objective) -> Iterato
     for entry in list(contest.entries):
         plans = entry.design.mapping.networks
         cut = next((p for p in plans if len(p.stages) > 1), None)
-        if cut is None or entry.last is None or objective != "throughput" or not contest.close(entry):
+        if (
+            cut is None
+            or entry.last is None
+            or objective != "throughput"
+            or not contest.close(entry)
+        ):
             continue
         network = problem.networks[cut.task]
         corrected = replace(network, costs=_corrected(problem, network, cut, entry.last))
         changed = replace(problem, networks={**problem.networks, cut.task: corrected})
-        partition = best_partition(corrected.costs, places(problem, corrected), objective, len(cut.stages))
+        partition = best_partition(
+            corrected.costs, places(problem, corrected), objective, len(cut.stages)
+        )
         if partition is None:
             continue
         rest = [p for p in plans if p is not cut]
@@ -263,7 +299,9 @@ def _corrected(problem: Problem, network: Divisible, plan: NetworkPlan, seen: Me
 
 
 # -- words -----------------------------------------------------------------------------------------
-def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Objective) -> tuple[str, ...]:
+def why(
+    problem: Problem, winner: Entry, entries: list[Entry], objective: Objective
+) -> tuple[str, ...]:
     """The reasons for the winner, and its bottleneck."""
     design = winner.design
     lines = [f"{design.name}: {design.configuration}"]
@@ -277,7 +315,8 @@ def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Object
         gain = other.predicted / design.predicted - 1
         if gain < 0:
             lines.append(
-                f"{other.name} is predicted {-gain:.1%} better but more complex; within the margin the simpler one wins"
+                f"{other.name} is predicted {-gain:.1%} better but more complex; within the margin"
+                " the simpler one wins"
             )
         else:
             lines.append(f"predicted to be {gain:.1%} better than the next, {other.name}")
@@ -291,7 +330,9 @@ def lead(winner_ns: float, other_ns: float, other: str, runs: int) -> str:
     medians = f"in medians of {runs} and {runs} runs"
     if other_ns < winner_ns:
         gain = winner_ns / other_ns - 1
-        return f"{other} was {gain:.1%} better {medians}, but not significantly, and is more complex"
+        return (
+            f"{other} was {gain:.1%} better {medians}, but not significantly, and is more complex"
+        )
     return f"{other_ns / winner_ns - 1:.1%} better than the next, {other}, {medians}"
 
 
@@ -302,7 +343,9 @@ def _by_kind(problem: Problem, objective: Objective) -> Iterator[str]:
         if costs is None or len(costs.layers) < 2:
             continue
         unit = "mJ" if objective == "energy" else "ms"
-        sums = sorted((sum(values) + costs.overhead[kind], kind) for kind, values in costs.layers.items())
+        sums = sorted(
+            (sum(values) + costs.overhead[kind], kind) for kind, values in costs.layers.items()
+        )
         yield f"`{name}` as a whole: " + ", ".join(
             f"{total / 1e6:.4g} {unit} on a {kind}" if total < inf else f"not possible on a {kind}"
             for total, kind in sums
@@ -324,13 +367,18 @@ def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[
             continue
         first = 0
         for k, stage in enumerate(plan.stages, 1):
-            end = network.costs.count if stage.until is None else network.layers.index(stage.until) + 1
+            end = (
+                network.costs.count
+                if stage.until is None
+                else network.layers.index(stage.until) + 1
+            )
             if busiest in stage.processors:
                 kind = problem.platform.pool_of(stage.processors[0]).kind
                 times = network.costs.layers[kind][first:end]
                 at = max(range(len(times)), key=lambda i: times[i])
                 yield (
-                    f"its stage {k} of `{plan.task}` has {end - first} layers; the largest, "
-                    f"`{network.layers[first + at]}`, takes {times[at] / 1e6:.3g} ms and cannot be split"
+                    f"its stage {k} of `{plan.task}` has {end - first} layers; the largest,"
+                    f" `{network.layers[first + at]}`, takes {times[at] / 1e6:.3g} ms and cannot be"
+                    " split"
                 )
             first = end

@@ -59,7 +59,9 @@ class Entry:
         """True if its median is better by more than the tolerance."""
         if self.value is None or other.value is None:
             return False
-        return self.value < other.value * (1 - max(EQUAL, median(self.delays), median(other.delays)))
+        return self.value < other.value * (
+            1 - max(EQUAL, median(self.delays), median(other.delays))
+        )
 
     def beats(self, other: Entry) -> bool:
         """True if it is better in nearly every pair of their runs (a rank test)."""
@@ -71,7 +73,9 @@ class Entry:
         """As a row of the table."""
         mapping = self.design.mapping
         pins = as_text(mapping.platform, mapping.placements, mapping.networks)
-        return Contestant(self.design.name, self.design.configuration, self.design.predicted, self.value, pins)
+        return Contestant(
+            self.design.name, self.design.configuration, self.design.predicted, self.value, pins
+        )
 
 
 class Contest:
@@ -79,7 +83,9 @@ class Contest:
     run.
     """
 
-    def __init__(self, measure: Measure, objective: Objective, budget: Budget, progress: Progress | None) -> None:
+    def __init__(
+        self, measure: Measure, objective: Objective, budget: Budget, progress: Progress | None
+    ) -> None:
         self._measure, self._objective, self._progress = measure, objective, progress
         self.entries: list[Entry] = []
         self.runs = 0
@@ -106,7 +112,11 @@ class Contest:
         """
         while not self._over():
             best = min((e.value for e in self.entries if e.value is not None), default=inf)
-            waiting = [e for e in self.entries if e.value is None and not e.out and e.design.predicted < best]
+            waiting = [
+                e
+                for e in self.entries
+                if e.value is None and not e.out and e.design.predicted < best
+            ]
             if not waiting:
                 return
             self._run_each(sorted(waiting, key=lambda e: e.design.predicted)[: self._width])
@@ -139,7 +149,10 @@ class Contest:
         """
         done = [e for e in self.entries if e.value is not None]
         simplest, tested = done[0], set[Entry]()
-        while winner not in (simplest, *tested) and (simplest.value or 0.0) <= (winner.value or 0.0) * UNLUCKY:
+        while (
+            winner not in (simplest, *tested)
+            and (simplest.value or 0.0) <= (winner.value or 0.0) * UNLUCKY
+        ):
             tested.add(winner)
             self._run_each((simplest, winner) * CONFIRMING)
             winner = _simplest_best([e for e in done if e is simplest or len(e.values) > 1])
@@ -148,13 +161,19 @@ class Contest:
     def _final(self) -> Entry:
         done = [e for e in self.entries if e.value is not None]
         best = min(e.value or 0.0 for e in done)
-        near = sorted((e for e in done if (e.value or 0.0) <= best * NEAR), key=lambda e: e.value or 0.0)[:FINALISTS]
+        near = sorted(
+            (e for e in done if (e.value or 0.0) <= best * NEAR), key=lambda e: e.value or 0.0
+        )[:FINALISTS]
         # The simplest may have had bad luck.
-        final = [e for e in done if e in near or (e is done[0] and (e.value or 0.0) <= best * UNLUCKY)]
+        final = [
+            e for e in done if e in near or (e is done[0] and (e.value or 0.0) <= best * UNLUCKY)
+        ]
         running = final
         for _ in range(ROUNDS):
             self._run_each(running if len(running) > 1 else ())
-            running = [e for e in running if not any(o.beats(e) for o in running if len(e.values) > 1)]
+            running = [
+                e for e in running if not any(o.beats(e) for o in running if len(e.values) > 1)
+            ]
         return _simplest_best(final)
 
     def _over(self) -> bool:

@@ -1,7 +1,8 @@
-"""A configuration of everything, before networks are cut: plans of networks, places of the other tasks, predictions.
+"""A configuration of everything, before networks are cut: plans of networks, places of the other
+tasks, predictions.
 
-In: a problem and plans of its networks. Out: a `Mapping` for the whole, with what the evaluator predicts for it. All
-searches build their answers here, so that their predictions can be compared.
+In: a problem and plans of its networks. Out: a `Mapping` for the whole, with what the evaluator
+predicts for it. All searches build their answers here, so that their predictions can be compared.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from .problem import THREADS, Problem, loads, scale
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """`predicted` is the value of the objective: ns between frames, ns from start to end, or nJ per frame."""
+    """`predicted` is the value of the objective: ns between frames, ns from start to end, or nJ per
+    frame."""
 
     name: str
     mapping: Answer
@@ -45,8 +47,10 @@ def in_short(mapping: Answer) -> str:
     if several or not mapping.networks:
         parts += [f"{' + '.join(tasks)} -> {where}" for where, tasks in places.items()]
     else:
-        parts += [f"others -> {where}" if len(places) == 1 else f"{' + '.join(t)} -> {where}"
-                  for where, t in places.items()]  # fmt: skip
+        parts += [
+            f"others -> {where}" if len(places) == 1 else f"{' + '.join(t)} -> {where}"
+            for where, t in places.items()
+        ]
     return "; ".join(parts)
 
 
@@ -57,7 +61,8 @@ def complete(
     objective: Objective = "throughput",
     others: Mapping[str, Placement] | None = None,
 ) -> Design:
-    """Cut and pin the networks as planned, and place the other tasks: as said in `others`, else as greedily found."""
+    """Cut and pin the networks as planned, and place the other tasks: as said in `others`, else as
+    greedily found."""
     plans = tuple(plans)
     if others:
         problem = replace(problem, pins={**others, **problem.pins})
@@ -67,9 +72,17 @@ def complete(
     placement = {p.task: p for p in answer.placements}
     known = tuple(_with_times(problem, sketched, plan) for plan in plans)
     mapping = replace(
-        answer, placements=tuple(p for p in answer.placements if p.task in own), networks=known, search="auto"
+        answer,
+        placements=tuple(p for p in answer.placements if p.task in own),
+        networks=known,
+        search="auto",
     )
-    return Design(name, mapping, _value(problem, sketched, placement, known, objective), loads(sketched, placement))
+    return Design(
+        name,
+        mapping,
+        _value(problem, sketched, placement, known, objective),
+        loads(sketched, placement),
+    )
 
 
 def _with_times(problem: Problem, sketched: Problem, plan: NetworkPlan) -> NetworkPlan:
@@ -79,7 +92,11 @@ def _with_times(problem: Problem, sketched: Problem, plan: NetworkPlan) -> Netwo
         times = sketched.firing_ns[name]
         kinds = [problem.platform.pool_of(p).kind for p in stage.processors]
         slowest = max(times.get(kind, max(times.values())) for kind in kinds)
-        stages.append(replace(stage, predicted_ns=slowest / (stage.threads * THREADS if stage.threads > 1 else 1)))
+        stages.append(
+            replace(
+                stage, predicted_ns=slowest / (stage.threads * THREADS if stage.threads > 1 else 1)
+            )
+        )
     return replace(plan, stages=tuple(stages))
 
 
@@ -98,7 +115,8 @@ def _value(
 
 
 def _latency(problem: Problem, app: Application, placement: Mapping[str, Placement]) -> float:
-    """A frame alone: tasks one after the other along the longest path of the graph, which has no cycles inside one."""
+    """A frame alone: tasks one after the other along the longest path of the graph, which has no
+    cycles inside one."""
     from ...analysis.dataflow.order import components, levels
 
     if components(app):
@@ -106,12 +124,16 @@ def _latency(problem: Problem, app: Application, placement: Mapping[str, Placeme
     depth = levels(app)
     ready: dict[str, float] = {}
     for task in sorted(app.tasks, key=lambda t: depth[t.name]):
-        before = max((ready[c.source] for c in app.channels if c.destination == task.name), default=0.0)
+        before = max(
+            (ready[c.source] for c in app.channels if c.destination == task.name), default=0.0
+        )
         ready[task.name] = before + _own(problem, app, task.name, placement)
     return max(ready.values(), default=0.0)
 
 
-def _own(problem: Problem, app: Application, task: str, placement: Mapping[str, Placement]) -> float:
+def _own(
+    problem: Problem, app: Application, task: str, placement: Mapping[str, Placement]
+) -> float:
     place = placement[task]
     kinds = [problem.platform.pool_of(p).kind for p in place.processors]
     work = max(problem.work_ns(app, app.task(task), kind) for kind in kinds)
@@ -126,14 +148,19 @@ def _energy(problem: Problem, plan: NetworkPlan) -> float:
     for stage in plan.stages:
         end = network.costs.count if stage.until is None else network.layers.index(stage.until) + 1
         kinds = [problem.platform.pool_of(p).kind for p in stage.processors]
-        own = [sum(network.energy.layers[kind][first:end]) for kind in kinds if kind in network.energy.layers]
+        own = [
+            sum(network.energy.layers[kind][first:end])
+            for kind in kinds
+            if kind in network.energy.layers
+        ]
         total += sum(own) / len(kinds) if len(own) == len(kinds) else inf
         first = end
     return total
 
 
 def fractional_bound(problem: Problem) -> float:
-    """No mapping has less time between frames: all work at its fastest, spread evenly over all processors."""
+    """No mapping has less time between frames: all work at its fastest, spread evenly over all
+    processors."""
     total = 0.0
     for app in problem.apps:
         for task in app.tasks:
@@ -141,6 +168,8 @@ def fractional_bound(problem: Problem) -> float:
             if network is None:
                 least = min(problem.firing_ns[task.name].values())
             else:
-                least = sum(min(times) for times in zip(*network.costs.layers.values(), strict=True))
+                least = sum(
+                    min(times) for times in zip(*network.costs.layers.values(), strict=True)
+                )
             total += scale(app) * least * problem.repetition[app.name][task.name]
     return total / len(problem.platform.processors)

@@ -1,7 +1,8 @@
 """Costs of the parts of a network, from a profile.
 
-In: the layers of a network, and what a profile says of it on each kind of processor. Out: a `Divisible`. Where layers
-were not measured on some kind, the time of the whole is shared out by multiplications: a guess, and marked as one.
+In: the layers of a network, and what a profile says of it on each kind of processor. Out: a
+`Divisible`. Where layers were not measured on some kind, the time of the whole is shared out by
+multiplications: a guess, and marked as one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def divisible(
     transfers: Iterable[Transfer],
     barred: Callable[[str], bool] = lambda layer: False,
 ) -> Divisible:
-    """The network with its times (and energies) per kind of processor; cuts inside fused groups are left out.
+    """The network with its times (and energies) per kind of processor; cuts inside fused groups are
+    left out.
 
     `barred` layers cannot run on a DLA.
     """
@@ -37,21 +39,27 @@ def divisible(
     for kind, entry in entries.items():
         layers[kind], overhead[kind] = _times(chain, entry)
         if kind == "dla":
-            layers[kind] = [inf if barred(x.name) else ns for x, ns in zip(chain.layers, layers[kind], strict=True)]
+            layers[kind] = [
+                inf if barred(x.name) else ns
+                for x, ns in zip(chain.layers, layers[kind], strict=True)
+            ]
     transfer = transfer_model(transfers)
     energies = {kind: _energies(layers[kind], entry) for kind, entry in entries.items()}
     known = {kind: values for kind, values in energies.items() if values is not None}
     energy = None
     if len(known) == len(entries):
         energy = Costs(known, dict.fromkeys(known, 0.0), cuts, lambda source, target, count: 0.0)
-    return Divisible(names, Costs(layers, overhead, cuts, transfer), energy, tuple(c.tensors for c in points))
+    return Divisible(
+        names, Costs(layers, overhead, cuts, transfer), energy, tuple(c.tensors for c in points)
+    )
 
 
 def _times(chain: Chain, entry: ProfileEntry) -> tuple[list[float], float]:
-    """Per layer, and beyond them, together the mean of the whole as it was measured in its application.
+    """Per layer, and beyond them, together the mean of the whole as it was measured in its
+    application.
 
-    What an inference takes beyond its layers is mostly work between them (and the profiler's own), so that a stage has
-    its share of it; a call of the library is the same for all.
+    What an inference takes beyond its layers is mostly work between them (and the profiler's own),
+    so that a stage has its share of it; a call of the library is the same for all.
     """
     measured = {x.layer: x.mean_ns for x in entry.layers}
     if measured:
@@ -65,7 +73,8 @@ def _times(chain: Chain, entry: ProfileEntry) -> tuple[list[float], float]:
 
 
 def _energies(times: list[float], entry: ProfileEntry) -> list[float] | None:
-    """Energy per layer in nJ: as measured, or that of the whole in proportion to time; None where nothing is known."""
+    """Energy per layer in nJ: as measured, or that of the whole in proportion to time; None where
+    nothing is known."""
     own = {x.layer: x.energy_nj for x in entry.layers if x.energy_nj is not None}
     if own and len(own) == len(entry.layers):
         return [float(own.get(x.layer, 0.0) or 0.0) for x in entry.layers]

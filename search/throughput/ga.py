@@ -1,18 +1,21 @@
-"""The comprehensive genetic search: everything in one chromosome (Kim's thesis, ch. 3.6.4.4, *comprehensive-GA*).
+"""The comprehensive genetic search: everything in one chromosome (Kim's thesis, ch. 3.6.4.4,
+*comprehensive-GA*).
 
-In: a problem, and a way to run mappings; without one, predictions are the fitness. Out: the best mapping that
-evolution finds, for throughput, latency or energy. JEDI divides the same parameters into steps; this is what it is
-compared with there, and what `auto` is compared with here.
+In: a problem, and a way to run mappings; without one, predictions are the fitness. Out: the best
+mapping that evolution finds, for throughput, latency or energy. JEDI divides the same parameters
+into steps; this is what it is compared with there, and what `auto` is compared with here.
 
-A chromosome is a list of numbers: for every network the number of stages, three cut points, and for four stages a
-place (a processor, or all of a pool in turn), streams and threads of the library; buffers, threads before and behind;
-and for every other task that is not pinned a core. Genes of stages that do not exist are silent. Cuts that fall
-together, and stages side by side on one place, are one: so several chromosomes are one configuration, which is tried
-once. Ranges of streams, buffers and threads around are those that JEDI's maximizer finds, as in the thesis.
+A chromosome is a list of numbers: for every network the number of stages, three cut points, and for
+four stages a place (a processor, or all of a pool in turn), streams and threads of the library;
+buffers, threads before and behind; and for every other task that is not pinned a core. Genes of
+stages that do not exist are silent. Cuts that fall together, and stages side by side on one place,
+are one: so several chromosomes are one configuration, which is tried once. Ranges of streams,
+buffers and threads around are those that JEDI's maximizer finds, as in the thesis.
 
-The thesis says no more. Here: the best of parents and children survive, parents win tournaments of three, uniform
-crossover, one gene mutates (a cut moves a little in half of the cases), plain configurations are in the first
-population. With runs a generation is small, as each run takes a second.
+The thesis says no more. Here: the best of parents and children survive, parents win tournaments of
+three, uniform crossover, one gene mutates (a cut moves a little in half of the cases), plain
+configurations are in the first population. With runs a generation is small, as each run takes a
+second.
 """
 
 from __future__ import annotations
@@ -32,13 +35,15 @@ from .partition import MOST_STAGES, Objective, Place
 from .problem import Divisible, Measure, Problem, Progress
 from .trials import Over, Trials, as_auto
 
-#: Individuals, most generations, and generations without progress: for runs of about a second, and for predictions.
+#: Individuals, most generations, and generations without progress: for runs of about a second, and
+#: for predictions.
 MEASURED = (16, 100, 12)
 PREDICTED = (200, 200, 20)
 #: How many compete to become a parent, and how often a child's gene changes.
 TOURNAMENT, MUTATION = 3, 0.6
 
-#: Where the genes of a network are: stages, then cuts, places, streams and threads, and at last what is around.
+#: Where the genes of a network are: stages, then cuts, places, streams and threads, and at last
+#: what is around.
 CUTS, PLACES, STREAM, THREADS = 1, MOST_STAGES, 2 * MOST_STAGES, 3 * MOST_STAGES
 AROUND, LENGTH = 4 * MOST_STAGES, 4 * MOST_STAGES + 3
 #: Option E with the least of everything: pre, post, buffers, streams.
@@ -81,10 +86,11 @@ def search(
     return trials.answer("ga", [*plain, *trials.best(FINALISTS)], seed, notes)
 
 
-# -- chromosomes -------------------------------------------------------------------------------------------------------
+# -- chromosomes -----------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The genes of one network begin at `at`; `before` and `behind` are the tasks that may have threads."""
+    """The genes of one network begin at `at`; `before` and `behind` are the tasks that may have
+    threads."""
 
     name: str
     network: Divisible
@@ -99,7 +105,12 @@ class Space:
 
     def __init__(self, problem: Problem, objective: Objective) -> None:
         self._problem, self._objective = problem, objective
-        self._counts = {p: pool.count for pool in problem.platform.pools for p in pool.processors if pool.kind == "cpu"}
+        self._counts = {
+            p: pool.count
+            for pool in problem.platform.pools
+            for p in pool.processors
+            if pool.kind == "cpu"
+        }
         self.high: list[int] = []
         self.cuts: set[int] = set()
         self._parts: list[_Part] = []
@@ -109,28 +120,44 @@ class Space:
             self._parts.append(_Part(name, network, places, *neighbors(problem, name), at))
             cuts = len(network.costs.cuts)
             self.cuts |= {*range(at + CUTS, at + PLACES)}
-            most = max((self._counts.get(p, 1) for place in places for p in place.processors), default=1)
+            most = max(
+                (self._counts.get(p, 1) for place in places for p in place.processors), default=1
+            )
             self.high += [min(MOST_STAGES, cuts + 1), *[max(1, cuts)] * (MOST_STAGES - 1)]
-            self.high += [*[len(places)] * MOST_STAGES, *[1] * MOST_STAGES, *[most] * MOST_STAGES, 1, 1, 1]
+            self.high += [
+                *[len(places)] * MOST_STAGES,
+                *[1] * MOST_STAGES,
+                *[most] * MOST_STAGES,
+                1,
+                1,
+                1,
+            ]
         self._first_task = len(self.high)
         tasks = [t.name for a in problem.apps for t in a.tasks]
         self._tasks = [t for t in tasks if t not in problem.networks and t not in problem.pins]
         self.high += [len(problem.cpus)] * len(self._tasks)
 
     def widen(self, trials: Trials) -> None:
-        """Allow streams, buffers and threads around up to what JEDI's maximizer finds on option E. Raises Over."""
+        """Allow streams, buffers and threads around up to what JEDI's maximizer finds on option E.
+        Raises Over."""
         for part in self._parts:
-            rest = [NetworkPlan(p.name, (StagePlan(self._problem.cpus[:1]),)) for p in self._parts if p is not part]
+            rest = [
+                NetworkPlan(p.name, (StagePlan(self._problem.cpus[:1]),))
+                for p in self._parts
+                if p is not part
+            ]
             option = options(self._problem, part.name)[0]
-            most = maximized(Bench(self._problem, part.name, rest, trials), Setting(option, (), FEWEST)).numbers
+            most = maximized(
+                Bench(self._problem, part.name, rest, trials), Setting(option, (), FEWEST)
+            ).numbers
             for k in range(MOST_STAGES):
                 self.high[part.at + STREAM + k] = most[STREAMS]
             for k, number in enumerate((BUFFERS, PRE, POST)):
                 self.high[part.at + AROUND + k] = most[number] - FEWEST[number] + 1
 
     def plain(self) -> Iterator[tuple[str, Genes]]:
-        """Networks whole on the first processor of each pool (with all threads too), and in turn on all of it; the
-        other tasks on the first core, or where they are greedily placed."""
+        """Networks whole on the first processor of each pool (with all threads too), and in turn on
+        all of it; the other tasks on the first core, or where they are greedily placed."""
         for pool in self._problem.platform.pools:
             for processors in dict.fromkeys((pool.processors[:1], pool.processors)):
                 place = Place(processors, pool.kind)
@@ -139,7 +166,11 @@ class Space:
                 genes = [0] * len(self.high)
                 for part in self._parts:
                     genes[part.at + PLACES] = part.places.index(place)
-                name = f"on {processors[0]}" if len(processors) == 1 else f"frames in turn on all of {pool.name}"
+                name = (
+                    f"on {processors[0]}"
+                    if len(processors) == 1
+                    else f"frames in turn on all of {pool.name}"
+                )
                 yield f"{name}, others on one core", genes
                 yield name, self._around(genes)
                 if len(processors) == 1 and pool.kind == "cpu" and pool.count > 1:
@@ -149,7 +180,8 @@ class Space:
                     yield "threads of the library", threaded
 
     def _around(self, genes: Genes) -> Genes:
-        """The same plans with the other tasks greedily placed, as far as one core each can say that."""
+        """The same plans with the other tasks greedily placed, as far as one core each can say
+        that."""
         mapping = complete(self._problem, self.decode(genes)[0], "").mapping
         cores = [self._problem.cpus.index(mapping.of(t)[0]) for t in self._tasks]
         return [*genes[: self._first_task], *cores]
@@ -157,7 +189,10 @@ class Space:
     def decode(self, genes: Sequence[int]) -> Configuration:
         """The configuration that genes stand for; equal ones are equal."""
         cpus = self._problem.cpus
-        others = {t: Placement(t, (cpus[g],)) for t, g in zip(self._tasks, genes[self._first_task :], strict=True)}
+        others = {
+            t: Placement(t, (cpus[g],))
+            for t, g in zip(self._tasks, genes[self._first_task :], strict=True)
+        }
         plans = []
         for part in self._parts:
             own = genes[part.at : part.at + LENGTH]
@@ -181,7 +216,8 @@ class Space:
                 stages[-1] = replace(stages[-1], until=until)
                 continue
             threads = 1
-            if len(processors) == 1:  # threads of several sessions on the same cores are in each other's way
+            if len(processors) == 1:
+                # threads of several sessions on the same cores are in each other's way
                 threads = min(own[THREADS + k] + 1, self._counts.get(processors[0], 1))
             stages.append(StagePlan(processors, until, own[STREAM + k] + 1, threads))
         return tuple(stages)
@@ -194,11 +230,15 @@ class Space:
         return complete(self._problem, plans, named, self._objective, {p.task: p for p in others})
 
 
-# -- evolution ---------------------------------------------------------------------------------------------------------
-def evolve(space: Space, trials: Trials, rng: random.Random, size: int, generations: int, patience: int) -> int:
-    """Let a population evolve until nothing gets better for a while; returns the number of generations. Raises Over.
+# -- evolution -------------------------------------------------------------------------------------
+def evolve(
+    space: Space, trials: Trials, rng: random.Random, size: int, generations: int, patience: int
+) -> int:
+    """Let a population evolve until nothing gets better for a while; returns the number of
+    generations. Raises Over.
 
-    Operators are written here: those of DEAP draw from the global `random`, and its `creator` makes global classes.
+    Operators are written here: those of DEAP draw from the global `random`, and its `creator` makes
+    global classes.
     """
     from deap import base, tools
 
@@ -240,7 +280,8 @@ def evolve(space: Space, trials: Trials, rng: random.Random, size: int, generati
 
 
 def mutate(space: Space, genes: Genes, rng: random.Random) -> None:
-    """Another number for one gene that has a choice; a cut moves by up to three positions in half of the cases."""
+    """Another number for one gene that has a choice; a cut moves by up to three positions in half
+    of the cases."""
     at = rng.choice([g for g, n in enumerate(space.high) if n > 1] or [0])
     if at in space.cuts and rng.random() < 0.5:
         genes[at] = min(max(0, genes[at] + rng.choice((-3, -2, -1, 1, 2, 3))), space.high[at] - 1)

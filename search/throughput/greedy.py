@@ -1,7 +1,8 @@
 """A first mapping in no time: a few plain shapes, compared by the shared evaluator.
 
-The shapes: each app on a core of its own (longest first); all tasks cut into as many runs along the data flow as there
-are cores; frames of the heavy stateless tasks shared by all cores. Simpler shapes win unless another is clearly better.
+The shapes: each app on a core of its own (longest first); all tasks cut into as many runs along the
+data flow as there are cores; frames of the heavy stateless tasks shared by all cores. Simpler
+shapes win unless another is clearly better.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .problem import UTILIZATION, Measure, Problem, Progress, loads, mapping_of,
 CLEARLY = 0.9
 #: Below this utilization no balance is needed.
 RELAXED = 0.6 * UTILIZATION
-#: Python tasks of different threads hand the interpreter to each other; measured on examples/digits: 1.2 to 1.4.
+#: Python tasks of different threads hand the interpreter to each other; measured on
+#: examples/digits: 1.2 to 1.4.
 CONTENTION = 1.3
 
 Placement = dict[str, tuple[str, ...]]
@@ -38,7 +40,8 @@ def search(
     progress: Progress | None = None,
     measure: Measure | None = None,
 ) -> Mapping:
-    """The best of the plain shapes. Deterministic: `seed`, `budget` and `measure` are not needed."""
+    """The best of the plain shapes. Deterministic: `seed`, `budget` and `measure` are not
+    needed."""
     best, best_cost = None, 0.0
     for name, placement, cost in shapes(problem):
         if progress is not None:
@@ -50,7 +53,8 @@ def search(
 
 
 def shapes(problem: Problem) -> Iterator[tuple[str, Whole, float]]:
-    """All plain shapes with their predicted costs: load of the busiest core, and of the interpreter's lock."""
+    """All plain shapes with their predicted costs: load of the busiest core, and of the
+    interpreter's lock."""
     for name, shape in SHAPES.items():
         for places in shape(problem):
             placement = _placed(problem, places)
@@ -58,11 +62,15 @@ def shapes(problem: Problem) -> Iterator[tuple[str, Whole, float]]:
 
 
 def _placed(problem: Problem, places: Placement) -> Whole:
-    return {**{t: Placed(t, p, process=t in problem.apart) for t, p in places.items()}, **problem.pins}
+    return {
+        **{t: Placed(t, p, process=t in problem.apart) for t, p in places.items()},
+        **problem.pins,
+    }
 
 
 def cost(problem: Problem, placement: Whole) -> float:
-    """Load of the busiest processor, or of the interpreter's lock, which Python tasks of all processors share."""
+    """Load of the busiest processor, or of the interpreter's lock, which Python tasks of all
+    processors share."""
     # Python tasks hold the interpreter: on several cores together they are slower than on one.
     interpreted = [
         (a, t)
@@ -71,7 +79,8 @@ def cost(problem: Problem, placement: Whole) -> float:
         if not runs_without_interpreter(t) and not placement[t.name].process
     ]
     python = sum(
-        scale(app) * problem.work_ns(app, task) * problem.held.get(task.name, 1.0) for app, task in interpreted
+        scale(app) * problem.work_ns(app, task) * problem.held.get(task.name, 1.0)
+        for app, task in interpreted
     )
     if len({p for _, task in interpreted for p in placement[task.name].processors}) > 1:
         python *= CONTENTION
@@ -103,7 +112,8 @@ def _apps_apart(problem: Problem) -> Iterator[Placement]:
 
 
 def _pipeline(problem: Problem) -> Iterator[Placement]:
-    """Cut the sequence of all tasks (cycles kept whole) into runs of least maximum work: exact, by bisection."""
+    """Cut the sequence of all tasks (cycles kept whole) into runs of least maximum work: exact, by
+    bisection."""
     groups: list[tuple[list[str], float]] = []
     for app in problem.apps:
         depth = levels(app)
@@ -155,7 +165,8 @@ def _cut(groups: list[tuple[list[str], float]], count: int) -> list[list[str]]:
 
 
 def _frames_shared(problem: Problem) -> Iterator[Placement]:
-    """Every heavy task without state on all cores, frames in turn; the rest on the core with the least to do."""
+    """Every heavy task without state on all cores, frames in turn; the rest on the core with the
+    least to do."""
     cores = problem.cpus
     if len(cores) < 2:
         return
@@ -182,7 +193,8 @@ def _frames_shared(problem: Problem) -> Iterator[Placement]:
 
 
 def _around_pins(problem: Problem) -> Iterator[Placement]:
-    """What comes before pinned tasks on one core and the rest on another (or the same): the best of all pairs."""
+    """What comes before pinned tasks on one core and the rest on another (or the same): the best of
+    all pairs."""
     free = [t for a in problem.apps for t in a.tasks if t.name not in problem.pins]
     if not problem.pins or not free or not problem.cpus:
         return

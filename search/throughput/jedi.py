@@ -1,21 +1,30 @@
-"""The search of JEDI: Kim's thesis, ch. 3.5 (parameter maximizer, pipeline cut-point explorer, fine-tuner).
+"""The search of JEDI: Kim's thesis, ch. 3.5 (parameter maximizer, pipeline cut-point explorer,
+fine-tuner).
 
-In: a problem, and a way to run mappings; without one, predictions stand for runs. Out: a mapping with the highest
-throughput that the heuristic finds. Mapping options and settings are in `jedi_bench`, Algorithms 2 and 3 in
-`jedi_cuts`. It works on each network in turn with the others whole until it is theirs, and it refuses other objectives
-than throughput, as the thesis has no rule for them.
+In: a problem, and a way to run mappings; without one, predictions stand for runs. Out: a mapping
+with the highest throughput that the heuristic finds. Mapping options and settings are in
+`jedi_bench`, Algorithms 2 and 3 in `jedi_cuts`. It works on each network in turn with the others
+whole until it is theirs, and it refuses other objectives than throughput, as the thesis has no rule
+for them.
 
-Fig. 3.6 in the words of flowc: the maximizer raises threads, streams and buffers on option E; the global search alone
-compares the mapping options; the full search follows for the best of them; the fine-tuner ends. No configuration is
-run twice: the thesis builds no engine twice. What it leaves open, and how it is read here:
+Fig. 3.6 in the words of flowc: the maximizer raises threads, streams and buffers on option E; the
+global search alone compares the mapping options; the full search follows for the best of them; the
+fine-tuner ends. No configuration is run twice: the thesis builds no engine twice. What it leaves
+open, and how it is read here:
 
-- "until the performance is not improved anymore": runs scatter, so that a parameter has to gain 1 %.
-- The threshold T is "reduced in a greedy fashion until the local search is executed for a certain number of tuples":
+- "until the performance is not improved anymore": runs scatter, so that a parameter has to gain 1
+  %.
+- The threshold T is "reduced in a greedy fashion until the local search is executed for a certain
+  number of tuples":
   from 0.9 in steps of 0.1, until there were K. Utilization is that of the last stage's processor.
-- The allowed loss of the fine-tuner is 1 % of the best value, over all steps together and not for each one.
-- A stage mapped to several processors counts its streams on each of them, the thesis in total (4 for two DLAs).
-- Nothing is drawn: the initial tuple balances the profile instead of being random, so that the seed has no effect.
-- Batch and precision are not explored: the thesis sets them by hand, and the text of an application says them.
+- The allowed loss of the fine-tuner is 1 % of the best value, over all steps together and not for
+  each one.
+- A stage mapped to several processors counts its streams on each of them, the thesis in total (4
+  for two DLAs).
+- Nothing is drawn: the initial tuple balances the profile instead of being random, so that the
+  seed has no effect.
+- Batch and precision are not explored: the thesis sets them by hand, and the text of an
+  application says them.
 """
 
 from __future__ import annotations
@@ -35,7 +44,8 @@ from .trials import Over, Trials, as_auto, only_throughput
 GAIN = 0.01
 #: What all reductions of the fine-tuner together may cost.
 LOSS = 0.01
-#: Tuples that the global search keeps, and from how many of them local searches begin; one for a warm start.
+#: Tuples that the global search keeps, and from how many of them local searches begin; one for a
+#: warm start.
 KEPT = 10
 #: Thresholds of utilization, tried in turn until there were enough local searches.
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
@@ -51,10 +61,11 @@ def search(
     objective: Objective = "throughput",
     start: NetworkPlan | None = None,
 ) -> Mapping:
-    """The best configuration of JEDI's kind, never worse than option E or frames in turn; deterministic.
+    """The best configuration of JEDI's kind, never worse than option E or frames in turn;
+    deterministic.
 
-    `start` is a plan found for a neighbor (another input size or batch): a warm start, with K = 1 (ch. 3.6.5).
-    Raises Errors for other objectives.
+    `start` is a plan found for a neighbor (another input size or batch): a warm start, with K = 1
+    (ch. 3.6.5). Raises Errors for other objectives.
     """
     only_throughput("jedi", objective)
     if not problem.networks:
@@ -77,7 +88,11 @@ def search(
 
 
 def _networks(
-    problem: Problem, trials: Trials, start: NetworkPlan | None, plain: list[Design], notes: list[str]
+    problem: Problem,
+    trials: Trials,
+    start: NetworkPlan | None,
+    plain: list[Design],
+    notes: list[str],
 ) -> Iterator[Design]:
     """The answer for each network in turn; those before keep theirs. Raises Over."""
     plans = {n: NetworkPlan(n, (StagePlan(problem.cpus[:1]),)) for n in problem.networks}
@@ -140,7 +155,8 @@ def _one(
 
 
 def maximized(bench: Bench, begin: Setting) -> Setting:
-    """The parameter maximizer: each parameter is raised as long as it gains, until none does. Raises Over."""
+    """The parameter maximizer: each parameter is raised as long as it gains, until none does.
+    Raises Over."""
     best, value, improved = begin, bench.run(begin), True
     while improved:
         best, reached = _raised(bench, best, value, (STREAMS, *bench.adjustable))
@@ -148,7 +164,9 @@ def maximized(bench: Bench, begin: Setting) -> Setting:
     return best
 
 
-def _raised(bench: Bench, best: Setting, value: float, which: Sequence[int]) -> tuple[Setting, float]:
+def _raised(
+    bench: Bench, best: Setting, value: float, which: Sequence[int]
+) -> tuple[Setting, float]:
     for parameter in which:
         while (more := best.changed(parameter, 1)) is not None:
             reached = bench.run(more)
@@ -159,11 +177,13 @@ def _raised(bench: Bench, best: Setting, value: float, which: Sequence[int]) -> 
 
 
 def fine_tuned(bench: Bench, begin: Setting) -> Setting:
-    """The parameter fine-tuner (ch. 3.5.2): raise one by one, reduce one by one, shift streams. Raises Over."""
+    """The parameter fine-tuner (ch. 3.5.2): raise one by one, reduce one by one, shift streams.
+    Raises Over."""
     lanes = range(STREAMS, STREAMS + len(begin.option.stages))
     best, value = _raised(bench, begin, bench.run(begin), (*bench.adjustable, *lanes))
     allowed = value * (1 + LOSS)
-    for parameter in (*(p for p in bench.adjustable if p != BUFFERS), *lanes, BUFFERS):  # buffers follow the others
+    for parameter in (*(p for p in bench.adjustable if p != BUFFERS), *lanes, BUFFERS):
+        # buffers follow the others
         while (less := best.changed(parameter, -1)) is not None and bench.run(less) <= allowed:
             best = less
     main = [STREAMS + k for k in best.option.main]
@@ -180,9 +200,13 @@ def fine_tuned(bench: Bench, begin: Setting) -> Setting:
 def _said(name: str, best: Setting, tuned: Setting, count: int, tuples: int, keep: int) -> str:
     pre, post, buffers, *streams = tuned.numbers
     begun = "" if keep > 1 else ", from the cuts of a neighbor (K = 1)"
-    given = f"; the fine-tuner gave up at most {LOSS:.0%} for fewer of them" if tuned.numbers != best.numbers else ""
+    given = (
+        f"; the fine-tuner gave up at most {LOSS:.0%} for fewer of them"
+        if tuned.numbers != best.numbers
+        else ""
+    )
     return (
-        f"`{name}`: the best of {count} mapping options is {tuned.option.name}, after {tuples} cut-point tuples of "
-        f"the global search{begun}; threads {pre} before and {post} behind, {buffers} buffers, "
-        f"streams {', '.join(map(str, streams))}{given}"
+        f"`{name}`: the best of {count} mapping options is {tuned.option.name}, after {tuples}"
+        f" cut-point tuples of the global search{begun}; threads {pre} before and {post} behind,"
+        f" {buffers} buffers, streams {', '.join(map(str, streams))}{given}"
     )

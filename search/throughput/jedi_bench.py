@@ -1,7 +1,9 @@
-"""JEDI's configurations of one network: which processors its stages may have, and what a setting means here.
+"""JEDI's configurations of one network: which processors its stages may have, and what a setting
+means here.
 
-In: a problem and one of its networks. Out: the mapping options of the platform, settings as in JEDI's configuration
-file (Kim's thesis, Fig. 3.5), and their values through `Trials`. Which settings are tried is left to `jedi`.
+In: a problem and one of its networks. Out: the mapping options of the platform, settings as in
+JEDI's configuration file (Kim's thesis, Fig. 3.5), and their values through `Trials`. Which
+settings are tried is left to `jedi`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ DLA_STREAMS = 2
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A mapping option (Table 3.2): the processors of each stage; several of them share its frames (PND)."""
+    """A mapping option (Table 3.2): the processors of each stage; several of them share its frames
+    (PND)."""
 
     name: str
     stages: tuple[tuple[str, ...], ...]
@@ -40,7 +43,8 @@ class Option:
 class Setting:
     """An option with its cut-point tuple (layers in front of each cut) and its parameters.
 
-    `numbers` are pre- and post-processing threads, buffers, and the streams of each stage on each of its processors.
+    `numbers` are pre- and post-processing threads, buffers, and the streams of each stage on each
+    of its processors.
     """
 
     option: Option
@@ -48,13 +52,16 @@ class Setting:
     numbers: tuple[int, ...]
 
     def changed(self, which: int, by: int) -> Setting | None:
-        """One parameter more or less. Buffers are at least as many as any other parameter: they rise with it.
+        """One parameter more or less. Buffers are at least as many as any other parameter: they
+        rise with it.
 
         None where it would be less than one, or the buffers too few.
         """
         numbers = list(self.numbers)
         numbers[which] += by
-        lanes = [n * len(place) for n, place in zip(numbers[STREAMS:], self.option.stages, strict=True)]
+        lanes = [
+            n * len(place) for n, place in zip(numbers[STREAMS:], self.option.stages, strict=True)
+        ]
         least = max(numbers[PRE], numbers[POST], *lanes)
         if min(numbers) < 1 or (which == BUFFERS and numbers[BUFFERS] < least):
             return None
@@ -65,10 +72,11 @@ class Setting:
 def options(problem: Problem, task: str) -> tuple[Option, ...]:
     """The mapping options for a network, without pipeline first.
 
-    With a GPU those of Table 3.2, as far as the board has the processors: E; A and B with one helper; C, D, PND-A and
-    PND-B with two. Helpers are DLAs, or cores where there is no DLA. For a platform of cores, which are all alike, the
-    analogous set: E on one core, frames in turn on all, two stages in both orders, B, a stage for every core, and a
-    first or a last stage that is duplicated on all cores.
+    With a GPU those of Table 3.2, as far as the board has the processors: E; A and B with one
+    helper; C, D, PND-A and PND-B with two. Helpers are DLAs, or cores where there is no DLA. For a
+    platform of cores, which are all alike, the analogous set: E on one core, frames in turn on all,
+    two stages in both orders, B, a stage for every core, and a first or a last stage that is
+    duplicated on all cores.
     """
     known = problem.networks[task].costs.layers
     of: dict[str, list[str]] = {}
@@ -106,9 +114,12 @@ def _table(gpu: str, helpers: list[str]) -> tuple[Option, ...]:
 
 
 class Bench:
-    """Settings of one network as designs, each tried once; `rest` are the plans of the other networks."""
+    """Settings of one network as designs, each tried once; `rest` are the plans of the other
+    networks."""
 
-    def __init__(self, problem: Problem, task: str, rest: Iterable[NetworkPlan], trials: Trials) -> None:
+    def __init__(
+        self, problem: Problem, task: str, rest: Iterable[NetworkPlan], trials: Trials
+    ) -> None:
         self.network = problem.networks[task]
         self.before, self.behind = neighbors(problem, task)
         self._problem, self._task, self._rest, self._trials = problem, task, tuple(rest), trials
@@ -119,11 +130,14 @@ class Bench:
         return (*((PRE,) if self.before else ()), *((POST,) if self.behind else ()), BUFFERS)
 
     def design(self, s: Setting) -> Design:
-        """The whole mapping; tasks that have no threads of their own setting are placed greedily."""
+        """The whole mapping; tasks that have no threads of their own setting are placed
+        greedily."""
         ends = [*(self.network.layers[c - 1] for c in s.cuts), None]
         stages = tuple(
             StagePlan(place, until, streams)
-            for place, until, streams in zip(s.option.stages, ends, s.numbers[STREAMS:], strict=True)
+            for place, until, streams in zip(
+                s.option.stages, ends, s.numbers[STREAMS:], strict=True
+            )
         )
         pre, post, buffers = s.numbers[:STREAMS]
         others: dict[str, Placement] = {}
@@ -139,7 +153,8 @@ class Bench:
     def utilization(self, s: Setting) -> float:
         """How busy the processors of the last stage are, on average. Raises Over.
 
-        The thesis looks at the GPU; its author expects the heuristic to be adapted where other processors can be seen.
+        The thesis looks at the GPU; its author expects the heuristic to be adapted where other
+        processors can be seen.
         """
         entry = self._trials.run(self.design(s))
         load = entry.design.load
@@ -149,9 +164,11 @@ class Bench:
         return sum(busy.get(p, 0.0) for p in last) / len(last)
 
     def feasible(self, option: Option, cuts: tuple[int, ...]) -> bool:
-        """May a network be cut there? JEDI's rule: no tensor crosses two cuts, as stages synchronize with neighbors.
+        """May a network be cut there? JEDI's rule: no tensor crosses two cuts, as stages
+        synchronize with neighbors.
 
-        TensorRT moves a layer that a DLA cannot run to the GPU (GPU fallback); here such a tuple is infeasible.
+        TensorRT moves a layer that a DLA cannot run to the GPU (GPU fallback); here such a tuple is
+        infeasible.
         """
         if self.network.skipping(cuts):
             return False
@@ -167,10 +184,12 @@ class Bench:
         return self._problem.platform.pool_of(processor).kind
 
     def numbers(self, option: Option, most: tuple[int, ...]) -> tuple[int, ...]:
-        """Parameters for an option, from those that the maximizer found for option E (thesis, ch. 3.5.1).
+        """Parameters for an option, from those that the maximizer found for option E (thesis, ch.
+        3.5.1).
 
-        Stages on the main processor get its streams, half of them each where there are two; each DLA gets two. Cores
-        that are all alike get what the maximizer found; a core that helps a GPU one.
+        Stages on the main processor get its streams, half of them each where there are two; each
+        DLA gets two. Cores that are all alike get what the maximizer found; a core that helps a GPU
+        one.
         """
         main = option.stages[-1]
         own = most[STREAMS] if len(option.main) == 1 else max(1, most[STREAMS] // 2)
@@ -187,12 +206,16 @@ class Bench:
 
 
 def neighbors(problem: Problem, task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tasks in front of a network and those behind it, where all of them may have more threads; else none.
+    """The tasks in front of a network and those behind it, where all of them may have more threads;
+    else none.
 
     What keeps state, is pinned, is a network itself or stands in a cycle cannot have more.
     """
     app = next(a for a in problem.apps if any(t.name == task for t in a.tasks))
-    barred = {name for component in components(app) for name in component} | {*problem.pins, *problem.networks}
+    barred = {name for component in components(app) for name in component} | {
+        *problem.pins,
+        *problem.networks,
+    }
 
     def side(names: Iterable[str]) -> tuple[str, ...]:
         found = tuple(dict.fromkeys(names))
@@ -203,6 +226,7 @@ def neighbors(problem: Problem, task: str) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def spread(tasks: Iterable[str], threads: int, cpus: tuple[str, ...]) -> dict[str, Placement]:
-    """So many threads for each of some tasks, over the CPUs: what `pre` and `post` of a plan mean."""
+    """So many threads for each of some tasks, over the CPUs: what `pre` and `post` of a plan
+    mean."""
     processors = cpus[:threads]
     return {t: Placement(t, processors, -(-threads // len(processors))) for t in tasks}

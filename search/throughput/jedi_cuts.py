@@ -43,12 +43,18 @@ class Explorer:
     of tuples.
     """
 
-    def __init__(self, bench: Bench, option: Option, numbers: tuple[int, ...], keep: int, first: Cuts | None) -> None:
+    def __init__(
+        self, bench: Bench, option: Option, numbers: tuple[int, ...], keep: int, first: Cuts | None
+    ) -> None:
         self._bench, self._option, self._numbers, self._keep = bench, option, numbers, keep
         self._all = [after for after, _ in bench.network.costs.cuts]
         sampled = self._all[SAMPLE - 1 :: SAMPLE]
         fitting = first if first is not None and self._fits(first) else None
-        self._sampled = sorted({*sampled, *(fitting or ())}) if len(sampled) >= len(option.stages) else self._all
+        self._sampled = (
+            sorted({*sampled, *(fitting or ())})
+            if len(sampled) >= len(option.stages)
+            else self._all
+        )
         self._first = fitting if fitting is not None else self._initial()
         self._localised: set[Cuts] = set()
         self.searched: dict[Cuts, float] = {}
@@ -191,7 +197,9 @@ class Explorer:
         room = [sum(1 / uses[p] for p in place) for place in stages]
         sums = []
         for place in stages:
-            times = [max(costs.layers[self._bench.kind(p)][i] for p in place) for i in range(costs.count)]
+            times = [
+                max(costs.layers[self._bench.kind(p)][i] for p in place) for i in range(costs.count)
+            ]
             sums.append([0.0, *accumulate(t if t < float("inf") else 0.0 for t in times)])
         low, high = 0.0, max(s[-1] / r for s, r in zip(sums, room, strict=True))
         cuts = self._filled(high, sums, room)[0]
@@ -204,7 +212,9 @@ class Explorer:
                 low = middle
         return cuts
 
-    def _filled(self, limit: float, sums: list[list[float]], room: list[float]) -> tuple[Cuts, bool]:
+    def _filled(
+        self, limit: float, sums: list[list[float]], room: list[float]
+    ) -> tuple[Cuts, bool]:
         """Every stage but the last takes what it can in that time; at least to one more position,
         at most so far that one is left for each stage behind."""
         cuts: list[int] = []

@@ -21,7 +21,9 @@ from .problem import Problem, scale
 def on_machines(problem: Problem) -> dict[str, Placement]:
     """Places for all tasks without a pin."""
     platform = problem.platform
-    near = nearest(problem.apps, platform, {name: p.processors[0] for name, p in problem.pins.items()})
+    near = nearest(
+        problem.apps, platform, {name: p.processors[0] for name, p in problem.pins.items()}
+    )
     load = dict.fromkeys(problem.cpus, 0.0)
     free: list[tuple[float, Task]] = []
     for app in problem.apps:
@@ -33,7 +35,11 @@ def on_machines(problem: Problem) -> dict[str, Placement]:
                 load[problem.pins[task.name].processors[0]] += work
     found = {}
     for work, task in sorted(free, key=lambda pair: -pair[0]):
-        own = [pool for pool in platform.pools if pool.machine == near.get(task.name, platform.machines[0])]
+        own = [
+            pool
+            for pool in platform.pools
+            if pool.machine == near.get(task.name, platform.machines[0])
+        ]
         gpu = next((p for pool in own if pool.kind == "gpu" for p in pool.processors), None)
         if gpu is not None and belongs(task, problem):
             found[task.name] = Placement(task.name, (gpu,))
@@ -45,7 +51,9 @@ def on_machines(problem: Problem) -> dict[str, Placement]:
     return found
 
 
-def nearest(apps: Iterable[Application], platform: Platform, pins: Mapping[str, str]) -> dict[str, str]:
+def nearest(
+    apps: Iterable[Application], platform: Platform, pins: Mapping[str, str]
+) -> dict[str, str]:
     """The machine of each task: that of the nearest task with a pin; of equally near ones the first
     declared.
 
@@ -55,7 +63,9 @@ def nearest(apps: Iterable[Application], platform: Platform, pins: Mapping[str, 
     for app in apps:
         graph.add_nodes_from(t.name for t in app.tasks)
         graph.add_edges_from((c.source, c.destination) for c in app.channels)
-        graph.add_edges_from((t.name, ("link", t.link.name)) for t in app.tasks if t.link is not None)
+        graph.add_edges_from(
+            (t.name, ("link", t.link.name)) for t in app.tasks if t.link is not None
+        )
     machine_of = platform.machine_of
     order = {name: number for number, name in enumerate(platform.machines)}
     found: dict[str, tuple[int, int]] = {}
@@ -63,4 +73,8 @@ def nearest(apps: Iterable[Application], platform: Platform, pins: Mapping[str, 
         number = order[machine_of[pins[name]]]
         for other, steps in nx.single_source_shortest_path_length(graph, name).items():
             found[other] = min(found.get(other, (steps, number)), (steps, number))
-    return {name: platform.machines[number] for name, (_, number) in found.items() if isinstance(name, str)}
+    return {
+        name: platform.machines[number]
+        for name, (_, number) in found.items()
+        if isinstance(name, str)
+    }

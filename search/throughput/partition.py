@@ -1,13 +1,16 @@
-"""The best way to cut one network into stages and to give each stage a processor, proved by enumeration with bounds.
+"""The best way to cut one network into stages and to give each stage a processor, proved by
+enumeration with bounds.
 
-In: times (or energies) of layers per processor, where cuts may be, and what a cut costs. Out: the optimal partition for
-throughput, latency or energy. This generalizes Algorithm 1 of the paper on pipelining with TVM on a Jetson TX2 (IEEE
-Access 11, 2023: two stages, one processor each) to k stages in any order of processors, where a processor that has
-several stages counts their sum: the paper's equation (3) takes the largest stage and would call the others free.
+In: times (or energies) of layers per processor, where cuts may be, and what a cut costs. Out: the
+optimal partition for throughput, latency or energy. This generalizes Algorithm 1 of the paper on
+pipelining with TVM on a Jetson TX2 (IEEE Access 11, 2023: two stages, one processor each) to k
+stages in any order of processors, where a processor that has several stages counts their sum: the
+paper's equation (3) takes the largest stage and would call the others free.
 
-A tensor that skips a stage is charged at every cut it crosses, as if it were handed on; in programs it goes straight to
-its reader, so that the cost is a bound then (`Partition.bound`). Groups of processors that share the frames of a stage
-are one processor here, whose time is divided by their number.
+A tensor that skips a stage is charged at every cut it crosses, as if it were handed on; in programs
+it goes straight to its reader, so that the cost is a bound then (`Partition.bound`). Groups of
+processors that share the frames of a stage are one processor here, whose time is divided by their
+number.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ MOST_STAGES = 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A processor, or several of one kind that share frames. `busy` is what other tasks cost it per frame (ns)."""
+    """A processor, or several of one kind that share frames. `busy` is what other tasks cost it per
+    frame (ns)."""
 
     processors: tuple[str, ...]
     kind: str
@@ -40,9 +44,10 @@ class Place:
 class Costs:
     """One network on one platform.
 
-    `layers[kind][i]` is the time of layer i in ns (or its energy in nJ), infinite where it cannot run there;
-    `overhead[kind]` what a stage costs beyond its layers. `cuts` are (number of layers in front, bytes across).
-    `transfer(from kind, to kind, bytes)` is what the receiving stage pays for a cut.
+    `layers[kind][i]` is the time of layer i in ns (or its energy in nJ), infinite where it cannot
+    run there; `overhead[kind]` what a stage costs beyond its layers. `cuts` are (number of layers
+    in front, bytes across). `transfer(from kind, to kind, bytes)` is what the receiving stage pays
+    for a cut.
     """
 
     layers: Mapping[str, Sequence[float]]
@@ -58,9 +63,11 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Stage s has the layers `ends[s - 1]` to `ends[s] - 1` on `places[s]` and takes `stage_cost[s]`.
+    """Stage s has the layers `ends[s - 1]` to `ends[s] - 1` on `places[s]` and takes
+    `stage_cost[s]`.
 
-    `cost` is the load of the busiest processor (throughput) or the sum over stages (latency, energy).
+    `cost` is the load of the busiest processor (throughput) or the sum over stages (latency,
+    energy).
     """
 
     ends: tuple[int, ...]
@@ -70,15 +77,17 @@ class Partition:
 
 
 def configurations(layers: int, devices: int, stages: int) -> int:
-    """Ways to give s stages of a chain to n_h devices: C(N - 1, s - 1) n_h^s (the paper's equation 2)."""
+    """Ways to give s stages of a chain to n_h devices: C(N - 1, s - 1) n_h^s (the paper's equation
+    2)."""
     return comb(layers - 1, stages - 1) * int(devices**stages)
 
 
 def paper_stops(costs: Sequence[float]) -> int:
-    """The number of stages at which the paper ends: the first s for which s + 1 stages are no better.
+    """The number of stages at which the paper ends: the first s for which s + 1 stages are no
+    better.
 
-    `costs[s - 1]` is the optimum of s stages. The rule can miss the best: where the first and last layers run on A
-    only, and those between are fast on B, two stages gain nothing and three do.
+    `costs[s - 1]` is the optimum of s stages. The rule can miss the best: where the first and last
+    layers run on A only, and those between are fast on B, two stages gain nothing and three do.
     """
     for s in range(len(costs) - 1):
         if costs[s + 1] >= costs[s]:
@@ -89,16 +98,22 @@ def paper_stops(costs: Sequence[float]) -> int:
 def best_partitions(
     costs: Costs, places: Sequence[Place], objective: Objective, most_stages: int = MOST_STAGES
 ) -> tuple[Partition, ...]:
-    """The optimal partition for each number of stages, from one on; the numbers that are impossible are left out.
+    """The optimal partition for each number of stages, from one on; the numbers that are impossible
+    are left out.
 
-    Stages next to each other are on different places. Time is polynomial for a given number of stages:
-    O(places^k cuts^(k-2) log cuts) for throughput, and O(k places^2 cuts^2) for the sums.
+    Stages next to each other are on different places. Time is polynomial for a given number of
+    stages: O(places^k cuts^(k-2) log cuts) for throughput, and O(k places^2 cuts^2) for the sums.
     """
-    found = (best_partition(costs, places, objective, s) for s in range(1, min(most_stages, len(costs.cuts) + 1) + 1))
+    found = (
+        best_partition(costs, places, objective, s)
+        for s in range(1, min(most_stages, len(costs.cuts) + 1) + 1)
+    )
     return tuple(p for p in found if p is not None)
 
 
-def best_partition(costs: Costs, places: Sequence[Place], objective: Objective, stages: int) -> Partition | None:
+def best_partition(
+    costs: Costs, places: Sequence[Place], objective: Objective, stages: int
+) -> Partition | None:
     """The optimal partition into exactly so many stages, None if there is none."""
     if objective != "throughput":
         return _Solver(costs, places).total(stages)
@@ -106,7 +121,8 @@ def best_partition(costs: Costs, places: Sequence[Place], objective: Objective, 
 
 
 def _least_busy(places: Sequence[Place], count: int) -> list[Place]:
-    """At most so many places of one kind and size: instead of a busier one, a less busy one would do as well."""
+    """At most so many places of one kind and size: instead of a busier one, a less busy one would
+    do as well."""
     chosen = []
     for k, place in enumerate(places):
         alike = [(p.busy, i) for i, p in enumerate(places) if _size(p) == _size(place)]
@@ -119,7 +135,9 @@ def _size(place: Place) -> tuple[str, int]:
     return place.kind, len(place.processors)
 
 
-def evaluate(costs: Costs, ends: Sequence[int], places: Sequence[Place], objective: Objective) -> Partition:
+def evaluate(
+    costs: Costs, ends: Sequence[int], places: Sequence[Place], objective: Objective
+) -> Partition:
     """What a given partition costs: the one evaluator of this module, and of its referees."""
     bytes_at = dict(costs.cuts)
     stage_cost = []
@@ -140,7 +158,8 @@ def evaluate(costs: Costs, ends: Sequence[int], places: Sequence[Place], objecti
 
 
 class _Solver:
-    """Prefix sums of one network. Position c is cut number c, 0 the start and the last one the end."""
+    """Prefix sums of one network. Position c is cut number c, 0 the start and the last one the
+    end."""
 
     def __init__(self, costs: Costs, places: Sequence[Place]) -> None:
         import numpy
@@ -161,7 +180,8 @@ class _Solver:
             self._sums.append((sums, barred))
 
     def _stage(self, place: int, first: np.ndarray | int, last: np.ndarray | int) -> np.ndarray:
-        """Cost of a stage between positions, infinite where it cannot run; without what comes over the cut."""
+        """Cost of a stage between positions, infinite where it cannot run; without what comes over
+        the cut."""
         sums, barred = self._sums[place]
         cost = sums[last] - sums[first] + self._costs.overhead[self._places[place].kind]
         return self._np.where(barred[last] == barred[first], cost, inf)
@@ -173,16 +193,22 @@ class _Solver:
             self._cross[key] = self._np.array([self._costs.transfer(*key, b) for b in self._bytes])
         return self._cross[key]
 
-    def _partition(self, cuts: Sequence[int], order: Sequence[int], objective: Objective) -> Partition:
+    def _partition(
+        self, cuts: Sequence[int], order: Sequence[int], objective: Objective
+    ) -> Partition:
         ends = [int(self._at[c]) for c in cuts] + [self._costs.count]
         return evaluate(self._costs, ends, [self._places[p] for p in order], objective)
 
-    # -- throughput ------------------------------------------------------------------------------------------------
+    # -- throughput --------------------------------------------------------------------------------
     def bottleneck(self, stages: int) -> Partition | None:
         """The least load of the busiest place, over all orders of places."""
         found: tuple[float, tuple[int, ...], tuple[int, ...]] = (inf, (), ())
         for order in self._orders(stages):
-            answer = self._one(order, (0.0,), found[0]) if stages == 1 else self._ordered(order, found[0])
+            answer = (
+                self._one(order, (0.0,), found[0])
+                if stages == 1
+                else self._ordered(order, found[0])
+            )
             if answer is not None:
                 found = (answer[0], answer[1], order)
         if not found[2]:
@@ -192,7 +218,8 @@ class _Solver:
     def _orders(self, stages: int) -> Iterator[tuple[int, ...]]:
         """Orders without repetition side by side; equal places enter in the order of their numbers.
 
-        Groups that share a processor with another place of the order are left out: their loads add up elsewhere.
+        Groups that share a processor with another place of the order are left out: their loads add
+        up elsewhere.
         """
         alike = [(p.kind, p.busy, len(p.processors)) for p in self._places]
 
@@ -203,25 +230,37 @@ class _Solver:
             for p, place in enumerate(self._places):
                 if order and order[-1] == p:
                     continue
-                if any(q not in order and alike[q] == alike[p] for q in range(p)) and p not in order:
+                if (
+                    any(q not in order and alike[q] == alike[p] for q in range(p))
+                    and p not in order
+                ):
                     continue
-                if any(q != p and set(self._places[q].processors) & set(place.processors) for q in order):
+                if any(
+                    q != p and set(self._places[q].processors) & set(place.processors)
+                    for q in order
+                ):
                     continue
                 yield from grow((*order, p))
 
         return grow(())
 
-    def _one(self, order: tuple[int, ...], busy: Sequence[float], limit: float) -> tuple[float, tuple[int, ...]] | None:
+    def _one(
+        self, order: tuple[int, ...], busy: Sequence[float], limit: float
+    ) -> tuple[float, tuple[int, ...]] | None:
         place = self._places[order[0]]
         cost = float(self._stage(order[0], 0, self._end)) / len(place.processors) + place.busy
         return (cost, ()) if cost < limit else None
 
-    def _ordered(self, order: tuple[int, ...], limit: float) -> tuple[float, tuple[int, ...]] | None:
-        """Cuts for a fixed order: all positions of the cuts but the last, with a bound for the last one.
+    def _ordered(
+        self, order: tuple[int, ...], limit: float
+    ) -> tuple[float, tuple[int, ...]] | None:
+        """Cuts for a fixed order: all positions of the cuts but the last, with a bound for the last
+        one.
 
-        For the last cut c, the load of the stage before grows with c and that of the stage behind shrinks: without
-        transfers the best c is where they meet, which is found by bisection for all other cuts at once. That is a
-        bound; only where it is below the best so far are all c looked at.
+        For the last cut c, the load of the stage before grows with c and that of the stage behind
+        shrinks: without transfers the best c is where they meet, which is found by bisection for
+        all other cuts at once. That is a bound; only where it is below the best so far are all c
+        looked at.
         """
         numpy = self._np
         inner = len(order) - 2
@@ -239,7 +278,9 @@ class _Solver:
         for k in numpy.argsort(bound, kind="stable"):
             if bound[k] >= limit:
                 break
-            reached, last = self._last_cut(order, {p: float(x[k]) for p, x in loads.items()}, int(start[k]))
+            reached, last = self._last_cut(
+                order, {p: float(x[k]) for p, x in loads.items()}, int(start[k])
+            )
             if reached < limit:
                 limit, found = reached, (reached, (*(int(c) for c in prefixes[k]), last))
         return found
@@ -256,10 +297,14 @@ class _Solver:
             first, second = numpy.triu_indices(self._end - 2, 1)
             found = numpy.stack([first + 1, second + 1], axis=1)
         else:
-            found = numpy.array(list(combinations(range(1, self._end - 1), inner)), dtype=int).reshape(-1, inner)
+            found = numpy.array(
+                list(combinations(range(1, self._end - 1), inner)), dtype=int
+            ).reshape(-1, inner)
         return found
 
-    def _bound(self, order: tuple[int, ...], loads: Mapping[int, np.ndarray], start: np.ndarray) -> np.ndarray:
+    def _bound(
+        self, order: tuple[int, ...], loads: Mapping[int, np.ndarray], start: np.ndarray
+    ) -> np.ndarray:
         numpy = self._np
         a, b = order[-2:]
         (sum_a, barred_a), (sum_b, barred_b) = self._sums[a], self._sums[b]
@@ -270,20 +315,27 @@ class _Solver:
         base_b = loads[b] + (self._costs.overhead[self._places[b].kind] + over + sum_b[-1]) / nb
         # Where the last cut may be: a has to run all before it, b all behind it.
         least = numpy.maximum(start + 1, numpy.searchsorted(barred_b, barred_b[-1]))
-        most = numpy.minimum(self._end, numpy.searchsorted(barred_a, barred_a[start], side="right")) - 1
+        most = (
+            numpy.minimum(self._end, numpy.searchsorted(barred_a, barred_a[start], side="right"))
+            - 1
+        )
         with numpy.errstate(invalid="ignore"):  # infinite on both sides: the bound is infinite too
             meet = numpy.searchsorted(sum_a / na + sum_b / nb, base_b - base_a)
         bound: np.ndarray = numpy.full(len(start), inf)
         for c in (meet - 1, meet):
             c = numpy.clip(c, least, most)
-            bound = numpy.minimum(bound, numpy.maximum(base_a + sum_a[c] / na, base_b - sum_b[c] / nb))
+            bound = numpy.minimum(
+                bound, numpy.maximum(base_a + sum_a[c] / na, base_b - sum_b[c] / nb)
+            )
         bound = numpy.where(least <= most, bound, inf)
         for p, load in loads.items():
             if p not in (a, b):
                 bound = numpy.maximum(bound, load)
         return bound
 
-    def _last_cut(self, order: tuple[int, ...], loads: Mapping[int, float], start: int) -> tuple[float, int]:
+    def _last_cut(
+        self, order: tuple[int, ...], loads: Mapping[int, float], start: int
+    ) -> tuple[float, int]:
         numpy = self._np
         a, b = order[-2:]
         c = numpy.arange(start + 1, self._end)
@@ -292,18 +344,22 @@ class _Solver:
             cost_a = cost_a + self._transfer(order[-3], a)[start]
         cost_b = self._stage(b, c, self._end) + self._transfer(a, b)[c]
         worst = numpy.maximum(
-            loads[a] + cost_a / len(self._places[a].processors), loads[b] + cost_b / len(self._places[b].processors)
+            loads[a] + cost_a / len(self._places[a].processors),
+            loads[b] + cost_b / len(self._places[b].processors),
         )
         at = int(numpy.argmin(worst))
         others = [load for p, load in loads.items() if p not in (a, b)]
         return max(float(worst[at]), *others) if others else float(worst[at]), int(c[at])
 
-    # -- sums ------------------------------------------------------------------------------------------------------
+    # -- sums --------------------------------------------------------------------------------------
     def total(self, stages: int) -> Partition | None:
         """The least sum over exactly so many stages: a shortest path over (cut, place)."""
         numpy = self._np
         positions = numpy.arange(self._end + 1)
-        cost = [numpy.where(positions > 0, self._stage(p, 0, positions), inf) for p in range(len(self._places))]
+        cost = [
+            numpy.where(positions > 0, self._stage(p, 0, positions), inf)
+            for p in range(len(self._places))
+        ]
         origin: list[list[list[tuple[int, int]]]] = []
         for _ in range(1, stages):
             arrived = [numpy.full(self._end + 1, inf) for _ in self._places]

@@ -112,7 +112,9 @@ class Problem:
     @property
     def cpus(self) -> tuple[str, ...]:
         """All CPU processors of the platform."""
-        return tuple(p for pool in self.platform.pools if pool.kind == "cpu" for p in pool.processors)
+        return tuple(
+            p for pool in self.platform.pools if pool.kind == "cpu" for p in pool.processors
+        )
 
     def work_ns(self, app: Application, task: Task, kind: str = "cpu") -> float:
         """Time of a task in one iteration on a kind of processor; a task that cannot run there
@@ -163,7 +165,9 @@ def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, 
                 source = problem.platform.pool_of(here[0]).kind
                 times, count = _hand_overs(problem, app, c)
                 for processor in there:
-                    cost = times * problem.transfer(source, problem.platform.pool_of(processor).kind, count)
+                    cost = times * problem.transfer(
+                        source, problem.platform.pool_of(processor).kind, count
+                    )
                     load[processor] += factor * cost / len(there)
     return load
 
@@ -185,7 +189,9 @@ def _hand_overs(problem: Problem, app: Application, channel: Channel) -> tuple[i
         app.task(channel.destination).port(channel.destination_port),
     )
     # With a `repeat` or `last` on the way, only needed tokens cross, and once.
-    tokens = min(_tokens(port, firings[channel.source]), _tokens(read, firings[channel.destination]))
+    tokens = min(
+        _tokens(port, firings[channel.source]), _tokens(read, firings[channel.destination])
+    )
     return times, 0 if port.type is None else port.type.bytes * tokens // times
 
 

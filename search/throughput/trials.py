@@ -87,16 +87,32 @@ class Trials:
         return [e.design for e in sorted(self._entries.values(), key=self._of)[:count]]
 
     def answer(
-        self, search: str, finalists: Iterable[Design], seed: int, notes: Iterable[str], optimal: bool = False
+        self,
+        search: str,
+        finalists: Iterable[Design],
+        seed: int,
+        notes: Iterable[str],
+        optimal: bool = False,
     ) -> Mapping:
         """The best of some designs that were tried, given from simple to complicated.
 
         Measured ones that are close run again in turns, and medians count; nearly equal means that
         the simpler wins.
         """
-        final = list(dict.fromkeys(self._entries[d.mapping.networks, d.mapping.placements] for d in finalists))
-        winner = min(final, key=self._of) if self._contest is None else self._decided(self._contest, final)
-        rows = sorted(self._entries.values(), key=lambda e: (e is not winner, e.value is None, e.value or self._of(e)))
+        final = list(
+            dict.fromkeys(
+                self._entries[d.mapping.networks, d.mapping.placements] for d in finalists
+            )
+        )
+        winner = (
+            min(final, key=self._of)
+            if self._contest is None
+            else self._decided(self._contest, final)
+        )
+        rows = sorted(
+            self._entries.values(),
+            key=lambda e: (e is not winner, e.value is None, e.value or self._of(e)),
+        )
         bound = fractional_bound(self._problem) if self._objective == "throughput" else None
         effort = Effort(
             self._objective,
@@ -138,7 +154,10 @@ class Trials:
         if design.predicted < self._least:
             self._least = design.predicted
             if self._progress is not None:
-                text = f"{design.predicted / 1e6:8.3f} predicted  {design.name}: {design.configuration}"
+                text = (
+                    f"{design.predicted / 1e6:8.3f} predicted  {design.name}:"
+                    f" {design.configuration}"
+                )
                 self._progress(text, evaluations=1 + len(self._entries), value=design.predicted)
 
 
@@ -160,5 +179,11 @@ def as_auto(
     objective: Objective,
 ) -> Mapping:
     """The answer of `auto` under another name, for apps without a network."""
-    found = auto.search(problem, seed=seed, budget=budget, progress=progress, measure=measure, objective=objective)
-    return replace(found, search=search, why=(*found.why, f"there is no network that may be cut: `{search}` is `auto`"))
+    found = auto.search(
+        problem, seed=seed, budget=budget, progress=progress, measure=measure, objective=objective
+    )
+    return replace(
+        found,
+        search=search,
+        why=(*found.why, f"there is no network that may be cut: `{search}` is `auto`"),
+    )

@@ -1,4 +1,5 @@
-"""Algorithms 8 to 10 of Minakova's thesis, with the answers of its tables, and where they are wrong."""
+"""Algorithms 8 to 10 of Minakova's thesis, with the answers of its tables, and where they are
+wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +39,10 @@ def test_the_tables_of_the_thesis() -> None:
     assert sum(e.size for e in WHOLE) == 51466
     assert [b.size for b in algorithm8(WHOLE, PIPELINE)] == [8192, 8192, 8192, 10]
     assert sorted(b.size for b in algorithm8(BY_PARTS, PIPELINE)) == [256, 3072, 8192, 8192]
-    assert (total(algorithm8(WHOLE, PIPELINE)), total(algorithm8(BY_PARTS, PIPELINE))) == (24586, 19712)
+    assert (total(algorithm8(WHOLE, PIPELINE)), total(algorithm8(BY_PARTS, PIPELINE))) == (
+        24586,
+        19712,
+    )
 
 
 def test_the_answer_depends_on_the_order_of_the_edges() -> None:
@@ -51,7 +55,8 @@ def test_the_answer_depends_on_the_order_of_the_edges() -> None:
 
 @pytest.mark.parametrize(("edges", "least"), [(WHOLE, 24576), (BY_PARTS, 15626)])
 def test_offsets_in_one_arena_need_less(edges: tuple[Edge, ...], least: int) -> None:
-    """Where the tensor of e23 and e24 is there once, and what alternates between parts is alive all the time."""
+    """Where the tensor of e23 and e24 is there once, and what alternates between parts is alive all
+    the time."""
     one = [e for e in edges if e.part == 1 and e.name != "e23^1"]
     items = [Item(e.size, e.first, e.last) for e in one]
     # The pipeline runs when the first CNN does not, and its two parts together.
@@ -63,7 +68,8 @@ def test_offsets_in_one_arena_need_less(edges: tuple[Edge, ...], least: int) -> 
 
 
 def test_alternating_copies_are_overwritten() -> None:
-    """Part 2 hands over to part 3: with copies in turn, the last layer finds the next frame; copied, all is well."""
+    """Part 2 hands over to part 3: with copies in turn, the last layer finds the next frame;
+    copied, all is well."""
     edges = [Edge("e12", 2, 100, 1, 2), Edge("e23(1)", 2, 100, 2, 2), Edge("e23(2)", 3, 100, 1, 1),
              Edge("e34", 3, 50, 1, 2), Edge("e45", 3, 100, 2, 3)]  # fmt: skip
     buffers = algorithm8(edges, PIPELINE)
@@ -122,7 +128,9 @@ CNN1 = Cnn(
     ((), [3072, 8192, 8192, 8192, 8192], 24586),
     (("l3", "l4", "l5"), [3072, 8192, 8192, 256, 256], 19712),
 ])  # fmt: skip
-def test_algorithm_10_derives_the_buffers_of_the_tables(chosen: tuple[str, ...], sizes: list[int], shared: int) -> None:
+def test_algorithm_10_derives_the_buffers_of_the_tables(
+    chosen: tuple[str, ...], sizes: list[int], shared: int
+) -> None:
     """With least capacities and the schedule that keeps them."""
     edges, steps = derived(CNN1, chosen, 1)
     assert [e.size for e in edges] == sizes
@@ -140,7 +148,9 @@ def test_algorithm_9_takes_the_least_memory_though_the_tables_do_not() -> None:
 
     def found(limit: int, printed: bool) -> Reduced:
         rng = random.Random(0)
-        return algorithm9(5, evaluate, limit, (1e9,), rng, population=12, generations=6, printed=printed)
+        return algorithm9(
+            5, evaluate, limit, (1e9,), rng, population=12, generations=6, printed=printed
+        )
 
     assert found(25000, True).chosen == (False,) * 5, "nothing by parts is enough"
     least, meant = found(20000, True), found(20000, False)
@@ -151,7 +161,10 @@ def test_algorithm_9_takes_the_least_memory_though_the_tables_do_not() -> None:
 
 def test_selection_by_table_6_6() -> None:
     """Under 15 MB the table has 14.98 MB at 41 fps; line 14 would take 14.90 MB at 40.5."""
-    front = [Reduced((), int(1e6 * mb), (1 / fps,)) for mb, fps in ((20.32, 46), (14.98, 41), (14.90, 40.5))]
+    front = [
+        Reduced((), int(1e6 * mb), (1 / fps,))
+        for mb, fps in ((20.32, 46), (14.98, 41), (14.90, 40.5))
+    ]
     limit = 15_000_000
     assert selected(front, limit, (1.0,)).memory == 14_900_000
     assert selected(front, limit, (1.0,), printed=False).memory == 14_980_000
@@ -159,7 +172,8 @@ def test_selection_by_table_6_6() -> None:
 
 
 def test_all_of_it_for_a_network() -> None:
-    """Sums of edges, shared buffers, and the least that the genetic search has found until it was enough."""
+    """Sums of edges, shared buffers, and the least that the genetic search has found until it was
+    enough."""
     quick = reduction(CNN1)
     assert (quick.edges, quick.whole, quick.least) == (3 * 32 + 4 * 256, 24586 - 10, None)
     assert quick.parts <= quick.edges and quick.steps == 5 * 32

@@ -1,4 +1,5 @@
-"""Minakova's algorithms for alternatives: the numbers of the thesis, where they are wrong, and that the safe ones hold."""
+"""Minakova's algorithms for alternatives: the numbers of the thesis, where they are wrong, and that
+the safe ones hold."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ EDGES = {order: tuple(pairwise(order)) for order in (ONE, TWO)}
 
 
 def layers(*said: tuple[str, str, str, str]) -> tuple[Layer, ...]:
-    return tuple(Layer(name, (("op", op), ("kernel", k), ("parameters", w))) for name, op, k, w in said)
+    return tuple(
+        Layer(name, (("op", op), ("kernel", k), ("parameters", w))) for name, op, k, w in said
+    )
 
 
 #: Fig. 5.3.
@@ -78,13 +81,17 @@ def test_it_races_in_its_own_figure() -> None:
     for old, new in ((ONE, TWO), (TWO, ONE)):
         kept = safe_delays(old, new, EDGES[old], EDGES[new])
         assert races(old, new, EDGES[old], EDGES[new], delays(old, new), 1) > 0
-        assert not any(races(old, new, EDGES[old], EDGES[new], kept, s) for s in range(1, len(old) + 1))
+        assert not any(
+            races(old, new, EDGES[old], EDGES[new], kept, s) for s in range(1, len(old) + 1)
+        )
 
 
 def fitting() -> list[tuple[Fraction, ...]]:
-    """Times of the six layers, multiples of a half up to 4, with the delays 17.5 and 12.5 of the text."""
+    """Times of the six layers, multiples of a half up to 4, with the delays 17.5 and 12.5 of the
+    text."""
     found = []
-    for a, b, c, d, e in product(range(1, 9), repeat=5):  # in halves; the last one follows from the sum
+    for a, b, c, d, e in product(range(1, 9), repeat=5):
+        # in halves; the last one follows from the sum
         f, odd = divmod(36 - 2 * (a + b + d + e) - c, 2)
         end = a + max(b, a) + max(d, b) + max(e, c) + max(f, d) + e + f
         if not odd and 1 <= f <= 8 and a >= 2 and end == 26:
@@ -93,10 +100,15 @@ def fitting() -> list[tuple[Fraction, ...]]:
 
 
 def test_the_gain_is_that_of_a_second_processor() -> None:
-    """The figure alone has the times: all that fit. Half a unit of the old frame is over when the request comes."""
+    """The figure alone has the times: all that fit. Half a unit of the old frame is over when the
+    request comes."""
     times = fitting()
     assert len(times) == 498 and sum(all(x.denominator == 1 for x in t) for t in times) == 27
-    late, waits, kept = Fraction(1, 2), delays(ONE, TWO), safe_delays(ONE, TWO, EDGES[ONE], EDGES[TWO])
+    late, waits, kept = (
+        Fraction(1, 2),
+        delays(ONE, TWO),
+        safe_delays(ONE, TWO, EDGES[ONE], EDGES[TWO]),
+    )
     spread = set()
     for t in times:
         of = dict(zip(TWO, t, strict=True))
@@ -104,7 +116,9 @@ def test_the_gain_is_that_of_a_second_processor() -> None:
         asked = switch(len(old), len(new), waits, 1)
         assert ends(asked, old, new)[1] - late == Fraction("12.5")
         # Two layers on one processor take turns: nothing is won over waiting for the old frame.
-        assert ends(asked, old, new, sum)[1] - late == sum(old) + sum(new) - late == Fraction("17.5")
+        assert (
+            ends(asked, old, new, sum)[1] - late == sum(old) + sum(new) - late == Fraction("17.5")
+        )
         spread.add(ends(switch(len(old), len(new), kept, 1), old, new)[1] - late)
     assert (min(spread), max(spread)) == (Fraction("12.5"), 16)
 
@@ -130,7 +144,9 @@ def scenarios(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[Edge, ...]]:
 
 @given(scenarios(), scenarios(), st.integers(1, 12))
 def test_safe_delays_never_race(
-    a: tuple[tuple[str, ...], tuple[Edge, ...]], b: tuple[tuple[str, ...], tuple[Edge, ...]], asked: int
+    a: tuple[tuple[str, ...], tuple[Edge, ...]],
+    b: tuple[tuple[str, ...], tuple[Edge, ...]],
+    asked: int,
 ) -> None:
     (old, old_edges), (new, new_edges) = a, b
     waits = safe_delays(old, new, old_edges, new_edges)
@@ -138,7 +154,8 @@ def test_safe_delays_never_race(
     assert all(x >= y for x, y in zip(waits, delays(old, new), strict=True))
 
 
-#: Tables 5.4 (memory of each scenario) and 5.5 (all of them: naive, shared with A = {I, O, par} and {I, O}), in MB.
+#: Tables 5.4 (memory of each scenario) and 5.5 (all of them: naive, shared with A = {I, O, par} and
+#: {I, O}), in MB.
 TABLES = {
     "VOC": ((292.61, 210.69, 242.72, 155.48, 130.21), 1031.7, 230, 547, 77.7, 47.0),
     "PAMAP2": ((10.02, 4.30, 4.86, 4.11), 23.29, 22.43, 23.21, 3.65, 0.30),
@@ -148,7 +165,8 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_5_4_and_5_5_agree(name: str) -> None:
-    """Naive is the sum. All five of VOC are said to take less than the largest of them alone: not what is shared."""
+    """Naive is the sum. All five of VOC are said to take less than the largest of them alone: not
+    what is shared."""
     own, naive, most, less, *reductions = TABLES[name]
     assert sum(own) == pytest.approx(naive, abs=0.05)
     found: Sequence[float] = [100 * (1 - shared / sum(own)) for shared in (most, less)]

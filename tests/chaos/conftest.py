@@ -14,7 +14,8 @@ from .programs import Make, with_network, written
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """The directory of a program: tasks as `threads` or `processes`, `paced`, with a middle in `c`, or a `network`."""
+    """The directory of a program: tasks as `threads` or `processes`, `paced`, with a middle in `c`,
+    or a `network`."""
     made: dict[str, Path] = {}
 
     def make(kind: str) -> Path:
@@ -28,7 +29,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Make:
             made[kind] = build(flow, folder / "out", platform="two")
             if kind == "processes":
                 main = made[kind] / "main.py"
-                text, count = re.subn(r"( +)(Python\(.*\)),\n", r"\1Process(\2),\n", main.read_text())
+                text, count = re.subn(
+                    r"( +)(Python\(.*\)),\n", r"\1Process(\2),\n", main.read_text()
+                )
                 assert count == 3
                 with_processes(made[kind], text)
         return made[kind]

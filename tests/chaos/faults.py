@@ -1,7 +1,8 @@
-"""The tasks of the programs that are hurt: a source that counts, a middle that passes on, a sink that prints.
+"""The tasks of the programs that are hurt: a source that counts, a middle that passes on, a sink
+that prints.
 
-FAULT=POSITION:MOMENT:KIND in the environment says which of them goes wrong, when (start, fire, close), and how. A firing
-goes wrong at the third token.
+FAULT=POSITION:MOMENT:KIND in the environment says which of them goes wrong, when (start, fire,
+close), and how. A firing goes wrong at the third token.
 """
 
 import ctypes

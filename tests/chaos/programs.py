@@ -1,4 +1,5 @@
-"""Texts of programs that can be hurt in many ways by an environment variable, and how to run them."""
+"""Texts of programs that can be hurt in many ways by an environment variable, and how to run
+them."""
 
 from __future__ import annotations
 
@@ -48,7 +49,10 @@ def with_network(folder: Path) -> Path:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, str(folder / "same.onnx"))
     flow = written(folder)
-    lines = [NETWORK if line.startswith("task Middle") else line for line in flow.read_text().splitlines()]
+    lines = [
+        NETWORK if line.startswith("task Middle") else line
+        for line in flow.read_text().splitlines()
+    ]
     flow.write_text("\n".join(lines))
     return flow
 
@@ -88,14 +92,18 @@ class Running:
     def end(self) -> tuple[int, str, str]:
         """Wait for it; status and all that it printed. Raises TimeoutExpired.
 
-        `communicate` would miss what `until` has read ahead, which is much where the machine is busy.
+        `communicate` would miss what `until` has read ahead, which is much where the machine is
+        busy.
         """
         said: dict[str, str] = {}
 
         def read(name: str) -> None:
             said[name] = getattr(self.process, name).read()
 
-        readers = [threading.Thread(target=read, args=(name,), daemon=True) for name in ("stdout", "stderr")]
+        readers = [
+            threading.Thread(target=read, args=(name,), daemon=True)
+            for name in ("stdout", "stderr")
+        ]
         for reader in readers:
             reader.start()
         for reader in readers:

@@ -1,4 +1,5 @@
-"""A task goes wrong in every way there is, when it starts, fires or is closed: the program ends, and says which one."""
+"""A task goes wrong in every way there is, when it starts, fires or is closed: the program ends,
+and says which one."""
 
 from __future__ import annotations
 
@@ -63,14 +64,24 @@ def spread() -> list[str]:
 
 
 def arguments(kind: str, seconds: int) -> list[str]:
-    """Only what hangs is given a short time, and no shorter than what others need to start on a busy machine."""
+    """Only what hangs is given a short time, and no shorter than what others need to start on a
+    busy machine."""
     waiting = ["--watchdog", str(seconds)] if kind in HANGING else []
-    return ["--frames", str(FRAMES), *waiting, *(["--strict"] if kind in ("shape", "dtype") else [])]
+    return [
+        "--frames",
+        str(FRAMES),
+        *waiting,
+        *(["--strict"] if kind in ("shape", "dtype") else []),
+    ]
 
 
 def told(stderr: str, where: str, moment: str, words: str) -> bool:
     """Is it the last line, with the task, the moment and the reason?"""
-    at = {"start": " failed: cannot start: ", "fire": f" failed at firing {BEFORE}: ", "close": " failed: close: "}
+    at = {
+        "start": " failed: cannot start: ",
+        "fire": f" failed at firing {BEFORE}: ",
+        "close": " failed: close: ",
+    }
     last = stderr.splitlines()[-1]
     single = f"flowc: app A, task A.{where}{at[moment]}"
     # Where several tasks were in a firing when the process ended, nobody knows whose doing it was.
@@ -100,7 +111,9 @@ def test_threads(programs: Make, fault: str) -> None:
         assert [w for w in WHERE if f"closes {w}\n" in done.stdout] == list(begun)
 
 
-@pytest.mark.parametrize("fault", [*spread()[:-10:3], "middle:start:hang", "sink:fire:hold", "source:close:c_hang"])
+@pytest.mark.parametrize(
+    "fault", [*spread()[:-10:3], "middle:start:hang", "sink:fire:hold", "source:close:c_hang"]
+)
 def test_processes(programs: Make, fault: str) -> None:
     where, moment, kind = fault.split(":")
     done = hurt(programs("processes"), fault, *arguments(kind, 15))
@@ -152,7 +165,10 @@ def test_the_line_that_crashed_is_shown(programs: Make) -> None:
 def test_what_takes_long_is_named_before_it_is_ended(programs: Make, tmp_path: Path) -> None:
     """With the ten seconds, and the five, shortened to one."""
     home = shutil.copytree(programs("threads"), tmp_path / "copy")
-    for name, long, short in (("keeper", "SILENT = 10.0", "SILENT = 1.0"), ("watch", "STARTS = 5.0", "STARTS = 1.0")):
+    for name, long, short in (
+        ("keeper", "SILENT = 10.0", "SILENT = 1.0"),
+        ("watch", "STARTS = 5.0", "STARTS = 1.0"),
+    ):
         file = home / "runtime" / f"{name}.py"
         text = file.read_text()
         assert text.count(long) == 1
@@ -164,15 +180,25 @@ def test_what_takes_long_is_named_before_it_is_ended(programs: Make, tmp_path: P
     ):
         done = hurt(home, fault, "--frames", str(FRAMES), "--watchdog", "6")
         assert done.returncode == 1
-        assert re.search(rf"^flowc: no sign of life for \d+ s: {words}$", done.stderr, re.MULTILINE), done.stderr
+        assert re.search(
+            rf"^flowc: no sign of life for \d+ s: {words}$", done.stderr, re.MULTILINE
+        ), done.stderr
 
 
-# -- while it is measured ----------------------------------------------------------------------------------------------
+# -- while it is measured --------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("program", "fault", "words"),
     [
-        ("c", "c:fire:segv", r"task A\.middle failed at firing 2: its process was ended by SIGSEGV"),
-        ("c", "c:start:exit", r"task A\.middle failed: cannot start: its process exited with status 0"),
+        (
+            "c",
+            "c:fire:segv",
+            r"task A\.middle failed at firing 2: its process was ended by SIGSEGV",
+        ),
+        (
+            "c",
+            "c:start:exit",
+            r"task A\.middle failed: cannot start: its process exited with status 0",
+        ),
         ("threads", "sink:fire:os_exit", r"A\.sink .*its process exited with status 0"),
         ("threads", "source:close:sysexit", r"task A\.source failed: close: SystemExit: 0"),
     ],

@@ -1,4 +1,5 @@
-"""Files of a build that are missing, empty, cut off or something else: the task that needs them is named."""
+"""Files of a build that are missing, empty, cut off or something else: the task that needs them is
+named."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ def damage(file: Path, how: str) -> None:
     if how == "missing":
         file.unlink()
     else:
-        file.write_bytes({"empty": b"", "cut": content[: len(content) // 3], "garbage": bytes(range(256)) * 16}[how])
+        file.write_bytes(
+            {"empty": b"", "cut": content[: len(content) // 3], "garbage": bytes(range(256)) * 16}[
+                how
+            ]
+        )
 
 
 FILES = {
@@ -36,5 +41,7 @@ def test_damaged_files(programs: Make, tmp_path: Path, program: str, how: str) -
     damage(file, how)
     done = hurt(home, "", "--frames", "4")
     assert done.returncode == 1, done.stderr
-    assert done.stderr.splitlines()[-1].startswith(f"flowc: app A, task {task} failed: cannot start: "), done.stderr
+    assert done.stderr.splitlines()[-1].startswith(
+        f"flowc: app A, task {task} failed: cannot start: "
+    ), done.stderr
     assert "Traceback" not in done.stderr and "saw" not in done.stdout

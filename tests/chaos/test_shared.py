@@ -1,4 +1,5 @@
-"""What tasks do to what they share with the program: its streams, its limits, and the process itself."""
+"""What tasks do to what they share with the program: its streams, its limits, and the process
+itself."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ class Sink:
                 os._exit(0)
             os.waitpid(child, 0)
 """
-STRAY = "a process that it has forked has come back from there, and is ended: let it end with os._exit"
+STRAY = (
+    "a process that it has forked has come back from there, and is ended: let it end with os._exit"
+)
 
 
 @pytest.fixture(scope="module", params=["one worker", "two workers", "processes"])
@@ -88,7 +91,8 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def shared(program: Path, how: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run it; a process that goes on behind it would hold the pipes, and that would take too long."""
+    """Run it; a process that goes on behind it would hold the pipes, and that would take too
+    long."""
     return subprocess.run(
         [sys.executable, str(program / "main.py"), "--frames", "8", *words], cwd="/", capture_output=True, text=True,
         timeout=LIMIT, check=False, env={**os.environ, "HOW": how},
@@ -106,13 +110,19 @@ def test_the_program_goes_on_and_tells(program: Path, how: str) -> None:
 def test_a_failure_is_told_where_a_task_has_closed_the_stream(program: Path) -> None:
     done = shared(program, "fails unheard")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "flowc: app A, task A.sink failed at firing 3: ValueError: no luck"
+    assert (
+        done.stderr.splitlines()[-1]
+        == "flowc: app A, task A.sink failed at firing 3: ValueError: no luck"
+    )
 
 
 @pytest.mark.parametrize("how", ["forks", "forks and fails", "forks and leaves"])
 def test_a_process_that_a_task_has_forked_does_not_go_on(program: Path, how: str) -> None:
     done = shared(program, how)
-    assert (done.returncode, done.stderr) == (0, f"flowc: app A, task A.sink failed at firing 3: {STRAY}\n")
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"flowc: app A, task A.sink failed at firing 3: {STRAY}\n",
+    )
     assert done.stdout.startswith("".join(f"saw {n}\n" for n in range(8)))
 
 
@@ -129,9 +139,11 @@ def test_where_there_are_no_more_threads_the_task_is_named(tmp_path: Path, what:
     (tmp_path / "shared.flow").write_text(TEXT % 1 + scenario)
     program = build(tmp_path / "shared.flow", tmp_path / "out", platform="two")
     report = tmp_path / "r.json"
-    for started, task, thread in ((0, "source", "core[0]"), (1, "sink", "core[1]"), (2, "source", "control"))[
-        : 2 + bool(scenario)
-    ]:
+    for started, task, thread in (
+        (0, "source", "core[0]"),
+        (1, "sink", "core[1]"),
+        (2, "source", "control"),
+    )[: 2 + bool(scenario)]:
         done = subprocess.run(
             [sys.executable, "-c", LIMITED, str(started), str(program / "main.py"), "--report", str(report)],
             capture_output=True, text=True, timeout=LIMIT, check=False,
@@ -170,15 +182,22 @@ def test_a_start_that_hangs_is_told_without_a_keeper(tmp_path: Path) -> None:
     opened = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import out; out.open()"
     for words in (["-m", "unittest", "discover", "-s", "tests"], ["-c", opened]):
         with subprocess.Popen(
-            [sys.executable, *words], cwd=program, stderr=subprocess.PIPE, text=True, env={**os.environ, "HOW": "hangs"}
+            [sys.executable, *words],
+            cwd=program,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "HOW": "hangs"},
         ) as running:
             limit = threading.Timer(LIMIT, running.kill)
             limit.start()
             try:
                 assert running.stderr is not None
-                said = [running.stderr.readline().strip() for _ in range(2)]  # no limit: that of the timer
+                # no limit: that of the timer
+                said = [running.stderr.readline().strip() for _ in range(2)]
             finally:
                 limit.cancel()
                 running.kill()
         for line in said:
-            assert re.fullmatch(r"(flowc: )?no sign of life for \d+ s: A.sink is starting", line), said
+            assert re.fullmatch(r"(flowc: )?no sign of life for \d+ s: A.sink is starting", line), (
+                said
+            )

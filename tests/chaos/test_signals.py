@@ -1,4 +1,5 @@
-"""Signals at any moment of a program's life: it ends in order, or it is ended, and says where it was."""
+"""Signals at any moment of a program's life: it ends in order, or it is ended, and says where it
+was."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ END = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 @pytest.mark.parametrize(("number", "status"), END)
 def test_before_anything_is_imported(programs: Make, number: signal.Signals, status: int) -> None:
-    """Until Python itself is up, the system decides, and a shell shows the same status; or Python does, with 1."""
+    """Until Python itself is up, the system decides, and a shell shows the same status; or Python
+    does, with 1."""
     with started(programs("threads"), "") as running:
         running.send(number)
         found, _, stderr = running.end()
@@ -29,9 +31,13 @@ def test_before_anything_is_imported(programs: Make, number: signal.Signals, sta
 
 
 @pytest.mark.parametrize(("number", "status"), END)
-def test_while_it_imports(programs: Make, tmp_path: Path, number: signal.Signals, status: int) -> None:
+def test_while_it_imports(
+    programs: Make, tmp_path: Path, number: signal.Signals, status: int
+) -> None:
     """A module that numpy or the runtime needs tells the moment."""
-    (tmp_path / "fractions.py").write_text("import time\nprint('imports', flush=True)\nwhile True: time.sleep(0.05)\n")
+    (tmp_path / "fractions.py").write_text(
+        "import time\nprint('imports', flush=True)\nwhile True: time.sleep(0.05)\n"
+    )
     with started(programs("threads"), "", PYTHONPATH=str(tmp_path)) as running:
         running.until("imports")
         running.send(number)
@@ -62,7 +68,9 @@ def test_while_it_starts_again_for_its_networks(programs: Make, tmp_path: Path) 
 
 @pytest.mark.parametrize("program", ["threads", "processes"])
 @pytest.mark.parametrize(("number", "status"), END)
-def test_while_a_task_starts(programs: Make, program: str, number: signal.Signals, status: int) -> None:
+def test_while_a_task_starts(
+    programs: Make, program: str, number: signal.Signals, status: int
+) -> None:
     """What has started is closed."""
     with started(programs(program), "middle:start:hang") as running:
         running.until("hangs")
@@ -86,7 +94,8 @@ def test_between_frames(programs: Make, number: signal.Signals, status: int) -> 
 
 
 def test_a_group_gets_one_signal(programs: Make) -> None:
-    """A terminal sends Ctrl-C to the keeper and to the program, and neither takes it for a second one."""
+    """A terminal sends Ctrl-C to the keeper and to the program, and neither takes it for a second
+    one."""
     with started(programs("paced"), "") as running:
         running.until("saw 3")
         os.killpg(running.process.pid, signal.SIGINT)
@@ -106,13 +115,27 @@ def test_in_a_firing_that_hangs(programs: Make) -> None:
 @pytest.mark.parametrize(
     ("program", "fault", "words"),
     [
-        ("c", "c:start:hang", "app A, task A.middle failed: cannot start: did not return within 5 s of"),
+        (
+            "c",
+            "c:start:hang",
+            "app A, task A.middle failed: cannot start: did not return within 5 s of",
+        ),
         ("threads", "sink:fire:hold", "A.sink"),
-        ("threads", "sink:close:hold", "app A, task A.sink failed: close: did not return within 5 s of a signal"),
-        ("processes", "sink:close:hang", "app A, task A.sink failed: close: did not return within 5 s of a signal"),
+        (
+            "threads",
+            "sink:close:hold",
+            "app A, task A.sink failed: close: did not return within 5 s of a signal",
+        ),
+        (
+            "processes",
+            "sink:close:hang",
+            "app A, task A.sink failed: close: did not return within 5 s of a signal",
+        ),
     ],
 )
-def test_where_no_python_code_can_heed_it(programs: Make, program: str, fault: str, words: str) -> None:
+def test_where_no_python_code_can_heed_it(
+    programs: Make, program: str, fault: str, words: str
+) -> None:
     with started(programs(program), fault, "--frames", "6") as running:
         running.until("hangs")
         running.send(signal.SIGTERM)
@@ -145,7 +168,9 @@ def test_a_program_that_is_stopped_and_goes_on(programs: Make, group: bool) -> N
     assert (status, stderr) == (0, "") and seen(stdout) == 60
 
 
-@pytest.mark.parametrize(("program", "moment"), [("threads", "fire"), ("paced", "fire"), ("threads", "start")])
+@pytest.mark.parametrize(
+    ("program", "moment"), [("threads", "fire"), ("paced", "fire"), ("threads", "start")]
+)
 @pytest.mark.parametrize(("number", "status"), END)
 def test_the_second_signal_ends_a_program_that_was_stopped(
     programs: Make, program: str, moment: str, number: signal.Signals, status: int
@@ -192,7 +217,17 @@ def test_a_program_ends_with_flowc_run(programs: Make, tmp_path: Path) -> None:
     """Whose SIGKILL it learns from the system."""
     flow = written(tmp_path, period="period 10 ms")
     store_profile(flow, platform="two")
-    command = [sys.executable, "-m", "flowc", "run", str(flow), "--platform", "two", "-o", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "flowc",
+        "run",
+        str(flow),
+        "--platform",
+        "two",
+        "-o",
+        str(tmp_path / "out"),
+    ]
     with subprocess.Popen(
         command, cwd=ROOT.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "FAULT": ""}
     ) as process:  # fmt: skip

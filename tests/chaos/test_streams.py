@@ -13,7 +13,9 @@ import pytest
 from .programs import LIMIT, Make, hurt, started
 
 
-def shell(directory: Path, words: str, fault: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+def shell(
+    directory: Path, words: str, fault: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run `main.py WORDS` in a shell, which can close streams."""
     command = ["sh", "-c", f'exec "$0" "$1" {words}', sys.executable, str(directory / "main.py")]
     return subprocess.run(
@@ -64,13 +66,20 @@ def test_a_full_disk_for_what_is_printed(programs: Make, tmp_path: Path) -> None
     done = shell(programs("threads"), f"--frames 5 --report {file} > /dev/full")
     assert done.returncode == 1 and "OSError: [Errno 28]" in done.stderr
     done = shell(programs("threads"), f"--frames 5 --report {file} > /dev/full", QUIET="1")
-    assert (done.returncode, done.stderr) == (1, "flowc: cannot write to standard output: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "flowc: cannot write to standard output: No space left on device\n",
+    )
     assert json.loads(file.read_text())["apps"]["A"]["frames"] == 5
 
 
 @pytest.mark.parametrize(
     ("where", "reason"),
-    [("", "Is a directory"), ("none/r.json", "No such file or directory"), ("file/r.json", "Not a directory")],
+    [
+        ("", "Is a directory"),
+        ("none/r.json", "No such file or directory"),
+        ("file/r.json", "Not a directory"),
+    ],
 )
 @pytest.mark.parametrize("option", ["--trace", "--report"])
 def test_destinations_are_tried_before_the_run(

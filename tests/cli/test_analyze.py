@@ -57,7 +57,11 @@ def test_json_has_what_the_contract_says(write: Write) -> None:
     found = json.loads(result.stdout)["apps"]["Convert"]
     assert found["consistent"] and found["deadlock_free"]
     assert list(found["repetition"].values()) == [147, 147, 98, 28, 32, 160]
-    assert (found["period"], found["latency"], found["critical_cycle"]) == ("960", "1000", ["Convert.f"])
+    assert (found["period"], found["latency"], found["critical_cycle"]) == (
+        "960",
+        "1000",
+        ["Convert.f"],
+    )
     assert (found["min_buffers"]["total"], found["min_buffers"]["period"]) == (32, "1088")
     assert list(found["min_buffers"]["channels"].values()) == [1, 4, 8, 14, 5]
     assert [(p["total"], p["period"], p["proved"]) for p in found["pareto"]] == [
@@ -88,7 +92,11 @@ def test_the_table(write: Write) -> None:
 def test_which_times_are_used(write: Write) -> None:
     known = "task A { out y wcet 4 ms }\ntask B { in y }\napp P { a: A  b: B  a -> b }\n"
     found = json.loads(analyze(write(known), "--json").stdout)["apps"]["P"]
-    assert (found["times_from"], found["unit_times"], found["period"]) == ("unit", ["P.b"], "4000000")
+    assert (found["times_from"], found["unit_times"], found["period"]) == (
+        "unit",
+        ["P.b"],
+        "4000000",
+    )
     nothing = "task A { out y }\ntask B { in y }\napp P { a: A  b: B  a -> b }\n"
     assert "1 per firing of every task: no wcet" in analyze(write(nothing)).stdout
 
@@ -98,7 +106,11 @@ def test_times_from_the_profile(tmp_path: Path) -> None:
     flow = tmp_path / "hello" / "hello.flow"
     store_profile(flow, {"Hello.smooth": 9000})
     found = json.loads(analyze(flow, "--json").stdout)["apps"]["Hello"]
-    assert (found["times_from"], found["period"], found["critical_cycle"]) == ("profile", "72000", ["Hello.smooth"])
+    assert (found["times_from"], found["period"], found["critical_cycle"]) == (
+        "profile",
+        "72000",
+        ["Hello.smooth"],
+    )
     orders = " ".join(found["processors"].values())
     assert orders.startswith("sensor scale meter (8 smooth)") and "(8 split) report" in orders
 
@@ -107,12 +119,19 @@ def test_a_period_that_the_critical_cycle_forbids(write: Write) -> None:
     late = analyze(write(CONTROL.replace("PERIOD", "6")))
     assert late.exit_code == 1
     assert "determined by the cycle ctl -> act -> ctl" in late.stdout
-    assert "7 ms, 142.857 iterations per second; asked for: 6 ms, which no mapping can keep" in late.stdout
+    assert (
+        "7 ms, 142.857 iterations per second; asked for: 6 ms, which no mapping can keep"
+        in late.stdout
+    )
     assert "none: the period is below the least" in late.stdout
     kept = analyze(write(CONTROL.replace("PERIOD", "10")), "--json")
     assert kept.exit_code == 0
     found = json.loads(kept.stdout)["apps"]["Control"]
-    assert (found["period"], found["latency"], found["latency_at_period"]) == ("7000000", "10000000", "10000000")
+    assert (found["period"], found["latency"], found["latency_at_period"]) == (
+        "7000000",
+        "10000000",
+        "10000000",
+    )
     assert found["critical_cycle"] == ["Control.ctl", "Control.act"]
 
 
@@ -178,7 +197,10 @@ def test_import_analyze_export(tmp_path: Path, write: Write) -> None:
     """The SDF3 file of an app reads back as an app with the same answers."""
     invoke = CliRunner().invoke
     xml, flow = tmp_path / "graph.xml", tmp_path / "graph.flow"
-    assert invoke(app, ["export", str(write(CD_TO_DAT)), "--format", "sdf3", "-o", str(xml)]).exit_code == 0
+    assert (
+        invoke(app, ["export", str(write(CD_TO_DAT)), "--format", "sdf3", "-o", str(xml)]).exit_code
+        == 0
+    )
     assert invoke(app, ["import", str(xml), "-o", str(flow)]).exit_code == 0
     assert invoke(app, ["import", str(xml), "-o", str(flow)]).exit_code == 1  # it exists
     assert invoke(app, ["import", str(xml), "-o", str(flow), "--force"]).exit_code == 0
@@ -193,7 +215,10 @@ def test_pictures(tmp_path: Path, write: Write) -> None:
     invoke = CliRunner().invoke
     assert invoke(app, ["show", str(flow), "-o", str(graph)]).exit_code == 0
     assert "#c62828" in graph.read_text()  # the critical cycle
-    assert invoke(app, ["show", str(flow), "--gantt", "--iterations", "4", "-o", str(chart)]).exit_code == 0
+    assert (
+        invoke(app, ["show", str(flow), "--gantt", "--iterations", "4", "-o", str(chart)]).exit_code
+        == 0
+    )
     assert chart.read_text().startswith("<?xml")
     big = write(CD_TO_DAT)
     refused = invoke(app, ["show", str(big), "--gantt", "--iterations", "100", "-o", str(chart)])
@@ -214,10 +239,15 @@ def test_what_windows_keep_is_said(write: Write, tmp_path: Path) -> None:
         "A.plain.y->A.spot.y": {"window": 2, "kept": 1, "bytes": None},
     }
     assert invoke(app, ["headers", str(flow)]).exit_code == 0
-    assert "in x: float32 x 400, of which the last 160 are new" in (tmp_path / "s.flow.h").read_text()
+    assert (
+        "in x: float32 x 400, of which the last 160 are new" in (tmp_path / "s.flow.h").read_text()
+    )
     flow.write_text(flow.read_text().replace('c "s.c:spot"', ""))
     assert sentence in invoke(app, ["check", str(flow)]).stdout
-    assert json.loads(invoke(app, ["check", str(flow), "--json"]).stdout)["apps"]["A"]["windows"] == windows
+    assert (
+        json.loads(invoke(app, ["check", str(flow), "--json"]).stdout)["apps"]["A"]["windows"]
+        == windows
+    )
     table = analyze(flow, "--buffers").stdout
     assert sentence in table
     rows = [line.split() for line in table.splitlines()]
@@ -255,7 +285,8 @@ def test_programs_run_with_exactly_the_computed_capacities(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Channels block where they are full, so a capacity that is too small would stop the program."""
+    """Channels block where they are full, so a capacity that is too small would stop the
+    program."""
     shutil.copytree(examples / name, tmp_path / name, ignore=shutil.ignore_patterns("build"))
     flow = tmp_path / name / f"{name}.flow"
     store_profile(flow)
@@ -265,7 +296,9 @@ def test_programs_run_with_exactly_the_computed_capacities(
     checked = flowc.check(flow)
     declared = json.loads((tmp_path / "out" / "deployment.json").read_text())
     capacities = {
-        f"{c['source']}.{c['source_port']}->{c['destination']}.{c['destination_port']}": c["capacity"]
+        f"{c['source']}.{c['source_port']}->{c['destination']}.{c['destination_port']}": c[
+            "capacity"
+        ]
         for a in declared["apps"]
         for c in a["channels"]
     }
@@ -275,7 +308,9 @@ def test_programs_run_with_exactly_the_computed_capacities(
         assert Execution(limited).run()
         least = least_capacities(graph).capacities
         if order is not None:
-            assert {graph.channels[c]: n for c, n in least.items()} == {n: capacities[n] for n in graph.channels}
+            assert {graph.channels[c]: n for c, n in least.items()} == {
+                n: capacities[n] for n in graph.channels
+            }
     ended = run(tmp_path / "out", "--frames", "6", "--full-speed")
     assert ended.returncode == 0, ended.stderr
 
@@ -319,7 +354,9 @@ task D { in r: int32  in big: Image  wcet 1 ms }
 app Diamond { a: A  b: B  b2: B2  c: C  d: D  a.p -> b -> b2 -> d.r  c -> d.big  a.q -> c }
 task B2 { in p: int32  out r: int32  wcet 3 ms }
 """
-    found = json.loads(analyze(write(text), "--json", "--buffers").stdout)["apps"]["Diamond"]["period_buffers"]
+    found = json.loads(analyze(write(text), "--json", "--buffers").stdout)["apps"]["Diamond"][
+        "period_buffers"
+    ]
     assert (found["period"], found["minimized"], found["proved"]) == ("3000000", "bytes", True)
     assert found["channels"]["Diamond.c.big->Diamond.d.big"] == 1
     assert found["bytes"] == 1_000_000 + 4 * (found["total"] - 1)
@@ -344,7 +381,8 @@ def test_times_that_nobody_knows_are_not_exported(write: Write, tmp_path: Path) 
 
 
 def test_a_deadlock_that_comes_after_very_many_firings(write: Write) -> None:
-    """Too long to execute: the graph without end is proved dead by its cycle, not taken for live."""
+    """Too long to execute: the graph without end is proved dead by its cycle, not taken for
+    live."""
     text = """
 task X { in i rate [2,0] in j rate [0,2] in f  out o rate [0,2] out p rate [2,0] out g }
 task B { in i in k rate 1000000000 out o out l rate 1000000000 }
@@ -367,7 +405,11 @@ def test_long_chains_stay_cheap(write: Write) -> None:
     flow = write(f"{tasks}app P {{ a: A  c: C\n{made}\n  a -> {' -> '.join(names)} -> c }}\n")
     with in_a_moment():
         found = flowc.analyze(flow).apps["P"]
-    assert (found.period, found.latency, found.least_buffers and found.least_buffers.total) == (1, count + 2, count + 1)
+    assert (found.period, found.latency, found.least_buffers and found.least_buffers.total) == (
+        1,
+        count + 2,
+        count + 1,
+    )
 
 
 def test_pinned_times_decide(write: Write) -> None:
@@ -399,7 +441,10 @@ def test_answers_come_one_by_one(write: Write) -> None:
 
     found = flowc.analyze(text, for_period=True, pareto=True, answered=tell).apps["Convert"]
     assert [len(answers) for answers, _ in seen] == [1, 2, 3, 5]
-    assert seen[0][0] == ("period",) and seen[0][1][-1].strip() == "f determines it: its firings follow each other"
+    assert (
+        seen[0][0] == ("period",)
+        and seen[0][1][-1].strip() == "f determines it: its firings follow each other"
+    )
     whole = table(shown, found, {}, buffers=True)
     for _, lines in seen:
         assert whole[: len(lines)] == lines
@@ -412,9 +457,15 @@ def test_a_limit_of_time_says_what_it_cut(write: Write) -> None:
     (shown,) = flowc.check(text).system.apps
     found = flowc.analyze(text, for_period=True, seconds=-1.0).apps["Control"]
     assert found.cut == {"period": "time", "latency": "time", "least_buffers": "time"}
-    assert not (found.period or found.latency or found.least_buffers) and found.period_lower == 5_000_000
+    assert (
+        not (found.period or found.latency or found.least_buffers)
+        and found.period_lower == 5_000_000
+    )
     words = "\n".join(table(shown, found, {}, buffers=True))
-    assert "least period    at least 5 ms; the search ended after -1 s; --seconds extends it; asked for: 9 ms" in words
+    assert (
+        "least period    at least 5 ms; the search ended after -1 s; --seconds extends it; asked for: 9 ms"
+        in words
+    )
     assert "latency         not known; the search ended after -1 s; --seconds extends it" in words
     assert "least buffers   not known; the search ended after -1 s; --seconds extends it" in words
     assert json.loads(analyze(text, "--json").stdout)["apps"]["Control"]["cut"] == {}
@@ -427,14 +478,18 @@ def test_a_graph_that_is_too_large_is_given_with_its_bounds(write: Write) -> Non
         f"app Big {{ a: A  b: B  a -> b -> delay {p + q - 1} -> a }}\n"
     )
     shown = analyze(text, "--seconds", "1")
-    assert re.search(r"least period    between \S+ s and \S+ s; the graph is too large to search further", shown.stdout)
+    assert re.search(
+        r"least period    between \S+ s and \S+ s; the graph is too large to search further",
+        shown.stdout,
+    )
     assert "latency         not known; the graph is too large to search further" in shown.stdout
     cut = json.loads(analyze(text, "--seconds", "1", "--json").stdout)["apps"]["Big"]["cut"]
     assert (cut["period"], cut["latency"]) == ("size", "size")
 
 
 def test_latencies_of_paths(write: Write) -> None:
-    """From the newest data that a decision depends on; an iteration of 160 ms is not what anybody waits for."""
+    """From the newest data that a decision depends on; an iteration of 160 ms is not what anybody
+    waits for."""
     text = """
         task Mic { out x: float32 rate 512  wcet 1 ms }
         task Frame { in x: float32 rate 160  out y: float32  wcet 1 ms }
@@ -443,7 +498,10 @@ def test_latencies_of_paths(write: Write) -> None:
     """
     kept = analyze(write(text.replace("DUE", "40 ms")), "--json")
     found = json.loads(kept.stdout)["apps"]["A"]
-    assert kept.exit_code == 0 and (found["latency"], found["latency_at_period"]) == ("135000000", "160000000")
+    assert kept.exit_code == 0 and (found["latency"], found["latency_at_period"]) == (
+        "135000000",
+        "160000000",
+    )
     assert found["paths"] == [
         {
             "source": "A.mic",
@@ -455,13 +513,21 @@ def test_latencies_of_paths(write: Write) -> None:
     ]
     late = analyze(write(text.replace("DUE", "6 ms")))
     assert late.exit_code == 1
-    assert "path            7 ms from mic to spot; the deadline is 6 ms, which no mapping can keep" in late.stdout
+    assert (
+        "path            7 ms from mic to spot; the deadline is 6 ms, which no mapping can keep"
+        in late.stdout
+    )
 
 
 def test_a_path_without_a_period_counts_from_the_start_of_its_source(write: Write) -> None:
-    """As fast as data allow, the fifth firing of `a` starts at 4 ms, after the others; its own way takes 3 ms."""
+    """As fast as data allow, the fifth firing of `a` starts at 4 ms, after the others; its own way
+    takes 3 ms."""
     text = "task A { out x  wcet 1 ms }  task B { in x rate 5  wcet 2 ms }"
     app = "app P { deadline 2500 us from a to b   a: A  b: B   a -> b }"
     answer = analyze(write(f"{text}\n{app}"), "--json")
     (path,) = json.loads(answer.stdout)["apps"]["P"]["paths"]
-    assert (path["latency"], path["latency_on_any_mapping"], answer.exit_code) == ("3000000", "3000000", 1)
+    assert (path["latency"], path["latency_on_any_mapping"], answer.exit_code) == (
+        "3000000",
+        "3000000",
+        1,
+    )

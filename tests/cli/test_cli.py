@@ -65,7 +65,9 @@ def test_a_starter_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert status == 1 and "not empty" in stderr
 
 
-def test_every_verb_prints_one_json_document(flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_verb_prints_one_json_document(
+    flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     verbs = {
         "check": [], "show": ["-o", "g.png"], "profile": ["--seconds", "0.2"], "build": [], "headers": [],
@@ -120,16 +122,29 @@ def test_a_fault_is_data_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         document = json.loads(stdout)
         assert document["ok"] is False
         fault = document["diagnostics"][0]
-        assert (fault["code"], fault["file"], fault["line"], fault["column"]) == ("F101", "bad.flow", 1, 12)
+        assert (fault["code"], fault["file"], fault["line"], fault["column"]) == (
+            "F101",
+            "bad.flow",
+            1,
+            12,
+        )
         assert "error[F101]" in stderr
 
 
 def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
-    for arguments in (["frobnicate"], ["check"], ["run", "x.flow", "--frames", "many"], ["explain", "F999"]):
+    for arguments in (
+        ["frobnicate"],
+        ["check"],
+        ["run", "x.flow", "--frames", "many"],
+        ["explain", "F999"],
+    ):
         assert said(*arguments)[0] == 2, arguments
     assert (
         subprocess.run(
-            [sys.executable, "-m", "flowc", "frobnicate"], capture_output=True, check=False, timeout=HANGS
+            [sys.executable, "-m", "flowc", "frobnicate"],
+            capture_output=True,
+            check=False,
+            timeout=HANGS,
         ).returncode
         == 2
     )
@@ -170,7 +185,11 @@ def suites(junit: Path) -> ElementTree.Element:
     """The root of a JUnit file whose counts are right."""
     root = ElementTree.parse(junit).getroot()
     (suite,) = root
-    assert (root.tag, suite.tag, {c.tag for c in suite}) == ("testsuites", "testsuite", {"testcase"})
+    assert (root.tag, suite.tag, {c.tag for c in suite}) == (
+        "testsuites",
+        "testsuite",
+        {"testcase"},
+    )
     for element in (root, suite):
         assert int(element.attrib["tests"]) == len(suite)
         for plural, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -183,9 +202,13 @@ def test_tests_are_listed_and_written_for_a_build_server(flow: Path, tmp_path: P
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["ok"] and [t["name"] for t in document["tests"]] == TESTS
-    assert {(t["app"], t["outcome"], t["message"]) for t in document["tests"]} == {("A", "passed", "")}
+    assert {(t["app"], t["outcome"], t["message"]) for t in document["tests"]} == {
+        ("A", "passed", "")
+    }
     root = suites(tmp_path / "reports" / "tests.xml")
-    assert [(c.attrib["classname"], c.attrib["name"]) for c in root.iter("testcase")] == [("app.A", n) for n in TESTS]
+    assert [(c.attrib["classname"], c.attrib["name"]) for c in root.iter("testcase")] == [
+        ("app.A", n) for n in TESTS
+    ]
 
 
 def test_what_failed_is_in_both(write: Write, tmp_path: Path) -> None:
@@ -198,7 +221,9 @@ def test_what_failed_is_in_both(write: Write, tmp_path: Path) -> None:
     assert not document["ok"] and {t["outcome"] for t in document["tests"]} == {"failed"}
     assert "ValueError: <no> \x01 luck" in document["tests"][0]["message"]
     (case, *_) = suites(tmp_path / "tests.xml").iter("failure")
-    assert case.attrib["message"].endswith("ValueError: <no> ? luck") and "Traceback" in (case.text or "")
+    assert case.attrib["message"].endswith("ValueError: <no> ? luck") and "Traceback" in (
+        case.text or ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,13 +233,19 @@ def test_what_failed_is_in_both(write: Write, tmp_path: Path) -> None:
         ("import os; os._exit(0)", "exited with status 0"),
     ],
 )
-def test_a_harness_that_is_gone_is_an_error(code: str, said: str, write: Write, tmp_path: Path) -> None:
+def test_a_harness_that_is_gone_is_an_error(
+    code: str, said: str, write: Write, tmp_path: Path
+) -> None:
     flow = write(TEXT, t_py=CODE.replace('print("got", n)', code))
     store_profile(flow)
     done = call("test", str(flow), "--json", "--junit", "tests.xml", cwd=tmp_path)
     assert done.returncode == 1
     (test,) = json.loads(done.stdout)["tests"]
-    assert (test["name"], test["outcome"], test["message"]) == ("harness", "error", f"the process of the tests {said}")
+    assert (test["name"], test["outcome"], test["message"]) == (
+        "harness",
+        "error",
+        f"the process of the tests {said}",
+    )
     assert len(list(suites(tmp_path / "tests.xml").iter("error"))) == 1
 
 
@@ -225,15 +256,21 @@ def test_a_build_that_cannot_be_imported_fails_every_app(write: Write, tmp_path:
     built = flowc.build(flow, tmp_path / "out").directory
     (built / "tests" / "test_app.py").unlink(missing_ok=True)
     (built / "tests" / "test_other.py").write_text("import nothing_like_it\n")
-    done = forks(*PROGRAM).run(["-m", "runtime.outcomes", tmp_path / "o.json"], cwd=built, timeout=HANGS)
+    done = forks(*PROGRAM).run(
+        ["-m", "runtime.outcomes", tmp_path / "o.json"], cwd=built, timeout=HANGS
+    )
     assert done.returncode == 1
-    found = {t["name"]: t["outcome"] for t in json.loads((tmp_path / "o.json").read_text())["tests"]}
+    found = {
+        t["name"]: t["outcome"] for t in json.loads((tmp_path / "o.json").read_text())["tests"]
+    }
     assert found.pop("test_other") == "error" and set(found) == set(TESTS)
 
 
 @pytest.mark.parametrize("everybody", [True, False])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: int, everybody: bool) -> None:
+def test_run_hands_signals_on(
+    flow: Path, tmp_path: Path, number: int, status: int, everybody: bool
+) -> None:
     """Sent to the whole group, as a terminal does, or to flowc alone."""
     mark = tmp_path / "twenty"
     slow = f"import time; time.sleep(0.01); self.n += 1; self.n == 20 and open({str(mark)!r}, 'w').close()"
@@ -241,7 +278,12 @@ def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: i
     store_profile(flow)
     command = [sys.executable, "-m", "flowc", "run", str(flow), "--json"]
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as child:
         give_up = time.monotonic() + HANGS
         while not mark.exists() and child.poll() is None and time.monotonic() < give_up:
@@ -255,7 +297,9 @@ def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: i
     assert json.loads(stdout)["apps"]["A"]["frames"] >= 8
 
 
-def test_the_second_build_is_up_to_date(flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_build_is_up_to_date(
+    flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     first = json.loads(said("build", str(flow), "--json")[1])
     second = json.loads(said("build", str(flow), "--json")[1])
@@ -291,7 +335,9 @@ def test_headers_help_to_write_c(write: Write, tmp_path: Path) -> None:
     assert "double by;" in text and "int32_t n;" in text
     assert (
         subprocess.run(
-            ["cc", "-fsyntax-only", "-Wall", "-Werror", str(tmp_path / "s.flow.h")], check=False, timeout=HANGS
+            ["cc", "-fsyntax-only", "-Wall", "-Werror", str(tmp_path / "s.flow.h")],
+            check=False,
+            timeout=HANGS,
         ).returncode
         == 0
     )

@@ -1,7 +1,9 @@
-"""What flowc says about faulty texts: one small text per fault in `faulty/`, and what flowc prints beside it.
+"""What flowc says about faulty texts: one small text per fault in `faulty/`, and what flowc prints
+beside it.
 
-`FLOWC_REWRITE_GOLDEN=1 pytest tests/cli/test_diagnostics.py` rewrites the expected texts and docs/diagnostics.md: read
-the difference before you keep it. `FLOWC_FUZZ=5000` searches longer, and elsewhere each time.
+`FLOWC_REWRITE_GOLDEN=1 pytest tests/cli/test_diagnostics.py` rewrites the expected texts and
+docs/diagnostics.md: read the difference before you keep it. `FLOWC_FUZZ=5000` searches longer, and
+elsewhere each time.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ FAULTY = HERE / "faulty"
 DOCS = HERE.parent / "docs"
 REWRITE = bool(os.environ.get("FLOWC_REWRITE_GOLDEN"))
 EXAMPLES = sorted(path.stem for path in FAULTY.glob("F*.flow"))
-#: No .flow text leads to these: the tests in tests/interop/ cover what is said about files of other tools, and
-#: tests/driver/test_extras.py what is said where something is not installed.
+#: No .flow text leads to these: the tests in tests/interop/ cover what is said about files of other
+#: tools, and tests/driver/test_extras.py what is said where something is not installed.
 NOT_FROM_TEXT = {
     "F739",
     "F615",
@@ -89,11 +91,12 @@ NOT_FROM_TEXT = {
     "F737",
     "F738",
 }
-#: The last line of an example may say how flowc is called; without it, `flowc check` reads the example.
+#: The last line of an example may say how flowc is called; without it, `flowc check` reads the
+#: example.
 COMMAND = re.compile(rb"\n// \$ (.*)\s*\Z")
 
 
-# -- examples ----------------------------------------------------------------------------------------------------------
+# -- examples --------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the examples, since builds write beside them."""
@@ -102,7 +105,8 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def examples(copied: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The copied examples as the working directory, so that messages show paths that are the same everywhere."""
+    """The copied examples as the working directory, so that messages show paths that are the same
+    everywhere."""
     monkeypatch.chdir(copied)
     for name in ("CC", "CFLAGS"):
         monkeypatch.delenv(name, raising=False)
@@ -126,8 +130,12 @@ def flowc_says(command: str) -> Result:
 
 
 def matches(expected: str, actual: str) -> bool:
-    """Equal, where a line of `...` stands for any lines: what compilers and Python say changes with their versions."""
-    lines = ("(.*\n)*?" if line.strip(" |") == "..." else re.escape(line + "\n") for line in expected.splitlines())
+    """Equal, where a line of `...` stands for any lines: what compilers and Python say changes with
+    their versions."""
+    lines = (
+        "(.*\n)*?" if line.strip(" |") == "..." else re.escape(line + "\n")
+        for line in expected.splitlines()
+    )
     return re.fullmatch("".join(lines), actual) is not None
 
 
@@ -150,7 +158,9 @@ def test_a_faulty_text_is_explained(stem: str, examples: Path) -> None:
     assert codes <= CODES.keys()
     assert stem[:4] in codes
     assert codes - {stem[:4]} <= set(), "an example shows one fault"
-    refused = "error" in {severity for severity, _ in found} or re.search(r"^  \S+ +no  ", result.stdout, re.MULTILINE)
+    refused = "error" in {severity for severity, _ in found} or re.search(
+        r"^  \S+ +no  ", result.stdout, re.MULTILINE
+    )
     assert result.exit_code == (1 if refused else 0), result.stdout
 
 
@@ -184,7 +194,7 @@ def test_explaining_an_unknown_code_is_wrong_usage() -> None:
     assert "F999" in result.stderr
 
 
-# -- several faults at once --------------------------------------------------------------------------------------------
+# -- several faults at once ------------------------------------------------------------------------
 FIVE = """\
 type Frame = uint8[480, 640
 task Camera { out frame: Frame }
@@ -201,10 +211,14 @@ app Viewer {
 def call(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """flowc as a program of its own."""
     command = [sys.executable, "-m", "flowc", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=HANGS, check=False, **options)
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=HANGS, check=False, **options
+    )
 
 
-def test_all_faults_of_a_text_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_faults_of_a_text_are_reported_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "five.flow").write_text(FIVE)
     monkeypatch.chdir(tmp_path)
     done = flowc_says("flowc check five.flow --json")
@@ -219,7 +233,7 @@ def test_all_faults_of_a_text_are_reported_at_once(tmp_path: Path, monkeypatch: 
     assert done.stderr.rstrip().endswith("5 errors")
 
 
-# -- no text at all ----------------------------------------------------------------------------------------------------
+# -- no text at all --------------------------------------------------------------------------------
 NO_TEXT: dict[str, tuple[str, Callable[[Path], object]]] = {
     "empty.flow": ("F004", lambda path: path.write_bytes(b"")),
     "binary.flow": ("F003", lambda path: path.write_bytes(bytes(range(256)) * 8)),
@@ -247,7 +261,7 @@ def test_every_verb_refuses_what_is_no_text(
     assert "Traceback" not in result.stderr
 
 
-# -- an output that cannot be written ----------------------------------------------------------------------------------
+# -- an output that cannot be written --------------------------------------------------------------
 def _contents(folder: Path) -> dict[str, bytes]:
     found = (p for p in sorted(folder.rglob("*")) if p.is_file() and "__pycache__" not in p.parts)
     return {str(p.relative_to(folder)): p.read_bytes() for p in found}
@@ -273,7 +287,9 @@ def test_nothing_half_written_remains_where_a_build_was(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(FAULTY / "files", tmp_path / "files"))
     text = folder / "viewer.flow"
     build(text, folder / "good")
-    text.write_text(text.read_text().replace("app Viewer", "/// Shows what the camera sees.\napp Viewer"))
+    text.write_text(
+        text.read_text().replace("app Viewer", "/// Shows what the camera sees.\napp Viewer")
+    )
     before = _contents(folder)
     done = call("build", "viewer.flow", "-o", "good", cwd=folder, preexec_fn=_tiny_files)
     assert done.returncode == 1
@@ -282,7 +298,7 @@ def test_nothing_half_written_remains_where_a_build_was(tmp_path: Path) -> None:
     build(text, folder / "good")
 
 
-# -- random texts ------------------------------------------------------------------------------------------------------
+# -- random texts ----------------------------------------------------------------------------------
 VALID = """\
 /// A text that uses most of the language.
 use "other.flow"
@@ -338,8 +354,36 @@ mapping on board {
 #: Tokens of a text, spaces and comments among them.
 TOKEN = re.compile(r'\s+|//[^\n]*|"[^"\n]*"|\w+(?:\.\d+)?|->|.')
 PIECES = [token for token in TOKEN.findall(VALID) if not token.isspace()]
-WORDS = sorted({*PIECES, *"{}()[]:,.=|+-*/;#'\"@~`", "->", "=>", "true", "index", "-1", "0", "1e3", "variant", "event"})
-WORDS += ["scenario", "pre", "post", "until", "streams", "calibrate", "batch", "for", "ä", "\t", "\r\n", "\f", "\u2028"]
+WORDS = sorted(
+    {
+        *PIECES,
+        *"{}()[]:,.=|+-*/;#'\"@~`",
+        "->",
+        "=>",
+        "true",
+        "index",
+        "-1",
+        "0",
+        "1e3",
+        "variant",
+        "event",
+    }
+)
+WORDS += [
+    "scenario",
+    "pre",
+    "post",
+    "until",
+    "streams",
+    "calibrate",
+    "batch",
+    "for",
+    "ä",
+    "\t",
+    "\r\n",
+    "\f",
+    "\u2028",
+]
 FUZZ = settings(
     max_examples=int(os.environ.get("FLOWC_FUZZ", "150")),
     derandomize="FLOWC_FUZZ" not in os.environ,
@@ -353,7 +397,9 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     for name in ("vision.py", "dsp.c", "linear.onnx"):
         shutil.copy(FAULTY / "files" / name, tmp_path / name)
     (tmp_path / "other.flow").write_text("const OTHER = 1\n")
-    (tmp_path / "dsp.c").write_text("int window(void *state, const float *pcm, float *block) { return 0; }\n")
+    (tmp_path / "dsp.c").write_text(
+        "int window(void *state, const float *pcm, float *block) { return 0; }\n"
+    )
     monkeypatch.chdir(tmp_path)
 
     def check(text: str) -> Checked:
@@ -392,7 +438,9 @@ def test_token_soup_never_crashes(checked: Callable[[str], Checked], words: list
 
 @FUZZ
 @given(data=st.data())
-def test_a_mutated_text_never_crashes(checked: Callable[[str], Checked], data: st.DataObject) -> None:
+def test_a_mutated_text_never_crashes(
+    checked: Callable[[str], Checked], data: st.DataObject
+) -> None:
     tokens = TOKEN.findall(VALID)
     places = [i for i, token in enumerate(tokens) if not token.isspace()]
     for _ in range(data.draw(st.integers(1, 4))):
@@ -415,9 +463,11 @@ def test_arbitrary_text_never_crashes(checked: Callable[[str], Checked], text: s
     _well_placed(checked(text))
 
 
-# -- hostile texts -----------------------------------------------------------------------------------------------------
+# -- hostile texts ---------------------------------------------------------------------------------
 def _chain(kind: str, last: str, length: int = 3000) -> str:
-    return "".join(f"{kind} A{i} = A{i + 1}\n" for i in range(length)) + f"{kind} A{length} = {last}\n"
+    return (
+        "".join(f"{kind} A{i} = A{i + 1}\n" for i in range(length)) + f"{kind} A{length} = {last}\n"
+    )
 
 
 LONG = "a" * 5000
@@ -453,9 +503,13 @@ def test_a_hostile_text_never_crashes(what: str, checked: Callable[[str], Checke
 
 def test_a_network_that_contradicts_itself_is_damaged(checked: Callable[[str], Checked]) -> None:
     shutil.copy(FAULTY / "files" / "contradiction.onnx", "contradiction.onnx")
-    assert [d.code for d in checked('network Net from "contradiction.onnx"').diagnostics] == ["F402"]
+    assert [d.code for d in checked('network Net from "contradiction.onnx"').diagnostics] == [
+        "F402"
+    ]
 
 
 def test_what_is_printed_steers_no_terminal(tmp_path: Path) -> None:
     (tmp_path / "red.flow").write_bytes(b"task A { \x1b[31m in x: \x07Foo }")
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", call("check", "red.flow", cwd=tmp_path).stderr)
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f]", call("check", "red.flow", cwd=tmp_path).stderr
+    )

@@ -1,4 +1,5 @@
-"""`flowc new --kit`: what deploys and tests an application on other machines; and what a build needs there."""
+"""`flowc new --kit`: what deploys and tests an application on other machines; and what a build
+needs there."""
 
 from __future__ import annotations
 
@@ -33,7 +34,13 @@ def names(folder: Path) -> set[str]:
 
 def test_a_kit_comes_with_a_starter_or_beside_a_text(tmp_path: Path) -> None:
     assert new(str(tmp_path / "My_App"), "--kit")[0] == 0
-    assert names(tmp_path / "My_App") == {"My_App.flow", "tasks.py", "README.md", "my-app.service", *KIT}
+    assert names(tmp_path / "My_App") == {
+        "My_App.flow",
+        "tasks.py",
+        "README.md",
+        "my-app.service",
+        *KIT,
+    }
     own = tmp_path / "own"
     own.mkdir()
     (own / "spot.flow").write_text("app A { }\n")
@@ -70,11 +77,18 @@ def test_the_commands_of_a_kit_work(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for step in steps:
         words = shlex.split(step.replace("/program", str(tmp_path / "program")))
         done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=project, capture_output=True, text=True, timeout=HANGS, check=False
+            [sys.executable, "-m", *words],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            timeout=HANGS,
+            check=False,
         )
         assert done.returncode == 0 and "measuring" not in done.stderr, done.stderr
     assert (project / "build" / "tests.xml").read_text().startswith("<testsuites")
-    assert (tmp_path / "program" / "main.py").is_file() and (tmp_path / "program" / "requirements.txt").is_file()
+    assert (tmp_path / "program" / "main.py").is_file() and (
+        tmp_path / "program" / "requirements.txt"
+    ).is_file()
     assert 'ENTRYPOINT ["python", "/program/main.py"]' in docker and "STOPSIGNAL SIGTERM" in docker
 
 
@@ -86,16 +100,23 @@ def test_the_unit_knows_how_a_program_ends(tmp_path: Path) -> None:
     service = dict(unit["Service"])
     assert service["ExecStart"] == "/opt/spot-python/bin/python /opt/spot/main.py"
     assert service["SuccessExitStatus"] == "143" and service["KillSignal"] == "SIGTERM"
-    assert service["Restart"] == "on-failure" and float(service["TimeoutStopSec"]) > 5  # frames in flight get 5 s
+    # frames in flight get 5 s
+    assert service["Restart"] == "on-failure" and float(service["TimeoutStopSec"]) > 5
 
 
-# -- what a build needs ------------------------------------------------------------------------------------------------
+# -- what a build needs ----------------------------------------------------------------------------
 def requirements(directory: Path) -> list[str]:
-    return [x for x in (directory / "requirements.txt").read_text().splitlines() if not x.startswith("#")]
+    return [
+        x
+        for x in (directory / "requirements.txt").read_text().splitlines()
+        if not x.startswith("#")
+    ]
 
 
 def test_a_program_without_networks_needs_numpy_alone(write: Write, tmp_path: Path) -> None:
-    flow = write('task T { out n: int64  python "t.py:t" }\napp A { t: T }', t_py="def t(): return 1\n")
+    flow = write(
+        'task T { out n: int64  python "t.py:t" }\napp A { t: T }', t_py="def t(): return 1\n"
+    )
     store_profile(flow)
     assert requirements(flowc.build(flow, tmp_path / "out").directory) == ["numpy>=1.17.3"]
 
@@ -111,7 +132,9 @@ platform board { cpu core  gpu ampere  tensorrt "10.3" }
 
 
 @pytest.mark.parametrize("platform", ["host", "pc", "board"])
-def test_networks_need_the_library_that_they_were_built_with(platform: str, write: Write, tmp_path: Path) -> None:
+def test_networks_need_the_library_that_they_were_built_with(
+    platform: str, write: Write, tmp_path: Path
+) -> None:
     pin = f"mapping on {platform} {{ A.net -> ampere }}" if platform == "board" else ""
     pin = f"mapping on {platform} {{ A.net -> ada }}" if platform == "pc" else pin
     flow = write(NETWORK + pin, t_py="def source(): pass\ndef sink(y): pass\n")
@@ -125,7 +148,10 @@ def test_networks_need_the_library_that_they_were_built_with(platform: str, writ
             'onnxruntime>=1.17; python_version < "3.11"',
         ]
     elif platform == "pc":
-        assert requirements(directory)[1].startswith("onnxruntime-gpu") and "cuda-python" in requirements(directory)[-1]
+        assert (
+            requirements(directory)[1].startswith("onnxruntime-gpu")
+            and "cuda-python" in requirements(directory)[-1]
+        )
     else:
         assert requirements(directory) == ["numpy>=1.17.3", "cuda-python  # or PyCUDA"]
         assert "# TensorRT 10.3: NVIDIA's package" in (directory / "requirements.txt").read_text()

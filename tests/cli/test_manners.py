@@ -1,4 +1,5 @@
-"""What makes the verbs pleasant: finding the text, fitting the terminal, a word at the right time."""
+"""What makes the verbs pleasant: finding the text, fitting the terminal, a word at the right
+time."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def said(*words: str, **options: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-# -- help and completion -----------------------------------------------------------------------------------------------
+# -- help and completion ---------------------------------------------------------------------------
 def test_h_is_help() -> None:
     for words in ((), ("check",), ("run",), ("map",)):
         status, stdout, _ = said(*words, "-h")
@@ -62,12 +63,16 @@ def test_help_of_all_verbs_is_whole_at_80_columns() -> None:
     [("flowc ch", "check"), ("flowc check --platform ori", "orin"), ("flowc explain F20", "F203")],
 )
 def test_a_shell_completes(words: str, offered: str) -> None:
-    asked = {"_FLOWC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    asked = {
+        "_FLOWC_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
     done = CliRunner().invoke(app, [], env=asked, prog_name="flowc")
     assert offered in done.stdout.split()
 
 
-# -- the text that is meant --------------------------------------------------------------------------------------------
+# -- the text that is meant ------------------------------------------------------------------------
 def test_the_only_text_of_a_folder_is_meant(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write(TEXT, t_py=CODE).parent
     expected = said("check", str(folder / "app.flow"))
@@ -89,27 +94,34 @@ def test_several_texts_are_listed(write: Write, monkeypatch: pytest.MonkeyPatch)
     assert status == 2 and "no .flow text in `none`" in stderr
 
 
-# -- one mistake, one error --------------------------------------------------------------------------------------------
+# -- one mistake, one error ------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "port", ["in x: itn64", "in x: int64 rate fou", "in x: int64 window 0", "in x: int64   in x: int64"]
+    "port",
+    ["in x: itn64", "in x: int64 rate fou", "in x: int64 window 0", "in x: int64   in x: int64"],
 )
 def test_a_fault_of_a_port_is_no_fault_of_the_code(write: Write, port: str) -> None:
-    flow = write(TEXT.replace("in x: int64", port, 1), t_py="def make(): return 1\ndef show(x, y): pass\n")
+    flow = write(
+        TEXT.replace("in x: int64", port, 1), t_py="def make(): return 1\ndef show(x, y): pass\n"
+    )
     found = {d.code for d in flowc.check(flow).diagnostics}
     assert found and "F303" not in found
 
 
 def test_code_that_is_missing_is_named_beside_a_fault_of_a_port(write: Write) -> None:
-    flow = write(TEXT.replace("in x: int64", "in x: itn64").replace("t.py:show", "t.py:shwo"), t_py=CODE)
+    flow = write(
+        TEXT.replace("in x: int64", "in x: itn64").replace("t.py:show", "t.py:shwo"), t_py=CODE
+    )
     assert {d.code for d in flowc.check(flow).diagnostics} == {"F101", "F302"}
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 CELLS = st.text(st.sampled_from("ab ->|,0"), max_size=60).map(lambda t: " ".join(t.split()))
 
 
 @example(rows=[("", "0" * 25, "")], most=30)
-@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5), most=st.integers(30, 200))
+@given(
+    rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5), most=st.integers(30, 200)
+)
 def test_a_table_fits_and_loses_nothing(rows: list[tuple[str, str, str]], most: int) -> None:
     heading = ("name", "what", "number")
     text = fitted([list(r) for r in (heading, *rows)], 2, 1, most)
@@ -125,10 +137,13 @@ def test_a_table_is_left_alone_where_there_is_no_terminal() -> None:
     wide = [["a", "b"], ["x", "word " * 100]]
     assert len(fitted(wide, 1, 1).splitlines()) == 3
     assert folded("  name  " + "word " * 100, 8).count("\n") == 0
-    assert all(line.startswith("        ") for line in folded("  name  " + "word " * 100, 8, 60).splitlines()[1:])
+    assert all(
+        line.startswith("        ")
+        for line in folded("  name  " + "word " * 100, 8, 60).splitlines()[1:]
+    )
 
 
-# -- while something takes long ----------------------------------------------------------------------------------------
+# -- while something takes long --------------------------------------------------------------------
 def test_progress_on_a_pipe_is_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
     progress = Progress(lambda: now)
@@ -138,14 +153,16 @@ def test_progress_on_a_pipe_is_a_line_every_few_seconds(capsys: pytest.CaptureFi
     assert capsys.readouterr().err.splitlines() == ["flowc: generation 50", "flowc: generation 100"]
 
 
-def test_what_was_written_is_named_in_full_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_written_is_named_in_full_for_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert _common.in_full(Path("a.svg")) == Path("a.svg")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert _common.in_full(Path("a.svg")) == tmp_path / "a.svg"
 
 
-# -- explanations ------------------------------------------------------------------------------------------------------
+# -- explanations ----------------------------------------------------------------------------------
 def test_explain_lists_all_codes() -> None:
     status, stdout, _ = said("explain")
     assert status == 0
@@ -153,18 +170,22 @@ def test_explain_lists_all_codes() -> None:
     assert {c["code"] for c in json.loads(said("explain", "--json")[1])["codes"]} == set(CODES)
 
 
-# -- after a run -------------------------------------------------------------------------------------------------------
+# -- after a run -----------------------------------------------------------------------------------
 def ran(**means_us: float) -> Ran:
     def latency(ms: float) -> Latency:
         return Latency(100, 0, None, None, None, round(ms * 1e6), (), ())
 
-    tasks = {f"A.{n}": RanTask(("core",), 100, 0, round(us * 1000), 0, 0.0) for n, us in means_us.items()}
+    tasks = {
+        f"A.{n}": RanTask(("core",), 100, 0, round(us * 1000), 0, 0.0) for n, us in means_us.items()
+    }
     app = RanApp(100, 0, 1.0, None, 0, latency(2.0), {("A.make", "A.show"): latency(3.5)})
     return Ran(None, 0, "", {"A": app}, tasks, {}, {})
 
 
 def built(mapping: Mapping, **means_ns: int) -> Built:
-    entries = tuple(ProfileEntry("cpu", f"A.{n}", "", "", "", 10, ns, 0, ns, ns) for n, ns in means_ns.items())
+    entries = tuple(
+        ProfileEntry("cpu", f"A.{n}", "", "", "", 10, ns, 0, ns, ns) for n, ns in means_ns.items()
+    )
     return Built(Path(), "", mapping, Profile("host", "here", entries), (), True)
 
 
@@ -187,7 +208,10 @@ def test_bounds_stand_beside_what_was_seen() -> None:
 
 
 def test_bounds_that_were_exceeded_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    found = (Bounded("A", "", 5_000_000, None, 2_000_000), Bounded("A.b", "A.a", 3_000_000, 4_000_000, 3_500_000))
+    found = (
+        Bounded("A", "", 5_000_000, None, 2_000_000),
+        Bounded("A.b", "A.a", 3_000_000, 4_000_000, 3_500_000),
+    )
     _print_comparison(running.Ran(built(Mapping("host", ())), 0, bounded=found))
     assert (
         capsys.readouterr().out
@@ -223,20 +247,34 @@ def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.M
     assert status == 0 and stderr == ""
     assert "bound" not in stdout
     assert stdout.endswith("A.make takes 4000 times its profile: 4000 us instead of 1 us\n")
-    status, stdout, stderr = said("run", "app.flow", "--frames", "1", "--platform", "two", "-o", "other")
+    status, stdout, stderr = said(
+        "run", "app.flow", "--frames", "1", "--platform", "two", "-o", "other"
+    )
     assert status == 0 and "profile" not in stdout
     assert "flowc: this machine stands in for `two`" in stderr
     assert "profile" not in said("run", "app.flow", "--quiet")[1]
     assert os.path.isdir("other")
 
 
-# -- from cold ---------------------------------------------------------------------------------------------------------
+# -- from cold -------------------------------------------------------------------------------------
 def test_a_check_imports_nothing_that_takes_long_and_is_not_needed(write: Write) -> None:
     cyclic = TEXT.replace("make -> show", "make -> show   l: Loop   l -> delay 1 -> l")
     flow = write(cyclic + "task Loop { in x   out y }", t_py=CODE)
     script = f"import sys, flowc.cli; flowc.check({str(flow)!r}).require(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANGS, check=True)
-    heavy = {"networkx", "numpy", "onnx", "onnxruntime", "matplotlib", "ortools", "deap", "pygls", "jinja2"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=HANGS, check=True
+    )
+    heavy = {
+        "networkx",
+        "numpy",
+        "onnx",
+        "onnxruntime",
+        "matplotlib",
+        "ortools",
+        "deap",
+        "pygls",
+        "jinja2",
+    }
     assert not heavy & set(done.stdout.split())
 
 
@@ -247,20 +285,26 @@ def test_an_editor_is_told_which_extra_it_needs(monkeypatch: pytest.MonkeyPatch)
     assert "F615" in stderr and "flowc[editor]" in stderr
 
 
-# -- where little may be written ---------------------------------------------------------------------------------------
+# -- where little may be written -------------------------------------------------------------------
 def test_a_user_without_a_home_sees_no_words_of_libraries(write: Write, tmp_path: Path) -> None:
     flow = write(TEXT, t_py=CODE)
     environment = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"}
     environment.update(dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), "/proc/none"))
     words = [sys.executable, "-m", "flowc", "show", str(flow), "-o", str(tmp_path / "a.svg")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False, env=environment)
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=HANGS, check=False, env=environment
+    )
     assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "a.svg").exists()
 
 
-# -- where nobody listens ----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("redirected", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
+# -- where nobody listens --------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("redirected", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)]
+)
 def test_streams_that_are_closed_or_full(redirected: str, status: int) -> None:
     command = f"{sys.executable} -m flowc check {ROOT / 'examples' / 'hello'} {redirected}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=HANGS)
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=False, timeout=HANGS
+    )
     assert (done.returncode, "Traceback" in done.stderr) == (status, False)
     assert ("No space left" in done.stderr) == (status == 1)

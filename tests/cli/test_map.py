@@ -1,4 +1,5 @@
-"""`flowc map`: contestants, the stored mapping and what becomes of it, configurations that pins can say."""
+"""`flowc map`: contestants, the stored mapping and what becomes of it, configurations that pins can
+say."""
 
 from __future__ import annotations
 
@@ -62,11 +63,16 @@ def small(write: Write, tmp_path: Path) -> Write:
     rng = np.random.default_rng(0)
     nodes, weights = [], []
     for k in range(1, DEPTH + 1):
-        weights.append(numpy_helper.from_array(rng.normal(0, 0.12, (8, 8, 3, 3)).astype(np.float32), f"w{k}"))
+        weights.append(
+            numpy_helper.from_array(rng.normal(0, 0.12, (8, 8, 3, 3)).astype(np.float32), f"w{k}")
+        )
         before = f"r{k - 1}" if k > 1 else "x"
         nodes.append(helper.make_node("Conv", [before, f"w{k}"], [f"c{k}"], pads=[1, 1, 1, 1]))
         nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
-    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8, 32, 32]) for n in ("x", f"r{DEPTH}")]
+    ports = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8, 32, 32])
+        for n in ("x", f"r{DEPTH}")
+    ]
     graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(made, tmp_path / "small.onnx")
@@ -82,11 +88,12 @@ def call(*words: object) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-# -- on this machine ---------------------------------------------------------------------------------------------------
+# -- on this machine -------------------------------------------------------------------------------
 def test_the_winner_is_measured_stored_built_and_right(
     small: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is fastest here and now; that the fastest one wins is shown below, where times are given."""
+    """Whatever is fastest here and now; that the fastest one wins is shown below, where times are
+    given."""
     monkeypatch.setattr(measuring, "LAYERS", 0.2)
     monkeypatch.setattr(contest, "SHORTEST", 0.3)
     flow = small()
@@ -96,10 +103,15 @@ def test_the_winner_is_measured_stored_built_and_right(
     assert set(found) == {"tasks", "networks", "why", "file", "search"}
     network = found["networks"]["A.net"]
     names = [c["name"] for c in network["contestants"]]
-    assert {"one core", "threads of the library", "frames in turn"} <= set(names) and any("stages" in n for n in names)
+    assert {"one core", "threads of the library", "frames in turn"} <= set(names) and any(
+        "stages" in n for n in names
+    )
     measured = [c["measured_fps"] for c in network["contestants"] if c["measured_fps"] is not None]
     assert network["measured_fps"] == measured[0] > 0
-    assert found["search"]["measured_runs"] >= len(measured) >= 1 and found["search"]["lower_bound"] > 0
+    assert (
+        found["search"]["measured_runs"] >= len(measured) >= 1
+        and found["search"]["lower_bound"] > 0
+    )
     stored = tmp_path / "app.host.mapping.json"
     assert found["file"] == str(stored)
     built = flowc.build(flow, tmp_path / "out")
@@ -125,7 +137,9 @@ def test_the_fastest_contestant_wins(
     """On a machine where it takes half of what the others take."""
     flow = small()
     times = dict.fromkeys([x.name for x in read_chain(tmp_path / "small.onnx").layers], 100_000.0)
-    monkeypatch.setattr(measuring, "layer_times", lambda *_: SimpleNamespace(mean_ns=times, overhead_ns=0.0))
+    monkeypatch.setattr(
+        measuring, "layer_times", lambda *_: SimpleNamespace(mean_ns=times, overhead_ns=0.0)
+    )
     costs = RuntimeCosts(100.0, Transfer("cpu", "cpu", 1000, 0.0))
     monkeypatch.setattr(measuring.machine, "runtime_costs", lambda _: costs)
 
@@ -144,7 +158,9 @@ def test_the_fastest_contestant_wins(
     stages = network["stages"]
     assert (len(stages) > 1) == (fastest == "2 stages")
     for k, stage in enumerate(stages, 1):
-        assert places[f"A.net.stage{k}" if len(stages) > 1 else "A.net"] == tuple(stage["processors"])
+        assert places[f"A.net.stage{k}" if len(stages) > 1 else "A.net"] == tuple(
+            stage["processors"]
+        )
     # A table for people, with the reasons.
     status, out, err = call("map", flow, "--explain")
     assert status == 0 and "measured frames/s" in out and "is the busiest processor" in out, err
@@ -152,17 +168,31 @@ def test_the_fastest_contestant_wins(
 
 def test_a_simpler_configuration_wins_ties_and_says_so() -> None:
     """What is limited stands beside its limit."""
-    simple, fast = Contestant("one core", "all", 5e6, 5.1e6), Contestant("2 stages", "cut", 4e6, 5e6)
-    ran = Mapping("host", (), contestants=(simple, fast), search="auto", effort=Effort(evaluations=7, measured_runs=4))
+    simple, fast = (
+        Contestant("one core", "all", 5e6, 5.1e6),
+        Contestant("2 stages", "cut", 4e6, 5e6),
+    )
+    ran = Mapping(
+        "host",
+        (),
+        contestants=(simple, fast),
+        search="auto",
+        effort=Effort(evaluations=7, measured_runs=4),
+    )
     last = map_table(ran, 4).splitlines()[-2:]
-    assert last[0] == "`2 stages` is not surely better: within the tie margin the simpler `one core` wins"
+    assert (
+        last[0]
+        == "`2 stages` is not surely better: within the tie margin the simpler `one core` wins"
+    )
     assert last[1] == "auto: 7 configurations, 4 of 4 runs, 0.0 s"
     won = replace(ran, contestants=(fast, simple), effort=Effort(evaluations=7))
     assert map_table(won, 9).endswith("\n\nauto: 7 of 9 configurations, 0 runs, 0.0 s")
     assert map_table(won, None).endswith("\n\nauto: 7 configurations, 0 runs, 0.0 s")
 
 
-def test_an_app_without_networks_is_mapped_too(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_app_without_networks_is_mapped_too(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend_runs(monkeypatch)
     text = """
 task Source { out x: float32[4]  python "t.py:source" }
@@ -188,7 +218,10 @@ app A {{ source: Source  sink: Sink  source -> sink }}
         flow = f"/proc/self/fd/{stream.fileno()}"
         status, out, err = call("map", flow, "--budget", "1s")
     assert (status, out, ran.exists()) == (1, "", False)
-    assert err.startswith("error[F605]: cannot write `/proc/self/fd/") and "copy the text to a folder" in err
+    assert (
+        err.startswith("error[F605]: cannot write `/proc/self/fd/")
+        and "copy the text to a folder" in err
+    )
 
 
 def test_an_app_that_fails_says_so(small: Write, tmp_path: Path) -> None:
@@ -196,14 +229,18 @@ def test_an_app_that_fails_says_so(small: Write, tmp_path: Path) -> None:
     assert status == 1 and "no such show" in err and not list(tmp_path.glob("*.json"))
 
 
-@pytest.mark.parametrize("words", [["--search", "magic"], ["--objective", "beauty"], ["--budget", "soon"]])
+@pytest.mark.parametrize(
+    "words", [["--search", "magic"], ["--objective", "beauty"], ["--budget", "soon"]]
+)
 def test_wrong_words_are_wrong_usage(small: Write, words: list[str]) -> None:
     status, _, err = call("map", small(), *words)
     assert status == 2 and words[0] in err
 
 
-# -- a board whose profile comes from a file ---------------------------------------------------------------------------
-def store_board(flow: Path, gpu: Iterable[float], cpu: Iterable[float], watts: tuple[float, float] | None) -> None:
+# -- a board whose profile comes from a file -------------------------------------------------------
+def store_board(
+    flow: Path, gpu: Iterable[float], cpu: Iterable[float], watts: tuple[float, float] | None
+) -> None:
     """Milliseconds per convolution on the GPU and on a core; watts of both."""
     checked = flowc.check(flow, platform="board", mapped=False)
     chain = read_chain(flow.parent / "small.onnx")
@@ -220,9 +257,17 @@ def store_board(flow: Path, gpu: Iterable[float], cpu: Iterable[float], watts: t
                 {"layer": x.name, "mean_ns": t, **({"energy_nj": t * power} if watts else {})}
                 for x, t in zip(chain.layers, times, strict=True)
             ]
-            entries.append({**common, "processor": kind, "mean_ns": round(sum(times)), "layers": layers})
+            entries.append(
+                {**common, "processor": kind, "mean_ns": round(sum(times)), "layers": layers}
+            )
     transfers = [{"from": "cpu", "to": "gpu", "fixed_ns": 100_000, "ns_per_byte": 1.0}]
-    document = {"version": 1, "platform": "board", "host": "a board", "entries": entries, "transfers": transfers}
+    document = {
+        "version": 1,
+        "platform": "board",
+        "host": "a board",
+        "entries": entries,
+        "transfers": transfers,
+    }
     (flow.parent / "app.board.profile.json").write_text(json.dumps(document))
 
 
@@ -242,19 +287,28 @@ def test_three_objectives_give_three_mappings(small: Write) -> None:
     gpu, cpu = [1, 1, 1, 1, 1, 1, 1, 6], [3, 3, 3, 3, 3, 3, 3, 3]
     store_board(flow, gpu, cpu, watts=(2.0, 5.0))
     fast, soon, frugal = (mapped(flow, o) for o in ("throughput", "latency", "energy"))
-    assert len(processors(fast)) > 1 and {p for s in processors(fast) for p in s} == {"volta", "core[0]", "core[1]"}
+    assert len(processors(fast)) > 1 and {p for s in processors(fast) for p in s} == {
+        "volta",
+        "core[0]",
+        "core[1]",
+    }
     assert processors(soon) == [["volta"], ["core[0]"]]
     assert processors(frugal) == [["volta"], ["core[0]"]] and soon != frugal
     slower = [1, 1, 1, 1, 1, 1, 1, 1]
     store_board(flow, slower, cpu, watts=(2.0, 10.0))
     soon, frugal = (mapped(flow, o) for o in ("latency", "energy"))
-    assert processors(soon) == [["volta"]] and all("core" in p for s in processors(frugal) for p in s)
+    assert processors(soon) == [["volta"]] and all(
+        "core" in p for s in processors(frugal) for p in s
+    )
     for found in (fast, soon, frugal):
         assert any("as a whole" in line for line in found["why"])  # type: ignore[attr-defined]
 
 
-def test_on_a_profile_like_the_papers_energy_and_latency_agree_on_one_processor(small: Write) -> None:
-    """TX2 with TVM: the GPU is faster at every layer, at less energy; only throughput gains from both."""
+def test_on_a_profile_like_the_papers_energy_and_latency_agree_on_one_processor(
+    small: Write,
+) -> None:
+    """TX2 with TVM: the GPU is faster at every layer, at less energy; only throughput gains from
+    both."""
     flow = small()
     store_board(flow, [2.0] * DEPTH, [6.0] * DEPTH, watts=(4.0, 5.0))
     fast, soon, frugal = (mapped(flow, o) for o in ("throughput", "latency", "energy"))
@@ -269,7 +323,7 @@ def test_without_energies_there_is_no_mapping_for_energy(small: Write) -> None:
     assert status == 1 and "has no energy" in err
 
 
-# -- the stored mapping ------------------------------------------------------------------------------------------------
+# -- the stored mapping ----------------------------------------------------------------------------
 PLAN = {
     "version": 1, "platform": "host", "search": "auto", "predicted_period_ns": {"A": 1000},
     "placements": [
@@ -295,7 +349,10 @@ def test_a_stored_mapping_counts_like_pins(small: Write, tmp_path: Path) -> None
     flow = small(count="5")
     store(flow)
     checked = flowc.check(flow)
-    assert checked.ok and [t.name for t in checked.system.apps[0].tasks][2:4] == ["A.net.stage1", "A.net.stage2"]
+    assert checked.ok and [t.name for t in checked.system.apps[0].tasks][2:4] == [
+        "A.net.stage1",
+        "A.net.stage2",
+    ]
     store_profile(flow)
     flowc.build(flow, tmp_path / "stored")
     with_pins = small('mapping on host { A.net -> cpu[0] until "r4" | cpu[0] }', count="5")
@@ -303,7 +360,9 @@ def test_a_stored_mapping_counts_like_pins(small: Write, tmp_path: Path) -> None
     store_profile(with_pins)
     flowc.build(with_pins, tmp_path / "pinned")
     first, second = (run(tmp_path / d).stdout for d in ("stored", "pinned"))
-    sums = [[line for line in text.splitlines() if line.startswith("sum")] for text in (first, second)]
+    sums = [
+        [line for line in text.splitlines() if line.startswith("sum")] for text in (first, second)
+    ]
     assert len(sums[0]) == 5 and sums[0] == sums[1]
 
 
@@ -311,7 +370,10 @@ def test_a_plan_says_more_than_a_place_in_the_same_mapping(small: Write) -> None
     flow = small(count="5")
     store(flow, placements=[*PLAN["placements"], {"task": "A.net", "processors": ["cpu[0]"]}])
     checked = flowc.check(flow)
-    assert checked.ok and [t.name for t in checked.system.apps[0].tasks][2:4] == ["A.net.stage1", "A.net.stage2"]
+    assert checked.ok and [t.name for t in checked.system.apps[0].tasks][2:4] == [
+        "A.net.stage1",
+        "A.net.stage2",
+    ]
 
 
 def test_pins_of_the_text_win_over_a_stored_mapping(small: Write) -> None:
@@ -326,7 +388,9 @@ def test_a_mapping_of_other_code_is_named_and_not_used(small: Write, tmp_path: P
     store(flow)
     (tmp_path / "small.py").write_text(CODE + "\n# changed\n")
     (warning,) = flowc.check(flow).diagnostics
-    assert warning.code == "F609" and "`A.source`" in warning.message and warning.severity == "warning"
+    assert (
+        warning.code == "F609" and "`A.source`" in warning.message and warning.severity == "warning"
+    )
     (tmp_path / "app.host.mapping.json").write_text("{")
     (warning,) = flowc.check(flow).diagnostics
     assert warning.code == "F609" and "not JSON" in warning.message
@@ -340,7 +404,10 @@ def test_a_mapping_edited_by_hand_is_checked_like_pins(small: Write) -> None:
     store(
         flow,
         networks=[
-            {"task": "A.net", "stages": [{"processors": ["cpu[0]"], "until": "r44"}, {"processors": ["cpu[0]"]}]}
+            {
+                "task": "A.net",
+                "stages": [{"processors": ["cpu[0]"], "until": "r44"}, {"processors": ["cpu[0]"]}],
+            }
         ],
     )
     (fault,) = flowc.check(flow).diagnostics
@@ -354,7 +421,7 @@ def test_a_mapping_survives_its_file() -> None:
     assert (again, same) == (mapping, wanted) and mapping.of("A.scale") == ("cpu[0]",)
 
 
-# -- what pins can say -------------------------------------------------------------------------------------------------
+# -- what pins can say -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("pins", "expected"),
     [
@@ -366,7 +433,9 @@ def test_a_mapping_survives_its_file() -> None:
         ("A.scale -> cpu[0] process", "Process(Python("),
     ],
 )
-def test_a_program_with_this_pin_computes_the_same(small: Write, tmp_path: Path, pins: str, expected: str) -> None:
+def test_a_program_with_this_pin_computes_the_same(
+    small: Write, tmp_path: Path, pins: str, expected: str
+) -> None:
     flow = small(f"mapping on host {{ {pins} }}", count="6")
     store_profile(flow)
     flowc.build(flow, tmp_path / "out")
@@ -392,19 +461,25 @@ def test_a_program_with_this_pin_computes_the_same(small: Write, tmp_path: Path,
         ("A.net -> cpu[0] streams 0", "F105", "streams"),
     ],
 )
-def test_pins_that_cannot_be(small: Write, tmp_path: Path, pins: str, code: str, message: str) -> None:
+def test_pins_that_cannot_be(
+    small: Write, tmp_path: Path, pins: str, code: str, message: str
+) -> None:
     status, _, err = call("build", small(f"mapping on host {{ {pins} }}"), "-o", tmp_path / "out")
     assert status == 1 and f"error[{code}]" in err and message in err
 
 
-# -- 8 bits ------------------------------------------------------------------------------------------------------------
+# -- 8 bits ----------------------------------------------------------------------------------------
 def test_a_network_in_8_bits_is_quantized_once_cut_and_right(small: Write, tmp_path: Path) -> None:
     (tmp_path / "frames").mkdir()
     rng = np.random.default_rng(1)
-    np.save(tmp_path / "frames" / "some.npy", rng.standard_normal((6, 8, 32, 32)).astype(np.float32))
+    np.save(
+        tmp_path / "frames" / "some.npy", rng.standard_normal((6, 8, 32, 32)).astype(np.float32)
+    )
     flow = small('mapping on host { A.net -> cpu[0] until "r4" | cpu[0] }', count="4")
     flow.write_text(
-        flow.read_text().replace('out y from "r8" }', 'out y from "r8" precision int8 calibrate "frames/*" }')
+        flow.read_text().replace(
+            'out y from "r8" }', 'out y from "r8" precision int8 calibrate "frames/*" }'
+        )
     )
     assert [t.name for t in flowc.check(flow).staged.unquantized] == ["A.net"]
     status, out, err = call("build", flow, "-o", tmp_path / "out")
@@ -414,10 +489,14 @@ def test_a_network_in_8_bits_is_quantized_once_cut_and_right(small: Write, tmp_p
     stamp = kept[0].stat().st_mtime_ns
     assert harness(tmp_path / "out").returncode == 0
     parts = [onnx.load(p) for p in sorted((tmp_path / "out" / "networks").glob("*.onnx"))]
-    assert len(parts) == 2 and all(any(n.op_type == "QuantizeLinear" for n in p.graph.node) for p in parts)
+    assert len(parts) == 2 and all(
+        any(n.op_type == "QuantizeLinear" for n in p.graph.node) for p in parts
+    )
     crossing = parts[0].graph.output[0].type.tensor_type.elem_type
     assert crossing == TensorProto.UINT8
     call("build", flow, "-o", tmp_path / "out")
     assert kept[0].stat().st_mtime_ns == stamp
-    np.save(tmp_path / "frames" / "more.npy", rng.standard_normal((2, 8, 32, 32)).astype(np.float32))
+    np.save(
+        tmp_path / "frames" / "more.npy", rng.standard_normal((2, 8, 32, 32)).astype(np.float32)
+    )
     assert flowc.check(flow).staged.unquantized  # other data, another network

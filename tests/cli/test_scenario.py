@@ -40,8 +40,15 @@ def call(*words: str) -> tuple[int, str]:
 def test_check_lists_states_and_transitions(text: str) -> None:
     status, said = call("check", text)
     assert status == 0
-    assert "one (initial)  A every 20 ms" in said and "two            A every 40 ms, B every 40 ms" in said
-    assert "75%" in said and "two   one  A.w.tired, B.w.tired" in said and "two   one  after 2 s" in said
+    assert (
+        "one (initial)  A every 20 ms" in said
+        and "two            A every 40 ms, B every 40 ms" in said
+    )
+    assert (
+        "75%" in said
+        and "two   one  A.w.tired, B.w.tired" in said
+        and "two   one  after 2 s" in said
+    )
     scenario = json.loads(call("check", text, "--json")[1])["scenario"]
     assert scenario["initial"] == "one" and scenario["events"] == ["turn"]
     assert scenario["states"]["two"]["periods_ns"] == {"A": "40000000", "B": "40000000"}
@@ -57,12 +64,23 @@ def test_check_lists_states_and_transitions(text: str) -> None:
 
 
 def test_map_bounds_changes(text: str) -> None:
-    status, said = call("map", text, "--platform", "duo", "--no-measure", "--budget", "3s", "--explain")
+    status, said = call(
+        "map", text, "--platform", "duo", "--no-measure", "--budget", "3s", "--explain"
+    )
     assert status == 0, said
-    assert "state two" in said and "change ms, at most" in said and "one placement for all states" in said
-    document = json.loads(call("map", text, "--platform", "duo", "--no-measure", "--budget", "3s", "--json")[1])
+    assert (
+        "state two" in said
+        and "change ms, at most" in said
+        and "one placement for all states" in said
+    )
+    document = json.loads(
+        call("map", text, "--platform", "duo", "--no-measure", "--budget", "3s", "--json")[1]
+    )
     assert set(document["states"]) == {"one", "two"}
-    bounds = [max(g["response_time_ns"] for g in s["groups"].values()) for s in document["states"].values()]
+    bounds = [
+        max(g["response_time_ns"] for g in s["groups"].values())
+        for s in document["states"].values()
+    ]
     assert {t["delay_ns"] for t in document["transitions"]} == {sum(bounds)}
 
 
@@ -82,7 +100,9 @@ def test_the_machine_is_drawn(text: str, tmp_path: Path) -> None:
 def test_analyze_tells_what_apps_can_do_in_each_state(text: str) -> None:
     status, said = call("analyze", text)
     assert status == 0, said
-    assert [line.split()[:5] for line in said.splitlines() if line.startswith(("one ", "two "))] == [
+    assert [
+        line.split()[:5] for line in said.splitlines() if line.startswith(("one ", "two "))
+    ] == [
         ["one", "A", "20", "11", "11"],
         ["two", "A", "40", "11", "11"],
         ["two", "B", "40", "11", "11"],

@@ -1,4 +1,5 @@
-"""`map --sweep`: what if, for several values at once; and searches whose evaluations are counted."""
+"""`map --sweep`: what if, for several values at once; and searches whose evaluations are
+counted."""
 
 from __future__ import annotations
 
@@ -41,16 +42,29 @@ def test_a_row_for_each_supposition(write: Write, tmp_path: Path) -> None:
         (10, 1, "schedulable"), (10, 2, "schedulable"), (100, 1, "impossible"), (100, 2, "schedulable"),
         (1000, 1, "impossible"), (1000, 2, "impossible"),
     ]  # fmt: skip
-    assert found[0]["max_utilization"] == pytest.approx(0.14) and found[0]["tightest"] == pytest.approx(0.14)
+    assert found[0]["max_utilization"] == pytest.approx(0.14) and found[0][
+        "tightest"
+    ] == pytest.approx(0.14)
     assert found[2]["why"] == ["work that only a cpu can do needs 1.40 of them, but there are 1"]
     status, out, _ = call(*options, *sweep)
     first, _, *rows = out.splitlines()
-    assert first.split() == ["fps", "cores", "busiest", "processor", "of", "the", "tightest", "deadline"]
+    assert first.split() == [
+        "fps",
+        "cores",
+        "busiest",
+        "processor",
+        "of",
+        "the",
+        "tightest",
+        "deadline",
+    ]
     assert rows[0].split() == ["10", "1", "schedulable", "14.00%", "14.00%"]
     assert rows[-1] == "work that only a cpu can do needs 14.00 of them, but there are 2"
 
 
-@pytest.mark.parametrize("sweep", ["fps", "fps=", "fps=0", "rate=3", "cores=1.5", "cores=two", "fps=1/0"])
+@pytest.mark.parametrize(
+    "sweep", ["fps", "fps=", "fps=0", "rate=3", "cores=1.5", "cores=two", "fps=1/0"]
+)
 def test_no_sweep(write: Write, sweep: str) -> None:
     status, _, err = call(write(TEXT), "--sweep", sweep)
     assert status == 2 and "is not a sweep" in err.replace("\n", " ")
@@ -65,7 +79,9 @@ def test_counted_searches_find_the_same_again(write: Write) -> None:
 
 def test_what_is_counted_stands_beside_its_limit() -> None:
     outcome = Outcome("auto", None, None, None, False, None, 2991, 4.0, counted=301, limit=300)
-    joint: Any = SimpleNamespace(mapping=SimpleNamespace(groups=()), outcome=outcome, problem=SimpleNamespace(nets=()))
+    joint: Any = SimpleNamespace(
+        mapping=SimpleNamespace(groups=()), outcome=outcome, problem=SimpleNamespace(nets=())
+    )
     said = "auto: 301 evaluations (300 asked for), 2,991 assignments looked at in 4.0 s"
     assert joint_table(joint).splitlines()[0] == said
     joint.outcome = replace(outcome, limit=None)

@@ -1,4 +1,5 @@
-"""A program that runs: its page in a browser (the verb `view`), and tables in a terminal (`run --live`)."""
+"""A program that runs: its page in a browser (the verb `view`), and tables in a terminal (`run
+--live`)."""
 
 from __future__ import annotations
 
@@ -39,13 +40,19 @@ def show(n): print("shown", n)
 
 @pytest.fixture
 def viewing(write: Write, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and the address that it has printed. Proxies of the environment have no part in it."""
+    """The process and the address that it has printed. Proxies of the environment have no part in
+    it."""
     flow = write(TEXT, t_py=CODE)
     store_profile(flow)
     command = [sys.executable, "-m", "flowc", "view", str(flow), "--no-browser"]
     proxies = {"http_proxy": "http://192.0.2.1:9", "HTTP_PROXY": "http://192.0.2.1:9"}
     with subprocess.Popen(
-        command, cwd=tmp_path, env={**os.environ, **proxies}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=tmp_path,
+        env={**os.environ, **proxies},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         yield process, next_line(process).strip()
         process.kill()
@@ -82,13 +89,15 @@ def test_a_port_that_is_taken_is_said_so(
 ) -> None:
     process, address = viewing
     port = address.split(":")[2].split("/")[0]
-    done = CliRunner().invoke(app, ["view", str(tmp_path / "app.flow"), "--no-browser", "--port", port])
+    done = CliRunner().invoke(
+        app, ["view", str(tmp_path / "app.flow"), "--no-browser", "--port", port]
+    )
     assert done.exit_code == 1 and "F623" in done.stderr and port in done.stderr
     process.send_signal(signal.SIGTERM)
     assert process.wait(HANGS) == 143
 
 
-# -- in the terminal ---------------------------------------------------------------------------------------------------
+# -- in the terminal -------------------------------------------------------------------------------
 NOW = {
     "seconds": 12.5,
     "apps": {"Slow": {"frames": 625, "fps": 50.0, "latency_ms": 1.25, "deadline_misses": 2, "skipped": 0},
@@ -109,16 +118,21 @@ def test_tables_of_a_running_program() -> None:
 
 
 def test_what_a_program_says_stands_above_its_tables(write: Write, tmp_path: Path) -> None:
-    """Where nobody sees tables that change, there are the words of the program, and the table at its end."""
+    """Where nobody sees tables that change, there are the words of the program, and the table at
+    its end."""
     flow = write(TEXT, t_py=CODE)
     store_profile(flow)
     words = ["run", str(flow), "--live", "--frames", "20", "-o", str(tmp_path / "out")]
     done = forks(*FLOWC).run(["-m", "flowc", *words], cwd=tmp_path, timeout=HANGS)
     assert done.returncode == 0, done.stderr
-    assert "shown 20" in done.stderr and "latency ms" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "shown 20" in done.stderr and "latency ms" in done.stderr and "Traceback" not in done.stderr
+    )
 
 
-def test_a_browser_gets_a_file_that_only_its_user_can_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_browser_gets_a_file_that_only_its_user_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Arguments of processes can be read by all users of a machine: the address is none."""
     opened: list[str] = []
     monkeypatch.setenv("DISPLAY", ":0")

@@ -28,14 +28,19 @@ app B { m: Make  t: Take  m -> t }
 scenario Modes { event turn  initial state one { run A, B }  state two { run A }  one -> two on turn  two -> one on turn }
 """
 )
-LINKED = DECLARED + "app A { m: Make  t: Take  m -> t }\napp B { s: Same  t: Take  A.m -> latest -> s  s -> t }\n"
+LINKED = (
+    DECLARED
+    + "app A { m: Make  t: Take  m -> t }\napp B { s: Same  t: Take  A.m -> latest -> s  s -> t }\n"
+)
 
 
 def imported(out: Path, *words: str) -> set[str]:
     """The files of the runtime that a process of a build imports, also in its children."""
     command = [sys.executable, "-X", "importtime", *words]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=out, capture_output=True, text=True, timeout=HANGS, env=environment)
+    done = subprocess.run(
+        command, cwd=out, capture_output=True, text=True, timeout=HANGS, env=environment
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return set(re.findall(r"\| +(?:\w+\.)?runtime\.(\w+)$", done.stderr, re.MULTILINE))
 
@@ -44,19 +49,37 @@ def imported(out: Path, *words: str) -> set[str]:
 def test_every_file_is_imported_by_something(write: Write, tmp_path: Path, text: str) -> None:
     out = build(write(text, t_py=TASKS), tmp_path / "built", platform="two")
     carried = {f.stem for f in (out / "runtime").glob("*.py")} - {"__init__"}
-    named = set(re.findall(r"\w+", re.findall(r"from runtime import (.*)", (out / "main.py").read_text())[0]))
+    named = set(
+        re.findall(
+            r"\w+", re.findall(r"from runtime import (.*)", (out / "main.py").read_text())[0]
+        )
+    )
     opened = "import sys; sys.path.insert(0, '..'); import built; built.open(3).stop()"
     used = imported(out, "main.py", "--frames", "3", "--trace", "t.json")
     used |= imported(out, "-m", "runtime.outcomes", "o.json") | imported(out, "-c", opened)
     if text == STATES:
         (out / "events").write_text("3 A turn\n")
         used |= imported(out, "main.py", "--frames", "9", "--events", "events")
-    used |= {FACES[name] for name in named} | {"outcomes"}  # what `import_module` loads is not in the list of imports
+    # what `import_module` loads is not in the list of imports
+    used |= {FACES[name] for name in named} | {"outcomes"}
     assert carried - used == set()
 
 
-def test_a_plain_program_carries_no_devices_states_or_other_machines(write: Write, tmp_path: Path) -> None:
+def test_a_plain_program_carries_no_devices_states_or_other_machines(
+    write: Write, tmp_path: Path
+) -> None:
     out = build(write(PLAIN, t_py=TASKS), tmp_path / "out", platform="two")
     carried = {f.stem for f in (out / "runtime").glob("*.py")}
-    assert not carried & {"adapt", "bands", "control", "cuda", "device", "engines", "link", "process", "select", "wire"}
+    assert not carried & {
+        "adapt",
+        "bands",
+        "control",
+        "cuda",
+        "device",
+        "engines",
+        "link",
+        "process",
+        "select",
+        "wire",
+    }
     assert sum(len(f.read_text().splitlines()) for f in (out / "runtime").glob("*.py")) < 7500

@@ -1,4 +1,5 @@
-"""What is written, and that it stays correct whatever things are called; and that the harness can fail."""
+"""What is written, and that it stays correct whatever things are called; and that the harness can
+fail."""
 
 from __future__ import annotations
 
@@ -67,15 +68,21 @@ def test_same_input_gives_same_bytes(write: Write, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("example", ["hello", "digits"])
 def test_generated_main_is_as_expected(example: str, tmp_path: Path) -> None:
-    """Golden programs; FLOWC_REWRITE_GOLDEN=1 rewrites them. The digits example is pinned, hello fits one core."""
+    """Golden programs; FLOWC_REWRITE_GOLDEN=1 rewrites them. The digits example is pinned, hello
+    fits one core."""
     import os
     import shutil
 
-    shutil.copytree(ROOT / "examples" / example, tmp_path / example, ignore=shutil.ignore_patterns("*.json", "build"))
+    shutil.copytree(
+        ROOT / "examples" / example,
+        tmp_path / example,
+        ignore=shutil.ignore_patterns("*.json", "build"),
+    )
     flow = tmp_path / example / f"{example}.flow"
     if example == "digits":
         flow.write_text(
-            flow.read_text() + "platform two { cpu core[2] }\nmapping on two { Reader.camera -> core[0]\n"
+            flow.read_text()
+            + "platform two { cpu core[2] }\nmapping on two { Reader.camera -> core[0]\n"
             "Reader.segment -> core[0]  Reader.digits -> core[0], core[1]  Reader.decode -> core[1]  Reader.report -> core[1] }"
         )
     else:
@@ -86,7 +93,8 @@ def test_generated_main_is_as_expected(example: str, tmp_path: Path) -> None:
         golden.write_text((out / "main.py").read_text())
     # What networks take is that of this machine's ONNX Runtime.
     made, expected = (
-        re.sub(r'(block=|"weights": |"buffers": )\d+', r"\1", f.read_text()) for f in (out / "main.py", golden)
+        re.sub(r'(block=|"weights": |"buffers": )\d+', r"\1", f.read_text())
+        for f in (out / "main.py", golden)
     )
     assert made == expected
     done = run(out, "--frames", "12")
@@ -95,7 +103,7 @@ def test_generated_main_is_as_expected(example: str, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-# -- the harness can fail ----------------------------------------------------------------------------------------------
+# -- the harness can fail --------------------------------------------------------------------------
 def _sabotage(out: Path, file: str, old: str, new: str) -> None:
     path = out / file
     text = path.read_text()
@@ -113,7 +121,11 @@ def _sabotage(out: Path, file: str, old: str, new: str) -> None:
         # an initial token of another value
         ("main.py", "values=[3]", "values=[4]"),
         # a larger channel than deployed
-        ("main.py", 'p.channel(x, "c", k, "c", capacity=2)', 'p.channel(x, "c", k, "c", capacity=7)'),
+        (
+            "main.py",
+            'p.channel(x, "c", k, "c", capacity=2)',
+            'p.channel(x, "c", k, "c", capacity=7)',
+        ),
         # a firing too many: the order is no iteration any more
         ("main.py", "Fire(x, times=2)", "Fire(x, times=3)"),
         # a channel that drops its second token
@@ -132,7 +144,9 @@ def _sabotage(out: Path, file: str, old: str, new: str) -> None:
         ),
     ],
 )
-def test_the_harness_fails_on_a_sabotaged_program(write: Write, tmp_path: Path, file: str, old: str, new: str) -> None:
+def test_the_harness_fails_on_a_sabotaged_program(
+    write: Write, tmp_path: Path, file: str, old: str, new: str
+) -> None:
     out = build(write(LOOP, t_py=CODE), tmp_path / "out")
     assert harness(out).returncode == 0
     _sabotage(out, file, old, new)
@@ -140,8 +154,11 @@ def test_the_harness_fails_on_a_sabotaged_program(write: Write, tmp_path: Path, 
     assert done.returncode == 1, done.stderr
 
 
-def test_the_harness_notices_a_state_that_is_shared_by_accident(write: Write, tmp_path: Path) -> None:
-    """A function that keeps state in its module gives other results the second time: it is no pure function."""
+def test_the_harness_notices_a_state_that_is_shared_by_accident(
+    write: Write, tmp_path: Path
+) -> None:
+    """A function that keeps state in its module gives other results the second time: it is no pure
+    function."""
     code = CODE.replace(
         "def mix(a, b, old): return a + b + old",
         "calls = []\ndef mix(a, b, old):\n    calls.append(1)\n    return a + len(calls)",
@@ -149,7 +166,7 @@ def test_the_harness_notices_a_state_that_is_shared_by_accident(write: Write, tm
     assert harness(build(write(LOOP, t_py=code), tmp_path / "out")).returncode == 1
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 def test_names_that_mean_something_to_python(write: Write, tmp_path: Path) -> None:
     code = """
 class Source:
@@ -167,7 +184,11 @@ def show(n, lambda_=0): print("got %s\\n" % n, end="")
     out = build(flow, tmp_path / "out")
     done = run(out, "--frames", "1")
     assert done.returncode == 0, done.stderr
-    assert sorted(line for line in done.stdout.splitlines() if line.startswith("got")) == ["got 0", "got 13", "got 13"]
+    assert sorted(line for line in done.stdout.splitlines() if line.startswith("got")) == [
+        "got 0",
+        "got 13",
+        "got 13",
+    ]
     assert harness(out).returncode == 0
 
 
@@ -184,7 +205,8 @@ def test_strange_names_in_a_network(write: Write, tmp_path: Path) -> None:
         [helper.make_tensor_value_info(odd_out, TensorProto.FLOAT, [1])], [two],
     )  # fmt: skip
     onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "odd name.onnx"
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "odd name.onnx",
     )
     code = "import numpy as np\nclass S:\n    def __call__(self): return np.ones(1, np.float32)\ndef show(n): print('got', n)\n"
     flow = write(
@@ -206,7 +228,8 @@ def test_identifiers_are_valid_and_unique(names: list[str]) -> None:
     made = identifiers(names, ["p", "main"])
     assert len(set(made.values())) == len(names)
     assert all(
-        i.isidentifier() and i.isascii() and not keyword.iskeyword(i) and i not in ("p", "main") for i in made.values()
+        i.isidentifier() and i.isascii() and not keyword.iskeyword(i) and i not in ("p", "main")
+        for i in made.values()
     )
 
 
@@ -217,7 +240,7 @@ def test_literals_read_back(text: str) -> None:
     compile(f"# {one_line(text)}\nx = 1", "comment", "exec")
 
 
-# -- sources -----------------------------------------------------------------------------------------------------------
+# -- sources ---------------------------------------------------------------------------------------
 def test_helpers_and_packages_are_copied_as_python_finds_them(write: Write, tmp_path: Path) -> None:
     code = "from lib.deep.inner import value\nimport beside\ndef show(n): print('got', n + value() + beside.ONE)\n"
     flow = write(
@@ -263,7 +286,7 @@ def test_a_changed_header_makes_a_profile_stale(write: Write, tmp_path: Path) ->
     assert store.read_profile(flowc.check(flow).require())[0] is None
 
 
-# -- directories -------------------------------------------------------------------------------------------------------
+# -- directories -----------------------------------------------------------------------------------
 def test_a_rebuild_replaces_its_own_files_only(write: Write, tmp_path: Path) -> None:
     flow = write(LOOP, t_py=CODE)
     out = build(flow, tmp_path / "out")
@@ -329,7 +352,10 @@ def test_nothing_half_written_remains_when_the_disk_is_full(
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(Errors) as raised:
         flowc.build(flow, out)
-    assert raised.value.diagnostics[0].code == "F605" and "No space left" in raised.value.diagnostics[0].message
+    assert (
+        raised.value.diagnostics[0].code == "F605"
+        and "No space left" in raised.value.diagnostics[0].message
+    )
     assert {p: p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()} == before
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".out")] == []
 
@@ -339,12 +365,19 @@ def test_deployment_is_data(write: Write, tmp_path: Path) -> None:
     document = json.loads((out / "deployment.json").read_text())
     assert document["version"] == 1
     assert [t["name"] for t in document["apps"][0]["tasks"]] == ["A.c", "A.x", "A.k"]
-    assert {c["name"]: (c["capacity"], c["delay"]) for c in document["apps"][0]["channels"]}["A.x.c->A.x.old"] == (2, 1)
+    assert {c["name"]: (c["capacity"], c["delay"]) for c in document["apps"][0]["channels"]}[
+        "A.x.c->A.x.old"
+    ] == (2, 1)
 
 
-def test_a_compiler_that_never_ends_is_given_up(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_never_ends_is_given_up(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor does it wait for what is typed."""
-    flow = write('task A { out x: int32   c "a.c:a" }\napp P { a: A }\n', a_c="void a(int32_t *x) { *x = 1; }\n")
+    flow = write(
+        'task A { out x: int32   c "a.c:a" }\napp P { a: A }\n',
+        a_c="void a(int32_t *x) { *x = 1; }\n",
+    )
     compiler = tmp_path / "slow"
     compiler.write_text("#!/bin/sh\nread line && exit 0\nexec sleep 1000\n")
     compiler.chmod(0o755)

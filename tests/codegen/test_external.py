@@ -1,4 +1,5 @@
-"""Networks as a library for C: programs in C that call them, what they compute, and what happens when they cannot."""
+"""Networks as a library for C: programs in C that call them, what they compute, and what happens
+when they cannot."""
 
 from __future__ import annotations
 
@@ -75,22 +76,42 @@ def shim(directory: Path, python: str = sys.executable) -> subprocess.CompletedP
         **os.environ,
         "CFLAGS": "-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Werror",
     }
-    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False, timeout=HANGS)
+    done = subprocess.run(
+        command,
+        cwd="/",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
+    )
     assert done.returncode == 0, done.stderr
     return done
 
 
-def call(program: Path, data: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+def call(
+    program: Path, data: bytes = b"", **environment: str
+) -> subprocess.CompletedProcess[bytes]:
     """Run a program from another folder, with no environment that could help Python."""
     return subprocess.run(
-        [str(program)], input=data, cwd="/", env=environment, capture_output=True, timeout=HANGS, check=False
+        [str(program)],
+        input=data,
+        cwd="/",
+        env=environment,
+        capture_output=True,
+        timeout=HANGS,
+        check=False,
     )
 
 
 @pytest.fixture
 def digits(tmp_path: Path) -> Path:
     """A copy of the example; a platform with two cores may be added."""
-    shutil.copytree(ROOT / "examples" / "digits", tmp_path / "digits", ignore=shutil.ignore_patterns("*.json", "build"))
+    shutil.copytree(
+        ROOT / "examples" / "digits",
+        tmp_path / "digits",
+        ignore=shutil.ignore_patterns("*.json", "build"),
+    )
     return tmp_path / "digits" / "digits.flow"
 
 
@@ -107,7 +128,7 @@ def built(flow: Path, platform: str = "host", name: str = "out") -> BuiltExterna
     return build_external(flow, flow.parent.parent / name, platform=platform)
 
 
-# -- what is computed --------------------------------------------------------------------------------------------------
+# -- what is computed ------------------------------------------------------------------------------
 @compiled
 @pytest.mark.parametrize("where", ["whole", "pin", "adapt", "mapping", "threads"])
 def test_a_c_program_computes_what_onnx_runtime_computes(digits: Path, where: str) -> None:
@@ -124,14 +145,19 @@ def test_a_c_program_computes_what_onnx_runtime_computes(digits: Path, where: st
     done = built(digits, platform)
     stages = done.external.networks[0].stages
     assert [s.threads for s in stages] == {"whole": [1], "threads": [1, 2]}.get(where, [1, 1])
-    assert {f"networks/{p.name}" for p in (done.directory / "networks").iterdir()} == {s.file for s in stages}
+    assert {f"networks/{p.name}" for p in (done.directory / "networks").iterdir()} == {
+        s.file for s in stages
+    }
     shim(done.directory)
     frames = crops(3)
     ended = call(link(done.directory, READER, "main.c", "-std=c99"), frames.tobytes())
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == b""
     np.testing.assert_allclose(
-        np.frombuffer(ended.stdout, np.float32).reshape(3, 1, 10), expected(frames), rtol=1e-4, atol=1e-5
+        np.frombuffer(ended.stdout, np.float32).reshape(3, 1, 10),
+        expected(frames),
+        rtol=1e-4,
+        atol=1e-5,
     )
 
 
@@ -141,11 +167,17 @@ def test_the_header_does_not_depend_on_the_mapping(digits: Path) -> None:
     cut = built(digits, "two", "cut")
     header = "digits_external.h"
     assert (whole.directory / header).read_text() == (cut.directory / header).read_text()
-    assert [s.name for s in cut.external.networks[0].stages] == ["Reader.digits.stage1", "Reader.digits.stage2"]
+    assert [s.name for s in cut.external.networks[0].stages] == [
+        "Reader.digits.stage1",
+        "Reader.digits.stage2",
+    ]
 
 
-def test_ports_keep_the_order_of_the_text_when_stages_read_them_in_another(write: Write, tmp_path: Path) -> None:
-    """`late` is declared first, and read by the second stage only; `early` is made by the first one."""
+def test_ports_keep_the_order_of_the_text_when_stages_read_them_in_another(
+    write: Write, tmp_path: Path
+) -> None:
+    """`late` is declared first, and read by the second stage only; `early` is made by the first
+    one."""
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in ("late", "soon"))
     outs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in ("sum", "twice")]
     nodes = [helper.make_node("Add", ["soon", "soon"], ["twice"]), helper.make_node("Relu", ["twice"], ["cut"]),
@@ -170,8 +202,10 @@ def test_ports_keep_the_order_of_the_text_when_stages_read_them_in_another(write
     assert total.tolist() == (late - np.maximum(2 * soon, 0)).tolist()
 
 
-# -- names and types ---------------------------------------------------------------------------------------------------
-def save(path: Path, nodes: list[onnx.NodeProto], inputs: list[object], outputs: list[object]) -> None:
+# -- names and types -------------------------------------------------------------------------------
+def save(
+    path: Path, nodes: list[onnx.NodeProto], inputs: list[object], outputs: list[object]
+) -> None:
     model = helper.make_model(
         helper.make_graph(nodes, "g", inputs, outputs), opset_imports=[helper.make_opsetid("", 17)]
     )
@@ -183,12 +217,19 @@ TYPES = {
     "bool": (TensorProto.BOOL, "Not"), "int64": (TensorProto.INT64, "Neg"), "uint8": (TensorProto.UINT8, "Identity"),
     "float16": (TensorProto.FLOAT16, "Identity"), "float64": (TensorProto.DOUBLE, "Neg"),
 }  # fmt: skip
-ODD = {"bool": "class", "int64": 'x */ " \\ {{', "uint8": "9", "float16": "stdout", "float64": "ünter"}
+ODD = {
+    "bool": "class",
+    "int64": 'x */ " \\ {{',
+    "uint8": "9",
+    "float16": "stdout",
+    "float64": "ünter",
+}
 
 
 @pytest.fixture
 def odd(write: Write, tmp_path: Path) -> BuiltExternal:
-    """Five networks without a task that has code, whose types and tensors are not the usual ones."""
+    """Five networks without a task that has code, whose types and tensors are not the usual
+    ones."""
     text, instances, arrows = [], [], []
     for kind, (number, op) in TYPES.items():
         name = ODD[kind]
@@ -196,8 +237,12 @@ def odd(write: Write, tmp_path: Path) -> BuiltExternal:
         back = helper.make_tensor_value_info("new", number, [2, 3])
         save(tmp_path / f"{kind}.onnx", [helper.make_node(op, [name], ["new"])], [there], [back])
         quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-        text.append(f"task In{kind} {{ out x: {kind}[2, 3] }}  task Out{kind} {{ in x: {kind}[2, 3] }}")
-        text.append(f'/// Of {kind}: */ "\n network N{kind} from "{kind}.onnx" {{ in this from "{quoted}"  out new }}')
+        text.append(
+            f"task In{kind} {{ out x: {kind}[2, 3] }}  task Out{kind} {{ in x: {kind}[2, 3] }}"
+        )
+        text.append(
+            f'/// Of {kind}: */ "\n network N{kind} from "{kind}.onnx" {{ in this from "{quoted}"  out new }}'
+        )
         instances.append(f"i_{kind}: In{kind}  {kind}_net[1]: N{kind}  o_{kind}: Out{kind}")
         arrows.append(f"i_{kind} -> {kind}_net[0] -> o_{kind}")
     flow = write("\n".join(text) + "\napp A {\n" + "\n".join(instances + arrows) + "\n}\n")
@@ -258,7 +303,9 @@ int main(void)
 
 @compiled
 @pytest.mark.parametrize("name", ["main.c", "main.cpp"])
-def test_networks_of_any_name_and_type_are_called_from_several_threads(odd: BuiltExternal, name: str) -> None:
+def test_networks_of_any_name_and_type_are_called_from_several_threads(
+    odd: BuiltExternal, name: str
+) -> None:
     if name.endswith("cpp") and shutil.which("g++") is None:
         pytest.skip("there is no C++ compiler")
     shim(odd.directory)
@@ -287,9 +334,7 @@ static int PORT_INITIALIZE(int task, const char *name) { return strcmp(name, "th
 static void MQ_RECEIVE(int port, unsigned char *data, size_t size) { memset(data, port, size); }
 static void MQ_SEND(int port, unsigned char *data, size_t size) { sizes = size + port; memcpy(sent, data, size); }
 """
-    main = (
-        "\nint main(void) { begin(7); go(); end(); return sizes == 6 + 8 && sent[0] == 7 && sent[5] == 7 ? 0 : 1; }\n"
-    )
+    main = "\nint main(void) { begin(7); go(); end(); return sizes == 6 + 8 && sent[0] == 7 && sent[5] == 7 ? 0 : 1; }\n"
     for name in ("task.c", "task.cpp") if shutil.which("g++") else ("task.c",):
         text = frame + (odd.directory / "cic" / "a_uint8_net_0.cic").read_text() + main
         ended = call(link(odd.directory, text, name))
@@ -316,7 +361,10 @@ def test_what_surrounds_a_network_is_left_out(write: Write, examples: Path, tmp_
         ("input", (1, 1, 28, 28)),
         ("logits", (1, 10)),
     ]
-    assert "int a_net_execute(const float *input, float *logits);" in (done.directory / "app_external.h").read_text()
+    assert (
+        "int a_net_execute(const float *input, float *logits);"
+        in (done.directory / "app_external.h").read_text()
+    )
     assert not (done.directory / "tasks").exists()
     loaded: External = load(str(done.directory))[0]
     loaded.init()
@@ -326,11 +374,16 @@ def test_what_surrounds_a_network_is_left_out(write: Write, examples: Path, tmp_
 
 
 @pytest.mark.parametrize("states", ["", "scenario S { initial state a { run A   A.n = two } }\n"])
-def test_every_variant_of_a_network_has_functions(write: Write, tmp_path: Path, states: str) -> None:
+def test_every_variant_of_a_network_has_functions(
+    write: Write, tmp_path: Path, states: str
+) -> None:
     for name, factor in (("one", 1), ("two", 2), ("four", 4)):
         ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2]) for n in "xy"]
         weights = helper.make_tensor("w", TensorProto.FLOAT, [2, 2], [factor, 0, 0, factor])
-        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Abs", ["h"], ["y"])]
+        nodes = [
+            helper.make_node("MatMul", ["x", "w"], ["h"]),
+            helper.make_node("Abs", ["h"], ["y"]),
+        ]
         graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
         onnx.save(
             helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
@@ -344,9 +397,15 @@ def test_every_variant_of_a_network_has_functions(write: Write, tmp_path: Path, 
         'mapping on duo { A.n.four -> core[0] until "h" | core[1] }\n'
     )
     made = build_external(flow, tmp_path / "out", platform="duo")
-    assert {n.name: len(n.stages) for n in made.external.networks} == {"A.p": 1, "A.n.two": 1, "A.n.four": 2}
+    assert {n.name: len(n.stages) for n in made.external.networks} == {
+        "A.p": 1,
+        "A.n.two": 1,
+        "A.n.four": 2,
+    }
     header = (tmp_path / "out" / "app_external.h").read_text()
-    for network, name, factor in zip(load(str(tmp_path / "out")), ("p", "n_two", "n_four"), (1, 2, 4), strict=True):
+    for network, name, factor in zip(
+        load(str(tmp_path / "out")), ("p", "n_two", "n_four"), (1, 2, 4), strict=True
+    ):
         assert f"int a_{name}_execute(const float *x, float *y);" in header
         given, results = np.full((1, 2), 3, np.float32), np.zeros((1, 2), np.float32)
         network.init()
@@ -355,7 +414,7 @@ def test_every_variant_of_a_network_has_functions(write: Write, tmp_path: Path, 
         assert results.tolist() == [[3 * factor] * 2]
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 FAILURES = r"""
 #include <stdio.h>
 #include <string.h>
@@ -422,11 +481,16 @@ def test_what_cannot_be_loaded_is_named(digits: Path) -> None:
     ended = call(program)
     assert ended.returncode == 3
     said = ended.stderr.decode()
-    assert said.startswith("flowc: reader_digits_init: task Reader.digits.stage2 cannot start: ONNX Runtime refuses ")
+    assert said.startswith(
+        "flowc: reader_digits_init: task Reader.digits.stage2 cannot start: ONNX Runtime refuses "
+    )
     second.unlink()
     ended = call(program)
     assert ended.returncode == 3
-    assert f"task Reader.digits.stage2 cannot start: networks/{second.name} is missing in " in ended.stderr.decode()
+    assert (
+        f"task Reader.digits.stage2 cannot start: networks/{second.name} is missing in "
+        in ended.stderr.decode()
+    )
     second.write_bytes(whole)
     assert call(program).returncode == 0
     (done.directory / "external.json").write_text("{")
@@ -451,26 +515,42 @@ def test_a_frame_that_fails_changes_no_output(digits: Path) -> None:
     with pytest.raises(TaskError, match=r"task Reader.digits failed: .*float"):
         loaded.execute([bytes(28 * 28 * 8), memoryview(scores).cast("B")])
     assert (scores == 42).all()
-    path.write_text(path.read_text().replace('"float64"', '"float32"').replace("      10\n", "      11\n"))
+    path.write_text(
+        path.read_text().replace('"float64"', '"float32"').replace("      10\n", "      11\n")
+    )
     (loaded,) = load(str(done.directory))
     loaded.init()
     scores = np.full((1, 11), 42, np.float32)
-    with pytest.raises(TaskError, match=r"task Reader.digits returned float32\[1, 10\] for port `scores`"):
+    with pytest.raises(
+        TaskError, match=r"task Reader.digits returned float32\[1, 10\] for port `scores`"
+    ):
         loaded.execute([bytes(28 * 28 * 4), memoryview(scores).cast("B")])
     assert (scores == 42).all()
 
 
 @compiled
 def test_the_library_belongs_to_the_environment_that_made_it(digits: Path, tmp_path: Path) -> None:
-    """A virtual environment whose libraries stand elsewhere; another Python in variables and on the path; and its end."""
+    """A virtual environment whose libraries stand elsewhere; another Python in variables and on the
+    path; and its end."""
     done = built(digits)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True, timeout=HANGS)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")],
+        check=True,
+        timeout=HANGS,
+    )
     (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
-    (packages / "more.pth").write_text("\n".join(p for p in sys.path if p.endswith("-packages")) + "\n")
+    (packages / "more.pth").write_text(
+        "\n".join(p for p in sys.path if p.endswith("-packages")) + "\n"
+    )
     shim(done.directory, str(tmp_path / "venv" / "bin" / "python"))
     program = link(done.directory, READER)
     frames = crops(1)
-    other = {"PYTHONHOME": "/nowhere", "PYTHONPATH": str(tmp_path), "PATH": str(tmp_path), "LANG": "C"}
+    other = {
+        "PYTHONHOME": "/nowhere",
+        "PYTHONPATH": str(tmp_path),
+        "PATH": str(tmp_path),
+        "LANG": "C",
+    }
     (tmp_path / "numpy.py").write_text("raise ImportError('the wrong numpy')\n")
     ended = call(program, frames.tobytes(), **other)
     assert ended.returncode == 0, ended.stderr
@@ -480,7 +560,9 @@ def test_the_library_belongs_to_the_environment_that_made_it(digits: Path, tmp_p
     shutil.rmtree(tmp_path / "venv")
     ended = call(program, frames.tobytes(), LD_LIBRARY_PATH=str(moved))
     assert ended.returncode == 3
-    assert ended.stderr.decode().endswith("venv/bin/python is not there any more: run build_shim.py again\n")
+    assert ended.stderr.decode().endswith(
+        "venv/bin/python is not there any more: run build_shim.py again\n"
+    )
 
 
 PLUGIN = r"""
@@ -506,7 +588,14 @@ def test_the_library_can_be_a_plugin(digits: Path) -> None:
     shim(done.directory)
     program = done.directory.parent / "plugin"
     (done.directory.parent / "plugin.c").write_text(PLUGIN)
-    command = [COMPILER, "-Wall", str(done.directory.parent / "plugin.c"), "-o", str(program), "-ldl"]
+    command = [
+        COMPILER,
+        "-Wall",
+        str(done.directory.parent / "plugin.c"),
+        "-o",
+        str(program),
+        "-ldl",
+    ]
     subprocess.run(command, check=True, timeout=HANGS)
     ended = subprocess.run(  # the path is relative, and the folder that it is relative to
         [program, "out/libdigits_external.so"],
@@ -566,8 +655,10 @@ def test_two_libraries_start_at_once_in_one_program(digits: Path) -> None:
         assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-# -- the verb ----------------------------------------------------------------------------------------------------------
-def test_build_writes_it_and_says_what_to_call(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# -- the verb --------------------------------------------------------------------------------------
+def test_build_writes_it_and_says_what_to_call(
+    digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(digits.parent)
     digits.write_text(digits.read_text() + TWO.replace("THREADS", ""))
     command = ["build", "digits.flow", "--target", "hopes-external", "--platform", "two"]
@@ -584,7 +675,7 @@ def test_build_writes_it_and_says_what_to_call(digits: Path, monkeypatch: pytest
     assert CliRunner().invoke(app, [*command[:3], "nothing"]).exit_code == 2
 
 
-# -- the directory -----------------------------------------------------------------------------------------------------
+# -- the directory ---------------------------------------------------------------------------------
 @compiled
 def test_a_rebuild_keeps_the_library_as_long_as_it_fits(digits: Path) -> None:
     first = built(digits)
@@ -603,7 +694,11 @@ def test_a_rebuild_keeps_the_library_as_long_as_it_fits(digits: Path) -> None:
 
 def test_a_missing_library_or_compiler_is_named(digits: Path, tmp_path: Path) -> None:
     done = built(digits)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True, timeout=HANGS)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")],
+        check=True,
+        timeout=HANGS,
+    )
     command = [str(tmp_path / "bare" / "bin" / "python"), str(done.directory / "build_shim.py")]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
     assert ended.returncode == 1
@@ -622,11 +717,19 @@ def test_a_missing_library_or_compiler_is_named(digits: Path, tmp_path: Path) ->
 
 
 def test_a_text_without_networks_is_refused(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples" / "hello", tmp_path / "hello", ignore=shutil.ignore_patterns("*.json", "build"))
+    shutil.copytree(
+        ROOT / "examples" / "hello",
+        tmp_path / "hello",
+        ignore=shutil.ignore_patterns("*.json", "build"),
+    )
     with pytest.raises(Errors) as faults:
         build_external(tmp_path / "hello" / "hello.flow", tmp_path / "out")
     (fault,) = faults.value.diagnostics
-    assert fault.code == "F611" and "no app of `hello.flow` has a network" in fault.message and fault.help
+    assert (
+        fault.code == "F611"
+        and "no app of `hello.flow` has a network" in fault.message
+        and fault.help
+    )
     (tmp_path / "types.flow").write_text("type T = int8\n")
     with pytest.raises(Errors) as faults:
         build_external(tmp_path / "types.flow", tmp_path / "out")
@@ -642,7 +745,9 @@ def test_faults_of_the_text_stop_the_build(digits: Path) -> None:
 
 
 def test_a_pin_to_a_gpu_is_refused(digits: Path) -> None:
-    text = "platform board { cpu core[2]  gpu volta }  mapping on board { Reader.digits -> volta }\n"
+    text = (
+        "platform board { cpu core[2]  gpu volta }  mapping on board { Reader.digits -> volta }\n"
+    )
     digits.write_text(digits.read_text() + text)
     with pytest.raises(Errors) as faults:
         built(digits, "board")
@@ -652,10 +757,15 @@ def test_a_pin_to_a_gpu_is_refused(digits: Path) -> None:
 def test_bands_make_the_same(digits: Path) -> None:
     """A network in bands is called like any other one; its outputs have the shapes of the plan."""
     layer = read_net(digits.parent / "digits.onnx", {"input": (1, 1, 28, 28)}).groups[0].makes[0]
-    digits.write_text(digits.read_text() + f'mapping on host {{ Reader.digits -> cpu[0] bands 2 until "{layer}" }}\n')
+    digits.write_text(
+        digits.read_text()
+        + f'mapping on host {{ Reader.digits -> cpu[0] bands 2 until "{layer}" }}\n'
+    )
     directory = built(digits).directory
     (network,) = load(str(directory))
-    assert json.loads((directory / "external.json").read_text())["networks"][0]["stages"][0]["bands"]
+    assert json.loads((directory / "external.json").read_text())["networks"][0]["stages"][0][
+        "bands"
+    ]
     frames, scores = crops(2), np.empty((1, 10), np.float32)
     network.init()
     for frame, wanted in zip(frames, expected(frames), strict=True):

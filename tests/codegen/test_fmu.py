@@ -1,4 +1,5 @@
-"""Graphs as Functional Mock-up Units: FMPy checks and runs them, and what they compute is held against the reference."""
+"""Graphs as Functional Mock-up Units: FMPy checks and runs them, and what they compute is held
+against the reference."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def entry(file: Path, name: str) -> str:
         return archive.read(name).decode()
 
 
-# -- what is computed --------------------------------------------------------------------------------------------------
+# -- what is computed ------------------------------------------------------------------------------
 def test_fmpy_simulates_a_graph_in_c(smooth: BuiltFmu, tmp_path: Path) -> None:
     assert (smooth.version, smooth.why, smooth.python) == (2, "", False)
     times = np.arange(20) / 10
@@ -149,18 +150,24 @@ def test_rates_phases_delays_windows_and_parameters(write: Write, tmp_path: Path
     same(simulated(unit.file, inputs), wanted)
     assert wanted[0]["even"].tolist() == [7, 8]
     other = simulated(unit.file, inputs, scale__gain=0, scale__on=False, scale__unit="éé")
-    assert other[1]["even"][1] == 2 * (4 * 100 + ord("9"))  # bytes of the text, and nothing else in the first firing
+    # bytes of the text, and nothing else in the first firing
+    assert other[1]["even"][1] == 2 * (4 * 100 + ord("9"))
     assert 'stepSize="0.0025"' in entry(unit.file, "modelDescription.xml")
 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_every_type_there_is(write: Write, version: int) -> None:
     kinds = {"bool": "_Bool", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "uint8": "uint8_t", "uint16": "uint16_t", "float32": "float", "float64": "double"}  # fmt: skip
-    kinds |= {"int64": "int64_t", "uint32": "uint32_t", "uint64": "uint64_t"} if version == 3 else {}
+    kinds |= (
+        {"int64": "int64_t", "uint32": "uint32_t", "uint64": "uint64_t"} if version == 3 else {}
+    )
     tasks = "\n".join(f'task T{k} {{ in x: {k}   out y: {k}   c "t.c:t{k}" }}' for k in kinds)
-    items = "  ".join(f"in x{k}: {k}  out y{k}: {k}  t{k}: T{k}  x{k} -> t{k} -> y{k}" for k in kinds)
+    items = "  ".join(
+        f"in x{k}: {k}  out y{k}: {k}  t{k}: T{k}  x{k} -> t{k} -> y{k}" for k in kinds
+    )
     code = "\n".join(
-        f"int t{k}(void *s, const {c} *x, {c} *y, const void *p) {{ *y = *x; return 0; }}" for k, c in kinds.items()
+        f"int t{k}(void *s, const {c} *x, {c} *y, const void *p) {{ *y = *x; return 0; }}"
+        for k, c in kinds.items()
     )
     unit = made(write, f"{tasks}\ngraph G {{ {items} }}", t_c=code)
     assert unit.version == version
@@ -181,7 +188,7 @@ def test_every_type_there_is(write: Write, version: int) -> None:
             one.free()
 
 
-# -- instances ---------------------------------------------------------------------------------------------------------
+# -- instances -------------------------------------------------------------------------------------
 COUNT = """
 task Count(first: int = 10) { in x: int32   out n: int32   out alive: int32   c "count.c:count" }
 graph G { in x: int32   out n: int32   out alive: int32   c: Count   x -> c   c.n -> n   c.alive -> alive }
@@ -246,7 +253,9 @@ def test_a_source_of_a_unit_cannot_end_the_simulation(write: Write) -> None:
         assert [one.step(x=5), one.step(x=6)] == [{"y": 7}, {"y": 8}]
         with pytest.raises(FMICallException, match="error"):
             one.step(x=7)
-        assert one.said == ["task G.two failed at firing 2: its stream has ended, and a step needs more of it"]
+        assert one.said == [
+            "task G.two failed at firing 2: its stream has ended, and a step needs more of it"
+        ]
         one.free()
 
 
@@ -259,7 +268,10 @@ def test_a_firing_that_fails_is_told_with_its_task_and_number(write: Write, word
         one.step(x=1)
         with pytest.raises(FMICallException, match="error"):
             one.step(x=100)
-        assert one.said == [f"task G.c failed at firing 1: count returned 7{words}"] and one.get("n") == 10
+        assert (
+            one.said == [f"task G.c failed at firing 1: count returned 7{words}"]
+            and one.get("n") == 10
+        )
         with pytest.raises(FMICallException):
             one.step(x=1)
         assert one.said[1:] == ["fmi2DoStep cannot be called after a failure: reset it first"]
@@ -273,7 +285,10 @@ def test_a_firing_that_fails_is_told_with_its_task_and_number(write: Write, word
 @pytest.mark.parametrize("version", [2, 3])
 def test_calls_that_are_not_possible_are_refused_in_words(write: Write, version: int) -> None:
     kind = "int32" if version == 2 else "int64"
-    text, code = COUNT.replace("x: int32", f"x: {kind}"), COUNT_C.replace("const int32_t *x", f"const {kind}_t *x")
+    text, code = (
+        COUNT.replace("x: int32", f"x: {kind}"),
+        COUNT_C.replace("const int32_t *x", f"const {kind}_t *x"),
+    )
     with opened(made(write, text, count_c=code).file) as unit:
         assert unit.fmi == f"{version}.0"
         one = Instance(unit)
@@ -294,7 +309,7 @@ def test_calls_that_are_not_possible_are_refused_in_words(write: Write, version:
             Instance(unit)
 
 
-# -- Python and networks -----------------------------------------------------------------------------------------------
+# -- Python and networks ---------------------------------------------------------------------------
 MIXED = """
 task Prepare(gain: float = 2, name: string = "a") { in x: float32 rate 3 window 5   out row: float32[1, 5]   python "mixed.py:Prepare" }
 task Best { in row: float32[1, 5]   out best: int64   out sum: float32   python "mixed.py:best" }
@@ -332,10 +347,17 @@ def best(row):
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> BuiltFmu:
     """A unit of FMI 3.0 with tasks in C and Python, and a network."""
     folder = tmp_path_factory.mktemp("mixed")
-    weights = helper.make_tensor("W", TensorProto.FLOAT, [5, 5], np.random.default_rng(3).random(25).astype(np.float32))
+    weights = helper.make_tensor(
+        "W", TensorProto.FLOAT, [5, 5], np.random.default_rng(3).random(25).astype(np.float32)
+    )
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 5]) for n in "xy"]
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "W"], ["y"])], "g", ends[:1], ends[1:], [weights])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "net.onnx")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "W"], ["y"])], "g", ends[:1], ends[1:], [weights]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        folder / "net.onnx",
+    )
     (folder / "mixed.py").write_text(MIXED_PY)
     (folder / "beside.py").write_text("def total(row):\n    return row.sum()\n")
     return build_fmu(low(folder, MIXED), "G", folder / "a place" / "G.fmu")
@@ -366,14 +388,22 @@ def test_python_tasks_and_networks_compute_what_the_program_computes(mixed: Buil
         two.free()
 
 
-def test_a_simulator_that_has_looked_at_capsules_loads_a_unit_with_python(mixed: BuiltFmu, tmp_path: Path) -> None:
+def test_a_simulator_that_has_looked_at_capsules_loads_a_unit_with_python(
+    mixed: BuiltFmu, tmp_path: Path
+) -> None:
     """Up to Python 3.11, cffi takes what such a look leaves for a lock that is held."""
     (tmp_path / "told.json").write_text(json.dumps([tokens_for(mixed.file, 2), {}]))
     (tmp_path / "look.py").write_text(
         "import datetime, runpy, sys\nhasattr(datetime.datetime_CAPI, 'name')\ndel sys.argv[0]\n"
         "sys.path.insert(0, sys.argv[1])\ndel sys.argv[1]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
-    command = [tmp_path / "look.py", fmus.__file__, Path(fmus.__file__).parent, mixed.file, tmp_path / "told.json"]
+    command = [
+        tmp_path / "look.py",
+        fmus.__file__,
+        Path(fmus.__file__).parent,
+        mixed.file,
+        tmp_path / "told.json",
+    ]
     done = forks("fmus").run(command, cwd=tmp_path, timeout=HANGS)
     assert done.returncode == 0 and len(json.loads(done.stdout)) == 2, done.stderr
 
@@ -418,22 +448,32 @@ int main(int n, char **given)
 def test_a_simulator_without_python_starts_it(mixed: BuiltFmu, tmp_path: Path) -> None:
     (tmp_path / "host.c").write_text(HOST)
     subprocess.run(
-        [COMPILER, "host.c", "-o", "host", "-ldl"], cwd=tmp_path, check=True, capture_output=True, timeout=HANGS
+        [COMPILER, "host.c", "-o", "host", "-ldl"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        timeout=HANGS,
     )
     folder = tmp_path / "extracted"
     with zipfile.ZipFile(mixed.file) as archive:
         archive.extractall(folder)
     library = next(folder.glob("binaries/*/G.so"))
     command = [str(tmp_path / "host"), str(library), mixed.token, str(folder / "resources") + "/"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, env={}, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=HANGS, env={}, check=False
+    )
     wanted = expected(mixed.file.parent.parent / "low.flow", "A", [{"x": [1, 2, 3]}])
     assert (done.returncode, done.stdout) == (0, f"{wanted[0]['sum']:.9g}\n"), done.stderr
 
 
-# -- examples ----------------------------------------------------------------------------------------------------------
+# -- examples --------------------------------------------------------------------------------------
 def test_the_graph_of_an_example(tmp_path: Path) -> None:
     folder = Path(
-        shutil.copytree(ROOT / "examples/robot", tmp_path / "robot", ignore=shutil.ignore_patterns("*.json", "build"))
+        shutil.copytree(
+            ROOT / "examples/robot",
+            tmp_path / "robot",
+            ignore=shutil.ignore_patterns("*.json", "build"),
+        )
     )
     unit = build_fmu(folder / "robot.flow", "Look", tmp_path / "robot")
     assert [d.message for d in unit.diagnostics] == [
@@ -455,15 +495,22 @@ def test_the_graph_of_an_example(tmp_path: Path) -> None:
         same([one.step(**given) for given in inputs], wanted)
         with pytest.raises(FMICallException):
             one.step(raw=np.zeros((97, 128), np.uint8) + 1)
-        assert one.said == ["task Look.verify failed at firing 4: ValueError: frame 16843009 is torn"]
+        assert one.said == [
+            "task Look.verify failed at firing 4: ValueError: frame 16843009 is torn"
+        ]
         one.free()
 
 
 @pytest.mark.parametrize(
-    ("example", "name"), [("hello", "Hello"), ("digits", "Reader"), ("spotter", "Spotter"), ("robot", "Planner")]
+    ("example", "name"),
+    [("hello", "Hello"), ("digits", "Reader"), ("spotter", "Spotter"), ("robot", "Planner")],
 )
-def test_an_app_that_nobody_outside_feeds_is_no_unit(example: str, name: str, tmp_path: Path) -> None:
+def test_an_app_that_nobody_outside_feeds_is_no_unit(
+    example: str, name: str, tmp_path: Path
+) -> None:
     with pytest.raises(Errors) as errors:
         build_fmu(ROOT / "examples" / example / f"{example}.flow", name, tmp_path / "out")
-    assert any(d.code == "F618" and "has no open ends" in d.message for d in errors.value.diagnostics)
+    assert any(
+        d.code == "F618" and "has no open ends" in d.message for d in errors.value.diagnostics
+    )
     assert not (tmp_path / "out").exists()

@@ -22,7 +22,19 @@ from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner
 
 from builds import ROOT, Write
-from fmus import COMPILER, SMOOTH, SMOOTH_C, Instance, compiled_quickly, low, made, opened, same, simulated, tokens_for
+from fmus import (
+    COMPILER,
+    SMOOTH,
+    SMOOTH_C,
+    Instance,
+    compiled_quickly,
+    low,
+    made,
+    opened,
+    same,
+    simulated,
+    tokens_for,
+)
 from limits import HANGS
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
@@ -54,7 +66,7 @@ def flowc_says(*words: object) -> Any:
     return CliRunner().invoke(app, [str(w) for w in words])
 
 
-# -- what cannot be a unit ---------------------------------------------------------------------------------------------
+# -- what cannot be a unit -------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("graph", "said", "help_text"),
     [
@@ -100,12 +112,17 @@ def test_everything_that_stands_in_the_way_is_told_at_once(write: Write) -> None
 
 
 def test_a_graph_with_parameters_takes_its_defaults(write: Write) -> None:
-    text = SMOOTH.replace("graph Low {", "graph Low(w: float) {").replace("weight = 0.25", "weight = w")
+    text = SMOOTH.replace("graph Low {", "graph Low(w: float) {").replace(
+        "weight = 0.25", "weight = w"
+    )
     ((code, said, _),) = refused(write, text, "Low", smooth_c=SMOOTH_C)
     assert (code, said) == ("F108", "`Low` needs a value for `w`")
     checked = check(write(text.replace("w: float)", "w: float = 1 / 8)")), opened="Low")
     (graph,) = checked.require().system.apps
-    assert [settable(t) for t in graph.tasks if t.border is None] == [[("weight", 0.125)], [("weight", 0.5)]]
+    assert [settable(t) for t in graph.tasks if t.border is None] == [
+        [("weight", 0.125)],
+        [("weight", 0.5)],
+    ]
 
 
 def test_parameters_that_the_graph_is_made_of_and_files_are_no_variables(write: Write) -> None:
@@ -121,44 +138,65 @@ def test_code_for_a_gpu_runs_as_its_reference_or_not_at_all(write: Write) -> Non
         task Cuda { in x: float32   out y: float32   on gpu cuda "k.cu:k" grid[1] block[1]   reference python "t.py:f" }
         task Half { in y: float32   out z: float16   python "t.py:f" }
         graph G { in x: float32   out y: float16   k: Cuda   h: Half   x -> k -> h -> y }"""
-    files = {"t_py": "def f(x):\n    return x\n", "k_cu": 'extern "C" __global__ void k(const float *x, float *y) { }'}
+    files = {
+        "t_py": "def f(x):\n    return x\n",
+        "k_cu": 'extern "C" __global__ void k(const float *x, float *y) { }',
+    }
     with pytest.raises(Errors) as errors:
         made(write, text, **files)
-    assert [(d.code, d.severity) for d in errors.value.diagnostics] == [("F618", "error"), ("F610", "warning")]
+    assert [(d.code, d.severity) for d in errors.value.diagnostics] == [
+        ("F618", "error"),
+        ("F610", "warning"),
+    ]
 
 
 def test_c_code_that_makes_no_library(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     ((code, said, _),) = refused(write, SMOOTH, "Low", smooth_c=SMOOTH_C.replace("*x -", "x -"))
     assert code == "F306" and "smooth.c:5" in said
-    two = SMOOTH.replace("graph Low", 'task B { in x: float32   out y: float32   c "b.c:b" }   graph Low')
+    two = SMOOTH.replace(
+        "graph Low", 'task B { in x: float32   out y: float32   c "b.c:b" }   graph Low'
+    )
     two = two.replace("b: Smooth", "b: B")
     b = "int helper(void) { return 0; }\nint b(void *s, const float *x, float *y, const void *p) { *y = *x; return helper(); }"
-    ((code, said, help_text),) = refused(write, two, "Low", smooth_c=SMOOTH_C + "int helper(void) { return 1; }", b_c=b)
+    ((code, said, help_text),) = refused(
+        write, two, "Low", smooth_c=SMOOTH_C + "int helper(void) { return 1; }", b_c=b
+    )
     assert code == "F619" and "helper" in said and "`static`" in help_text
     monkeypatch.setenv("CC", "no-such-compiler")
     ((code, *_),) = refused(write, SMOOTH, "Low", smooth_c=SMOOTH_C)
     assert code == "F307"
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------
 def test_the_same_text_makes_the_same_bytes(smooth: BuiltFmu, tmp_path: Path) -> None:
     again = build_fmu(low(tmp_path), "Low", tmp_path / "Other.fmu")
     assert again.fresh and again.file.read_bytes() == smooth.file.read_bytes()
-    changed = build_fmu(low(tmp_path, SMOOTH.replace("0.25", "0.125")), "Low", tmp_path / "Other.fmu")
+    changed = build_fmu(
+        low(tmp_path, SMOOTH.replace("0.25", "0.125")), "Low", tmp_path / "Other.fmu"
+    )
     assert changed.fresh and changed.token != again.token
     with zipfile.ZipFile(again.file) as archive:
         names = archive.namelist()
-        assert names == sorted(names) and {i.date_time for i in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert names == sorted(names) and {i.date_time for i in archive.infolist()} == {
+            (1980, 1, 1, 0, 0, 0)
+        }
         assert not any(n.startswith("resources") for n in names)  # C alone needs nothing of Python
 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_its_sources_can_be_compiled_again(smooth: BuiltFmu, write: Write, version: int) -> None:
-    text = SMOOTH.replace("graph Low { in x: float32   out y: float32", "graph Low { in x: float32   out y: float32[1]")
-    text = (
-        text.replace("b: Smooth ", "b: Wide ") + 'task Wide { in x: float32   out y: float32[1]   c "smooth.c:wide" }'
+    text = SMOOTH.replace(
+        "graph Low { in x: float32   out y: float32",
+        "graph Low { in x: float32   out y: float32[1]",
     )
-    code = SMOOTH_C + "int wide(void *s, const float *x, float *y, const void *p) { *y = *x; return 0; }"
+    text = (
+        text.replace("b: Smooth ", "b: Wide ")
+        + 'task Wide { in x: float32   out y: float32[1]   c "smooth.c:wide" }'
+    )
+    code = (
+        SMOOTH_C
+        + "int wide(void *s, const float *x, float *y, const void *p) { *y = *x; return 0; }"
+    )
     unit = smooth if version == 2 else made(write, text, "Low", smooth_c=code)
     inputs = tokens_for(unit.file, 3)
     first = simulated(unit.file, inputs)
@@ -168,14 +206,18 @@ def test_its_sources_can_be_compiled_again(smooth: BuiltFmu, write: Write, versi
         library = next(there.folder.glob("binaries/*/Low.so"))
         library.unlink()
         command = [COMPILER, "-shared", "-fPIC", "-I.", *listed, "-o", str(library), "-lm"]
-        subprocess.run(command, cwd=there.folder / "sources", check=True, capture_output=True, timeout=HANGS)
+        subprocess.run(
+            command, cwd=there.folder / "sources", check=True, capture_output=True, timeout=HANGS
+        )
         one = Instance(there)
         one.start()
         same([one.step(**given) for given in inputs], first)
         one.end()
 
 
-def test_where_it_is_written(smooth: BuiltFmu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_is_written(
+    smooth: BuiltFmu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = flowc_says("build", low(tmp_path), "--target", "fmu", "--graph", "Low")
     assert done.exit_code == 0
@@ -200,8 +242,14 @@ def test_where_it_is_written(smooth: BuiltFmu, tmp_path: Path, monkeypatch: pyte
     }
     (tmp_path / "mine.fmu").write_text("mine")
     done = flowc_says("build", "low.flow", "--target", "fmu", "--graph", "Low", "-o", "mine.fmu")
-    assert done.exit_code == 1 and "F604" in done.stderr and (tmp_path / "mine.fmu").read_text() == "mine"
-    done = flowc_says("build", "low.flow", "--target", "fmu", "--graph", "Low", "-o", "mine.fmu", "--force")
+    assert (
+        done.exit_code == 1
+        and "F604" in done.stderr
+        and (tmp_path / "mine.fmu").read_text() == "mine"
+    )
+    done = flowc_says(
+        "build", "low.flow", "--target", "fmu", "--graph", "Low", "-o", "mine.fmu", "--force"
+    )
     assert done.exit_code == 0 and (tmp_path / "mine.fmu").read_bytes() == smooth.file.read_bytes()
 
 
@@ -250,7 +298,9 @@ def test_an_archive_that_is_no_unit_stays(tmp_path: Path, content: bytes) -> Non
     assert (tmp_path / "mine.fmu").read_bytes() == content
 
 
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize(
+    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
 def test_damaged_archives_are_no_units(tmp_path: Path, compression: int) -> None:
     """Any byte of an archive is another one."""
     flow = low(tmp_path)

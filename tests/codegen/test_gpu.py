@@ -1,4 +1,5 @@
-"""Programs for GPUs and DLAs, without either: compiled by NVRTC, checked against TensorRT's bindings, run on stand-ins.
+"""Programs for GPUs and DLAs, without either: compiled by NVRTC, checked against TensorRT's
+bindings, run on stand-ins.
 
 What these tests cannot show is said in docs/gpu.md.
 """
@@ -85,7 +86,11 @@ def copies(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(examples, folder, ignore=ignored)
     detector = folder / "detector"
     (detector / "strong.flow").write_text(STRONG)
-    small = (detector / "detector.flow").read_text().replace("precision fp16", 'precision int8 calibrate "image.npy"')
+    small = (
+        (detector / "detector.flow")
+        .read_text()
+        .replace("precision fp16", 'precision int8 calibrate "image.npy"')
+    )
     (detector / "int8.flow").write_text(small)
     (detector / "strong8.flow").write_text(STRONG.replace("detector.flow", "int8.flow"))
     np.save(detector / "image.npy", np.random.default_rng(0).random((4, 3, 192, 256), np.float32))
@@ -116,10 +121,17 @@ def in_8_bits(copies: Path) -> dict[str, Path]:
 
 def save(path: Path, nodes: list[onnx.NodeProto], result: list[int]) -> None:
     """A network from x to y with a weight w."""
-    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in (("x", [1, 3, 8, 8]), ("y", result))]
-    weight = onnx.numpy_helper.from_array(np.random.default_rng(0).random((3, 3, 3, 3), np.float32), "w")
+    values = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, d)
+        for n, d in (("x", [1, 3, 8, 8]), ("y", result))
+    ]
+    weight = onnx.numpy_helper.from_array(
+        np.random.default_rng(0).random((3, 3, 3, 3), np.float32), "w"
+    )
     graph = helper.make_graph(nodes, "net", values[:1], values[1:], [weight])
-    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
+    onnx.save(
+        helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path
+    )
 
 
 def first_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -127,7 +139,7 @@ def first_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout.splitlines()[0]
 
 
-# -- kernels, compiled for boards --------------------------------------------------------------------------------------
+# -- kernels, compiled for boards ------------------------------------------------------------------
 @pytest.mark.skipif(not libraries(), reason="no compiler for CUDA: install the extra `cuda`")
 @pytest.mark.parametrize("compute", [(7, 2), (8, 7), (9, 0)])
 @pytest.mark.parametrize("file", sorted(ROOT.glob("examples/*/*.cu")), ids=lambda f: f.name)
@@ -140,7 +152,7 @@ def test_kernels_of_the_examples_compile(file: Path, compute: tuple[int, int]) -
         assert b".text." + kernel.encode() in code
 
 
-# -- TensorRT, against its bindings ------------------------------------------------------------------------------------
+# -- TensorRT, against its bindings ----------------------------------------------------------------
 @pytest.mark.parametrize("dialect", BOARDS)
 def test_programs_for_tensorrt_fit_its_bindings(
     dialect: str,
@@ -151,7 +163,9 @@ def test_programs_for_tensorrt_fit_its_bindings(
 ) -> None:
     texts = {script: (detectors[dialect] / script).read_text() for script in SCRIPTS}
     texts["in_8_bits.py"] = (in_8_bits[dialect] / "build_engines.py").read_text()
-    texts["wrong.py"] = texts["build_engines.py"].replace("build_serialized_network", "build_serialised_network")
+    texts["wrong.py"] = texts["build_engines.py"].replace(
+        "build_serialized_network", "build_serialised_network"
+    )
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     shutil.copytree(detectors[dialect] / "runtime", tmp_path / "runtime")
@@ -166,7 +180,9 @@ def test_programs_for_tensorrt_are_as_expected(
     """Golden programs; FLOWC_REWRITE_GOLDEN=1 rewrites them."""
     files = {f"detector.{dialect}.{s}": detectors[dialect] / s for s in SCRIPTS[:2]}
     if dialect == "trt8":
-        files |= {f"detector.{dialect}.{s}": detectors[dialect] / s for s in ("main.py", SCRIPTS[2])}
+        files |= {
+            f"detector.{dialect}.{s}": detectors[dialect] / s for s in ("main.py", SCRIPTS[2])
+        }
         files["detector.trt8.int8.build_engines.py"] = in_8_bits[dialect] / "build_engines.py"
     for name, file in files.items():
         # what a model was converted to is called after the version of ONNX Runtime that did it
@@ -187,7 +203,8 @@ def test_a_program_with_kernels_is_as_expected(denoise: Path) -> None:
 
 @pytest.mark.parametrize("dialect", BOARDS)
 def test_programs_for_tensorrt_keep_its_protocol(dialect: str, detectors: dict[str, Path]) -> None:
-    """Plans are built once; the program gives the twin's results; its harness passes; nothing is out of order."""
+    """Plans are built once; the program gives the twin's results; its harness passes; nothing is
+    out of order."""
     directory, version = detectors[dialect], BOARDS[dialect][1]
     missing = on_stand_in(directory, "main.py", "--frames", "6", tensorrt=version)
     assert missing.returncode == 1 and "run python3 build_engines.py" in missing.stderr
@@ -199,7 +216,14 @@ def test_programs_for_tensorrt_keep_its_protocol(dialect: str, detectors: dict[s
     report = directory.with_suffix(".json")
     for shared in (False, True):
         done = on_stand_in(
-            directory, "main.py", "--frames", "6", "--report", str(report), tensorrt=version, integrated=shared
+            directory,
+            "main.py",
+            "--frames",
+            "6",
+            "--report",
+            str(report),
+            tensorrt=version,
+            integrated=shared,
         )
         assert "0 violations" in done.stderr
         assert first_line(done) == wanted
@@ -209,14 +233,18 @@ def test_programs_for_tensorrt_keep_its_protocol(dialect: str, detectors: dict[s
     users = [sum(e["task"] in engines for e in w["order"]) for w in document["processors"]]
     shared, apart = sum(n > 0 for n in users), sum(users)
     assert shared < apart
-    assert json.loads(report.read_text())["memory"]["arenas"] == {"shared": 4096 * shared, "apart": 4096 * apart}
+    assert json.loads(report.read_text())["memory"]["arenas"] == {
+        "shared": 4096 * shared,
+        "apart": 4096 * apart,
+    }
     tested = on_stand_in(directory, "tests/test_detect.py", tensorrt=version)
     assert "OK" in tested.stderr and "0 violations" in tested.stderr, tested.stderr
 
 
 @pytest.mark.parametrize("dialect", BOARDS)
 def test_programs_in_8_bits_keep_the_protocol(dialect: str, in_8_bits: dict[str, Path]) -> None:
-    """On GPUs and from TensorRT 11 on with Q/DQ layers: the twin's results. DLAs before are told ranges: nearly those."""
+    """On GPUs and from TensorRT 11 on with Q/DQ layers: the twin's results. DLAs before are told
+    ranges: nearly those."""
     directory, version = in_8_bits[dialect], BOARDS[dialect][1]
     for script in ("build_engines.py", "profile_engines.py"):
         done = on_stand_in(directory, script, tensorrt=version)
@@ -235,7 +263,8 @@ def test_programs_in_8_bits_keep_the_protocol(dialect: str, in_8_bits: dict[str,
 
 
 def test_a_stage_of_8_bits_may_have_nothing_in_8_bits(write: Write, tmp_path: Path) -> None:
-    """Behind the DLA, the GPU has the tail of the network; of scales nothing is said there, and nothing is asked."""
+    """Behind the DLA, the GPU has the tail of the network; of scales nothing is said there, and
+    nothing is asked."""
     text = write(
         PARTLY.replace("precision fp16", 'precision int8 calibrate "n.npy"')
         .replace('[1, 3, 8, 8] from "y"', '[1, 3, 1, 1] from "y"')
@@ -260,10 +289,15 @@ def test_a_stage_of_8_bits_may_have_nothing_in_8_bits(write: Write, tmp_path: Pa
 def test_constants_of_a_stage_in_8_bits_are_told_their_ranges(write: Write, tmp_path: Path) -> None:
     """TensorRT calls a layer after a constant, and not the tensor that the layer makes."""
     pin = 'mapping on board { A.n -> nvdla until "d" | ampere }'
-    text = write(PARTLY.replace("precision fp16", 'precision int8 calibrate "n.npy"') + pin, t_py=MAKE_AND_TAKE)
+    text = write(
+        PARTLY.replace("precision fp16", 'precision int8 calibrate "n.npy"') + pin,
+        t_py=MAKE_AND_TAKE,
+    )
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], "first", pads=[1] * 4),
-        helper.make_node("Constant", [], ["three"], value=onnx.numpy_helper.from_array(np.array(3, np.float32))),
+        helper.make_node(
+            "Constant", [], ["three"], value=onnx.numpy_helper.from_array(np.array(3, np.float32))
+        ),
         helper.make_node("Relu", ["a"], ["b"], "rectify"),
         helper.make_node("Mul", ["b", "three"], ["d"], "second"),
         helper.make_node("Conv", ["d", "w"], ["y"], "third", pads=[1] * 4),
@@ -274,21 +308,33 @@ def test_constants_of_a_stage_in_8_bits_are_told_their_ranges(write: Write, tmp_
     directory = build(text, tmp_path / "out", platform="board")
     script = (directory / "build_engines.py").read_text()
     asked = script.replace(
-        "tensor.set_dynamic_range(", "print('range', tensor.name, largest); tensor.set_dynamic_range("
+        "tensor.set_dynamic_range(",
+        "print('range', tensor.name, largest); tensor.set_dynamic_range(",
     )
     assert asked != script
     (directory / "build_engines.py").write_text(asked)
     done = on_stand_in(directory, "build_engines.py")
-    assert done.returncode == 0 and re.search(r"range \(Unnamed Layer\* \d+\) \[Constant\]_output 3\.0", done.stdout)
+    assert done.returncode == 0 and re.search(
+        r"range \(Unnamed Layer\* \d+\) \[Constant\]_output 3\.0", done.stdout
+    )
 
 
-def test_layers_know_their_nodes_where_the_inspector_is_no_strict_json(detectors: dict[str, Path]) -> None:
+def test_layers_know_their_nodes_where_the_inspector_is_no_strict_json(
+    detectors: dict[str, Path],
+) -> None:
     directory = detectors["trt8"]
-    for script in (["build_engines.py"], ["profile_engines.py", "--runs", "2", "--report", "layers.json"]):
+    for script in (
+        ["build_engines.py"],
+        ["profile_engines.py", "--runs", "2", "--report", "layers.json"],
+    ):
         done = on_stand_in(directory, *script, tensorrt="8.6.1")
         assert done.returncode == 0, done.stderr
     first, *_ = json.loads((directory / "layers.json").read_text())
-    assert [x["nodes"] for x in first["layers"][:3]] == [[], ["stem.sum", "stem"], ["entry.sum", "entry"]]
+    assert [x["nodes"] for x in first["layers"][:3]] == [
+        [],
+        ["stem.sum", "stem"],
+        ["entry.sum", "entry"],
+    ]
 
 
 def test_a_plan_of_another_version_is_named(detectors: dict[str, Path]) -> None:
@@ -297,7 +343,8 @@ def test_a_plan_of_another_version_is_named(detectors: dict[str, Path]) -> None:
     done = on_stand_in(directory, "main.py", "--frames", "6", tensorrt="10.7.0")
     assert done.returncode == 1
     assert re.search(
-        r"was built by TensorRT 10\.3\.0\S*, and this is 10\.7\.0\S*: run python3 build_engines", done.stderr
+        r"was built by TensorRT 10\.3\.0\S*, and this is 10\.7\.0\S*: run python3 build_engines",
+        done.stderr,
     )
     program = (directory / "main.py").read_text()
     (directory / "main.py").write_text(re.sub(r'digest="\w+"', 'digest="0123456789ab"', program))
@@ -318,13 +365,19 @@ def test_plans_depend_on_all_that_they_are_built_from(copies: Path, tmp_path: Pa
     for pin in ("nvdla", "nvdla fallback gpu", "weights"):
         if pin == "weights":
             onnx.save(
-                model, folder / "yolo.onnx", save_as_external_data=True, location="weights.bin", size_threshold=1024
+                model,
+                folder / "yolo.onnx",
+                save_as_external_data=True,
+                location="weights.bin",
+                size_threshold=1024,
             )
             content = bytearray((folder / "weights.bin").read_bytes())
             content[100] ^= 1
             (folder / "weights.bin").write_bytes(content)
         text = folder / "board.flow"
-        text.write_text(board + f"mapping on board {{ Detect.find -> {'nvdla' if pin == 'weights' else pin} }}")
+        text.write_text(
+            board + f"mapping on board {{ Detect.find -> {'nvdla' if pin == 'weights' else pin} }}"
+        )
         out = build(text, tmp_path / f"out{len(seen)}", platform="board")
         seen |= set(re.findall(r'digest="(\w+)"', (out / "main.py").read_text()))
     assert len(seen) == 3
@@ -332,13 +385,17 @@ def test_plans_depend_on_all_that_they_are_built_from(copies: Path, tmp_path: Pa
 
 def test_a_stage_that_the_dla_refuses_is_not_built(detectors: dict[str, Path]) -> None:
     done = on_stand_in(
-        detectors["trt8"], "build_engines.py", "--force", tensorrt="8.5.2", machine={"on_dla": ["CONVOLUTION"]}
+        detectors["trt8"],
+        "build_engines.py",
+        "--force",
+        tensorrt="8.5.2",
+        machine={"on_dla": ["CONVOLUTION"]},
     )
     assert done.returncode == 1
     assert "the DLA cannot run:" in done.stderr and "Traceback" not in done.stderr
 
 
-# -- kernels on stand-ins ----------------------------------------------------------------------------------------------
+# -- kernels on stand-ins --------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def denoise(copies: Path) -> Path:
     return build(copies / "denoise" / "denoise.flow", copies.parent / "denoise", platform="xavier")
@@ -348,7 +405,10 @@ def denoise(copies: Path) -> Path:
 def test_kernels_give_the_results_of_their_twins(denoise: Path, shared: bool) -> None:
     done = on_stand_in(denoise, "main.py", "--frames", "3", integrated=shared)
     assert "0 violations" in done.stderr
-    assert first_line(done).split("mean")[0] == first_line(run(denoise, "--frames", "3", "--twin")).split("mean")[0]
+    assert (
+        first_line(done).split("mean")[0]
+        == first_line(run(denoise, "--frames", "3", "--twin")).split("mean")[0]
+    )
 
 
 def test_graphs_give_the_same(copies: Path, tmp_path: Path) -> None:
@@ -358,7 +418,9 @@ def test_graphs_give_the_same(copies: Path, tmp_path: Path) -> None:
     assert "graph=True" in (directory / "main.py").read_text()
     done = on_stand_in(directory, "main.py", "--frames", "3")
     assert "0 violations" in done.stderr
-    assert first_line(done) == first_line(on_stand_in(directory, "main.py", "--frames", "3", graphs=False))
+    assert first_line(done) == first_line(
+        on_stand_in(directory, "main.py", "--frames", "3", graphs=False)
+    )
 
 
 STATES = """
@@ -395,15 +457,27 @@ def test_a_failing_kernel_is_named(denoise: Path) -> None:
     # Where several firings are under way, all of them are named.
     assert "--strict" in later.stderr or "in Clean.edges at firing 1 (" in later.stderr
     strict = on_stand_in(denoise, "main.py", "--frames", "5", "--strict", fail=["soften", 2])
-    assert re.search(r"task Clean\.edges failed at firing 1: CUDA_ERROR_ILLEGAL_ADDRESS.*kernel soften", strict.stderr)
-    at_once = on_stand_in(
-        denoise, "main.py", "--frames", "5", fail=["gradient", 3, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", True]
+    assert re.search(
+        r"task Clean\.edges failed at firing 1: CUDA_ERROR_ILLEGAL_ADDRESS.*kernel soften",
+        strict.stderr,
     )
-    assert re.search(r"task Clean\.edges failed at firing 2: CUDA_ERROR_LAUNCH_OUT_OF.*kernel gradient", at_once.stderr)
+    at_once = on_stand_in(
+        denoise,
+        "main.py",
+        "--frames",
+        "5",
+        fail=["gradient", 3, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", True],
+    )
+    assert re.search(
+        r"task Clean\.edges failed at firing 2: CUDA_ERROR_LAUNCH_OUT_OF.*kernel gradient",
+        at_once.stderr,
+    )
 
 
-# -- networks through ONNX Runtime -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("pin", ["cuda", "cuda streams 3", 'cuda until "entry" | cuda until "neck" streams 2 | cuda'])
+# -- networks through ONNX Runtime -----------------------------------------------------------------
+@pytest.mark.parametrize(
+    "pin", ["cuda", "cuda streams 3", 'cuda until "entry" | cuda until "neck" streams 2 | cuda']
+)
 def test_networks_run_through_the_cuda_provider(copies: Path, tmp_path: Path, pin: str) -> None:
     text = copies / "detector" / "pc.flow"
     text.write_text(f'use "detector.flow"\nmapping on desktop {{ Detect.find -> {pin} }}')
@@ -435,7 +509,7 @@ def test_the_benchmark_can_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert copied["device"] < copied["host"]
 
 
-# -- twins -------------------------------------------------------------------------------------------------------------
+# -- twins -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("board", ["xavier", "orin"])
 @pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "denoise", "detector"])
 def test_twins_give_the_results_of_the_reference(
@@ -467,11 +541,16 @@ def test_run_compares_the_twin_first(copies: Path, tmp_path: Path) -> None:
 
 
 def test_a_wrong_reference_is_found(copies: Path, tmp_path: Path) -> None:
-    """The harness on the stand-in compares kernels with their reference, up to the tolerance of the text."""
+    """The harness on the stand-in compares kernels with their reference, up to the tolerance of the
+    text."""
     folder = tmp_path / "denoise"
     shutil.copytree(copies / "denoise", folder)
     tasks = folder / "pictures.py"
-    tasks.write_text(tasks.read_text().replace("np.sqrt(across**2 + down**2)", "np.sqrt(across**2 + down**2) + 3"))
+    tasks.write_text(
+        tasks.read_text().replace(
+            "np.sqrt(across**2 + down**2)", "np.sqrt(across**2 + down**2) + 3"
+        )
+    )
     directory = build(folder / "denoise.flow", tmp_path / "out", platform="xavier")
     done = on_stand_in(directory, "tests/test_clean.py")
     assert "FAILED" in done.stderr and "input edges of Clean.show" in done.stderr
@@ -487,7 +566,11 @@ class StandIns(Here):
         return [sys.executable, str(ROOT / "tests" / "support" / "standins" / "run.py"), "."]
 
     def execute(
-        self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        *,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Done:
         """As it is there, in a fork."""
         if words[:1] != [sys.executable]:
@@ -506,11 +589,13 @@ def measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "MOST", 4)
 
 
-# -- measuring ---------------------------------------------------------------------------------------------------------
+# -- measuring -------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("measuring")
 def test_tasks_are_measured_on_their_devices(copies: Path) -> None:
     text = copies / "detector" / "whole.flow"
-    text.write_text('use "detector.flow"\nplatform board { tensorrt "10.3"  cpu core[2]  gpu ampere  dla nvdla }')
+    text.write_text(
+        'use "detector.flow"\nplatform board { tensorrt "10.3"  cpu core[2]  gpu ampere  dla nvdla }'
+    )
     checked = flowc.check(text, platform="board")
     store_profile(text, platform="board")
     profile, _ = store.read_profile(checked.require())
@@ -519,13 +604,17 @@ def test_tasks_are_measured_on_their_devices(copies: Path) -> None:
     kinds = {e.processor: e for e in found.entries if e.subject == "Detect.find"}
     assert set(kinds) == {"cpu", "gpu", "dla"} and len(found.entries) == len(profile.entries) + 2
     for kind in ("gpu", "dla"):
-        assert kinds[kind].wcet_ns >= kinds[kind].max_ns >= kinds[kind].mean_ns > 0 and kinds[kind].samples == 4
+        assert (
+            kinds[kind].wcet_ns >= kinds[kind].max_ns >= kinds[kind].mean_ns > 0
+            and kinds[kind].samples == 4
+        )
         assert kinds[kind].content_hash == kinds["cpu"].content_hash
         assert kinds[kind].arena_bytes == 4096
         layers = {x.layer: x.mean_ns for x in kinds[kind].layers}
         chain = read_chain(text.parent / "yolo.onnx")
         assert list(layers) == [x.name for x in chain.layers]
-        # What the stand-in says: 1 ms for each layer of the model, 0.25 ms for the conversion in front of it.
+        # What the stand-in says: 1 ms for each layer of the model, 0.25 ms for the conversion in
+        # front of it.
         assert sum(layers.values()) == pytest.approx(1e6 * (len(layers) + 0.25))
         assert kind == "dla" or layers["bottom.sum"] + layers["bottom"] == 2e6
     assert not HERE.has_gpu()
@@ -551,28 +640,39 @@ def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
     found = device.measure_devices(replace(checked.require(), host=StandIns()), profile, 1.0)
     (entry,) = (e for e in found.entries if e.processor == "dla")
     # Two pieces on the DLA, each with a conversion in front; one layer on the GPU between them.
-    assert {x.layer: x.mean_ns for x in entry.layers} == {"a": 2.25e6, "b": 0, "c": 1e6, "y": 1.25e6}
+    assert {x.layer: x.mean_ns for x in entry.layers} == {
+        "a": 2.25e6,
+        "b": 0,
+        "c": 1e6,
+        "y": 1.25e6,
+    }
     costs = _problem(checked.require(), found).networks["A.n"].costs.layers["dla"]
     assert [math.isinf(c) for c in costs] == [False, False, True, False]
     pieces = [s for s in found.entries if s.processor == "gpu"]
     assert sum(x.mean_ns for x in pieces[0].layers) == pytest.approx(4.25e6)
-    # A search with periods finds a way without the GPU too, although layers were measured on the DLA only.
+    # A search with periods finds a way without the GPU too, although layers were measured on the
+    # DLA only.
     text.write_text(text.read_text().replace("app A {", "app A { period 100 ms "))
     paced = flowc.check(text, platform="bare")
     (net,) = _joint(
-        paced.require(), replace(found, entries=tuple(e for e in found.entries if e.processor != "gpu"))
+        paced.require(),
+        replace(found, entries=tuple(e for e in found.entries if e.processor != "gpu")),
     ).nets
     assert {c.option for c in net.candidates} == {"cpu"}
     # More pieces than the DLA holds: it stays off, and the rest is known.
     monkeypatch.setenv("FLOWC_STAND_IN", json.dumps({"machine": {"loadables": 1}}))
     said: list[str] = []
-    found = device.measure_devices(replace(checked.require(), host=StandIns()), profile, 1.0, said.append)
+    found = device.measure_devices(
+        replace(checked.require(), host=StandIns()), profile, 1.0, said.append
+    )
     assert {e.processor for e in found.entries if e.subject == "A.n"} == {"cpu", "gpu"}
     assert said[-1].startswith("A.n stays off the dla: ")
 
 
 @pytest.mark.usefixtures("measuring")
-def test_networks_from_one_file_have_times_of_their_own(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_from_one_file_have_times_of_their_own(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = write(
         PARTLY.replace(
             "app A { a: In  n: Net  b: Out  a -> n -> b }",
@@ -605,12 +705,17 @@ def test_networks_from_one_file_have_times_of_their_own(write: Write, monkeypatc
 
 
 @pytest.mark.parametrize(("board", "fits"), [("xavier", False), ("orin", True), ("desktop", True)])
-def test_shared_memory_is_that_of_the_platforms_gpu(copies: Path, tmp_path: Path, board: str, fits: bool) -> None:
-    """120 KiB for a block: one task has code for a CPU too, another one has not; a desktop does not say what it has."""
+def test_shared_memory_is_that_of_the_platforms_gpu(
+    copies: Path, tmp_path: Path, board: str, fits: bool
+) -> None:
+    """120 KiB for a block: one task has code for a CPU too, another one has not; a desktop does not
+    say what it has."""
     folder = tmp_path / "denoise"
     shutil.copytree(copies / "denoise", folder)
     text = folder / "denoise.flow"
-    with_c = text.read_text().replace('"bilateral.cu:bilateral"', '"bilateral.cu:bilateral" shared 120 KiB')
+    with_c = text.read_text().replace(
+        '"bilateral.cu:bilateral"', '"bilateral.cu:bilateral" shared 120 KiB'
+    )
     text.write_text(with_c)
     checked = flowc.check(text, platform=board)
     store_profile(text, platform=board)
@@ -618,28 +723,37 @@ def test_shared_memory_is_that_of_the_platforms_gpu(copies: Path, tmp_path: Path
     places = {p.task: p.processors for p in placed(checked.require(), profile).placements}
     assert checked.platform is not None
     assert (checked.platform.pool_of(places["Clean.denoise"][0]).kind == "gpu") == fits
-    text.write_text(with_c.replace("(grey, soft, height, width)", "(grey, soft, height, width) shared 120 KiB"))
+    text.write_text(
+        with_c.replace("(grey, soft, height, width)", "(grey, soft, height, width) shared 120 KiB")
+    )
     said = [d.message for d in flowc.check(text, platform=board).diagnostics if d.code == "F309"]
     assert said == ([] if fits else ["kernel `soften` asks for 122880 bytes of shared memory"])
 
 
-# -- DLAs --------------------------------------------------------------------------------------------------------------
+# -- DLAs ------------------------------------------------------------------------------------------
 def test_check_tells_what_a_dla_can_run(examples: Path, tmp_path: Path) -> None:
     text = str(examples / "detect" / "detect.flow")
     said = CliRunner().invoke(app, ["check", text, "--platform", "orin"]).stdout
     assert "Ssd on a DLA: 142 of 152 layers can run there" in said
     assert re.search(r"Reshape +8 +4 dimensions +reshape_113, .* and 5 more", said)
     assert "longest runs without a cut: 113 layers from conv_0 to transpose_112" in said
-    document = json.loads(CliRunner().invoke(app, ["check", text, "--platform", "orin", "--json"]).stdout)
+    document = json.loads(
+        CliRunner().invoke(app, ["check", text, "--platform", "orin", "--json"]).stdout
+    )
     assert document["dla"]["Ssd"]["legal"] == 142
-    shown = CliRunner().invoke(app, ["show", text, "--platform", "orin", "-o", str(tmp_path / "detect.svg")])
+    shown = CliRunner().invoke(
+        app, ["show", text, "--platform", "orin", "-o", str(tmp_path / "detect.svg")]
+    )
     assert "142 of 152 layers" in shown.stdout
-    assert "dla" not in json.loads(CliRunner().invoke(app, ["check", text, "--platform", "desktop", "--json"]).stdout)
+    assert "dla" not in json.loads(
+        CliRunner().invoke(app, ["check", text, "--platform", "desktop", "--json"]).stdout
+    )
 
 
 @pytest.mark.parametrize(("precision", "allowed"), [("fp16", True), ("fp32", False)])
 def test_searches_keep_to_the_rules_of_a_dla(examples: Path, precision: str, allowed: bool) -> None:
-    """Layers that cannot run on the DLA are in no stage there, however fast a profile says they are."""
+    """Layers that cannot run on the DLA are in no stage there, however fast a profile says they
+    are."""
     folder = examples / "detect"
     text = folder / f"{precision}.flow"
     text.write_text(
@@ -652,16 +766,22 @@ def test_searches_keep_to_the_rules_of_a_dla(examples: Path, precision: str, all
     digest = task_hashes(checked.system)["Detect.find"]
     layers = tuple(LayerTime(x.name, 1000.0) for x in read_chain(folder / "ssd.onnx").layers)
     entries = tuple(
-        ProfileEntry(kind, "Detect.find", "", digest, "", 9, 152 * ns, 0, 152 * ns, 152 * ns, layers=layers)
+        ProfileEntry(
+            kind, "Detect.find", "", digest, "", 9, 152 * ns, 0, 152 * ns, 152 * ns, layers=layers
+        )
         for kind, ns in (("gpu", 1000), ("dla", 10), ("cpu", 10**6))
     )
     network = _problem(checked.require(), Profile("orin", "", entries)).networks["Detect.find"]
-    barred = {x for x, ns in zip(network.layers, network.costs.layers["dla"], strict=True) if ns == math.inf}
+    barred = {
+        x
+        for x, ns in zip(network.layers, network.costs.layers["dla"], strict=True)
+        if ns == math.inf
+    }
     assert len(barred) == (10 if allowed else 152)
     assert math.inf not in network.costs.layers["gpu"]
 
 
-# -- placing -----------------------------------------------------------------------------------------------------------
+# -- placing ---------------------------------------------------------------------------------------
 def test_times_decide_between_a_cpu_and_a_gpu(copies: Path) -> None:
     text = copies / "denoise" / "denoise.flow"
     checked = flowc.check(text, platform="xavier")
@@ -672,7 +792,9 @@ def test_times_decide_between_a_cpu_and_a_gpu(copies: Path) -> None:
 
     for gpu_ns, expected in ((100, "volta"), (10**9, "carmel[0]")):
         entry = next(e for e in profile.entries if e.subject == "Clean.denoise")
-        faster = replace(profile, entries=(*profile.entries, replace(entry, processor="gpu", mean_ns=gpu_ns)))
+        faster = replace(
+            profile, entries=(*profile.entries, replace(entry, processor="gpu", mean_ns=gpu_ns))
+        )
         mapping = placed(checked.require(), faster)
         assert mapping.of("Clean.denoise") == (expected,)
         assert mapping.of("Clean.edges") == ("volta",)  # it has code for nothing else
@@ -709,7 +831,8 @@ def test_pins_of_kernels(write: Write, tmp_path: Path, pin: str, said: str) -> N
 
 
 def test_what_a_gpu_makes_is_seen_through_a_window(write: Write, tmp_path: Path) -> None:
-    """Older tokens stay on the device as long as somebody may look at them, or as copies; the twin sees the same."""
+    """Older tokens stay on the device as long as somebody may look at them, or as copies; the twin
+    sees the same."""
     flow = write(
         'task S { out x: float32[2] rate 3  python "t.py:Source" }\n'
         'task K { in x: float32[2] rate 3  out y: float32[2] rate 3  cuda "k.cu:twice"  grid 1  block 6\n'
@@ -753,7 +876,9 @@ def test_headers_of_kernels_come_along(write: Write, tmp_path: Path) -> None:
     assert run(directory, "--frames", "3", "--quiet", "--twin").stdout == done.stdout
 
 
-def test_a_text_without_a_twin_builds_with_the_profile_of_its_board(write: Write, tmp_path: Path) -> None:
+def test_a_text_without_a_twin_builds_with_the_profile_of_its_board(
+    write: Write, tmp_path: Path
+) -> None:
     flow = write(
         'task S { out x: float32[4]  python "t.py:source" }\n'
         'task K { in x: float32[4]  out y: float32[4]  cuda "k.cu:twice"  grid 1  block 4 }\n'
@@ -770,7 +895,7 @@ def test_a_text_without_a_twin_builds_with_the_profile_of_its_board(write: Write
     assert on_stand_in(directory, "main.py", "--frames", "1").returncode == 0
 
 
-# -- what a review found -----------------------------------------------------------------------------------------------
+# -- what a review found ---------------------------------------------------------------------------
 SMALL = """
 extern "C" __global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }
 """
@@ -794,15 +919,25 @@ def affine(path: Path, batch: bool) -> None:
     rows = ["N"] if batch else [1]
     ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [*rows, 3]) for n in "xy"]
     one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
-    graph = helper.make_graph([helper.make_node("Add", ["x", "one"], ["y"])], "net", ports[:1], ports[1:], [one])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "one"], ["y"])], "net", ports[:1], ports[1:], [one]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path
+    )
 
 
 @pytest.mark.parametrize("rate", [1, 5])
 @pytest.mark.parametrize("engine", ['tensorrt "10.3"', ""])
-def test_batches_and_slices_reach_networks_from_a_device(write: Write, tmp_path: Path, rate: int, engine: str) -> None:
-    """Five tokens in batches of four, made apart or as one block whose parts lie at odd addresses."""
-    ports, launch = (f"{way}: float32[1, 3] rate {rate}" for way in ("in x", "out y")), f"grid 1   block {3 * rate}"
+def test_batches_and_slices_reach_networks_from_a_device(
+    write: Write, tmp_path: Path, rate: int, engine: str
+) -> None:
+    """Five tokens in batches of four, made apart or as one block whose parts lie at odd
+    addresses."""
+    ports, launch = (
+        (f"{way}: float32[1, 3] rate {rate}" for way in ("in x", "out y")),
+        f"grid 1   block {3 * rate}",
+    )
     flow = write(
         'task Source { out x: float32[1, 3] rate 5   python "t.py:Source" }\n'
         f'task Twice {{ {"   ".join(ports)}   cuda "k.cu:twice"   {launch}   reference python "t.py:twice" }}\n'
@@ -831,38 +966,68 @@ def test_arrays_on_their_way_to_a_device_are_checked(write: Write, tmp_path: Pat
         t_py=SMALL_TASKS,
         k_cu=SMALL,
     )
-    done = on_stand_in(build(flow, tmp_path / "out", platform="pc"), "main.py", "--frames", "9", "--quiet")
-    assert "task A.s failed at firing 2: returned float32[2] for port `x`, which is float32[4]" in done.stderr
+    done = on_stand_in(
+        build(flow, tmp_path / "out", platform="pc"), "main.py", "--frames", "9", "--quiet"
+    )
+    assert (
+        "task A.s failed at firing 2: returned float32[2] for port `x`, which is float32[4]"
+        in done.stderr
+    )
 
 
 def test_a_mapping_that_is_found_can_be_built(copies: Path, tmp_path: Path) -> None:
-    """Tasks that have code for a GPU only stay there, in a search for speed and in one for deadlines."""
+    """Tasks that have code for a GPU only stay there, in a search for speed and in one for
+    deadlines."""
     folder = tmp_path / "denoise"
     shutil.copytree(copies / "denoise", folder)
     for period in ("", "period 40 ms"):
         text = folder / f"found{len(period)}.flow"
-        text.write_text((folder / "denoise.flow").read_text().replace("app Clean {", f"app Clean {{ {period}"))
+        text.write_text(
+            (folder / "denoise.flow").read_text().replace("app Clean {", f"app Clean {{ {period}")
+        )
         checked = flowc.check(text, platform="xavier")
         times = {"cpu": ("camera", "denoise", "show"), "gpu": ("denoise", "edges")}
         entries = tuple(
             ProfileEntry(
-                kind, f"Clean.{n}", "", task_hashes(checked.system)[f"Clean.{n}"], "", 9, 10**6, 0, 10**6, 10**6
+                kind,
+                f"Clean.{n}",
+                "",
+                task_hashes(checked.system)[f"Clean.{n}"],
+                "",
+                9,
+                10**6,
+                0,
+                10**6,
+                10**6,
             )
             for kind, names in times.items()
             for n in names
         )
         assert not store.save_profile(checked.require(), Profile("xavier", "", entries))
-        found = CliRunner().invoke(app, ["map", str(text), "--platform", "xavier", "--budget", "2s"])
+        found = CliRunner().invoke(
+            app, ["map", str(text), "--platform", "xavier", "--budget", "2s"]
+        )
         assert found.exit_code == 0, found.stderr
         built = CliRunner().invoke(
-            app, ["build", str(text), "--platform", "xavier", "-o", str(tmp_path / f"o{len(period)}"), "--json"]
+            app,
+            [
+                "build",
+                str(text),
+                "--platform",
+                "xavier",
+                "-o",
+                str(tmp_path / f"o{len(period)}"),
+                "--json",
+            ],
         )
         assert built.exit_code == 0, built.stderr
         assert json.loads(built.stdout)["tasks"]["Clean.edges"] == ["volta"]
 
 
 @pytest.mark.parametrize("found", [True, False])
-def test_a_reference_may_be_placed_where_there_is_no_gpu(write: Write, tmp_path: Path, found: bool) -> None:
+def test_a_reference_may_be_placed_where_there_is_no_gpu(
+    write: Write, tmp_path: Path, found: bool
+) -> None:
     """By a mapping that was found and stored, or by a pin."""
     text = (
         'task S { out x: float32[4]  python "t.py:source" }\n'
@@ -886,7 +1051,9 @@ def test_a_reference_may_be_placed_where_there_is_no_gpu(write: Write, tmp_path:
     assert run(tmp_path / "out", "--frames", "3").returncode == 0
 
 
-def test_a_profile_is_stale_when_what_was_measured_has_changed(copies: Path, tmp_path: Path) -> None:
+def test_a_profile_is_stale_when_what_was_measured_has_changed(
+    copies: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "denoise"
     shutil.copytree(copies / "denoise", folder)
     kernels = folder / "edges.cu"
@@ -894,7 +1061,9 @@ def test_a_profile_is_stale_when_what_was_measured_has_changed(copies: Path, tmp
     (folder / "more.cuh").write_text("\n")
 
     def digest() -> str:
-        return task_hashes(flowc.check(folder / "denoise.flow", platform="xavier").system)["Clean.edges"]
+        return task_hashes(flowc.check(folder / "denoise.flow", platform="xavier").system)[
+            "Clean.edges"
+        ]
 
     seen = {digest()}
     for file, old, new in (
@@ -912,11 +1081,16 @@ def test_a_profile_is_stale_when_what_was_measured_has_changed(copies: Path, tmp
     [
         ("long long int n, const unsigned long int m", ["int64", "uint64"]),
         ("float x[], const float y[4], float4 const *v", ["float32"] * 3),
-        ("std::uint64_t q, unsigned u, signed char c, float a = 4", ["uint64", "uint32", "int8", "float32"]),
+        (
+            "std::uint64_t q, unsigned u, signed char c, float a = 4",
+            ["uint64", "uint32", "int8", "float32"],
+        ),
         ("float2 w, Point p, float **rows", [None] * 3),
     ],
 )
-def test_parameters_of_kernels_are_understood(tmp_path: Path, parameters: str, dtypes: list[str | None]) -> None:
+def test_parameters_of_kernels_are_understood(
+    tmp_path: Path, parameters: str, dtypes: list[str | None]
+) -> None:
     for k, head in enumerate((f'extern "C" __launch_bounds__(64) __global__ void k({parameters})',
                               f'extern "C" void __global__ k({parameters})',
                               f'extern "C" __global__ void k({parameters});\n__global__ void k({parameters})',
@@ -942,7 +1116,11 @@ def test_headers_of_a_toolkit_that_is_not_here_are_a_warning(write: Write, tmp_p
         k_cu="#include <thrust_of_nobody.h>\n" + SMALL,
     )
     store_profile(flow, platform="pc")
-    (warning,) = (d for d in flowc.build(flow, tmp_path / "out", platform="pc").diagnostics if d.code == "F310")
+    (warning,) = (
+        d
+        for d in flowc.build(flow, tmp_path / "out", platform="pc").diagnostics
+        if d.code == "F310"
+    )
     assert warning.severity == "warning" and "thrust_of_nobody.h" in warning.message
     (tmp_path / "k.cu").write_text(
         "#include <stdint.h>\n#include <cstdint>\n#include <math.h>\n#include <cfloat>\n#include <assert.h>\n"
@@ -950,4 +1128,8 @@ def test_headers_of_a_toolkit_that_is_not_here_are_a_warning(write: Write, tmp_p
         "return fminf(INFINITY, M_PI) + FLT_MAX + a + b + (float)(uintptr_t)0; }\n" + SMALL
     )
     store_profile(flow, platform="pc")
-    assert not [d for d in flowc.build(flow, tmp_path / "out", platform="pc").diagnostics if d.code == "F310"]
+    assert not [
+        d
+        for d in flowc.build(flow, tmp_path / "out", platform="pc").diagnostics
+        if d.code == "F310"
+    ]

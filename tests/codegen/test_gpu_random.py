@@ -1,6 +1,8 @@
-"""Random programs with CUDA tasks: on the stand-in they give what their twins give, and leave nothing unordered.
+"""Random programs with CUDA tasks: on the stand-in they give what their twins give, and leave
+nothing unordered.
 
-Rates, delays, `repeat` and `last`, fan-out to both sides, joins, state, streams and graphs are drawn; `FLOWC_FUZZ=100` draws more programs.
+Rates, delays, `repeat` and `last`, fan-out to both sides, joins, state, streams and graphs are
+drawn; `FLOWC_FUZZ=100` draws more programs.
 """
 
 from __future__ import annotations
@@ -122,7 +124,9 @@ def test_random_programs_give_what_their_twins_give(tmp_path: Path, seed: int) -
     assert checked.ok, (flow.read_text(), [d.message for d in checked.diagnostics])
     directory = build(flow, tmp_path / "out", platform="pc")
     frames = str(rng.choice((1, 4, 9)))
-    done = on_stand_in(directory, "main.py", "--frames", frames, "--quiet", integrated=rng.random() < 0.5)
+    done = on_stand_in(
+        directory, "main.py", "--frames", frames, "--quiet", integrated=rng.random() < 0.5
+    )
     twin = run(directory, "--frames", frames, "--quiet", "--twin")
     assert "0 violations" in done.stderr and done.returncode == 0, (flow.read_text(), done.stderr)
     assert sorted(done.stdout.splitlines()) == sorted(twin.stdout.splitlines()), flow.read_text()

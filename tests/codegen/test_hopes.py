@@ -1,6 +1,7 @@
 """Applications as projects of HOPES: what is written, what is refused, and what the code computes.
 
-The code is run by a stand-in, and by HOPES' own translator where it is built (tests/referees/hopes_translator.py).
+The code is run by a stand-in, and by HOPES' own translator where it is built
+(tests/referees/hopes_translator.py).
 """
 
 from __future__ import annotations
@@ -103,18 +104,27 @@ def refused(flow: Path) -> list[str]:
 
 def numbers(write: Write, text: str = APP, **files: str) -> Path:
     """The text of an app that uses the tasks above."""
-    return write(COUNT + text, **{"count_c": COUNT_C, "pairs_c": PAIRS_C, "mean_c": MEAN_C, **files})
+    return write(
+        COUNT + text, **{"count_c": COUNT_C, "pairs_c": PAIRS_C, "mean_c": MEAN_C, **files}
+    )
 
 
-# -- what HOPES reads --------------------------------------------------------------------------------------------------
+# -- what HOPES reads ------------------------------------------------------------------------------
 def test_rates_are_those_of_a_cycle_of_phases(write: Write) -> None:
     made = exported(numbers(write))
     algorithm = xml(made, "algorithm")
     assert algorithm.get("property") == "DataFlow"
-    tasks = {t.attrib["name"]: t for t in algorithm.iter(f"{SCHEMA}task") if "ParentTask" in t.attrib}
+    tasks = {
+        t.attrib["name"]: t for t in algorithm.iter(f"{SCHEMA}task") if "ParentTask" in t.attrib
+    }
     assert list(tasks) == ["Numbers_count", "Numbers_pairs", "Numbers_mean", "Numbers_show"]
     rates = {
-        f"{n}.{p.get('name')}": (p.get("direction"), p.get("sampleSize"), p.get("sampleType"), p[0].get("rate"))
+        f"{n}.{p.get('name')}": (
+            p.get("direction"),
+            p.get("sampleSize"),
+            p.get("sampleType"),
+            p[0].get("rate"),
+        )
         for n, t in tasks.items()
         for p in t.findall(f"{SCHEMA}port")
     }
@@ -126,7 +136,8 @@ def test_rates_are_those_of_a_cycle_of_phases(write: Write) -> None:
         f"{c[0].get('task')}->{c[1].get('task')}.{c[1].get('port')}": c.get("initialDataSize")
         for c in algorithm.iter(f"{SCHEMA}channel")
     }
-    # HOPES counts firings without channels that have initial data: nothing else joins the two halves.
+    # HOPES counts firings without channels that have initial data: nothing else joins the two
+    # halves.
     assert initial["Numbers_pairs->Numbers_mean.in"] == "0"
     assert initial["Numbers_mean->Numbers_mean.before"] == "1"
 
@@ -138,7 +149,9 @@ def test_cpus_are_one_element_and_others_are_virtual(write: Write) -> None:
     mapping on soc { Numbers.count -> little[1]   Numbers.mean -> big[1] }
     """
     made = export_project(flow := numbers(write, APP + board), flow.parent / "out", platform="soc")
-    elements = {e.attrib["name"]: e.attrib for e in xml(made, "architecture").iter(f"{SCHEMA}element")}
+    elements = {
+        e.attrib["name"]: e.attrib for e in xml(made, "architecture").iter(f"{SCHEMA}element")
+    }
     assert {n: e["poolSize"] for n, e in elements.items()} == {"cpu": "6", "volta": "1", "dla": "2"}
     kinds = {e.attrib["name"]: e for e in xml(made, "architecture").iter(f"{SCHEMA}elementType")}
     assert {n: e.get("subcategory") for n, e in kinds.items()} == {
@@ -174,9 +187,17 @@ def test_several_apps_are_composites_of_a_process_network(write: Write) -> None:
     assert times["Fast_count"] == {"period": ("750", "us")}
     assert times["Fast_pairs"] == {"period": ("1", "us")}
     assert times["Slow_show"] == {"period": ("1", "us"), "deadline": ("30000", "us")}
-    driven = [t.get("name") for t in algorithm.iter(f"{SCHEMA}task") if t.get("runCondition") == "time-driven"]
+    driven = [
+        t.get("name")
+        for t in algorithm.iter(f"{SCHEMA}task")
+        if t.get("runCondition") == "time-driven"
+    ]
     assert driven == ["Fast", "Fast_count", "Slow", "Slow_count"]
-    parents = {t.get("name"): t.get("ParentTask") for t in algorithm.iter(f"{SCHEMA}task") if "ParentTask" in t.attrib}
+    parents = {
+        t.get("name"): t.get("ParentTask")
+        for t in algorithm.iter(f"{SCHEMA}task")
+        if "ParentTask" in t.attrib
+    }
     assert (parents["Slow"], parents["Slow_show"]) == ("Slow", "Slow")
 
 
@@ -230,7 +251,8 @@ def test_processors_follow_static_orders(write: Write) -> None:
     assert {t.get("repetition") for t in schedule.iter(f"{SCHEMA}task")} == {"1"}
     assert {int(str(e.get("repetition"))) for e in schedule.iter(f"{SCHEMA}loop")} == {3, 4}
     assert (
-        'runtimeExecutionPolicy="Self-timed-Execution-Policy"' in (made.directory / "app_configuration.xml").read_text()
+        'runtimeExecutionPolicy="Self-timed-Execution-Policy"'
+        in (made.directory / "app_configuration.xml").read_text()
     )
 
 
@@ -245,7 +267,7 @@ def test_the_same_text_makes_the_same_bytes(write: Write) -> None:
         exported(flow)
 
 
-# -- what its code computes --------------------------------------------------------------------------------------------
+# -- what its code computes ------------------------------------------------------------------------
 @needs_compiler
 def test_phases_delays_and_windows_compute_what_the_program_computes(write: Write) -> None:
     flow = numbers(write)
@@ -263,7 +285,9 @@ def test_repeat_last_and_a_task_alone(write: Write) -> None:
                   count -> repeat 3 -> mean.in   mean -> last 2 of 2 -> show   count -> delay 4 -> mean.before }
     app Alone { mean: Solo   mean -> delay 3 = [1, 2, 3] -> mean.before }
     task Solo { in before: int32   out out: int32   c "solo.c:solo" }
-    """.replace("count -> delay 4 -> mean.before", "count -> last 1 -> repeat 3 -> delay 4 -> mean.before")
+    """.replace(
+        "count -> delay 4 -> mean.before", "count -> last 1 -> repeat 3 -> delay 4 -> mean.before"
+    )
     solo = """
     #include <stdio.h>
     int solo(void *state, const int32_t *before, int32_t *out, const solo_params *p)
@@ -294,7 +318,9 @@ def test_random_graphs_compute_what_the_program_computes(tmp_path: Path, seed: i
 @needs_compiler
 def test_a_source_that_ends_its_stream_ends_everything(write: Write) -> None:
     """HOPES has no word for it."""
-    code = COUNT_C.replace("*out = s->next++; return 0;", "*out = s->next++; return s->next == 3 ? FLOWC_END : 0;")
+    code = COUNT_C.replace(
+        "*out = s->next++; return 0;", "*out = s->next++; return s->next == 3 ? FLOWC_END : 0;"
+    )
     flow = numbers(write, count_c=code)
     made = exported(flow)
     done = run(made.directory, made.project.name, firings(flow, made, 20))
@@ -305,22 +331,31 @@ def test_a_source_that_ends_its_stream_ends_everything(write: Write) -> None:
 
 @needs_compiler
 def test_a_failure_ends_everything_and_says_why(write: Write) -> None:
-    code = COUNT_C.replace("*out = s->next++; return 0;", "*out = s->next++; return s->next == 3 ? 4 : 0;")
+    code = COUNT_C.replace(
+        "*out = s->next++; return 0;", "*out = s->next++; return s->next == 3 ? 4 : 0;"
+    )
     said = 'const char *count_error(void *state) { return "that is too much"; }\n'
     flow = numbers(write, count_c=code + said)
     made = exported(flow)
     done = run(made.directory, made.project.name, firings(flow, made, 20))
     assert done.returncode == 1
-    assert done.stderr == "task Numbers.count failed at firing 2: count returned 4: that is too much\n"
+    assert (
+        done.stderr == "task Numbers.count failed at firing 2: count returned 4: that is too much\n"
+    )
 
 
 @needs_compiler
 def test_what_cannot_start_ends_everything(write: Write) -> None:
     flow = numbers(write)
-    (flow.parent / "count.c").write_text(COUNT_C + "void *show_init(const show_params *p) { return 0; }\n")
+    (flow.parent / "count.c").write_text(
+        COUNT_C + "void *show_init(const show_params *p) { return 0; }\n"
+    )
     made = exported(flow)
     done = run(made.directory, made.project.name, firings(flow, made, 1))
-    assert (done.returncode, done.stderr) == (1, "task Numbers.show cannot start: show_init returned NULL\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "task Numbers.show cannot start: show_init returned NULL\n",
+    )
 
 
 @needs_compiler
@@ -402,13 +437,15 @@ def test_networks_and_references_are_called_too(tmp_path: Path) -> None:
     words = (made.directory / "Reader_digits.cic").read_text()
     assert "status = reader_digits_execute(data_crop, data_scores);" in words
     assert (made.directory / "external" / "networks" / "digits.onnx").exists()
-    kernels = export_project(tmp_path / "from" / "denoise" / "denoise.flow", tmp_path / "denoise", platform="orin")
+    kernels = export_project(
+        tmp_path / "from" / "denoise" / "denoise.flow", tmp_path / "denoise", platform="orin"
+    )
     assert kernels.project.places["Clean_edges"] == ("ampere", 0)
     assert [d.code for d in kernels.diagnostics if "Clean.edges" in d.message] == ["F725"]
     assert "clean_edges_execute(" in (kernels.directory / "Clean_edges.cic").read_text()
 
 
-# -- what is refused, and what is left out -----------------------------------------------------------------------------
+# -- what is refused, and what is left out ---------------------------------------------------------
 def test_everything_that_hopes_cannot_say_is_told_at_once(write: Write) -> None:
     text = """
     task Kernel { in number: int32   on gpu cuda "k.cu:k" (number) grid [1] block [1] }
@@ -416,7 +453,9 @@ def test_everything_that_hopes_cannot_say_is_told_at_once(write: Write) -> None:
     app B { count: Count   show: Show   count -> show }
     app C { show: Show   B.count -> drop oldest 3 -> show }
     """
-    found = refused(numbers(write, text, k_cu='extern "C" __global__ void k(const int *number) {}\n'))
+    found = refused(
+        numbers(write, text, k_cu='extern "C" __global__ void k(const int *number) {}\n')
+    )
     assert len(found) == 4
     assert any("open end" in m for m in found) and any("for a GPU only" in m for m in found)
     assert sum("`drop oldest` joins two apps" in m for m in found) == 2
@@ -429,11 +468,16 @@ def test_a_cycle_that_waits_for_itself_when_phases_are_one_firing(write: Write) 
     app A { a: First   b: Second   a -> b -> a }
     """
     code = "int first(void *s, const int32_t *i, int32_t *o, const first_params *p) { return 0; }\n"
-    code += "int second(void *s, const int32_t *i, int32_t *o, const second_params *p) { return 0; }\n"
+    code += (
+        "int second(void *s, const int32_t *i, int32_t *o, const second_params *p) { return 0; }\n"
+    )
     flow = numbers(write, text, count_c=COUNT_C + code)
     assert flowc.check(flow, platform="two").ok
     (message,) = refused(flow)
-    assert "`A.a` and `A.b` wait for each other" in message or "`A.b` and `A.a` wait for each other" in message
+    assert (
+        "`A.a` and `A.b` wait for each other" in message
+        or "`A.b` and `A.a` wait for each other" in message
+    )
 
 
 def test_c_files_have_to_fit_into_one_folder(write: Write) -> None:
@@ -463,14 +507,19 @@ def test_copies_of_a_file_are_one(write: Write, equal: bool) -> None:
     flow = numbers(write, text)
     for folder, file, arguments in (("a", "one", "int32_t *x"), ("b", "two", "const int32_t *x")):
         (flow.parent / folder).mkdir()
-        (flow.parent / folder / "both.h").write_text("#define BOTH\n" if equal else f"#define {file}\n")
+        (flow.parent / folder / "both.h").write_text(
+            "#define BOTH\n" if equal else f"#define {file}\n"
+        )
         function = f"int {file}(void *s, {arguments}, const {file}_params *p) {{ return 0; }}\n"
         (flow.parent / folder / f"{file}.c").write_text(f'#include "both.h"\n{function}')
     if equal:
         assert (exported(flow).directory / "both.h").read_text() == "#define BOTH\n"
     else:
         (message,) = refused(flow)
-        assert message == f"`both.h` lies in one folder with `{flow.parent / 'a' / 'both.h'}` of that name"
+        assert (
+            message
+            == f"`both.h` lies in one folder with `{flow.parent / 'a' / 'both.h'}` of that name"
+        )
 
 
 def test_a_channel_may_be_too_large(write: Write) -> None:
@@ -518,23 +567,34 @@ def test_stubs_of_tasks_without_code(write: Write) -> None:
     assert "a_half_execute(" in (made.directory / "A_half.cic").read_text()
 
 
-# -- the verb ----------------------------------------------------------------------------------------------------------
+# -- the verb --------------------------------------------------------------------------------------
 def test_the_verb_exports(write: Write) -> None:
     flow = numbers(write)
     out = str(flow.parent / "made")
     words = ["export", str(flow), "--format", "hopes", "--platform", "two", "-o", out]
     done = CliRunner().invoke(command, words)
-    assert (done.exit_code, done.stdout) == (0, f"{out}\n  project app, device two: 4 tasks, 4 channels\n")
+    assert (done.exit_code, done.stdout) == (
+        0,
+        f"{out}\n  project app, device two: 4 tasks, 4 channels\n",
+    )
     assert "up to date" in CliRunner().invoke(command, words).stdout
-    assert '"Numbers.count": "Numbers_count"' in CliRunner().invoke(command, [*words, "--json"]).stdout
-    for wrong in (["--app", "Numbers"], ["--policy", "dynamic"], ["--into", str(flow.parent), "--stubs"]):
+    assert (
+        '"Numbers.count": "Numbers_count"' in CliRunner().invoke(command, [*words, "--json"]).stdout
+    )
+    for wrong in (
+        ["--app", "Numbers"],
+        ["--policy", "dynamic"],
+        ["--into", str(flow.parent), "--stubs"],
+    ):
         assert CliRunner().invoke(command, [*words, *wrong]).exit_code == 2
-    assert CliRunner().invoke(command, ["export", str(flow), "--policy", "self-timed"]).exit_code == 2
+    assert (
+        CliRunner().invoke(command, ["export", str(flow), "--policy", "self-timed"]).exit_code == 2
+    )
     with pytest.raises(Errors, match="F704"):
         export(flow, "hopes")
 
 
-# -- HOPES itself ------------------------------------------------------------------------------------------------------
+# -- HOPES itself ----------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def translator() -> None:
     """HOPES' own translator, where it is built."""
@@ -544,7 +604,9 @@ def translator() -> None:
         pytest.skip(str(why))
 
 
-@pytest.mark.parametrize(("seed", "most", "policy"), [(16, 3, "self-timed"), (10, 6, "static-assignment")])
+@pytest.mark.parametrize(
+    ("seed", "most", "policy"), [(16, 3, "self-timed"), (10, 6, "static-assignment")]
+)
 def test_hopes_makes_programs_that_compute_the_same(
     translator: None, tmp_path: Path, seed: int, most: int, policy: str
 ) -> None:

@@ -1,4 +1,5 @@
-"""A project of HOPES imported and exported is the project again, with what was decided in between."""
+"""A project of HOPES imported and exported is the project again, with what was decided in
+between."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ FORMS = {"tool": "project", "translator": "cic"}
 MAPPING = "Doorbell.files/Doorbell_mapping.xml"
 
 
-# -- helpers -----------------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 def project(name: str, form: str, folder: Path) -> Path:
     """The folder of a project in one of its forms."""
     made = shutil.copytree(DATA / name, folder / "project")
@@ -40,11 +41,17 @@ def imported(folder: Path) -> Path:
 
 def exported(text: Path, form: str, platform: str = "", **words: str) -> ExportedProject:
     board = str(text.with_name(platform)) if platform else "host"
-    return export_project(text, text.parent.parent / "out", platform=board, form=FORMS[form], force=True, **words)
+    return export_project(
+        text, text.parent.parent / "out", platform=board, form=FORMS[form], force=True, **words
+    )
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST}
+    return {
+        str(p.relative_to(folder)): p.read_bytes()
+        for p in folder.rglob("*")
+        if p.is_file() and p.name != MANIFEST
+    }
 
 
 def codes(made: ExportedProject) -> list[str]:
@@ -53,7 +60,10 @@ def codes(made: ExportedProject) -> list[str]:
 
 def numbers(text: Path) -> list[object]:
     apps = flowc.check(text).system.apps
-    return [(a.name, a.period_ns, a.deadline_ns, [(t.name, t.parameters) for t in a.tasks]) for a in apps]
+    return [
+        (a.name, a.period_ns, a.deadline_ns, [(t.name, t.parameters) for t in a.tasks])
+        for a in apps
+    ]
 
 
 @pytest.fixture
@@ -62,7 +72,7 @@ def door(tmp_path: Path) -> Path:
     return imported(project("Doorbell", "tool", tmp_path))
 
 
-# -- the same again ----------------------------------------------------------------------------------------------------
+# -- the same again --------------------------------------------------------------------------------
 @pytest.mark.parametrize("form", FORMS)
 def test_xml_is_what_it_was(tmp_path: Path, form: str) -> None:
     """By the application alone, with the mapping of the authors, and with its states."""
@@ -89,16 +99,20 @@ def test_bytes_stay_in_any_encoding(tmp_path: Path) -> None:
     folder = project("Mixer", "tool", tmp_path)
     path = folder / "Mixer.files/CICTask/task.xml"
     path.write_bytes(
-        path.read_bytes().replace(b"<cic_manual", b"<!-- \xe9 -->\r\n<cic_manual", 1).replace(b"utf-8", b"iso-8859-1")
+        path.read_bytes()
+        .replace(b"<cic_manual", b"<!-- \xe9 -->\r\n<cic_manual", 1)
+        .replace(b"utf-8", b"iso-8859-1")
     )
     made = exported(imported(folder), "tool")
     assert files(made.directory) == files(folder)
 
 
-# -- what was decided since --------------------------------------------------------------------------------------------
+# -- what was decided since ------------------------------------------------------------------------
 def test_a_place_that_changed_is_the_only_change(door: Path) -> None:
     valid = flowc.check(door, platform=str(door.with_name("door_board.flow"))).require()
-    store.save_mapping(valid, Mapping("door_board", (Placement("Doorbell1.Camera.Grab", ("arm[1]",)),), (), "hand"))
+    store.save_mapping(
+        valid, Mapping("door_board", (Placement("Doorbell1.Camera.Grab", ("arm[1]",)),), (), "hand")
+    )
     made = exported(door, "tool", "door_board.flow")
     assert made.changed == (MAPPING,)
     before, now = files(door.parent.parent / "project"), files(made.directory)
@@ -129,7 +143,13 @@ def test_times_that_were_given_are_written(tmp_path: Path) -> None:
     ("form", "name", "old", "new", "said"),
     [
         ("tool", "Mixer", "step: int = 3", "step: int = 4", 'name="step" type="int" value="4"'),
-        ("tool", "Mixer", "gain: float = 0.5", "gain: float = 0.25", 'name="gain" type="float" value="0.25"'),
+        (
+            "tool",
+            "Mixer",
+            "gain: float = 0.5",
+            "gain: float = 0.25",
+            'name="gain" type="float" value="0.25"',
+        ),
         ("tool", "Mixer", "Tone: Tone", "Tone: Tone(step = 9)", 'name="step" type="int" value="9"'),
         ("translator", "Mixer", "Tone: Tone", "Tone: Tone(step = 9)", 'value="9"'),
         ("tool", "Doorbell", "period 20 ms", "period 20500 us", 'name="PeriodUnit" value="us"'),
@@ -148,7 +168,11 @@ def test_a_number_that_changed_is_replaced_where_it_stands(
     made = exported(app, form, "door_board.flow" if name == "Doorbell" else "")
     (changed,) = made.changed
     before, now = (f / changed for f in (folder, made.directory))
-    lines = [(a, b) for a, b in zip(before.read_text().split(">"), now.read_text().split(">"), strict=True) if a != b]
+    lines = [
+        (a, b)
+        for a, b in zip(before.read_text().split(">"), now.read_text().split(">"), strict=True)
+        if a != b
+    ]
     assert 1 <= len(lines) <= 2 and any(said in now for _, now in lines)
     again = flowc.import_(made.directory, tmp_path / "again" / "app.flow").target
     assert numbers(again) == numbers(app)
@@ -169,7 +193,12 @@ def test_periods_and_deadlines_stay_with_each_other(
     tmp_path: Path, form: str, deadline: str, old: str, new: str, said: dict[str, str] | None
 ) -> None:
     folder = tmp_path / "project"
-    timed = {"RunCondition": "time-driven", "Period": "10", "PeriodUnit": "ms", "DeadlineUnit": "ms"}
+    timed = {
+        "RunCondition": "time-driven",
+        "Period": "10",
+        "PeriodUnit": "ms",
+        "DeadlineUnit": "ms",
+    }
     tasks = [task("Begin", "", "out:4:1", Deadline=deadline, **timed), task("End", "in:4:1")]
     level(folder / "Timed.files/CICTask", tasks, "Begin.out>End.in")
     if form == "translator":
@@ -190,7 +219,7 @@ def test_periods_and_deadlines_stay_with_each_other(
     assert all(f'name="{key}" value="{value}"' in found for key, value in said.items())
 
 
-# -- what the text says otherwise --------------------------------------------------------------------------------------
+# -- what the text says otherwise ------------------------------------------------------------------
 def test_another_text_is_written_anew_or_refused(tmp_path: Path) -> None:
     app = imported(project("Mixer", "tool", tmp_path))
     text = app.read_text()
@@ -199,7 +228,11 @@ def test_another_text_is_written_anew_or_refused(tmp_path: Path) -> None:
     for old, new, told in (
         ("Mix -> Show", "Mix -> delay 2 -> Show", "`Mixer.Mix.sum->Mixer.Show.input` is other"),
         ("app Mixer {", "app Mixer { period 5 ms", "`Mixer` is other"),
-        ("    Show: Show", "    Show: Show\n    twice: V1Count   Tone.left -> twice.input", "are new"),
+        (
+            "    Show: Show",
+            "    Show: Show\n    twice: V1Count   Tone.left -> twice.input",
+            "are new",
+        ),
     ):
         assert old in text
         app.write_text(text.replace(old, new, 1))
@@ -222,10 +255,12 @@ def test_code_beside_the_text_counts(tmp_path: Path) -> None:
     code = app.parent / "app_c/CICTask/Show.cic"
     code.write_bytes(code.read_bytes() + b"\n/* edited */\n")
     made = exported(app, "tool")
-    assert (made.directory / "Mixer.files/CICTask/Show.cic").read_bytes().endswith(b"/* edited */\n")
+    assert (
+        (made.directory / "Mixer.files/CICTask/Show.cic").read_bytes().endswith(b"/* edited */\n")
+    )
 
 
-# -- a baggage that somebody has written -------------------------------------------------------------------------------
+# -- a baggage that somebody has written -----------------------------------------------------------
 @pytest.mark.parametrize(
     ("path", "text", "told"),
     [
@@ -249,18 +284,29 @@ def test_a_baggage_is_read_with_care(tmp_path: Path, path: str, text: str, told:
     assert told in raised.value.diagnostics[0].message
 
 
-# -- the form of the translator ----------------------------------------------------------------------------------------
+# -- the form of the translator --------------------------------------------------------------------
 def test_a_policy_stays_unless_another_one_is_asked_for(tmp_path: Path) -> None:
     folder = project("Doorbell", "translator", tmp_path)
     policy = '<codeGeneration runtimeExecutionPolicy="Fully-Static-Assignment" threadOrFunctioncall="Function-call"/>'
-    (folder / "Doorbell_configuration.xml").write_text(f"<CIC_Configuration>{policy}</CIC_Configuration>")
+    (folder / "Doorbell_configuration.xml").write_text(
+        f"<CIC_Configuration>{policy}</CIC_Configuration>"
+    )
     app = imported(folder)
     assert exported(app, "translator", "door_board.flow").changed == ()
 
 
 def test_the_verb_says_so(tmp_path: Path) -> None:
     app = imported(project("Mixer", "tool", tmp_path))
-    words = ["export", str(app), "--format", "hopes", "--form", "project", "-o", str(tmp_path / "out")]
+    words = [
+        "export",
+        str(app),
+        "--format",
+        "hopes",
+        "--form",
+        "project",
+        "-o",
+        str(tmp_path / "out"),
+    ]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
     assert done.stdout.endswith("  as it was imported\n")

@@ -1,4 +1,5 @@
-"""`latest` between two apps as channels of HOPES that keep the newest token: what is written, and what it computes."""
+"""`latest` between two apps as channels of HOPES that keep the newest token: what is written, and
+what it computes."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ app Other { period 6 ms   show: Show(number = 2)   Writer.count -> latest -> sho
 """
 
 
-def exported(flow: Path, out: str = "out", policy: str = "static-assignment", platform: str = "two") -> ExportedProject:
+def exported(
+    flow: Path, out: str = "out", policy: str = "static-assignment", platform: str = "two"
+) -> ExportedProject:
     """The project of a text, beside it."""
     return export_project(flow, flow.parent / out, platform=platform, policy=policy)
 
@@ -55,7 +58,7 @@ def seen(lines: list[str], reader: int) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.startswith(f"{reader} ")]
 
 
-# -- what is written ---------------------------------------------------------------------------------------------------
+# -- what is written -------------------------------------------------------------------------------
 def test_both_ends_are_tasks_that_copy(write: Write) -> None:
     made = exported(write(TEXT, count_c=CODE))
     assert newest(made) == [
@@ -63,7 +66,10 @@ def test_both_ends_are_tasks_that_copy(write: Write) -> None:
         ("Writer_to_Other.newest", "Other_from_Writer_count.newest"),
     ]
     root = algorithm(made)
-    maps = {(m.get("task"), m.get("childTask"), m.get("direction")) for m in root.iter(f"{SCHEMA}portMap")}
+    maps = {
+        (m.get("task"), m.get("childTask"), m.get("direction"))
+        for m in root.iter(f"{SCHEMA}portMap")
+    }
     assert maps == {
         (app, f"{app}_{end}", way)
         for app, end, way in [
@@ -97,10 +103,18 @@ def content(project: Path) -> dict[str, object]:
 
     def canonical(node: ElementTree.Element) -> object:
         said = {k: v for k, v in node.attrib.items() if k not in ("id", "description")}
-        return node.tag, sorted(said.items()), (node.text or "").strip(), sorted(map(canonical, node), key=repr)
+        return (
+            node.tag,
+            sorted(said.items()),
+            (node.text or "").strip(),
+            sorted(map(canonical, node), key=repr),
+        )
 
     files = (p for p in project.rglob("*") if p.is_file() and p.name != MANIFEST)
-    return {p.name: canonical(ElementTree.parse(p).getroot()) if p.suffix == ".xml" else p.read_bytes() for p in files}
+    return {
+        p.name: canonical(ElementTree.parse(p).getroot()) if p.suffix == ".xml" else p.read_bytes()
+        for p in files
+    }
 
 
 def test_a_project_comes_back_with_latest(write: Write) -> None:
@@ -113,16 +127,37 @@ def test_a_project_comes_back_with_latest(write: Write) -> None:
     assert content(again.directory) == content(made.directory)
 
 
-# -- code of HOPES -----------------------------------------------------------------------------------------------------
+# -- code of HOPES ---------------------------------------------------------------------------------
 def robot(folder: Path) -> Path:
     """The import of a project whose code writes and reads the newest token itself."""
     project = folder / "Pair.files" / "CICTask"
     timed = {"RunCondition": "time-driven", "PeriodUnit": "ms", "Language": "C"}
-    port = '<{0}><port name="{1}" type="overwritable" sample_size="4" sample_rate="Variable"/></{0}>'
-    tasks = [task("Camera", more=port.format("outport_list", "image"), CICFile="Camera.cic", Period="2", **timed)]
-    tasks += [task("Robot", more=port.format("inport_list", "seen"), CICFile="Robot.cic", Period="5", **timed)]
+    port = (
+        '<{0}><port name="{1}" type="overwritable" sample_size="4" sample_rate="Variable"/></{0}>'
+    )
+    tasks = [
+        task(
+            "Camera",
+            more=port.format("outport_list", "image"),
+            CICFile="Camera.cic",
+            Period="2",
+            **timed,
+        )
+    ]
+    tasks += [
+        task(
+            "Robot",
+            more=port.format("inport_list", "seen"),
+            CICFile="Robot.cic",
+            Period="5",
+            **timed,
+        )
+    ]
     level(project, tasks, "Camera.image>Robot.seen")
-    for name, way in (("Camera", "BUF_SEND(port, &value, 4)"), ("Robot", "BUF_RECEIVE(port, &value, 4)")):
+    for name, way in (
+        ("Camera", "BUF_SEND(port, &value, 4)"),
+        ("Robot", "BUF_RECEIVE(port, &value, 4)"),
+    ):
         own = "image" if name == "Camera" else "seen"
         init = f'TASK_INIT {{ port = PORT_INITIALIZE(TASK_ID, "{own}"); }}'
         (project / f"{name}.cic").write_text(
@@ -141,19 +176,29 @@ def test_code_that_keeps_the_newest_token_itself_goes_back_as_it_is(tmp_path: Pa
 
 def test_code_that_keeps_the_newest_token_has_no_queue(tmp_path: Path) -> None:
     flow = robot(tmp_path)
-    (tmp_path / "sink.c").write_text("int sink(void *s, const uint8_t *x, const sink_params *p) { return 0; }\n")
+    (tmp_path / "sink.c").write_text(
+        "int sink(void *s, const uint8_t *x, const sink_params *p) { return 0; }\n"
+    )
     text = flow.read_text()
-    (name,) = {line.split(":")[0].strip() for line in text.splitlines() if line.strip().endswith(": Camera")}
+    (name,) = {
+        line.split(":")[0].strip()
+        for line in text.splitlines()
+        if line.strip().endswith(": Camera")
+    }
     more = f"    sink: Sink   {name} -> sink\n"
-    line = next(line for line in text.splitlines(keepends=True) if line.strip().endswith(": Camera"))
-    flow.write_text(text.replace(line, line + more) + 'task Sink { in x: uint8[4]   c "sink.c:sink" }\n')
+    line = next(
+        line for line in text.splitlines(keepends=True) if line.strip().endswith(": Camera")
+    )
+    flow.write_text(
+        text.replace(line, line + more) + 'task Sink { in x: uint8[4]   c "sink.c:sink" }\n'
+    )
     with pytest.raises(flowc.Errors) as raised:
         exported(flow, platform="host")
     told = [d.message.partition("which ")[2] for d in raised.value.diagnostics if d.code == "F736"]
     assert told == ["does not support its port `image` as a queue"]
 
 
-# -- HOPES itself ------------------------------------------------------------------------------------------------------
+# -- HOPES itself ----------------------------------------------------------------------------------
 def test_hopes_keeps_the_newest_token(write: Write) -> None:
     try:
         hopes_translator.referee()

@@ -1,4 +1,5 @@
-"""A text as a project of HOPES, and back: the same model, and code that computes the same. And what HOPES' schemas say."""
+"""A text as a project of HOPES, and back: the same model, and code that computes the same. And what
+HOPES' schemas say."""
 
 from __future__ import annotations
 
@@ -24,16 +25,17 @@ from builds import ROOT, Write, build, run
 from hopes_graphs import random_system
 from hopes_xml import without_xml
 
-# -- the model ---------------------------------------------------------------------------------------------------------
+# -- the model -------------------------------------------------------------------------------------
 #: Names in HOPES of tasks and of ports, (task, port), where they are others.
 Names = tuple[Mapping[str, str], Mapping[tuple[str, str], str]]
 
 
 def graphs(system: System, names: Names, made: ExportedProject | None = None) -> list[object]:
-    """What HOPES keeps of apps: periods, deadlines, which data tasks move, and who gets them, by HOPES' names.
+    """What HOPES keeps of apps: periods, deadlines, which data tasks move, and who gets them, by
+    HOPES' names.
 
-    Of a text that was exported as HOPES has it: a cycle of phases is a firing, and the code of a task that is alone has
-    what it sends to itself.
+    Of a text that was exported as HOPES has it: a cycle of phases is a firing, and the code of a
+    task that is alone has what it sends to itself.
     """
     tasks, ports = names
 
@@ -44,7 +46,9 @@ def graphs(system: System, names: Names, made: ExportedProject | None = None) ->
     for app in system.apps:
         of = app if made is None else folded(app)
         channels = () if made is not None and len(of.tasks) == 1 else of.channels
-        joined = {(c.source, c.source_port) for c in channels} | {(c.destination, c.destination_port) for c in channels}
+        joined = {(c.source, c.source_port) for c in channels} | {
+            (c.destination, c.destination_port) for c in channels
+        }
         moved = sorted(
             (end(t.name, p.name), p.direction, str(p.type), p.rates)
             for t in of.tasks
@@ -52,10 +56,13 @@ def graphs(system: System, names: Names, made: ExportedProject | None = None) ->
             if (t.name, p.name) in joined
         )
         arrows = sorted(
-            (end(c.source, c.source_port), end(c.destination, c.destination_port), c.delay) for c in channels
+            (end(c.source, c.source_port), end(c.destination, c.destination_port), c.delay)
+            for c in channels
         )
         # Without a source nothing is driven by time; who is alone may be one without its arrow.
-        period = app.period_ns if any(not t.inputs for t in app.tasks) and len(app.tasks) > 1 else None
+        period = (
+            app.period_ns if any(not t.inputs for t in app.tasks) and len(app.tasks) > 1 else None
+        )
         found.append((period, app.deadline_ns if period is not None else None, moved, arrows))
     return sorted(found, key=str)
 
@@ -74,7 +81,9 @@ def same(made: ExportedProject, flow: Path) -> Path:
 @settings(max_examples=4)
 @example(10)
 @example(276)
-def test_an_import_gives_the_graph_back(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+def test_an_import_gives_the_graph_back(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
     folder = tmp_path_factory.mktemp("drawn")
     flow = random_system(seed, folder)
     if flow is None:
@@ -94,12 +103,15 @@ def test_an_import_gives_the_graph_back(tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize("name", ["hello", "digits", "spotter", "denoise"])
 def test_examples_come_back(tmp_path: Path, name: str) -> None:
     ignored = shutil.ignore_patterns("*.json", "build", "__pycache__", "*.ipynb")
-    flow = Path(shutil.copytree(ROOT / "examples" / name, tmp_path / name, ignore=ignored)) / f"{name}.flow"
+    flow = (
+        Path(shutil.copytree(ROOT / "examples" / name, tmp_path / name, ignore=ignored))
+        / f"{name}.flow"
+    )
     made = export_project(flow, tmp_path / "out")
     same(made, flow)
 
 
-# -- code --------------------------------------------------------------------------------------------------------------
+# -- code ------------------------------------------------------------------------------------------
 def printed(flow: Path) -> list[str]:
     """What the tasks of a text print in four iterations."""
     done = run(build(flow, flow.parent / "built"), "--frames", "4")
@@ -120,14 +132,25 @@ def test_code_comes_back_and_computes_the_same(tmp_path: Path, seed: int) -> Non
 def canonical(node: ElementTree.Element) -> object:
     """An element without the order of what is in it, and without numbers and descriptions."""
     said = {k: v for k, v in node.attrib.items() if k not in ("id", "description")}
-    return node.tag, sorted(said.items()), (node.text or "").strip(), sorted(map(canonical, node), key=repr)
+    return (
+        node.tag,
+        sorted(said.items()),
+        (node.text or "").strip(),
+        sorted(map(canonical, node), key=repr),
+    )
 
 
 def content(project: Path) -> dict[str, object]:
     """The files of a project; XML in any order."""
-    files = {str(p.relative_to(project)): p for p in project.rglob("*") if p.is_file() and p.name != MANIFEST}
+    files = {
+        str(p.relative_to(project)): p
+        for p in project.rglob("*")
+        if p.is_file() and p.name != MANIFEST
+    }
     return {
-        name: canonical(ElementTree.parse(path).getroot()) if path.suffix == ".xml" else path.read_bytes()
+        name: canonical(ElementTree.parse(path).getroot())
+        if path.suffix == ".xml"
+        else path.read_bytes()
         for name, path in files.items()
     }
 
@@ -139,10 +162,18 @@ def test_a_project_comes_back_with_its_names_and_its_code(tmp_path: Path, seed: 
     assert flow is not None
     made = export_project(flow, tmp_path / "out", platform="two", policy="self-timed")
     text = same(made, flow)
-    again = export_project(text.with_name("back.two.flow"), tmp_path / "was", platform="two", policy="self-timed")
-    assert content(again.directory) == content(made.directory) and again.project is None and again.changed == ()
+    again = export_project(
+        text.with_name("back.two.flow"), tmp_path / "was", platform="two", policy="self-timed"
+    )
+    assert (
+        content(again.directory) == content(made.directory)
+        and again.project is None
+        and again.changed == ()
+    )
     without_xml(text)
-    again = export_project(text.with_name("back.two.flow"), tmp_path / "again", platform="two", policy="self-timed")
+    again = export_project(
+        text.with_name("back.two.flow"), tmp_path / "again", platform="two", policy="self-timed"
+    )
     assert content(again.directory) == content(made.directory) and again.project is not None
 
 
@@ -188,7 +219,9 @@ def test_a_baggage_names_no_paths(write: Write, name: str) -> None:
     before = kept.read_text()
     kept.write_text(before.replace(name, name.replace("app", "../x").replace("A_count", "../x"), 1))
     assert kept.read_text() != before
-    with pytest.raises(flowc.Errors, match=r"F726: `back.hopes.json` contains `../x`, which is not a valid"):
+    with pytest.raises(
+        flowc.Errors, match=r"F726: `back.hopes.json` contains `../x`, which is not a valid"
+    ):
         export_project(text, flow.parent / "again")
 
 
@@ -205,7 +238,7 @@ def test_a_baggage_leads_nowhere_else(write: Write) -> None:
         kept.write_text(before)
 
 
-# -- schemas -----------------------------------------------------------------------------------------------------------
+# -- schemas ---------------------------------------------------------------------------------------
 def test_hopes_schemas_take_what_is_written(tmp_path: Path) -> None:
     xmlschema = pytest.importorskip("xmlschema")
     try:
@@ -216,14 +249,25 @@ def test_hopes_schemas_take_what_is_written(tmp_path: Path) -> None:
     assert flow is not None
     text = flow.read_text()
     flow.write_text(
-        text.replace("app A {", "app A { period 24 ms deadline 20 ms", 1).replace("state n", "wcet 2 us state n")
+        text.replace("app A {", "app A { period 24 ms deadline 20 ms", 1).replace(
+            "state n", "wcet 2 us state n"
+        )
     )
     schemas = {}
     for policy in POLICIES:
         made = export_project(flow, tmp_path / policy, platform="two", policy=policy)
         files = sorted(made.directory.rglob("*.xml"))
-        kinds = {path: path.stem.rpartition("_")[2] if "," not in path.stem else "schedule" for path in files}
-        assert {*kinds.values()} >= {"algorithm", "architecture", "mapping", "configuration", "profile"}
+        kinds = {
+            path: path.stem.rpartition("_")[2] if "," not in path.stem else "schedule"
+            for path in files
+        }
+        assert {*kinds.values()} >= {
+            "algorithm",
+            "architecture",
+            "mapping",
+            "configuration",
+            "profile",
+        }
         assert ("schedule" in kinds.values()) == (policy == "self-timed")
         for path, kind in kinds.items():
             if kind not in schemas:

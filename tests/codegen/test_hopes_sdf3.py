@@ -1,4 +1,5 @@
-"""HOPES' second translator makes SDF3 of what is exported: an import of that has the same firings."""
+"""HOPES' second translator makes SDF3 of what is exported: an import of that has the same
+firings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Projects in the form of HOPES' tool: its own way to the other form gives what is exported in that one."""
+"""Projects in the form of HOPES' tool: its own way to the other form gives what is exported in that
+one."""
 
 from __future__ import annotations
 
@@ -38,18 +39,21 @@ def canonical(node: ElementTree.Element) -> tuple[object, ...]:
     if node.tag == f"{SCHEMA}channel":
         del said["type"]  # the tool knows that of ports
     placeholder = {"value": "1", "metric": "us"}
-    inside = [canonical(n) for n in node if not (n.tag == f"{SCHEMA}deadline" and n.attrib == placeholder)]
+    inside = [
+        canonical(n) for n in node if not (n.tag == f"{SCHEMA}deadline" and n.attrib == placeholder)
+    ]
     return node.tag, sorted(said.items()), (node.text or "").strip(), sorted(inside, key=repr)
 
 
 def both(flow: Path) -> tuple[ElementTree.Element, ElementTree.Element]:
-    """The algorithm of a text, and that of its project in the form of the tool as HOPES gives it to its translator."""
+    """The algorithm of a text, and that of its project in the form of the tool as HOPES gives it to
+    its translator."""
     made = export_project(flow, flow.parent / "cic", platform="two")
     tool = export_project(flow, flow.parent / "tool", platform="two", form="project")
     path = translated(tool.directory / f"{tool.project.name}.files", flow.parent / "there")
-    return ElementTree.parse(path.with_name(f"{made.project.name}_algorithm.xml")).getroot(), ElementTree.parse(
-        made.directory / f"{made.project.name}_algorithm.xml"
-    ).getroot()
+    return ElementTree.parse(
+        path.with_name(f"{made.project.name}_algorithm.xml")
+    ).getroot(), ElementTree.parse(made.directory / f"{made.project.name}_algorithm.xml").getroot()
 
 
 def test_the_tool_says_the_same_to_its_translator(write: Write) -> None:
@@ -78,7 +82,16 @@ def test_it_comes_back(write: Write) -> None:
 
 def test_the_verb_has_a_form(write: Write) -> None:
     flow = write(TEXT, count_c=CODE)
-    words = ["export", str(flow), "--format", "hopes", "--platform", "two", "-o", str(flow.parent / "out")]
+    words = [
+        "export",
+        str(flow),
+        "--format",
+        "hopes",
+        "--platform",
+        "two",
+        "-o",
+        str(flow.parent / "out"),
+    ]
     done = CliRunner().invoke(command, [*words, "--form", "project"])
     assert done.exit_code == 0, done.output
     assert {p.name for p in (flow.parent / "out").iterdir()} >= {"app", "app.files"}

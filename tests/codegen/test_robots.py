@@ -1,6 +1,7 @@
 """Programs as nodes of dora and of ROS 2.
 
-With dora itself where it is installed (the extra `dora`); ROS 2 is a stand-in that takes what rclpy documents.
+With dora itself where it is installed (the extra `dora`); ROS 2 is a stand-in that takes what rclpy
+documents.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from rigs import TASKS, TEXT
 BIN = Path(sys.prefix) / "bin"
 #: What nodes import.
 NODE = (*PROGRAM, "zmq")
-with_dora = pytest.mark.skipif(not (BIN / "dora").exists(), reason="dora is not installed: the extra `dora` has it")
+with_dora = pytest.mark.skipif(
+    not (BIN / "dora").exists(), reason="dora is not installed: the extra `dora` has it"
+)
 
 
 def built(flow: Path, output: Path, robot: Robot, platform: str = "host") -> Path:
@@ -58,11 +61,21 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("target", "files", "said"),
     [
-        ("dora", ("module.yml", "node.py", "README.md"), "`module: {}/module.yml` makes it a node of a dataflow"),
-        ("ros2", ("package.xml", "setup.py", "launch/eye.launch.py", "README.md"), "put {} into a workspace"),
+        (
+            "dora",
+            ("module.yml", "node.py", "README.md"),
+            "`module: {}/module.yml` makes it a node of a dataflow",
+        ),
+        (
+            "ros2",
+            ("package.xml", "setup.py", "launch/eye.launch.py", "README.md"),
+            "put {} into a workspace",
+        ),
     ],
 )
-def test_what_is_written_is_as_expected(page: Path, target: str, files: tuple[str, ...], said: str) -> None:
+def test_what_is_written_is_as_expected(
+    page: Path, target: str, files: tuple[str, ...], said: str
+) -> None:
     """FLOWC_REWRITE_GOLDEN=1 rewrites it."""
     out = page / "build" / f"eye-{target}"
     words = ["build", str(page / "eye.flow"), "--target", target, "-o", str(out)]
@@ -81,7 +94,7 @@ def test_what_is_written_is_as_expected(page: Path, target: str, files: tuple[st
     }  # fmt: skip
 
 
-# -- dora --------------------------------------------------------------------------------------------------------------
+# -- dora ------------------------------------------------------------------------------------------
 def dora(dataflow: Path, *words: str) -> subprocess.Popen[str]:
     """A running dataflow, with what its nodes say."""
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
@@ -129,26 +142,37 @@ def module(page: Path) -> Path:
     return built(page / "eye.flow", page / "eye", DORA)
 
 
-def hear(folder: Path, module: Path, *cases: Sequence[object]) -> list[subprocess.CompletedProcess[str]]:
+def hear(
+    folder: Path, module: Path, *cases: Sequence[object]
+) -> list[subprocess.CompletedProcess[str]]:
     """Nodes that hear one of these each, side by side to their ends."""
     environments = []
     for number, events in enumerate(cases):
         (folder / f"{number}.json").write_text(json.dumps(events))
         file = {"DORA_NODE_CONFIG": "", "FLOWC_STAND_IN_EVENTS": str(folder / f"{number}.json")}
         environments.append({**os.environ, **file})
-    command = [ROOT / "tests" / "support" / "standins" / "robots" / "run.py", module, "node", "--quiet"]
+    command = [
+        ROOT / "tests" / "support" / "standins" / "robots" / "run.py",
+        module,
+        "node",
+        "--quiet",
+    ]
     return forks(*NODE).at_once([command] * len(cases), cwd=folder, timeout=HANGS, env=environments)
 
 
 def test_a_stream_ends_behind_its_last_token(module: Path, tmp_path: Path) -> None:
     closed = {"type": "INPUT_CLOSED", "id": "image"}
     (ended,) = hear(
-        tmp_path, module, [*numbered(0, 1), closed, *numbered(2), {"type": "STOP", "id": "ALL_INPUTS_CLOSED"}]
+        tmp_path,
+        module,
+        [*numbered(0, 1), closed, *numbered(2), {"type": "STOP", "id": "ALL_INPUTS_CLOSED"}],
     )
     assert ended.returncode == 0, ended.stderr
     counted = [line for line in ended.stdout.splitlines() if line.startswith("image.taken")]
     assert counted == [f"image.taken [{n}] {{}}" for n in (1, 2, 3)]
-    lines = [f'brightness [1.0] {{"dtype": "float32", "shape": [], "token": {n}}}' for n in range(3)]
+    lines = [
+        f'brightness [1.0] {{"dtype": "float32", "shape": [], "token": {n}}}' for n in range(3)
+    ]
     assert [line for line in ended.stdout.splitlines() if line not in counted] == lines
 
 
@@ -180,12 +204,21 @@ def test_a_stop_finishes_what_has_begun(module: Path, tmp_path: Path) -> None:
 
 
 def test_a_reader_that_says_what_it_has_taken_is_waited_for(module: Path, tmp_path: Path) -> None:
-    taken = {"type": "INPUT", "id": "brightness.taken", "value": [5], "dtype": "int64", "metadata": {}}
+    taken = {
+        "type": "INPUT",
+        "id": "brightness.taken",
+        "value": [5],
+        "dtype": "int64",
+        "metadata": {},
+    }
     closed = [{"type": "INPUT_CLOSED", "id": name} for name in ("brightness.taken", "image")]
     failed = {"type": "NODE_FAILED", "id": "camera", "value": {"error": "killed"}}
     images = numbered(*range(40))
     waits, free = hear(
-        tmp_path, module, [*images, taken, {"after": ["brightness", 21]}, failed], [*images, taken, *closed]
+        tmp_path,
+        module,
+        [*images, taken, {"after": ["brightness", 21]}, failed],
+        [*images, taken, *closed],
     )
     assert waits.returncode == 1 and waits.stdout.count("brightness") == 21, waits.stderr
     assert free.returncode == 0 and free.stdout.count("brightness") == 40, free.stderr
@@ -200,7 +233,10 @@ def test_a_program_that_is_too_slow_says_so(module: Path, tmp_path: Path) -> Non
 def test_a_node_does_not_run_by_itself(module: Path) -> None:
     alone = forks(*NODE).run([module / "node.py"], cwd="/", timeout=HANGS)
     assert alone.returncode == 2
-    assert "dora-rs is missing" in alone.stderr or "start its dataflow, with `dora run dataflow.yml`" in alone.stderr
+    assert (
+        "dora-rs is missing" in alone.stderr
+        or "start its dataflow, with `dora run dataflow.yml`" in alone.stderr
+    )
 
 
 #: Every type that an Arrow array has, each through an app of its own chain.
@@ -220,7 +256,10 @@ TYPES = (
 )
 ECHO = "\n".join(
     [
-        *(f'task T_{t} {{ in x: {t}[2, 3]   out y: {t}[2, 3]   python "echo.py:echo" }}' for t in TYPES),
+        *(
+            f'task T_{t} {{ in x: {t}[2, 3]   out y: {t}[2, 3]   python "echo.py:echo" }}'
+            for t in TYPES
+        ),
         "app Echo {",
         *(
             f"    in in_{t}: {t}[2, 3]   out out_{t}: {t}[2, 3]   t_{t}: T_{t}   in_{t} -> t_{t} -> out_{t}"
@@ -258,7 +297,10 @@ print("all equal", sum(got.values()), flush=True)
 def test_every_type_goes_through(write: Write, tmp_path: Path) -> None:
     built(write(ECHO, echo_py="def echo(x): return x"), tmp_path / "echo", DORA)
     (tmp_path / "node.py").write_text(ECHO_NODE)
-    edges = [f"      from_{t}: {{source: echo/out_{t}, queue_size: 100, queue_policy: backpressure}}" for t in TYPES]
+    edges = [
+        f"      from_{t}: {{source: echo/out_{t}, queue_size: 100, queue_policy: backpressure}}"
+        for t in TYPES
+    ]
     lines = [
         "nodes:", "  - id: node", "    path: node.py", f"    args: {' '.join(TYPES)}", "    inputs:", *edges,
         f"    outputs: [{', '.join('to_' + t for t in TYPES)}]", "  - id: echo", "    module: echo/module.yml",
@@ -326,7 +368,10 @@ def nodes_of(path: Path) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            words, state = (entry / "cmdline").read_bytes(), (entry / "stat").read_text().rpartition(") ")[2]
+            words, state = (
+                (entry / "cmdline").read_bytes(),
+                (entry / "stat").read_text().rpartition(") ")[2],
+            )
         except OSError:  # it has ended meanwhile
             continue
         if str(path).encode() in words and not state.startswith("Z"):
@@ -334,8 +379,9 @@ def nodes_of(path: Path) -> list[int]:
     return sorted(found)
 
 
-# -- ROS 2 -------------------------------------------------------------------------------------------------------------
-#: A node of somebody else's: sends pictures in rows that are filled up, waits for all answers, and prints them.
+# -- ROS 2 -----------------------------------------------------------------------------------------
+#: A node of somebody else's: sends pictures in rows that are filled up, waits for all answers, and
+#: prints them.
 CAMERA = """
 import array
 import rclpy
@@ -383,7 +429,9 @@ def on_stand_in(
     return in_forks(folder, [[folder, "camera"], [package, "eye.node", *words]])
 
 
-def in_forks(folder: Path, commands: Sequence[Sequence[str | Path]]) -> list[subprocess.CompletedProcess[str]]:
+def in_forks(
+    folder: Path, commands: Sequence[Sequence[str | Path]]
+) -> list[subprocess.CompletedProcess[str]]:
     """Entry points, each with its folder in front, on the stand-in."""
     script = ROOT / "tests" / "support" / "standins" / "robots" / "run.py"
     environment = {**os.environ, "FLOWC_STAND_IN_BUS": str(folder / "bus")}
@@ -404,7 +452,10 @@ def test_topics_carry_every_token_in_order(eye: Path, tmp_path: Path) -> None:
 def test_a_message_that_does_not_fit_ends_the_program(eye: Path, tmp_path: Path) -> None:
     camera, program = on_stand_in(tmp_path, eye, RENAMED, count=1, height=47, wanted=0)
     assert program.returncode == 1 and camera.returncode == 0
-    assert "task Eye.image failed: `image` takes uint8[48, 64], and was given uint8[47, 64]" in program.stderr
+    assert (
+        "task Eye.image failed: `image` takes uint8[48, 64], and was given uint8[47, 64]"
+        in program.stderr
+    )
 
 
 #: Two machines between two open ends: numbers in and out, as arrays with a shape.
@@ -458,11 +509,16 @@ def main():
 def test_parts_find_each_other_by_a_topic(write: Write, tmp_path: Path) -> None:
     package = built(write(PAIR, pair_py=PAIR_TASKS), tmp_path / "pair", ROS2, "rig")
     (tmp_path / "foreign.py").write_text(NUMBERS)
-    nodes = [[package, f"app.parts.{part}.node", "--frames", "30", "--quiet"] for part in ("a", "b")]
+    nodes = [
+        [package, f"app.parts.{part}.node", "--frames", "30", "--quiet"] for part in ("a", "b")
+    ]
     foreign, *parts = in_forks(tmp_path, [[tmp_path, "foreign"], *nodes])
     assert [p.returncode for p in parts] == [0, 0], parts[0].stderr + parts[1].stderr
     assert foreign.stdout == "all equal\n", foreign.stderr
     part = package / "app" / "parts" / "a"
     alone = run(part)
-    assert alone.returncode == 2 and "start all parts together, as nodes: dora or ROS 2 starts node.py" in alone.stderr
+    assert (
+        alone.returncode == 2
+        and "start all parts together, as nodes: dora or ROS 2 starts node.py" in alone.stderr
+    )
     assert "starts: its README is in the folder of package.xml" in (part / "README.md").read_text()

@@ -105,7 +105,9 @@ WEAK = """config.set_flag(trt.BuilderFlag.FP16)
     config.set_flag(trt.BuilderFlag.INT8)
     config.int8_calibrator = Calibrator(plan.with_suffix(".table"))"""
 
-USER_MANAGED = "engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)"
+USER_MANAGED = (
+    "engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)"
+)
 
 DIALECTS = {
     "trt8": {
@@ -181,7 +183,10 @@ FAULTY_IN = {
         ("config.set_flag(trt.BuilderFlag.FP16)", "has no attribute"),
         ("config.int8_calibrator = None", "has no attribute"),
         ("builder.platform_has_fast_fp16", "has no attribute"),
-        ("builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))", "has no attribute"),
+        (
+            "builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))",
+            "has no attribute",
+        ),
         ("engine.device_memory_size", "has no attribute"),
         ("engine.create_execution_context_without_device_memory()", "has no attribute"),
         ("network.get_input(0).set_dynamic_range(-1, 1)", "has no attribute"),

@@ -1,4 +1,5 @@
-"""`= best`: the most accurate variants with which a state keeps its deadlines, from the text to the program."""
+"""`= best`: the most accurate variants with which a state keeps its deadlines, from the text to the
+program."""
 
 from __future__ import annotations
 
@@ -47,7 +48,13 @@ CODE = "import numpy as np\ndef camera(): return np.ones((1, 8), np.float32)\nde
 
 @pytest.fixture
 def text(write: Write, tmp_path: Path) -> Path:
-    save(tmp_path / "net.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    save(
+        tmp_path / "net.onnx",
+        [N("Gemm", ["x", "w"], ["y"])],
+        {"x": [1, 8]},
+        {"w": weights(8, 4)},
+        "y",
+    )
     exits = [N("Gemm", ["x", "w"], ["soon"]), N("Relu", ["soon"], ["late"])]
     save(tmp_path / "exits.onnx", exits, {"x": [1, 8]}, {"w": weights(8, 4)}, "soon late")
     return write(TEXT, code_py=CODE)
@@ -67,19 +74,26 @@ def test_options_come_by_what_they_are_worth(text: Path) -> None:
     one, two = scenario.states
     assert [dict(o.choices)["A.see"] for o in one.options] == ["careful", "quick", "tiny"]
     assert one.best == ("A.see",) and dict(one.choices) == {"A.see": "careful"}
-    assert [float(o.accuracy) for o in two.options] == sorted((float(o.accuracy) for o in two.options), reverse=True)
+    assert [float(o.accuracy) for o in two.options] == sorted(
+        (float(o.accuracy) for o in two.options), reverse=True
+    )
     assert len(two.options) == 9
-    assert format_text("t.flow", TEXT.replace("A.see = best", "A . see=best")) == format_text("t.flow", TEXT)
+    assert format_text("t.flow", TEXT.replace("A.see = best", "A . see=best")) == format_text(
+        "t.flow", TEXT
+    )
 
 
 @pytest.mark.parametrize("times", [(9, 8, 7), (15, 11, 1), (17, 17, 8)])
-def test_a_state_has_the_most_accurate_variants_that_are_in_time(text: Path, times: tuple[int, int, int]) -> None:
+def test_a_state_has_the_most_accurate_variants_that_are_in_time(
+    text: Path, times: tuple[int, int, int]
+) -> None:
     known = dict(zip(("careful", "quick", "tiny"), times, strict=True))
     accuracy = {"careful": 0.9, "quick": 0.75, "tiny": 0.5}
     for was, name in ((12, "careful"), (6, "quick"), (3, "tiny")):
         text.write_text(
             text.read_text().replace(
-                f"see.{name} -> core[0] wcet {was} ms", f"see.{name} -> core[0] wcet {known[name]} ms"
+                f"see.{name} -> core[0] wcet {was} ms",
+                f"see.{name} -> core[0] wcet {known[name]} ms",
             )
         )
     found = mapped(text)
@@ -95,18 +109,36 @@ def test_a_state_has_the_most_accurate_variants_that_are_in_time(text: Path, tim
 
 def test_everybody_goes_by_what_was_found(text: Path) -> None:
     found = mapped(text)
-    assert choices(found) == {"one": {"A.see": "careful"}, "two": {"A.see": "quick", "B.see": "quick"}}
+    assert choices(found) == {
+        "one": {"A.see": "careful"},
+        "two": {"A.see": "quick", "B.see": "quick"},
+    }
     said = CliRunner().invoke(app, ["check", str(text), "--platform", "duo"]).stdout
     assert "A.see = quick (best), B.see = quick (best)" in said
     flowc.build(text, text.parent / "b", platform="duo", measure=False)
     (text.parent / "events").write_text("4 A turn\n")
     report = text.parent / "r.json"
-    done = run(text.parent / "b", "--events", str(text.parent / "events"), "--frames", "9", "--report", str(report))
+    done = run(
+        text.parent / "b",
+        "--events",
+        str(text.parent / "events"),
+        "--frames",
+        "9",
+        "--report",
+        str(report),
+    )
     assert done.returncode == 0, done.stderr
-    fired = {name: t["firings"] for name, t in json.loads(report.read_text())["tasks"].items() if ".see" in name}
+    fired = {
+        name: t["firings"]
+        for name, t in json.loads(report.read_text())["tasks"].items()
+        if ".see" in name
+    }
     assert fired["B.see.quick"] == 9 and fired["A.see.careful"] >= 4 and "A.see.tiny" not in fired
     text.write_text(TEXT.replace("accuracy 0.75", "accuracy 0.76"))
-    assert [d.code for d in flowc.build(text, text.parent / "b", platform="duo", measure=False).diagnostics] == ["F609"]
+    assert [
+        d.code
+        for d in flowc.build(text, text.parent / "b", platform="duo", measure=False).diagnostics
+    ] == ["F609"]
 
 
 def test_without_a_mapping_the_best_one_that_may_be_in_time_counts(text: Path) -> None:
@@ -124,8 +156,14 @@ def test_reasons_are_told(text: Path) -> None:
     said = CliRunner().invoke(app, [*words, "--explain"]).stdout
     assert "state two: A.see = quick, B.see = quick" in said
     assert "A.see = careful: no option is more accurate" in said
-    assert "A.see = careful, B.see = careful does not keep its deadlines and limits in what was found" in said
-    assert "A.see = careful, B.see = quick does not keep its deadlines and limits in what was found: `core[0]`" in said
+    assert (
+        "A.see = careful, B.see = careful does not keep its deadlines and limits in what was found"
+        in said
+    )
+    assert (
+        "A.see = careful, B.see = quick does not keep its deadlines and limits in what was found: `core[0]`"
+        in said
+    )
     assert "needs 110% of its time" in said
     document: dict[str, Any] = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     two = document["states"]["two"]
@@ -136,7 +174,9 @@ def test_reasons_are_told(text: Path) -> None:
 
 
 def test_a_limit_of_power_counts_as_well(text: Path) -> None:
-    powers = "platform duo { cpu core[2] frequencies [1000] MHz idle [0.1] W busy [4] W   power 1 W }"
+    powers = (
+        "platform duo { cpu core[2] frequencies [1000] MHz idle [0.1] W busy [4] W   power 1 W }"
+    )
     limited = TEXT.replace("platform duo { cpu core[2] }", powers).replace(
         "{ run A   A.see", "{ run A   power 3 W   A.see"
     )
@@ -145,12 +185,16 @@ def test_a_limit_of_power_counts_as_well(text: Path) -> None:
     # 1 W, 0.2 W, and 4 W for 14, 8 or 5 ms of 20.
     assert choices(found)["one"] == {"A.see": "quick"}
     assert found.states is not None
-    assert next(r.why for r in found.states.refused if r.state == "one").startswith("`one` takes at least 4 W")
+    assert next(r.why for r in found.states.refused if r.state == "one").startswith(
+        "`one` takes at least 4 W"
+    )
 
 
 def test_each_pace_has_its_own(text: Path) -> None:
     text.write_text(
-        TEXT.replace("event turn", "event turn, pace").replace("run A   A.see", "run A period [6, 9, 20] ms   A.see")
+        TEXT.replace("event turn", "event turn, pace").replace(
+            "run A   A.see", "run A period [6, 9, 20] ms   A.see"
+        )
     )
     found = choices(mapped(text))
     assert {s: c["A.see"] for s, c in found.items() if s != "two"} == {

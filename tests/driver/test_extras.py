@@ -38,7 +38,9 @@ def refused(*words: str) -> str:
 @pytest.mark.usefixtures("plain")
 def test_pictures_name_their_extra(write: Write, tmp_path: Path) -> None:
     flow = write(TEXT % "period 1 ms", t_py=CODE)
-    assert "`flowc show` needs matplotlib" in refused("show", str(flow), "-o", str(tmp_path / "a.svg"))
+    assert "`flowc show` needs matplotlib" in refused(
+        "show", str(flow), "-o", str(tmp_path / "a.svg")
+    )
     said = refused("map", str(flow), "--gantt", str(tmp_path / "a.svg"), "--search", "baseline")
     assert "pip install 'flowc[plots]'" in said
     assert {p.name for p in tmp_path.iterdir()} == {"app.flow", "t.py"}
@@ -46,7 +48,9 @@ def test_pictures_name_their_extra(write: Write, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda s: f"{s.kind} {s.name}")
-def test_searches_name_their_extra_before_anything_is_measured(search: Search, write: Write) -> None:
+def test_searches_name_their_extra_before_anything_is_measured(
+    search: Search, write: Write
+) -> None:
     flow = write(TEXT % ("period 1 ms" if search.kind == "deadlines" else ""), t_py=CODE)
     told: list[str] = []
     if not search.needs:
@@ -55,12 +59,23 @@ def test_searches_name_their_extra_before_anything_is_measured(search: Search, w
     with pytest.raises(Errors) as raised:
         flowc.map(flow, search=search.name, on_measure=told.append)
     (fault,) = raised.value.diagnostics
-    assert fault.code == "F615" and search.needs in fault.message and "flowc[search]" in fault.help and not told
+    assert (
+        fault.code == "F615"
+        and search.needs in fault.message
+        and "flowc[search]" in fault.help
+        and not told
+    )
 
 
 @pytest.mark.usefixtures("plain")
-def test_programs_are_built_without_extras(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_built_without_extras(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend_runs(monkeypatch)
     flow = write(TEXT % "", t_py=CODE)
     store_profile(flow)
-    assert flowc.build(flow, tmp_path / "out").fresh and flowc.analyze(flow).apps and flowc.map(flow, budget=0.5).path
+    assert (
+        flowc.build(flow, tmp_path / "out").fresh
+        and flowc.analyze(flow).apps
+        and flowc.map(flow, budget=0.5).path
+    )

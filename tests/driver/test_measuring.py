@@ -1,4 +1,5 @@
-"""Building without running anything: what is known counts, what is not is said, and nothing is stored."""
+"""Building without running anything: what is known counts, what is not is said, and nothing is
+stored."""
 
 from __future__ import annotations
 
@@ -59,13 +60,16 @@ def warned(diagnostics: tuple[Diagnostic, ...]) -> list[tuple[str, str]]:
     return [(d.code, d.message) for d in diagnostics]
 
 
-# -- without measuring -------------------------------------------------------------------------------------------------
+# -- without measuring -----------------------------------------------------------------------------
 @pytest.mark.usefixtures("nothing_runs")
 def test_an_app_of_which_nothing_is_known_is_built(write: Write, tmp_path: Path) -> None:
     flow = write(TEXT, **CODE)
     built = flowc.build(flow, tmp_path / "out", measure=False)
     assert warned(built.diagnostics) == [
-        ("F614", "no times of `A.c`, `A.h` and `A.s` are known: all tasks are assumed to take the same time"),
+        (
+            "F614",
+            "no times of `A.c`, `A.h` and `A.s` are known: all tasks are assumed to take the same time",
+        ),
     ]
     assert (built.profile, set(built.times.values())) == (None, {"unknown"})
     assert not profile_of(flow).exists()
@@ -75,7 +79,9 @@ def test_an_app_of_which_nothing_is_known_is_built(write: Write, tmp_path: Path)
 @pytest.mark.usefixtures("nothing_runs")
 def test_what_the_text_says_is_enough(write: Write, tmp_path: Path) -> None:
     text = (COUNT + HALF + SHOW) % ("wcet 1 us", "", "wcet 2 us") + APP
-    flow = write(text + "platform two { cpu core[2] }\nmapping on two { A.h -> core[1] wcet 5 us }", **CODE)
+    flow = write(
+        text + "platform two { cpu core[2] }\nmapping on two { A.h -> core[1] wcet 5 us }", **CODE
+    )
     built = flowc.build(flow, tmp_path / "out", platform="two", measure=False)
     assert built.diagnostics == ()
     assert built.times == {"A.c": "declared", "A.h": "pin", "A.s": "declared"}
@@ -89,9 +95,16 @@ def test_a_profile_of_another_machine_counts_as_an_estimate(write: Write, tmp_pa
     before = profile_of(flow).read_bytes()
     built = flowc.build(flow, tmp_path / "out", measure=False)
     ((code, message),) = warned(built.diagnostics)
-    assert code == "F614" and "another machine (a Raspberry Pi): its times count as estimates" in message
+    assert (
+        code == "F614"
+        and "another machine (a Raspberry Pi): its times count as estimates" in message
+    )
     assert set(built.times.values()) == {"estimated"} and built.profile is not None
-    assert {e.subject: e.mean_ns for e in built.profile.entries} == {"A.c": 1000, "A.h": 7000, "A.s": 3000}
+    assert {e.subject: e.mean_ns for e in built.profile.entries} == {
+        "A.c": 1000,
+        "A.h": 7000,
+        "A.s": 3000,
+    }
     assert profile_of(flow).read_bytes() == before
 
 
@@ -114,7 +127,9 @@ def test_a_task_without_times_counts_like_the_others(write: Write, tmp_path: Pat
     store_profile(flow, {"A.c": 10_000_000}, platform="two")
     stored = flow.with_name("app.two.profile.json")
     profile = Profile.from_json(stored.read_bytes())
-    stored.write_text(replace(profile, entries=tuple(e for e in profile.entries if e.subject != "A.s")).to_json())
+    stored.write_text(
+        replace(profile, entries=tuple(e for e in profile.entries if e.subject != "A.s")).to_json()
+    )
     built = flowc.build(flow, tmp_path / "out", platform="two", measure=False)
     assert warned(built.diagnostics) == [
         ("F614", "no times of `A.s` are known: they are assumed to take the mean of the others"),
@@ -142,12 +157,14 @@ def test_map_runs_nothing_either(write: Write, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nothing_runs")
 def test_map_of_deadlines_runs_nothing_either(write: Write) -> None:
-    text = (COUNT + HALF + SHOW) % ("wcet 1 us", "wcet 1 us", "wcet 1 us") + APP.replace("{", "{ period 5 ms ", 1)
+    text = (COUNT + HALF + SHOW) % ("wcet 1 us", "wcet 1 us", "wcet 1 us") + APP.replace(
+        "{", "{ period 5 ms ", 1
+    )
     mapped = flowc.map(write(text, **CODE), measure=False, budget=1.0)
     assert mapped.joint is not None and mapped.joint.seen is None and not mapped.late
 
 
-# -- measuring, and what is said of it ---------------------------------------------------------------------------------
+# -- measuring, and what is said of it -------------------------------------------------------------
 def test_tasks_that_a_profile_lacks_are_named_and_measured(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,12 +173,19 @@ def test_tasks_that_a_profile_lacks_are_named_and_measured(
     store_profile(flow)
     flow.write_text(TEXT)
     profile, warnings = store.read_profile(flowc.check(flow).require())
-    assert profile is None and warned(warnings) == [("F607", "`app.host.profile.json` has no times of `A.h`")]
+    assert profile is None and warned(warnings) == [
+        ("F607", "`app.host.profile.json` has no times of `A.h`")
+    ]
     told: list[str] = []
     built = flowc.build(flow, tmp_path / "out", on_measure=told.append)
     assert told == ["measuring app for 1.5 s: its tasks run, sinks included"]
-    assert [d.code for d in built.diagnostics] == ["F607"] and set(built.times.values()) == {"measured"}
-    assert flowc.build(flow, tmp_path / "out", on_measure=told.append).diagnostics == () and len(told) == 1
+    assert [d.code for d in built.diagnostics] == ["F607"] and set(built.times.values()) == {
+        "measured"
+    }
+    assert (
+        flowc.build(flow, tmp_path / "out", on_measure=told.append).diagnostics == ()
+        and len(told) == 1
+    )
 
 
 def test_measuring_is_announced_beside_the_document(
@@ -172,11 +196,15 @@ def test_measuring_is_announced_beside_the_document(
     flow = write(TEXT, **CODE)
     first, second = (CliRunner().invoke(app, ["build", str(flow), "--json"]) for _ in range(2))
     assert json.loads(first.stdout)["times"]["A.c"] == "measured"
-    said = "flowc: measuring app for 1.5 s: its tasks run, sinks included (--no-measure skips this)\n"
+    said = (
+        "flowc: measuring app for 1.5 s: its tasks run, sinks included (--no-measure skips this)\n"
+    )
     assert (first.stderr, second.stderr) == (said, "")
 
 
-def test_mappings_that_are_tried_are_announced(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mappings_that_are_tried_are_announced(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend_runs(monkeypatch)
     flow = write(TEXT, **CODE)
     store_profile(flow)

@@ -1,4 +1,5 @@
-"""Mappings within a memory: bands are found, stored, built and run, and what is impossible is said."""
+"""Mappings within a memory: bands are found, stored, built and run, and what is impossible is
+said."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_less_memory_is_found_stored_built_and_run(text: Path, tmp_path: Path) -> None:
-    """With bands, at nine tenths of what the network takes; results are those of the whole network."""
+    """With bands, at nine tenths of what the network takes; results are those of the whole
+    network."""
     whole = find_mapping(text, memory=10**9, measure=False, platform="one").mapping
     assert whole.memory is not None and not whole.networks[0].stages[0].bands
     limit = whole.memory.total * 9 // 10
@@ -86,9 +88,9 @@ def test_less_memory_is_found_stored_built_and_run(text: Path, tmp_path: Path) -
     assert sum(document["planned"].values()) == found.mapping.memory.total
     assert document["planned"]["sessions"] == found.mapping.memory.sessions > 0
     (code,) = (t["code"] for t in document["apps"][0]["tasks"] if t["name"] == "Eye.net")
-    assert code["kind"] == "bands" and [Bands(b["rows"], b["until"], tuple(b["keep"])) for b in code["bands"]] == list(
-        stage.bands
-    )
+    assert code["kind"] == "bands" and [
+        Bands(b["rows"], b["until"], tuple(b["keep"])) for b in code["bands"]
+    ] == list(stage.bands)
     traced = ["--trace", str(tmp_path / "t.json"), "--trace-bands", "--trace-frames", "1:3"]
     done = run(tmp_path / "out", "--frames", "5", "--report", str(tmp_path / "r.json"), *traced)
     assert done.returncode == 0, done.stderr
@@ -98,7 +100,9 @@ def test_less_memory_is_found_stored_built_and_run(text: Path, tmp_path: Path) -
     assert {f"Eye.net on core[0]: {e['name']}" for e in units} <= {
         e["args"].get("name") for e in events if e["ph"] == "M"
     }
-    assert len(read_trace((tmp_path / "t.json").read_bytes()).firings) == 2 * 3, "reports show firings of tasks"
+    assert len(read_trace((tmp_path / "t.json").read_bytes()).firings) == 2 * 3, (
+        "reports show firings of tasks"
+    )
     memory = json.loads((tmp_path / "r.json").read_text())["memory"]
     assert memory["planned"]["total"] <= limit
     assert memory["bands"] == {
@@ -146,9 +150,14 @@ def test_deadlines_and_memory_hold_together(text: Path) -> None:
     assert whole.memory is not None
     limit = whole.memory.total * 9 // 10
     found = find_mapping(text, memory=limit, measure=False, platform="one")
-    assert found.mapping.memory is not None and found.mapping.memory.total <= limit and not found.late
+    assert (
+        found.mapping.memory is not None and found.mapping.memory.total <= limit and not found.late
+    )
     assert found.joint is not None and found.joint.problem.bands["Eye.net"]
-    assert any(p.bands for p in (*found.mapping.placements, *(s for n in found.mapping.networks for s in n.stages)))
+    assert any(
+        p.bands
+        for p in (*found.mapping.placements, *(s for n in found.mapping.networks for s in n.stages))
+    )
     with pytest.raises(Errors) as caught:
         find_mapping(text, memory=1000, measure=False, platform="one")
     assert [d.code for d in caught.value.diagnostics] == ["F521"]
@@ -170,16 +179,24 @@ def test_states_have_the_same_bands(text: Path, tmp_path: Path, period: int | No
         with_period(text, period)
     told = text.read_text()
     app = told[told.index("app Eye") : told.index("platform one")].replace("app Eye", "app Ear")
-    text.write_text(f'{told}network Small from "small.onnx"\n{app.replace("net: Net", "net: Small")}{DAY}')
+    text.write_text(
+        f'{told}network Small from "small.onnx"\n{app.replace("net: Net", "net: Small")}{DAY}'
+    )
     store_profile(text, {"Eye.net": 8_000_000, "Ear.net": 5_000_000}, "one")
-    options: dict[str, Any] = {"measure": False, "platform": "one", "budget": 5.0, "evaluations": 20}
+    options: dict[str, Any] = {
+        "measure": False,
+        "platform": "one",
+        "budget": 5.0,
+        "evaluations": 20,
+    }
     found = find_mapping(text, objective="memory", **options)
     assert found.mapping.memory is not None and not found.late
     flowc.build(text, tmp_path / "out", measure=False, platform="one")
     document = json.loads((tmp_path / "out" / "deployment.json").read_text())
     assert sum(document["planned"].values()) == found.mapping.memory.total
     codes = [
-        {t["name"]: t["code"] for a in state["apps"] for t in a["tasks"]} for state in document["scenario"]["states"]
+        {t["name"]: t["code"] for a in state["apps"] for t in a["tasks"]}
+        for state in document["scenario"]["states"]
     ]
     assert codes[0]["Eye.net"]["kind"] == codes[1]["Eye.net"]["kind"] == "bands"
     assert codes[0]["Eye.net"] == codes[1]["Eye.net"]
@@ -190,7 +207,8 @@ def test_states_have_the_same_bands(text: Path, tmp_path: Path, period: int | No
 
 
 def test_bands_that_are_too_slow_are_not_taken(text: Path) -> None:
-    """The network takes 8 ms of 9 as a whole: the least memory is not that of the smallest bands."""
+    """The network takes 8 ms of 9 as a whole: the least memory is not that of the smallest
+    bands."""
     with_period(text, 9)
     found = find_mapping(text, objective="memory", measure=False, platform="one")
     assert not found.late and found.mapping.memory is not None
@@ -209,7 +227,8 @@ def test_check_knows_weights_and_tokens(text: Path) -> None:
 
 
 def test_memory_of_a_pin_chooses_bands(text: Path) -> None:
-    """The same each time; none where the whole network is small enough, and the least where nothing is."""
+    """The same each time; none where the whole network is small enough, and the least where nothing
+    is."""
     told = text.read_text() + "mapping on one { Eye.net -> core[0] memory SIZE kB }\n"
     whole = 4 * (2 * 16 * 128 * 32 * 33 // 32 + 16 * 9 * (3 + 5 * 16))
 
@@ -235,7 +254,11 @@ def test_memory_of_a_pin_chooses_bands(text: Path) -> None:
     ("options", "code", "words"),
     [
         ({"memory": 1000}, "F521", "at least, the limit is 0.00 MB"),
-        ({"objective": "memory", "what_if": WhatIf(fps=Fraction(10**6))}, "F521", "no evaluated mapping"),
+        (
+            {"objective": "memory", "what_if": WhatIf(fps=Fraction(10**6))},
+            "F521",
+            "no evaluated mapping",
+        ),
         ({"memory": 10**9, "search": "exact"}, "F508", "does not support a memory limit"),
     ],
 )
@@ -287,17 +310,23 @@ def devices(text: Path) -> Path:
     graph += "camera -> crop -> small -> a camera -> half -> b camera -> net -> show }"
     told = text.read_text().replace("app Eye {", more)
     text.write_text(told.replace("net: Net show: Show camera -> net -> show }", graph))
-    (text.parent / "tasks.py").write_text(TASKS + "\n\ndef crop(x):\n    return x[:, :, :64].copy()\n")
+    (text.parent / "tasks.py").write_text(
+        TASKS + "\n\ndef crop(x):\n    return x[:, :, :64].copy()\n"
+    )
     return text
 
 
-def on_board(text: Path, memory: str = "", seen: Mapping[str, int] = MappingProxyType({})) -> tuple[Deployed, Platform]:
+def on_board(
+    text: Path, memory: str = "", seen: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Deployed, Platform]:
     """What is planned; TensorRT was `seen` to take so much for some networks."""
     whole = text.read_text().partition("platform board")[0]
     text.write_text(whole + BOARD.replace("MEMORY", memory))
     valid = check(text, platform="board").require()
     entries = tuple(
-        ProfileEntry("gpu", name, "", digest, host_hash(), 9, 1000, 0, 1000, 1000, arena_bytes=seen[name])
+        ProfileEntry(
+            "gpu", name, "", digest, host_hash(), 9, 1000, 0, 1000, 1000, arena_bytes=seen[name]
+        )
         for name, digest in task_hashes(valid.system).items()
         if name in seen
     )
@@ -309,7 +338,8 @@ IMAGE = 4 * 16 * 128 * 32
 
 
 def test_contexts_of_tensorrt_share_an_arena(devices: Path) -> None:
-    """The largest of a worker, a second one for the second stream; each engine has weights, in its precision."""
+    """The largest of a worker, a second one for the second stream; each engine has weights, in its
+    precision."""
     deployed, _ = on_board(devices)
     planned = deployed.deployment.planned
     assert planned is not None
@@ -331,7 +361,9 @@ def test_engines_are_held_against_the_memory_of_their_gpu(devices: Path) -> None
     assert fault.code == "F513" and "on `ampere` of `board`, but it has 0.9 MB" in fault.message
     assert "0.7864 MB are buffers between layers" in fault.help
     deployed, platform = on_board(devices)
-    board = replace(platform, pools=(replace(platform.pools[0], memory_bytes=50_900_000), *platform.pools[1:]))
+    board = replace(
+        platform, pools=(replace(platform.pools[0], memory_bytes=50_900_000), *platform.pools[1:])
+    )
     (fault,) = memory.beyond_platform(deployed, board)
     assert fault.code == "F521" and "0.7864 MB are arenas" in fault.help
 
@@ -342,7 +374,9 @@ def test_states_share_arenas() -> None:
              for n, size in (("a", 5), ("b", 7), ("c", 9))}  # fmt: skip
 
     def worker(*tasks: str, processor: str = "gpu") -> DeployedWorker:
-        return DeployedWorker(processor, "fifo", tuple(Entry(t, 1, 0, 0, (0, 1), (0, 1)) for t in tasks), None)
+        return DeployedWorker(
+            processor, "fifo", tuple(Entry(t, 1, 0, 0, (0, 1), (0, 1)) for t in tasks), None
+        )
 
     states = [[worker("x", processor="cpu"), worker("a", "b"), worker("a")], [worker("c", "x")]]
     assert shared_arenas(codes, states[:1]) == 7 + 5
@@ -369,13 +403,16 @@ class OfSize(device.OnDevice):
 
 
 def test_the_platform_limits_a_search_too(text: Path) -> None:
-    """Without `--memory`, where a quick mapping is too large; with it, the smaller one holds, and is named."""
+    """Without `--memory`, where a quick mapping is too large; with it, the smaller one holds, and
+    is named."""
     valid = check(text, platform="one").require()
     times = times_of(valid.system, valid.platform, None)
     whole = plan(valid, times, place(valid, times)).deployment.planned
     assert whole is not None
     limit = whole.total * 9 // 10
-    text.write_text(text.read_text() + f"platform little {{ cpu core[1] memory {50_000_000 + limit} B }}\n")
+    text.write_text(
+        text.read_text() + f"platform little {{ cpu core[1] memory {50_000_000 + limit} B }}\n"
+    )
     store_profile(text, {"Eye.net": 8_000_000}, "little")
     for wanted, codes in ((None, []), (10**9, ["F524"])):
         found = find_mapping(text, memory=wanted, measure=False, platform="little", keep=False)
@@ -394,7 +431,12 @@ def test_what_bands_cost_is_measured_once(text: Path, monkeypatch: pytest.Monkey
     assert stored is not None
     measured, unsaved = band_costs.with_band_costs(valid, stored)
     (costs,) = (e.bands for e in measured.entries if e.bands is not None)
-    assert not unsaved and costs.plans >= 2 and costs.whole_ns > 0 and costs.blocked == bool(block_here())
+    assert (
+        not unsaved
+        and costs.plans >= 2
+        and costs.whole_ns > 0
+        and costs.blocked == bool(block_here())
+    )
     again, _ = store.read_profile(valid)
     assert again == measured
     monkeypatch.setattr(band_costs, "measured_costs", None)

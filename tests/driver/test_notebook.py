@@ -1,4 +1,5 @@
-"""Results in a notebook: every cell of the one in the gallery is executed, and what is shown is well formed and escaped."""
+"""Results in a notebook: every cell of the one in the gallery is executed, and what is shown is
+well formed and escaped."""
 
 from __future__ import annotations
 
@@ -48,11 +49,15 @@ def execute(source: str, names: dict[str, Any]) -> object:
     tree = ast.parse(source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, "cell", "exec"), names)
-    return None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    return (
+        None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    )
 
 
 def test_the_notebook_of_the_gallery_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = shutil.copytree(EXAMPLE, tmp_path / "hello", ignore=shutil.ignore_patterns("*.json", "build"))
+    folder = shutil.copytree(
+        EXAMPLE, tmp_path / "hello", ignore=shutil.ignore_patterns("*.json", "build")
+    )
     monkeypatch.chdir(folder)
     pretend_runs(monkeypatch)
     cells = json.loads((folder / "hello.ipynb").read_text())["cells"]
@@ -74,9 +79,18 @@ def test_the_notebook_of_the_gallery_runs(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_names_of_strangers_stay_text() -> None:
     hostile = "</td><script>alert(1)</script>{{7*7}}\u202e"
-    assert Reader(table([hostile], [[hostile]])).elements == {"table", "thead", "tbody", "tr", "th", "td"}
+    assert Reader(table([hostile], [[hostile]])).elements == {
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    }
     built = type("Built", (), {})()
-    outcome = running.Tested(built, "app", 1, (running.Outcome(hostile, None, "failed", 0.5, hostile),), 1.0)
+    outcome = running.Tested(
+        built, "app", 1, (running.Outcome(hostile, None, "failed", 0.5, hostile),), 1.0
+    )
     assert "script" not in Reader(notebook.tested(outcome)).elements
 
 
@@ -93,4 +107,7 @@ def test_long_tables_are_cut() -> None:
 
 def test_a_run_without_a_report_says_how_it_ended(write: Write) -> None:
     built = type("Built", (), {"diagnostics": ()})()
-    assert Reader(notebook.ran(running.Ran(built, 3, disagreed="<1 of 2>"))).words == ["exit status 3", "<1 of 2>"]
+    assert Reader(notebook.ran(running.Ran(built, 3, disagreed="<1 of 2>"))).words == [
+        "exit status 3",
+        "<1 of 2>",
+    ]

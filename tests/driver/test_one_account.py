@@ -1,5 +1,5 @@
-"""One account of what a network takes: analyses, checks, pins and plans say the same number, and more memory never
-refuses what less allowed.
+"""One account of what a network takes: analyses, checks, pins and plans say the same number, and
+more memory never refuses what less allowed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from hypothesis import strategies as st
 from grown import residual, unet
 from models import stack
 
-TASKS = "import numpy as np\n\n\ndef camera():\n    return np.zeros(1)\n\n\ndef show(y):\n    pass\n"
+TASKS = (
+    "import numpy as np\n\n\ndef camera():\n    return np.zeros(1)\n\n\ndef show(y):\n    pass\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -104,9 +106,14 @@ def ladder(sizes: list[int], draw: random.Random) -> Iterator[int]:
 
 
 @settings(max_examples=8)
-@given(st.sampled_from(sorted(MODELS)), st.sampled_from((32, 48, 64)), st.randoms(use_true_random=False))
+@given(
+    st.sampled_from(sorted(MODELS)),
+    st.sampled_from((32, 48, 64)),
+    st.randoms(use_true_random=False),
+)
 def test_more_memory_never_refuses(name: str, side: int, draw: random.Random) -> None:
-    """If a limit builds, each larger one does; what is planned keeps to it, and is what the front said."""
+    """If a limit builds, each larger one does; what is planned keeps to it, and is what the front
+    said."""
     with tempfile.TemporaryDirectory() as folder:
         text = Text(Path(folder), MODELS[name](side))
         network = text.network()
@@ -134,14 +141,15 @@ def test_nor_does_it_on_a_small_platform(tmp_path: Path) -> None:
     text.rest = text.rest.replace("core[1] }", f"core[1] memory {room} B }}")
     seen = [text.pinned(f"memory {limit} B")[1] for limit in (c.bytes for c in choices)]
     assert all(p is not None and p.total + 50_000_000 <= room for p in seen)
-    assert [None if p is None else of_network(p) for p in seen] == [choices[0].bytes] + [choices[1].bytes] * (
-        len(seen) - 1
-    )
+    assert [None if p is None else of_network(p) for p in seen] == [choices[0].bytes] + [
+        choices[1].bytes
+    ] * (len(seen) - 1)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_all_say_the_same_number(name: str, tmp_path: Path) -> None:
-    """`analyze --memory`, the limit at which a check begins to refuse, and the plan: of each choice, and of the whole."""
+    """`analyze --memory`, the limit at which a check begins to refuse, and the plan: of each
+    choice, and of the whole."""
     text = Text(tmp_path, MODELS[name](64))
     network = text.network()
     choices, whole = choices_of(network), needs(network)
@@ -161,7 +169,10 @@ def test_all_say_the_same_number(name: str, tmp_path: Path) -> None:
         )
         if choice.bands:
             (fault,), _ = text.pinned(f"{words} memory {choice.bytes - 1} B")
-            assert fault.code == "F511" and f"`Eye.net` takes {choice.bytes / 1e6:.4g} MB" in fault.message
+            assert (
+                fault.code == "F511"
+                and f"`Eye.net` takes {choice.bytes / 1e6:.4g} MB" in fault.message
+            )
     (fault,), _ = text.pinned(f"memory {choices[0].bytes - 1} B")
     assert fault.code == "F511"
 

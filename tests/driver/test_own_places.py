@@ -1,4 +1,5 @@
-"""States with places of their own: where no placement of all states keeps every deadline, and only there."""
+"""States with places of their own: where no placement of all states keeps every deadline, and only
+there."""
 
 from __future__ import annotations
 
@@ -27,7 +28,16 @@ from flowc.search.budget import Budget
 from flowc.search.deadline.answer import mapping_of
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.own_places import own_places
-from flowc.search.deadline.problem import Assignment, Candidate, Item, JointChannel, JointProblem, Net, Step, Team
+from flowc.search.deadline.problem import (
+    Assignment,
+    Candidate,
+    Item,
+    JointChannel,
+    JointProblem,
+    Net,
+    Step,
+    Team,
+)
 from flowc.search.deadline.states import Placed, outcome_of
 from flowc.search.deadline.verdict import verdict
 from hypothesis import assume, given, settings
@@ -76,7 +86,8 @@ def mapped(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Three apps of which each pair needs both cores: A, B, C on two cores put two of them together."""
+    """Three apps of which each pair needs both cores: A, B, C on two cores put two of them
+    together."""
     return mapped(tmp_path_factory.mktemp("pairs"))
 
 
@@ -94,8 +105,13 @@ def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> 
     valid = pairs.valid
     problems = [joint_problem(s, times_of(s.system, s.platform)) for s in valid.states.values()]
     everything = {name: "" for p in problems for w in ways(p) for name in w}
-    common = (dict(zip(everything, p, strict=True)) for p in product(("core[0]", "core[1]"), repeat=len(everything)))
-    assert not any(all(kept(p, {i.name: c[i.name] for i in p.items}) for p in problems) for c in common)
+    common = (
+        dict(zip(everything, p, strict=True))
+        for p in product(("core[0]", "core[1]"), repeat=len(everything))
+    )
+    assert not any(
+        all(kept(p, {i.name: c[i.name] for i in p.items}) for p in problems) for c in common
+    )
     assert all(any(kept(p, way) for way in ways(p)) for p in problems)
 
     assert not pairs.late and pairs.path is not None
@@ -105,11 +121,15 @@ def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> 
     assert place.task.endswith(".sum") and pairs.mapping.of(place.task) != place.processors
     assert Mapping.from_json(pairs.path.read_text())[0].states == pairs.mapping.states
     told = states_table(pairs.states)
-    assert f"`{place.task}` runs on {place.processors[0]} in `{name}`" in told and "for all states" not in told
+    assert (
+        f"`{place.task}` runs on {place.processors[0]} in `{name}`" in told
+        and "for all states" not in told
+    )
     assert "needs 1" in why_elsewhere(pairs.states, name)[0]
     shown = pairs._repr_html_()
     assert (
-        f"<td>{place.task} in {name}</td><td>{place.processors[0]}</td>" in shown and shown.count("<td>yes</td>") == 6
+        f"<td>{place.task} in {name}</td><td>{place.processors[0]}</td>" in shown
+        and shown.count("<td>yes</td>") == 6
     )
     document = states_document(pairs.states, None)["states"]
     assert document[name]["own_places"] == {place.task: place.processors[0]}
@@ -147,9 +167,20 @@ def test_a_program_moves_its_tasks_and_loses_nothing(pairs: Any, tmp_path: Path)
     assert len(at) == 2 and at.pop(state.state) == place.processors[0]
     assert {*at.values()} == {*pairs.mapping.of(place.task)}
     runs = {"one": "AB", "two": "BC", "three": "AC"}
-    stays = [{"state": name, "frames": dict.fromkeys(runs[name], 1 + n % 3)} for n in range(20) for name in runs]
+    stays = [
+        {"state": name, "frames": dict.fromkeys(runs[name], 1 + n % 3)}
+        for n in range(20)
+        for name in runs
+    ]
     (tmp_path / "stays").write_text(json.dumps({"stays": stays}))
-    options = ["--replay", str(tmp_path / "stays"), "--full-speed", "--report", str(tmp_path / "r"), "--quiet"]
+    options = [
+        "--replay",
+        str(tmp_path / "stays"),
+        "--full-speed",
+        "--report",
+        str(tmp_path / "r"),
+        "--quiet",
+    ]
     done = run(tmp_path / "b", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "r").read_text())["stays"] == stays
@@ -159,16 +190,22 @@ def test_a_program_moves_its_tasks_and_loses_nothing(pairs: Any, tmp_path: Path)
     assert compared is not None and compared.differences == () == compared.only_here, compared
 
 
-def test_reports_have_what_is_elsewhere_in_a_state_and_what_is_proved_there(pairs: Any, tmp_path: Path) -> None:
+def test_reports_have_what_is_elsewhere_in_a_state_and_what_is_proved_there(
+    pairs: Any, tmp_path: Path
+) -> None:
     flow = pairs.path.parent / "app.flow"
     (state,) = (s for s in pairs.mapping.states if s.placements)
     (place,) = state.placements
     document = report(flow, platform="duo").document
     places = {s.name: s.own_places for s in document.states}
     assert places.pop(state.state) == {place.task: place.processors[0]} and not any(places.values())
-    assert {t.name: t.processors for t in document.tasks}[place.task] == pairs.mapping.of(place.task)
+    assert {t.name: t.processors for t in document.tasks}[place.task] == pairs.mapping.of(
+        place.task
+    )
     proved = {(s.name, b.app): b for s in document.states for b in s.bounds}
-    assert [*proved] == [(n, a) for n, apps in {"one": "AB", "two": "BC", "three": "AC"}.items() for a in apps]
+    assert [*proved] == [
+        (n, a) for n, apps in {"one": "AB", "two": "BC", "three": "AC"}.items() for a in apps
+    ]
     assert all(b.bound_ns <= b.deadline_ns == 2 * MS and not b.late for b in proved.values())
     assert document.commands == ("flowc map app.flow --search auto --seed 0 --platform duo",)
     assert document.search is not None and not {"search", "bounds"} & document.missing.keys()
@@ -202,9 +239,14 @@ def test_places_of_one_state_are_those_of_no_other(pairs: Any, tmp_path: Path) -
     common = {p["task"]: p["processors"] for p in document["placements"]}
     (other,) = {"core[0]", "core[1]"} - {*common["A.next"]}
     for state in document["states"]:
-        state["placements"] = [{"task": "A.next", "processors": [other]}] if state["state"] == "one" else []
+        state["placements"] = (
+            [{"task": "A.next", "processors": [other]}] if state["state"] == "one" else []
+        )
     placed = placed_states(beside(pairs, tmp_path, document), None)
-    pins = {n: {p.task: [*p.stages[0].processors] for p in s.system.pins} for n, s in placed.states.items()}
+    pins = {
+        n: {p.task: [*p.stages[0].processors] for p in s.system.pins}
+        for n, s in placed.states.items()
+    }
     assert {**pins["two"], **pins["three"]} == common and pins["one"] == {
         **{n: p for n, p in common.items() if not n.startswith("C")},
         "A.next": [other],
@@ -236,7 +278,9 @@ def test_places_that_somebody_wrote_are_checked(
             placed_states(valid, None)
         told = tuple(raised.value.diagnostics)
         assert pairs.path.name in (told[0].help or "")
-    assert [d.code for d in told] == [code] and said.format(state["state"], place["task"]) in told[0].message
+    assert [d.code for d in told] == [code] and said.format(state["state"], place["task"]) in told[
+        0
+    ].message
 
 
 def test_what_is_redone_at_once_stays(pairs: Any) -> None:
@@ -244,28 +288,49 @@ def test_what_is_redone_at_once_stays(pairs: Any) -> None:
     scenario = pairs.valid.system.scenario
     assert not bound_together(scenario)
     first, *others = scenario.transitions
-    assert bound_together(replace(scenario, transitions=(replace(first, at_once=True), *others))) == {"one", "two"}
+    assert bound_together(
+        replace(scenario, transitions=(replace(first, at_once=True), *others))
+    ) == {"one", "two"}
 
 
-# -- any state ---------------------------------------------------------------------------------------------------------
+# -- any state -------------------------------------------------------------------------------------
 BOARD = Platform(
-    "b", (Pool("cpu", "cpu", 2, True, "fixed_priority"), Pool("gpu", "gpu", 1, False, "fifo")), (), "", None
+    "b",
+    (Pool("cpu", "cpu", 2, True, "fixed_priority"), Pool("gpu", "gpu", 1, False, "fifo")),
+    (),
+    "",
+    None,
 )
 
 
 @st.composite
 def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
-    """Apps of a task and a network, each on a CPU or the GPU, some pinned; and a placement that need not be good."""
+    """Apps of a task and a network, each on a CPU or the GPU, some pinned; and a placement that
+    need not be good."""
     teams, items, nets, choice = [], [], [], []
     for name in ("A", "B", "C")[: draw(st.integers(2, 3))]:
         cost = draw(st.integers(4, 9))
         items.append(
-            Item(f"{name}.t", name, {"cpu": cost * MS, "gpu": MS} if draw(st.booleans()) else {"cpu": cost * MS})
+            Item(
+                f"{name}.t",
+                name,
+                {"cpu": cost * MS, "gpu": MS} if draw(st.booleans()) else {"cpu": cost * MS},
+            )
         )
-        steps = {kind: (Step(kind, (draw(st.integers(1, 9)) * MS,), None),) for kind in ("cpu", "gpu")}
+        steps = {
+            kind: (Step(kind, (draw(st.integers(1, 9)) * MS,), None),) for kind in ("cpu", "gpu")
+        }
         cut = (Step("gpu", (MS,), "l"), Step("cpu", (draw(st.integers(1, 5)) * MS,), None))
-        nets.append(Net(f"{name}.n", name, tuple(Candidate(k, s) for k, s in {**steps, "gpu-cpu": cut}.items())))
-        teams.append(Team(name, Fraction(20 * MS), None, 0, (JointChannel(f"{name}.t", f"{name}.n"),)))
+        nets.append(
+            Net(
+                f"{name}.n",
+                name,
+                tuple(Candidate(k, s) for k, s in {**steps, "gpu-cpu": cut}.items()),
+            )
+        )
+        teams.append(
+            Team(name, Fraction(20 * MS), None, 0, (JointChannel(f"{name}.t", f"{name}.n"),))
+        )
         choice.append(draw(st.integers(0, 2)))
     free = JointProblem(BOARD, tuple(teams), tuple(items), tuple(nets), {})
     at = {i.name: draw(st.sampled_from(free.places(i))) for i in items}
@@ -275,7 +340,9 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
         tuple(draw(core) if s.kind == "cpu" else "gpu" for s in n.candidates[c].steps)
         for n, c in zip(nets, choice, strict=True)
     ]
-    placed = Placed().with_answer(problem, Assignment(tuple(choice), tuple(steps_at), tuple(at.values())))
+    placed = Placed().with_answer(
+        problem, Assignment(tuple(choice), tuple(steps_at), tuple(at.values()))
+    )
     return problem, outcome_of(problem, placed, None, None)
 
 
@@ -302,7 +369,9 @@ def moves(problem: JointProblem, outcome: Outcome) -> list[Outcome]:
 
 @settings(max_examples=10)
 @given(late())
-def test_they_are_found_where_there_are_any_and_nothing_else_moves(made: tuple[JointProblem, Outcome]) -> None:
+def test_they_are_found_where_there_are_any_and_nothing_else_moves(
+    made: tuple[JointProblem, Outcome],
+) -> None:
     problem, common = made
     assume(common.verdict is not None and not common.verdict.feasible)
     possible = [o for o in moves(problem, common) if o.verdict is not None and o.verdict.feasible]

@@ -1,4 +1,5 @@
-"""How a mapped scenario changes states: with the next frame where the slower of both keeps all deadlines."""
+"""How a mapped scenario changes states: with the next frame where the slower of both keeps all
+deadlines."""
 
 from __future__ import annotations
 
@@ -46,7 +47,13 @@ CODE = "import numpy as np\ndef camera(): return np.ones((1, 8), np.float32)\nde
 
 @pytest.fixture
 def text(write: Write, tmp_path: Path) -> Path:
-    save(tmp_path / "net.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    save(
+        tmp_path / "net.onnx",
+        [N("Gemm", ["x", "w"], ["y"])],
+        {"x": [1, 8]},
+        {"w": weights(8, 4)},
+        "y",
+    )
     return write(TEXT.replace("SLOW", "6"), code_py=CODE)
 
 
@@ -80,18 +87,24 @@ def test_two_networks_in_one_frame_may_be_too_much(text: Path) -> None:
 
 
 def test_different_places_forbid_at_once(text: Path) -> None:
-    text.write_text(TEXT.replace("SLOW", "6").replace("A.see.quick -> core[1]", "A.see.quick -> core[0]"))
+    text.write_text(
+        TEXT.replace("SLOW", "6").replace("A.see.quick -> core[1]", "A.see.quick -> core[0]")
+    )
     with pytest.raises(Errors) as told:
         flowc.map(text, platform="duo", budget=0.3, measure=False)
     assert [d.code for d in told.value.diagnostics] == ["F811"]
     assert "different processors" in told.value.diagnostics[0].message
 
 
-@given(st.lists(st.integers(1, 50), min_size=8, max_size=40), st.lists(st.integers(1, 50), min_size=8, max_size=40))
+@given(
+    st.lists(st.integers(1, 50), min_size=8, max_size=40),
+    st.lists(st.integers(1, 50), min_size=8, max_size=40),
+)
 def test_firings_of_two_variants_take_no_more_than_said(a: list[int], b: list[int]) -> None:
     """However they lie between each other; at once, a frame may take both."""
     one, two = (
-        TimedTask(name, "core", (max(times),), curve=workload(times)) for name, times in (("n.a", a), ("n.b", b))
+        TimedTask(name, "core", (max(times),), curve=workload(times))
+        for name, times in (("n.a", a), ("n.b", b))
     )
     follow, again = _longer(one, two, "next").curve, _longer(one, two, "at once").curve
     assert follow is not None and again is not None
@@ -103,4 +116,6 @@ def test_firings_of_two_variants_take_no_more_than_said(a: list[int], b: list[in
     for curve, times in ((follow, mixed), (again, twice)):
         assert is_curve(curve.totals)
         for count in range(1, len(times) + 1):
-            assert max(sum(times[k : k + count]) for k in range(len(times) - count + 1)) <= curve.total(count)
+            assert max(
+                sum(times[k : k + count]) for k in range(len(times) - count + 1)
+            ) <= curve.total(count)

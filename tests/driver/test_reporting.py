@@ -77,7 +77,8 @@ def mapped(flow: Path, response_ns: int) -> None:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """A text with profile and mapping, its build, and the report and trace of a run in a time of its own."""
+    """A text with profile and mapping, its build, and the report and trace of a run in a time of
+    its own."""
     folder = tmp_path_factory.mktemp("ran")
     flow = folder / "paced.flow"
     flow.write_text(TEXT)
@@ -106,15 +107,26 @@ def test_predicted_proved_and_measured_stand_side_by_side(document: Document) ->
     frames, path = document.paths
     assert (path.source, path.task) == ("Paced.camera", "Paced.show") and path.bound_ns is None
     # Released at 0, the last token after 20 ms, and 4 or 12 ms more.
-    assert (frames.p50_ns, frames.max_ns) == (pytest.approx(24e6, abs=5e3), pytest.approx(32e6, abs=5e3))
-    assert (frames.deadline_ns, frames.bound_ns, frames.deadline_misses) == (50_000_000, 30_000_000, 0)
+    assert (frames.p50_ns, frames.max_ns) == (
+        pytest.approx(24e6, abs=5e3),
+        pytest.approx(32e6, abs=5e3),
+    )
+    assert (frames.deadline_ns, frames.bound_ns, frames.deadline_misses) == (
+        50_000_000,
+        30_000_000,
+        0,
+    )
     assert (frames.count, sum(frames.counts), frames.above_bound) == (6, 6, 1)
     (processor,) = [p for p in document.processors if p.predicted is not None]
     assert processor.predicted == 0.25 and processor.measured is not None
     by_name = {c.name: c for c in document.channels}
     first = by_name["Paced.camera.n->Paced.work.n"]
     assert (first.rates, first.token_bytes, first.least) == (("1", "3"), 8, 3)
-    assert first.most is not None and first.capacity is not None and first.least <= first.most <= first.capacity
+    assert (
+        first.most is not None
+        and first.capacity is not None
+        and first.least <= first.most <= first.capacity
+    )
     (app,) = document.apps
     assert (app.frames, app.period_ns, app.least_period_ns) == (6, 30_000_000, 4_000_000)
     assert document.search is not None and document.search.contestants[0].measured == 6e6
@@ -130,7 +142,9 @@ def test_charts_begin_with_the_same_frame(document: Document) -> None:
         for lane in chart.lanes:
             for task, firing, start, _ in zip(*[iter(lane.bars)] * 4, strict=True):
                 starts[names[task], firing] = start
-        assert chart.zero_ns == min(starts["Paced.camera", 3 * chart.frame], starts["Paced.work", chart.frame])
+        assert chart.zero_ns == min(
+            starts["Paced.camera", 3 * chart.frame], starts["Paced.work", chart.frame]
+        )
     assert [f.frame for f in document.measured.frames] == list(range(6))
     assert len(document.measured.releases) == 18
     fills = document.measured.fills["Paced.camera.n->Paced.work.n"]
@@ -180,7 +194,10 @@ def test_files_of_other_programs_are_refused_by_name(ran: Ran, tmp_path: Path) -
         ('{"apps": {"A": {"fps": NaN}}}', "not JSON"),
         ('{"apps": {"A": {"fps": 1e999}}, "tasks": {}, "processors": {}}', ""),
         ('{"apps": {"A": 3}, "tasks": {}, "processors": {}}', "apps.A is 3; expected an object"),
-        ('{"apps": {}, "tasks": {"x": {"processor": 3}}, "processors": {}}', "tasks.x.processor is 3; expected a text"),
+        (
+            '{"apps": {}, "tasks": {"x": {"processor": 3}}, "processors": {}}',
+            "tasks.x.processor is 3; expected a text",
+        ),
     ],
 )
 def test_what_is_no_report_of_a_run(content: str, said: str, ran: Ran, tmp_path: Path) -> None:
@@ -189,7 +206,9 @@ def test_what_is_no_report_of_a_run(content: str, said: str, ran: Ran, tmp_path:
     assert said in refused("F620", ran[0], run_file=file)
 
 
-@pytest.mark.parametrize("content", ["{}", '{"traceEvents": [{}]}', '{"traceEvents": [{"ph": "X", "args": {}}]}'])
+@pytest.mark.parametrize(
+    "content", ["{}", '{"traceEvents": [{}]}', '{"traceEvents": [{"ph": "X", "args": {}}]}']
+)
 def test_what_is_no_trace(content: str, ran: Ran, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(content)
@@ -197,14 +216,18 @@ def test_what_is_no_trace(content: str, ran: Ran, tmp_path: Path) -> None:
     refused("F620", ran[0], trace_file=tmp_path / "none.json")
 
 
-def test_comparing_with_a_mapping_a_report_and_a_build(ran: Ran, document: Document, tmp_path: Path) -> None:
+def test_comparing_with_a_mapping_a_report_and_a_build(
+    ran: Ran, document: Document, tmp_path: Path
+) -> None:
     flow, out, run_file, trace_file = ran
     work = replace(document.tasks[1], predicted_ns=2_000_000, processors=("cpu[1]",))
     other = replace(document, tasks=(document.tasks[0], work))
     there = tmp_path / "other.html"
     there.write_text(page(other))
     found = report(flow, run_file=run_file, compare=there).document.compare
-    assert found is not None and found.only_here == ("tasks: Paced.show",) and found.only_there == ()
+    assert (
+        found is not None and found.only_here == ("tasks: Paced.show",) and found.only_there == ()
+    )
     told = {(d.name, d.what): (d.here, d.there, d.change) for d in found.differences}
     assert told == {
         ("Paced.work", "processors"): ("cpu[0]", "cpu[1]", None),
@@ -212,7 +235,9 @@ def test_comparing_with_a_mapping_a_report_and_a_build(ran: Ran, document: Docum
     }
     stored = flow.with_name("paced.host.mapping.json")
     changed = tmp_path / "changed.json"
-    changed.write_text(stored.read_text().replace('"cpu[0]"', '"cpu[1]"', 1).replace("30000000", "20000000", 1))
+    changed.write_text(
+        stored.read_text().replace('"cpu[0]"', '"cpu[1]"', 1).replace("30000000", "20000000", 1)
+    )
     found = report(flow, compare=changed).document.compare
     assert found is not None and {d.section for d in found.differences} == {"tasks", "paths"}
     found = report(flow, run_file=run_file, compare=out).document.compare
@@ -223,7 +248,9 @@ def test_comparing_with_a_mapping_a_report_and_a_build(ran: Ran, document: Docum
     assert found is not None and found.differences == ()
 
 
-@pytest.mark.parametrize("content", ["", "<html>", "{}", '{"version": 1, "tasks": [3]}', '{"placements": 3}'])
+@pytest.mark.parametrize(
+    "content", ["", "<html>", "{}", '{"version": 1, "tasks": [3]}', '{"placements": 3}']
+)
 def test_what_cannot_be_compared(content: str, ran: Ran, tmp_path: Path) -> None:
     file = tmp_path / "other"
     file.write_text(content)
@@ -245,28 +272,51 @@ def test_the_verb_writes_a_page_or_prints_its_document(
     assert done.exit_code == 1 and "F605" in done.stderr
     done = CliRunner().invoke(app, ["report", str(flow), "-o", "new/folder/r.html"])
     assert done.exit_code == 0 and (tmp_path / "new/folder/r.html").is_file()
-    assert CliRunner().invoke(app, ["report", str(flow), "--run", "3", "--run-file", "x"]).exit_code == 2
+    assert (
+        CliRunner().invoke(app, ["report", str(flow), "--run", "3", "--run-file", "x"]).exit_code
+        == 2
+    )
 
 
-def test_a_report_can_run_the_program_first(ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_can_run_the_program_first(
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    flow = Path(shutil.copytree(ran[0].parent, tmp_path / "copy", ignore=shutil.ignore_patterns("out"))) / "paced.flow"
+    flow = (
+        Path(
+            shutil.copytree(ran[0].parent, tmp_path / "copy", ignore=shutil.ignore_patterns("out"))
+        )
+        / "paced.flow"
+    )
     found = report(flow, frames=2)
-    assert found.status == 0 and found.document.apps[0].frames == 2 and found.document.measured is not None
+    assert (
+        found.status == 0
+        and found.document.apps[0].frames == 2
+        and found.document.measured is not None
+    )
     (tmp_path / "copy" / "t.py").write_text(CODE + "\ndef show(n): raise ValueError('no screen')\n")
     store_profile(flow, TIMES)
     found = report(flow, frames=2)
-    assert found.status == 1 and "no screen" in found.document.failure and found.document.status == 1
+    assert (
+        found.status == 1 and "no screen" in found.document.failure and found.document.status == 1
+    )
 
 
 def test_data_is_from_the_commands_that_make_it(ran: Ran, tmp_path: Path) -> None:
     """With all that a mapping supposes; times of another tool were measured by nobody."""
-    flow = Path(shutil.copytree(ran[0].parent, tmp_path / "copy", ignore=shutil.ignore_patterns("out"))) / "paced.flow"
+    flow = (
+        Path(
+            shutil.copytree(ran[0].parent, tmp_path / "copy", ignore=shutil.ignore_patterns("out"))
+        )
+        / "paced.flow"
+    )
     store_profile(flow, TIMES, platform="two")
     valid = check(flow, platform="two").require()
     places = tuple(Placement(name, ("core[0]",)) for name in TIMES)
     effort = Effort("latency", seed=3)
-    save_mapping(valid, Mapping("two", places, search="exact", effort=effort, supposed=Supposed("25/2", 1)))
+    save_mapping(
+        valid, Mapping("two", places, search="exact", effort=effort, supposed=Supposed("25/2", 1))
+    )
     measured, mapped = report(flow, platform="two").document.commands
     assert measured == "flowc profile paced.flow --platform two"
     assert mapped == (
@@ -278,14 +328,21 @@ def test_data_is_from_the_commands_that_make_it(ran: Ran, tmp_path: Path) -> Non
         entry["host_hash"] = ""
     stored.write_text(json.dumps({**profile, "host": "times of a project"}))
     document = report(flow, platform="two").document
-    assert (document.imported, document.machine, document.commands) == (True, "times of a project", (mapped,))
+    assert (document.imported, document.machine, document.commands) == (
+        True,
+        "times of a project",
+        (mapped,),
+    )
     assert {t.times_from for t in document.tasks} == {"imported"}
 
 
 def test_without_anything_known_every_gap_names_its_command(write: Write) -> None:
-    found = report(write("task A { out x }  task B { in x }  app Plain { a: A  b: B  a -> b }")).document
+    found = report(
+        write("task A { out x }  task B { in x }  app Plain { a: A  b: B  a -> b }")
+    ).document
     assert (
-        found.missing["times"] == "flowc profile app.flow" and found.missing["run"] == "flowc report app.flow --run 200"
+        found.missing["times"] == "flowc profile app.flow"
+        and found.missing["run"] == "flowc report app.flow --run 200"
     )
     assert found.missing["search"] == found.missing["bounds"] == "flowc map app.flow"
     assert all(t.predicted_ns is None and t.measured_ns is None for t in found.tasks)
@@ -309,23 +366,45 @@ platform duo { cpu core[2] frequencies [500, 1000] MHz idle [0.1, 0.2] W busy [1
 """
 
 
-def test_states_and_changes_stand_beside_what_was_proved_of_them(write: Write, tmp_path: Path) -> None:
+def test_states_and_changes_stand_beside_what_was_proved_of_them(
+    write: Write, tmp_path: Path
+) -> None:
     code = "import numpy as np\ndef camera(): return np.int64(1)\nclass Show:\n"
-    flow = write(STATES, t_py=code + "    def __init__(self, seen): pass\n    def __call__(self, n): pass\n")
+    flow = write(
+        STATES, t_py=code + "    def __init__(self, seen): pass\n    def __call__(self, n): pass\n"
+    )
     find_mapping(flow, platform="duo", budget=2, measure=False)
     built = tmp_path / "b"
     (tmp_path / "events").write_text("2 A turn\n")
     flowc_build(flow, built, platform="duo", measure=False)
     done = run(
-        built, "--events", str(tmp_path / "events"), "--frames", "9", "--report", str(tmp_path / "r.json"), "--quiet"
+        built,
+        "--events",
+        str(tmp_path / "events"),
+        "--frames",
+        "9",
+        "--report",
+        str(tmp_path / "r.json"),
+        "--quiet",
     )
     assert done.returncode == 0, done.stderr
     document = report(flow, platform="duo", run_file=tmp_path / "r.json").document
     assert document.search is not None and document.commands[0].startswith("flowc map app.flow")
-    assert [(b.app, b.bound_ns, b.deadline_ns) for b in document.states[0].bounds] == [("A", 6_000_000, 10_000_000)]
+    assert [(b.app, b.bound_ns, b.deadline_ns) for b in document.states[0].bounds] == [
+        ("A", 6_000_000, 10_000_000)
+    ]
     one, two = document.states
-    assert (one.name, one.runs, one.weight, one.clocks) == ("one", ("A every 10 ms",), 0.8, "core 500 MHz")
-    assert one.energy_mw == pytest.approx(1000 * (0.2 + 6 / 10)) and one.joules is not None and two.entered == 1
+    assert (one.name, one.runs, one.weight, one.clocks) == (
+        "one",
+        ("A every 10 ms",),
+        0.8,
+        "core 500 MHz",
+    )
+    assert (
+        one.energy_mw == pytest.approx(1000 * (0.2 + 6 / 10))
+        and one.joules is not None
+        and two.entered == 1
+    )
     assert [(c.source, c.target, c.on, c.bound_ns) for c in document.changes] == [
         ("one", "two", "turn", 18_000_000), ("two", "one", "after 0.04 s, A.show.seen", 18_000_000)
     ]  # fmt: skip
@@ -335,7 +414,8 @@ def test_states_and_changes_stand_beside_what_was_proved_of_them(write: Write, t
 
 
 def test_a_network_without_a_file_is_where_the_board_has_its_stages(write: Write) -> None:
-    """Nothing here can cut it: it stands on the processors of its stages, and takes what these take."""
+    """Nothing here can cut it: it stands on the processors of its stages, and takes what these
+    take."""
     flow = write(
         "task Find { in x  out y  wcet 40 ms }\ntask Ends { out x }\ntask Show { in y  wcet 1 ms }\n"
         "app A { ends: Ends  find: Find  show: Show  ends -> find -> show }\n"
@@ -345,8 +425,14 @@ def test_a_network_without_a_file_is_where_the_board_has_its_stages(write: Write
     stages = (StagePlan(("volta",), "a", predicted_ns=2e6), StagePlan(("dla",), predicted_ns=6e6))
     places = (Placement("A.ends", ("core[0]",)), Placement("A.show", ("core[1]",)))
     valid = check(flow, platform="board").require()
-    save_mapping(valid, Mapping("board", places, search="auto", networks=(NetworkPlan("A.find", stages),)))
+    save_mapping(
+        valid, Mapping("board", places, search="auto", networks=(NetworkPlan("A.find", stages),))
+    )
     found = report(flow, platform="board").document
     (row,) = [t for t in found.tasks if t.name == "A.find"]
     assert (row.processors, row.predicted_ns) == (("volta", "dla"), 8_000_000)
-    assert {lane.name for lane in found.predicted[0].lanes if lane.bars} >= {"core[0]", "core[1]", "dla"}
+    assert {lane.name for lane in found.predicted[0].lanes if lane.bars} >= {
+        "core[0]",
+        "core[1]",
+        "dla",
+    }

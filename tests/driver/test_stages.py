@@ -1,4 +1,5 @@
-"""Each step is taken once: a verb reads, parses, rewrites and judges a text a single time, through the one driver.
+"""Each step is taken once: a verb reads, parses, rewrites and judges a text a single time, through
+the one driver.
 
 Steps are counted wherever a module holds the function.
 """
@@ -64,7 +65,9 @@ VERBS = {
 }
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], key: Callable[..., object]) -> list[object]:
+def counted(
+    monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], key: Callable[..., object]
+) -> list[object]:
     """What each call of a function was about, whoever calls it."""
     seen: list[object] = []
 
@@ -91,7 +94,12 @@ def flow(write: Write) -> Path:
 @pytest.mark.parametrize("period", ["", "period 20 ms"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_step_is_taken_once(
-    flow: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verb: str, period: str, mapped: bool
+    flow: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    verb: str,
+    period: str,
+    mapped: bool,
 ) -> None:
     """With a stored profile; with a stored mapping or without."""
     flow.write_text(TEXT.format(period=period))
@@ -157,11 +165,12 @@ def test_python_and_the_command_line_call_the_same_function(
 
 
 def test_every_verb_of_the_python_face_is_tried() -> None:
-    no_verbs = ("Errors", "__version__", "open")  # a program is opened in tests/runtime/test_embed.py
+    # a program is opened in tests/runtime/test_embed.py
+    no_verbs = ("Errors", "__version__", "open")
     assert set(FACES) == {name for name in flowc.__all__ if name not in no_verbs}
 
 
-# -- what check leaves alone -------------------------------------------------------------------------------------------
+# -- what check leaves alone -----------------------------------------------------------------------
 WATCH = """
 import json, sys
 from flowc.cli import app
@@ -192,7 +201,9 @@ def watched(flow: Path, *words: str) -> tuple[int, set[str]]:
         ("period 20 ms  deadline 1 ms", 1, ["numpy"]),  # the longest path through the graph
     ],
 )
-def test_check_imports_what_it_needs_and_no_more(flow: Path, period: str, status: int, needed: list[str]) -> None:
+def test_check_imports_what_it_needs_and_no_more(
+    flow: Path, period: str, status: int, needed: list[str]
+) -> None:
     flow.write_text(TEXT.format(period=period))
     found, modules = watched(flow, "check", "app.flow", "--platform", "board")
     assert found == status and "flowc.driver.text.check" in modules
@@ -205,7 +216,9 @@ def test_check_runs_nobodys_code(flow: Path) -> None:
     traces = "import pathlib\npathlib.Path('it_ran').touch()\n"
     flow.with_name("code.py").write_text(traces + CODE)
     flow.with_name("conftest.py").write_text(traces)
-    flow.with_name("step.c").write_text('#include "step.h"\nvoid step(const int64_t *x, int64_t *y) { *y = *x; }\n')
+    flow.with_name("step.c").write_text(
+        '#include "step.h"\nvoid step(const int64_t *x, int64_t *y) { *y = *x; }\n'
+    )
     flow.with_name("step.h").write_text("#include <stdint.h>\n")
     parts = PARTS.replace('python "code.py:half"', 'c "step.c:step"')
     flow.with_name("parts.flow").write_text(parts)

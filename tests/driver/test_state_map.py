@@ -47,7 +47,10 @@ def test_what_never_runs_at_once_may_share_a_core(text: Path) -> None:
     """All apps at once are too much for two cores; no state is."""
     found = flowc.map(text, platform="duo", budget=10, measure=False)
     assert not found.late and found.states is not None and found.states.outcome.proved
-    assert {s.state: [g.app for g in s.groups] for s in found.mapping.states} == {"one": ["A", "B"], "two": ["B", "C"]}
+    assert {s.state: [g.app for g in s.groups] for s in found.mapping.states} == {
+        "one": ["A", "B"],
+        "two": ["B", "C"],
+    }
     core = {p.task[0]: p.processors for p in found.mapping.placements}
     assert len(found.mapping.placements) == 6 and core["A"] == core["C"] != core["B"]
     text.write_text(APPS)
@@ -63,11 +66,15 @@ def test_builds_use_it_until_a_state_changes(text: Path) -> None:
     assert not placed.diagnostics and {p: (b.delay_ns, b.protocol) for p, b in placed.bounds.items()} == {
         ("one", "two"): (24_000_000, "idle"), ("two", "one"): (24_000_000, "idle"),
     }  # fmt: skip
-    pins = {p.task: list(p.stages[0].processors) for s in placed.states.values() for p in s.system.pins}
+    pins = {
+        p.task: list(p.stages[0].processors) for s in placed.states.values() for p in s.system.pins
+    }
     assert pins == core
     text.write_text(APPS + SCENARIO.replace("run B, C", "run B, C period 40 ms"))
     placed = placed_states(flowc.check(text, platform="duo").require(), None)
-    assert [d.code for d in placed.diagnostics] == ["F609"] and not placed.bounds and not placed.proved
+    assert (
+        [d.code for d in placed.diagnostics] == ["F609"] and not placed.bounds and not placed.proved
+    )
 
 
 def test_a_state_that_is_too_much_is_late(text: Path) -> None:
@@ -86,6 +93,12 @@ def problems(text: Path) -> Iterator[JointProblem]:
 def test_a_state_alone_is_a_bound_for_all(text: Path) -> None:
     found = dict(zip(("one", "two"), problems(text), strict=True))
     search = next(s for s in searches_for("deadlines") if s.name == "exact")
-    outcome = search_states(found, lambda p, part: search.run(p, seed=0, budget=part, progress=None), budget=Budget(5))
+    outcome = search_states(
+        found, lambda p, part: search.run(p, seed=0, budget=part, progress=None), budget=Budget(5)
+    )
     worst = max(o.verdict.maximum for o in outcome.states.values() if o.verdict is not None)
-    assert outcome.bound is not None and worst == Fraction(3, 5) and worst >= outcome.bound * (1 - Fraction(1, 10**6))
+    assert (
+        outcome.bound is not None
+        and worst == Fraction(3, 5)
+        and worst >= outcome.bound * (1 - Fraction(1, 10**6))
+    )

@@ -1,4 +1,5 @@
-"""One rule for how long a firing takes: every verb counts with the numbers of `times_of`, and none contradicts another."""
+"""One rule for how long a firing takes: every verb counts with the numbers of `times_of`, and none
+contradicts another."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def status(verb: str, flow: Path, *words: str) -> int:
     return CliRunner().invoke(app, [verb, str(flow), "--platform", "board", *words]).exit_code
 
 
-# -- what every verb says ----------------------------------------------------------------------------------------------
+# -- what every verb says --------------------------------------------------------------------------
 def analyzed_ns(flow: Path) -> dict[str, tuple[Fraction, ...]]:
     """What `analyze` counts with."""
     return analyze(flow, platform="board").apps["A"].times.ns
@@ -89,7 +90,7 @@ def expected(flow: Path) -> tuple[Times, Valid]:
     return times_of(valid.system, valid.platform, profile), valid
 
 
-# -- known cases -------------------------------------------------------------------------------------------------------
+# -- known cases -----------------------------------------------------------------------------------
 BOXES = """
 task A {{ out x  wcet 6 ms }}
 task B {{ in x  wcet 6 ms }}
@@ -111,7 +112,8 @@ platform board {{ cpu core[2] }}
 def test_declared_times_decide_for_every_verb(
     write: Write, period: str, deadline: str, possible: bool, measured_us: int
 ) -> None:
-    """Whatever was measured: a smaller time does not make a deadline that the text rules out, nor a larger one break it."""
+    """Whatever was measured: a smaller time does not make a deadline that the text rules out, nor a
+    larger one break it."""
     flow = write(BOXES.format(period=period, deadline=deadline))
     store_entries(flow, [Entry(f"P.{t}", "cpu", measured_us * US) for t in "ab"])
     verbs = {verb: status(verb, flow) == 0 for verb in ("check", "analyze", "map")}
@@ -127,8 +129,11 @@ def test_only_measured_times_let_map_decide_and_are_no_verdict_of_the_text(write
 
 
 @pytest.mark.parametrize(("cpu", "gpu", "kind"), [(8 * MS, 2 * MS, "gpu"), (2 * MS, 8 * MS, "cpu")])
-def test_times_are_those_of_where_a_task_is_placed(write: Write, tmp_path: Path, cpu: int, gpu: int, kind: str) -> None:
-    """Whatever the order of the entries in the file; and once a mapping is stored, those of where that puts it."""
+def test_times_are_those_of_where_a_task_is_placed(
+    write: Write, tmp_path: Path, cpu: int, gpu: int, kind: str
+) -> None:
+    """Whatever the order of the entries in the file; and once a mapping is stored, those of where
+    that puts it."""
     flow = both(write)
     entries = [*ENDS, Entry("A.both", "cpu", cpu), Entry("A.both", "gpu", gpu)]
     time = min(cpu, gpu)
@@ -139,7 +144,11 @@ def test_times_are_those_of_where_a_task_is_placed(write: Write, tmp_path: Path,
         assert valid.platform.pool_of(placed).kind == kind
         found = analyze(flow, platform="board").apps["A"]
         assert (found.period, found.times.ns["A.both"]) == (time, (time,))
-        assert drawn_ns(flow) == exported_ns(flow) == {"A.source": 300 * US, "A.both": time, "A.sink": 200 * US}
+        assert (
+            drawn_ns(flow)
+            == exported_ns(flow)
+            == {"A.source": 300 * US, "A.both": time, "A.sink": 200 * US}
+        )
         mapped = find_mapping(flow, platform="board", budget=MOMENT)
         assert dict(mapped.mapping.predicted_period_ns)["A"] >= time
         (stored,) = mapped.mapping.of("A.both")
@@ -167,7 +176,8 @@ def test_an_estimate_counts_a_tenth_more(write: Write) -> None:
     assert drawn_ns(flow)["A.both"] == exported_ns(flow)["A.both"] == 3300 * US
     (group,) = find_mapping(flow, platform="board", budget=30, evaluations=40).mapping.groups
     assert group.response_ns == 3800 * US and group.schedulable and group.conditional
-    store_entries(flow, [*ENDS, Entry("A.both", "gpu", 3200 * US, estimated=True)])  # 3.7 ms as measured, 4.02 so
+    # 3.7 ms as measured, 4.02 so
+    store_entries(flow, [*ENDS, Entry("A.both", "gpu", 3200 * US, estimated=True)])
     (group,) = find_mapping(flow, platform="board", budget=30, evaluations=40).mapping.groups
     assert group.response_ns == 4020 * US and not group.schedulable
     store_entries(flow, [*ENDS, Entry("A.both", "gpu", 3200 * US)])
@@ -194,7 +204,8 @@ def f613(diagnostics: Iterable[Diagnostic]) -> list[str]:
 def test_what_took_longer_than_the_text_says_is_told_once(
     write: Write, tmp_path: Path, period: str, wcet: str, mapping: str, message: str
 ) -> None:
-    """By every verb that reads a profile and counts, for a task however many kinds ran it: those it may go to."""
+    """By every verb that reads a profile and counts, for a task however many kinds ran it: those it
+    may go to."""
     flow = both(write, period=period, wcet=wcet, mapping=mapping)
     store_entries(flow, [*ENDS, Entry("A.both", "cpu", 8 * MS), Entry("A.both", "gpu", 9 * MS)])
     wanted = [f"{message}: proofs that use it may not hold"] if message else []
@@ -218,7 +229,9 @@ platform board {{ cpu core }}
 
 
 @pytest.mark.parametrize(("ms", "works"), [(10, True), (19, True), (20, False)])
-def test_phases_are_not_charged_their_longest_one_at_each_firing(write: Write, ms: int, works: bool) -> None:
+def test_phases_are_not_charged_their_longest_one_at_each_firing(
+    write: Write, ms: int, works: bool
+) -> None:
     """Two firings of 10 ms and nothing are 10 ms of work, for `map` as for `check`."""
     flow = write(PHASES.format(ms=ms))
     (verdicts,) = flowc.check(flow, platform="board").verdicts.values()
@@ -234,7 +247,7 @@ def test_phases_are_not_charged_their_longest_one_at_each_firing(write: Write, m
         assert status("map", flow) == 1
 
 
-# -- a task without code -----------------------------------------------------------------------------------------------
+# -- a task without code ---------------------------------------------------------------------------
 BOX = """
 task T {{ out x  {clause} }}
 app A {{ period 12 ms  t: T }}
@@ -243,7 +256,8 @@ platform board {{ cpu core[2]  gpu volta }}
 
 
 def test_a_declared_time_is_the_same_claim_wherever_a_mapping_puts_a_box(write: Write) -> None:
-    """Before and after the mapping is stored: a time measured on the GPU is not taken for it first, and left out then."""
+    """Before and after the mapping is stored: a time measured on the GPU is not taken for it first,
+    and left out then."""
     flow = write(BOX.format(clause="wcet 2 ms"))
     store_entries(flow, [Entry("A.t", "cpu", 200 * US), Entry("A.t", "gpu", 60 * US)])
     (group,) = find_mapping(flow, platform="board", budget=MOMENT).mapping.groups
@@ -272,10 +286,15 @@ def test_no_mapping_is_faster_than_the_best_of_all_means(write: Write) -> None:
     assert list(contradictions(flow, "board")) == []
 
 
-# -- boards and texts that `map` cannot answer -------------------------------------------------------------------------
+# -- boards and texts that `map` cannot answer -----------------------------------------------------
 def test_a_board_without_cpu_is_analyzed_with_a_profile_as_without(write: Write) -> None:
-    flow = write("task A { out x }\ntask B { in x }\napp P { a: A  b: B  a -> b }\nplatform board { gpu volta }\n")
-    assert (status("analyze", flow), status("export", flow, "-o", str(flow.with_name("before.xml")))) == (0, 0)
+    flow = write(
+        "task A { out x }\ntask B { in x }\napp P { a: A  b: B  a -> b }\nplatform board { gpu volta }\n"
+    )
+    assert (
+        status("analyze", flow),
+        status("export", flow, "-o", str(flow.with_name("before.xml"))),
+    ) == (0, 0)
     store_entries(flow, [Entry("P.a", "gpu", 5), Entry("P.b", "gpu", 7)])
     assert analyze(flow, platform="board").apps["P"].period == 7
     assert look(flow, platform="board").charts(iterations=1)
@@ -298,14 +317,16 @@ def test_a_board_without_cpu_is_analyzed_with_a_profile_as_without(write: Write)
     ],
 )
 @pytest.mark.parametrize("search", ["auto", "exact"])
-def test_what_has_no_bound_is_said_to_have_none(write: Write, text: str, why: str, search: str) -> None:
+def test_what_has_no_bound_is_said_to_have_none(
+    write: Write, text: str, why: str, search: str
+) -> None:
     flow = write("task Loop { in x  out y  wcet 1 ms }\ntask S { out y  wcet 1 ms }\n" + text)
     with pytest.raises(Errors) as raised:
         find_mapping(flow, platform="board", search=search, budget=MOMENT)
     assert any(d.code == "F509" and why in d.message for d in raised.value.diagnostics)
 
 
-# -- all combinations --------------------------------------------------------------------------------------------------
+# -- all combinations ------------------------------------------------------------------------------
 PIN, DECLARED, CPU, GPU = 5 * MS, 4 * MS, 3 * MS, 2 * MS
 COMBINATIONS = [
     (pin, declared, cpu, gpu)
@@ -320,7 +341,9 @@ def test_every_verb_counts_with_the_same_numbers(
     """Pinned, declared, measured or estimated on a CPU or a GPU, or nothing at all."""
     wcet = "wcet 4 ms" if declared else ""
     period = "period 100 ms  deadline 50 ms"
-    flow = both(write, wcet=wcet, period=period, mapping=f"A.both -> {pin} wcet 5 ms" if pin else "")
+    flow = both(
+        write, wcet=wcet, period=period, mapping=f"A.both -> {pin} wcet 5 ms" if pin else ""
+    )
     entries = [*ENDS]
     entries += [Entry("A.both", "cpu", CPU, estimated=cpu == "estimated")] if cpu else []
     entries += [Entry("A.both", "gpu", GPU, estimated=gpu == "estimated")] if gpu else []
@@ -336,7 +359,9 @@ def test_every_verb_counts_with_the_same_numbers(
         for kind, how, ns in (("cpu", cpu, CPU), ("gpu", gpu, GPU))
         if how
     }
-    wanted = {kind: given or seen[kind] for kind in ("cpu", "gpu") if given is not None or kind in seen}
+    wanted = {
+        kind: given or seen[kind] for kind in ("cpu", "gpu") if given is not None or kind in seen
+    }
     assert {kind: t.longest_ns for kind, t in times.of["A.both"].items()} == wanted
 
     # check knows the text only.
@@ -377,7 +402,7 @@ def test_every_verb_counts_with_the_same_numbers(
     assert analyzed_ns(flow)["A.both"] == (wanted[there],)
 
 
-# -- agreement ---------------------------------------------------------------------------------------------------------
+# -- agreement -------------------------------------------------------------------------------------
 def contradictions(flow: Path, platform: str, search: str = "auto") -> Iterator[str]:
     """Where check, analyze and map say the opposite of each other; nothing is run."""
     checks = _possible(flowc.check(flow, platform=platform, mapped=False))
@@ -413,7 +438,8 @@ def _possible(checked: Checked) -> bool:
 
 
 def _below(mapped: Answer, analyzed: Analyzed, when: str) -> Iterator[str]:
-    """Bounds of a mapping that are below what no mapping is below, where both count with the same times."""
+    """Bounds of a mapping that are below what no mapping is below, where both count with the same
+    times."""
     apps = {a.name: a for a in analyzed.checked.system.apps}
     for group in mapped.mapping.groups:
         found, its = analyzed.apps[group.app], apps[group.app]
@@ -430,7 +456,8 @@ def _below(mapped: Answer, analyzed: Analyzed, when: str) -> Iterator[str]:
 
 
 def _too_fast(mapped: Answer) -> Iterator[str]:
-    """A predicted period below the least on any mapping at mean times; of a scenario each state is predicted."""
+    """A predicted period below the least on any mapping at mean times; of a scenario each state is
+    predicted."""
     valid = mapped.valid
     if isinstance(valid, ValidScenario):
         return
@@ -439,7 +466,11 @@ def _too_fast(mapped: Answer) -> Iterator[str]:
     for each in valid.system.apps:
         means = times.app_means(each)
         least = limits(each, valid.verdicts[each.name], means, seconds=1.0).mapping_lower
-        if least is not None and not means.guessed and predicted[each.name] < float(least) * (1 - 1e-9):
+        if (
+            least is not None
+            and not means.guessed
+            and predicted[each.name] < float(least) * (1 - 1e-9)
+        ):
             yield f"`{each.name}` is predicted to take {predicted[each.name]} ns, and no mapping takes below {float(least)}"
 
 
@@ -458,7 +489,8 @@ def test_map_agrees_with_check_and_analyze_on_the_texts_of_the_repository(
     examples: Path, tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For each platform that a text declares, or a board of two cores."""
-    monkeypatch.setattr(liveness, "MOST_STEPS", 10_000)  # what is too long for every verb is so after less
+    # what is too long for every verb is so after less
+    monkeypatch.setattr(liveness, "MOST_STEPS", 10_000)
     if folder == "examples":
         flows = sorted(examples.glob("*/*.flow"))
     else:
@@ -483,7 +515,8 @@ def test_map_agrees_with_check_and_analyze_on_the_texts_of_the_repository(
 
 
 def test_what_runs_nowhere_here_has_the_time_that_its_text_says(write: Write) -> None:
-    """A kernel on a machine without a GPU, boxes on a board without a CPU: analyses count with it, no mapping does."""
+    """A kernel on a machine without a GPU, boxes on a board without a CPU: analyses count with it,
+    no mapping does."""
     text = "task A { out x wcet 1 ms }\ntask B { in x wcet 5 ms }\nplatform P { gpu g }\napp G { period 3 ms a: A b: B a -> b }\n"
     valid = flowc.check(write(text), platform="P").require(("F211", "F216"))
     times = times_of(valid.system, valid.platform)

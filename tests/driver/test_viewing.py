@@ -64,7 +64,9 @@ def test_another_assignment_of_a_search_is_chosen_with_its_bounds(write: Write) 
         chosen = choose(flow, point.pins, platform="two")
         assert as_text("two", chosen.placements, chosen.networks) == point.pins
         assert max(u for _, u in chosen.utilization) == point.utilization
-        used = [g.response_ns / g.deadline_ns for g in chosen.groups if g.response_ns and g.deadline_ns]
+        used = [
+            g.response_ns / g.deadline_ns for g in chosen.groups if g.response_ns and g.deadline_ns
+        ]
         assert len(used) == 2 and max(used) == pytest.approx(point.tightest, abs=1e-6)
         checked = check(flow, platform="two")
         assert checked.diagnostics == () and checked.require().mapping == chosen
@@ -132,11 +134,14 @@ def said(address: str) -> dict[str, Any]:
 
 @pytest.mark.browser
 def test_a_click_uses_another_mapping(browser: Any, write: Write) -> None:
-    """The page says what is proved of it, and offers it no more; a program has run before, and runs again."""
+    """The page says what is proved of it, and offers it no more; a program has run before, and runs
+    again."""
     from playwright.sync_api import expect
 
     flow = write(
-        TEXT.replace("out x ", 'out x: int64 python "t.py:a" ').replace("in x ", 'in x: int64 python "t.py:b" '),
+        TEXT.replace("out x ", 'out x: int64 python "t.py:a" ').replace(
+            "in x ", 'in x: int64 python "t.py:b" '
+        ),
         t_py=CODE,
     )
     store_profile(flow, platform="two")
@@ -155,7 +160,11 @@ def test_a_click_uses_another_mapping(browser: Any, write: Write) -> None:
         with shown.expect_event("load"):
             choose_point(shown, other)
             shown.get_by_role("button", name="Use this mapping").click()
-        assert used(viewer) == points[other].pins == shown.evaluate("window.flowc.document.search.used")
+        assert (
+            used(viewer)
+            == points[other].pins
+            == shown.evaluate("window.flowc.document.search.used")
+        )
         choose_point(shown, other)
         assert shown.get_by_role("button", name="Copy").count() == 1
         assert shown.get_by_role("button", name="Use this mapping").count() == 0

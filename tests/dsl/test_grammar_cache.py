@@ -1,7 +1,8 @@
-"""The compiled grammar is kept for later processes, in a place of this user's own; whatever is wrong with that place or
-with the file costs time only.
+"""The compiled grammar is kept for later processes, in a place of this user's own; whatever is
+wrong with that place or with the file costs time only.
 
-Each process reports whether it compiled the grammar, so that nothing here depends on how long that takes.
+Each process reports whether it compiled the grammar, so that nothing here depends on how long that
+takes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ task A { out x: int32 }
 task B { in x: int32 }
 app P { a: A  b: B   a -> b }
 """
-#: Checks the text that it is given, and says whether it was found faultless and how often a grammar was compiled.
+#: Checks the text that it is given, and says whether it was found faultless and how often a grammar
+#: was compiled.
 CHECK = """
 import json, resource, sys
 import lark.lark
@@ -67,16 +69,22 @@ class Checks:
     processes: Forks
 
     def __call__(self, home: str | Path, most_bytes: int = 0, **environment: str) -> bool:
-        """Did a process with its caches there compile the grammar? Files that it writes can be limited."""
+        """Did a process with its caches there compile the grammar? Files that it writes can be
+        limited."""
         (compiled,) = self.at_once(1, home, most_bytes, **environment)
         return compiled
 
-    def at_once(self, count: int, home: str | Path, most_bytes: int = 0, **environment: str) -> list[bool]:
-        """The same for several, each of which checked the text in any case, and said nothing else."""
+    def at_once(
+        self, count: int, home: str | Path, most_bytes: int = 0, **environment: str
+    ) -> list[bool]:
+        """The same for several, each of which checked the text in any case, and said nothing
+        else."""
         known = {**os.environ, "XDG_CACHE_HOME": str(home), **environment}
         commands = [[self.flow.with_name("check.py"), self.flow, str(most_bytes)]] * count
         found = []
-        for done in self.processes.at_once(commands, cwd=self.flow.parent, timeout=HANGS, env=known):
+        for done in self.processes.at_once(
+            commands, cwd=self.flow.parent, timeout=HANGS, env=known
+        ):
             assert (done.returncode, done.stderr) == (0, ""), done.stderr
             found.append(json.loads(done.stdout))
         assert [(f["apps"], f["ok"]) for f in found] == [(["P"], True)] * count
@@ -280,7 +288,8 @@ def _touching(file: Path) -> bytes:
 
 @pytest.mark.parametrize("place", ["caches", "/dev/null", "/proc/nowhere", "\udcff/x", "a\nb"])
 def test_where_no_folder_can_be_it_works_without(check: Checks, tmp_path: Path, place: str) -> None:
-    """A path that is relative means nothing, says its standard: nothing is left where somebody happens to be."""
+    """A path that is relative means nothing, says its standard: nothing is left where somebody
+    happens to be."""
     before = set(tmp_path.rglob("*"))
     assert check(place)
     assert set(tmp_path.rglob("*")) == before

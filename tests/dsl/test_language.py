@@ -46,17 +46,25 @@ def test_a_chain_takes_the_free_ports(tmp_path: Path) -> None:
 
 
 def test_a_comma_fans_out(tmp_path: Path) -> None:
-    app = load(tmp_path, "app A { s: Source  t: Two  k: Sink   s -> k, t.a, t.b   t -> l  l: Sink }")
+    app = load(
+        tmp_path, "app A { s: Source  t: Two  k: Sink   s -> k, t.a, t.b   t -> l  l: Sink }"
+    )
     assert channels(app) == ["s.o->k.i", "s.o->t.a", "s.o->t.b", "t.o->l.i"]
 
 
 def test_open_ends_are_tasks_of_one_token_each(tmp_path: Path) -> None:
     app = load(
-        tmp_path, "app A { in x: float32[2]  in latest: int8   out o: float32  p: Pipe   x -> p -> delay 1 -> o }"
+        tmp_path,
+        "app A { in x: float32[2]  in latest: int8   out o: float32  p: Pipe   x -> p -> delay 1 -> o }",
     )
     assert channels(app) == ["p.o->o.o", "x.x->p.i"]
     ends = {
-        t.name: (t.border, t.live, [(p.name, str(p.type), p.rates) for p in (*t.inputs, *t.outputs)]) for t in app.tasks
+        t.name: (
+            t.border,
+            t.live,
+            [(p.name, str(p.type), p.rates) for p in (*t.inputs, *t.outputs)],
+        )
+        for t in app.tasks
     }
     assert ends["A.x"] == ("in", True, [("x", "float32[2]", (1,))])
     assert ends["A.latest"][0] == "in" and ends["A.p"][0] is None
@@ -111,7 +119,10 @@ def test_arrays_connect_element_by_element(tmp_path: Path) -> None:
 
 
 def test_one_output_feeds_a_whole_array_and_elements_can_be_picked(tmp_path: Path) -> None:
-    app = load(tmp_path, "app A { s: Source  p[2]: Pipe  k: Sink  l: Sink   s -> p   p[0] -> k   p[1] -> l }")
+    app = load(
+        tmp_path,
+        "app A { s: Source  p[2]: Pipe  k: Sink  l: Sink   s -> p   p[0] -> k   p[1] -> l }",
+    )
     assert channels(app) == ["p[0].o->k.i", "p[1].o->l.i", "s.o->p[0].i", "s.o->p[1].i"]
 
 
@@ -148,11 +159,16 @@ def test_a_window_changes_no_rate(tmp_path: Path) -> None:
     (tmp_path / "t.flow").write_text(TASKS + text.replace("@", "window 8"))
     with_window = flowc.analyze(tmp_path / "t.flow").apps["A"]
     (tmp_path / "t.flow").write_text(TASKS + text.replace("@", ""))
-    assert replace(flowc.analyze(tmp_path / "t.flow").apps["A"], seconds=0) == replace(with_window, seconds=0)
+    assert replace(flowc.analyze(tmp_path / "t.flow").apps["A"], seconds=0) == replace(
+        with_window, seconds=0
+    )
 
 
 def test_times_are_exact(tmp_path: Path) -> None:
-    app = load(tmp_path, "app A { period 1/30 s  deadline 0.1 us  priority -3   s: Source  k: Sink  s -> k }")
+    app = load(
+        tmp_path,
+        "app A { period 1/30 s  deadline 0.1 us  priority -3   s: Source  k: Sink  s -> k }",
+    )
     assert app.period_ns == Fraction(10**9, 30)
     assert (app.deadline_ns, app.priority) == (100, -3)
 
@@ -205,7 +221,7 @@ def test_platforms(tmp_path: Path) -> None:
     assert checked.platform.contention[0].factor == Fraction(113, 100)
 
 
-# -- formatting --------------------------------------------------------------------------------------------------------
+# -- formatting ------------------------------------------------------------------------------------
 EXAMPLES = sorted(ROOT.glob("examples/*/*.flow"))
 
 
@@ -245,7 +261,8 @@ def _tokens(text: str) -> list[str]:
 
 
 def test_the_grammar_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither it nor a lexer is made anew for a second text: that takes far longer than reading one."""
+    """Neither it nor a lexer is made anew for a second text: that takes far longer than reading
+    one."""
     format_text("t", "task T { out x }")
 
     def never(*_: object, **__: object) -> None:
@@ -253,7 +270,10 @@ def test_the_grammar_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Lark, "__init__", never)
     monkeypatch.setattr(BasicLexer, "__init__", never)
-    assert format_text("t", "task  U {\n/// what\nout y\n}") == "task U {\n    /// what\n    out y\n}\n"
+    assert (
+        format_text("t", "task  U {\n/// what\nout y\n}")
+        == "task U {\n    /// what\n    out y\n}\n"
+    )
     with pytest.raises(Errors):
         format_text("t", "task # {}")
 
@@ -265,7 +285,9 @@ def test_format_is_idempotent_and_keeps_every_token(rng: random.Random, file: Pa
     lines = []
     for line in file.read_text().splitlines():
         code, slashes, comment = line.partition("//")
-        spaced = "".join(c + " " * rng.choice((0, 0, 0, 1, 4)) if c in " {}()," else c for c in code)
+        spaced = "".join(
+            c + " " * rng.choice((0, 0, 0, 1, 4)) if c in " {}()," else c for c in code
+        )
         lines.append(" " * rng.choice((0, 3)) + spaced + slashes + comment)
         lines.extend([""] * rng.choice((0, 0, 0, 2)) if not comment else [])
     text = "\n".join(lines)
@@ -275,7 +297,8 @@ def test_format_is_idempotent_and_keeps_every_token(rng: random.Random, file: Pa
 
 
 def test_words_of_advice_are_words_of_the_grammar() -> None:
-    """The grammar is the only list of keywords; what starts an item is a selection of them, or a language."""
+    """The grammar is the only list of keywords; what starts an item is a selection of them, or a
+    language."""
     advised = {word for words in ITEMS.values() for word in words}
     assert advised - {"python", "cuda"} <= keywords()
     # These open declarations.
@@ -296,7 +319,8 @@ def test_a_link_from_a_graph_whose_output_nobody_feeds(tmp_path: Path) -> None:
 
 
 def test_bands_of_a_stage(tmp_path: Path) -> None:
-    """Rows may be computed, everything else may be left out, and the words are names where they mean nothing."""
+    """Rows may be computed, everything else may be left out, and the words are names where they
+    mean nothing."""
     text = """task Left { out keep: int32 }
 task Right { in keep: int32 }
 app App { bands: Left   keep: Right   bands.keep -> keep.keep }
@@ -308,7 +332,11 @@ mapping on host {
     (tmp_path / "t.flow").write_text(text)
     pins = {p.task: p.stages for p in flowc.check(tmp_path / "t.flow").loaded.system.pins}
     (one,) = pins["App.bands"]
-    assert one.bands == (Bands(4, "a", ("b", "c")), Bands(3)) and one.threads == 2 and one.until is None
+    assert (
+        one.bands == (Bands(4, "a", ("b", "c")), Bands(3))
+        and one.threads == 2
+        and one.until is None
+    )
     first, second = pins["App.keep"]
     assert (first.until, first.bands, second.until, second.bands) == (
         "d",

@@ -69,7 +69,8 @@ PERIODS = ["", "period 40 us   deadline 60 us from source to sink"]
 
 @pytest.mark.parametrize("period", PERIODS, ids=["as fast as can be", "with a period"])
 def test_they_are_actors_like_others(tmp_path: Path, period: str) -> None:
-    """Verdicts, repetition vector, period, latency, buffers and paths are those of explicit tasks that take no time."""
+    """Verdicts, repetition vector, period, latency, buffers and paths are those of explicit tasks
+    that take no time."""
     found = []
     for name, text in (("words", WORDS), ("actors", ACTORS)):
         (tmp_path / f"{name}.flow").write_text(TASKS + text.replace("PERIOD", period))
@@ -87,7 +88,8 @@ def test_they_are_actors_like_others(tmp_path: Path, period: str) -> None:
 
 
 def test_what_they_are_in_the_graph(tmp_path: Path) -> None:
-    """Delays stay where they stand; each is fired beside its reader or its writer, and searches see plain arrows."""
+    """Delays stay where they stand; each is fired beside its reader or its writer, and searches see
+    plain arrows."""
     (tmp_path / "a.flow").write_text(TASKS + WORDS.replace("PERIOD", "period 1 ms"))
     (app,) = (system := flowc.load(tmp_path / "a.flow")).apps
     made = {t.name: t for t in app.tasks if t.resampling is not None}
@@ -116,7 +118,11 @@ def test_what_they_are_in_the_graph(tmp_path: Path) -> None:
 
 def test_where_they_are_fired(tmp_path: Path) -> None:
     """On a CPU; and bounds of searches count with the same places."""
-    text = TASKS + WORDS.replace("PERIOD", "period 1 ms") + "\nplatform board { cpu arm[3]  gpu volta }"
+    text = (
+        TASKS
+        + WORDS.replace("PERIOD", "period 1 ms")
+        + "\nplatform board { cpu arm[3]  gpu volta }"
+    )
     (tmp_path / "a.flow").write_text(text + "\nmapping on board { A.work -> volta wcet 3 us }")
     valid = check(tmp_path / "a.flow", platform="board").require()
     (app,) = valid.system.apps
@@ -138,7 +144,8 @@ def test_where_they_are_fired(tmp_path: Path) -> None:
 
 
 def test_tokens_cross_once(tmp_path: Path) -> None:
-    """What searches suppose to change processors is what goes in at `repeat` and what comes out of `last`."""
+    """What searches suppose to change processors is what goes in at `repeat` and what comes out of
+    `last`."""
     (tmp_path / "a.flow").write_text(
         "task Source { out x: uint8[100]   wcet 1 us }\ntask Sink { in x: uint8[100]   wcet 1 us }\n"
         "app A { source: Source   a: Sink   b: Sink   source -> repeat 5 -> a   source -> last 4 -> b }\n"
@@ -151,7 +158,9 @@ def test_tokens_cross_once(tmp_path: Path) -> None:
         moved.append((target, count))
         return 0.0
 
-    problem = replace(problem_of(valid, times_of(valid.system, valid.platform), None), transfer=transfer)
+    problem = replace(
+        problem_of(valid, times_of(valid.system, valid.platform), None), transfer=transfer
+    )
     places = {"A.source": "core[0]", "A.a": "core[1]", "A.b": "core[1]"}
     loads(problem, {name: Placement(name, (place,)) for name, place in places.items()})
     # In an iteration the source fires 4 times, `a` 20 times and `b` once.
@@ -179,7 +188,7 @@ def test_layout() -> None:
     assert format_text("a", text) == "app A { a -> repeat 4 of 3 -> last (N - 1) of -1 -> b }\n"
 
 
-# -- programs ----------------------------------------------------------------------------------------------------------
+# -- programs --------------------------------------------------------------------------------------
 PROGRAM = """
 type V = float64[2]
 task Count  { out x: float64   python "t.py:Count" }
@@ -224,9 +233,13 @@ int newton(void *state, const double *x, const double *r, double *y, const void 
 ROOTS = ["1.000000", "1.414214", "1.732051", "2.000000", "2.236068", "2.449490"]
 
 
-@pytest.mark.parametrize("language", ['python "t.py:newton"', 'stateless   c "n.c:newton"'], ids=["python", "c"])
+@pytest.mark.parametrize(
+    "language", ['python "t.py:newton"', 'stateless   c "n.c:newton"'], ids=["python", "c"]
+)
 @pytest.mark.parametrize("cores", [1, 2])
-def test_programs_print_what_is_known(write: Write, tmp_path: Path, language: str, cores: int) -> None:
+def test_programs_print_what_is_known(
+    write: Write, tmp_path: Path, language: str, cores: int
+) -> None:
     board = f"platform board {{ cpu core[{cores}] }}\n"
     pins = "mapping on board { A.root.newton -> core[1]   A.pair -> core[1] }" if cores > 1 else ""
     text = PROGRAM.replace("LANGUAGE", language) + board + pins
@@ -236,16 +249,23 @@ def test_programs_print_what_is_known(write: Write, tmp_path: Path, language: st
     printed = done.stdout.splitlines()
     assert [x for x in printed if x.startswith("[")] == [str([[s, s]] * 4) for s in (6.0, 15.0)]
     # Of 7 8, 1 2, 3 4 the last ones, one later.
-    assert sorted(x for x in printed if not x.startswith("[")) == sorted([*ROOTS, "9.000000", "8.000000", "2.000000"])
+    assert sorted(x for x in printed if not x.startswith("[")) == sorted(
+        [*ROOTS, "9.000000", "8.000000", "2.000000"]
+    )
     tested = harness(out)
     assert tested.returncode == 0, tested.stderr
     document = json.loads((out / "deployment.json").read_text())
     of = {e["task"]: w["processor"] for w in document["processors"] for e in w["order"]}
-    assert of["A.count->repeat30->root.newton"] == of["A.root.newton"] == of["A.root.newton->last30->show"]
+    assert (
+        of["A.count->repeat30->root.newton"]
+        == of["A.root.newton"]
+        == of["A.root.newton->last30->show"]
+    )
 
 
 def test_open_ends_and_frames_that_are_skipped(write: Write, tmp_path: Path) -> None:
-    """Of four tokens the last one goes on, also out of the app; where one of them is missing, none does."""
+    """Of four tokens the last one goes on, also out of the app; where one of them is missing, none
+    does."""
     text = """
     task Check { in x: int64   out y: int64   on error skip   python "t.py:check" }
     app A { in x: int64   out y: int64   check: Check   x -> repeat 2 -> check -> last 4 -> y }
@@ -264,10 +284,15 @@ def test_open_ends_and_frames_that_are_skipped(write: Write, tmp_path: Path) -> 
         assert [int(running.get(timeout=HANGS)) for _ in range(3)] == [10, 30, 70]
 
 
-@pytest.mark.parametrize("period", ["", "period 20 ms   deadline 15 ms from count to show"], ids=["fast", "paced"])
+@pytest.mark.parametrize(
+    "period", ["", "period 20 ms   deadline 15 ms from count to show"], ids=["fast", "paced"]
+)
 def test_mappings_do_not_speak_of_them(write: Write, tmp_path: Path, period: str) -> None:
-    """Neither search has to find a place for them, and what it finds holds for the program that is built."""
-    text = PROGRAM.replace("LANGUAGE", 'python "t.py:newton"').replace("app A {", f"app A {{ {period}")
+    """Neither search has to find a place for them, and what it finds holds for the program that is
+    built."""
+    text = PROGRAM.replace("LANGUAGE", 'python "t.py:newton"').replace(
+        "app A {", f"app A {{ {period}"
+    )
     text = text.replace('"   }', '" }').replace(' python "t.py', ' wcet 1 us   python "t.py')
     flow = write(text + "platform board { cpu core[2]  scheduler fixed_priority }", t_py=CODE)
     found = flowc.map(flow, platform="board", budget=2, measure=False)

@@ -44,13 +44,22 @@ class Watch:
 
 @pytest.fixture
 def text(write: Write, tmp_path: Path) -> Path:
-    save(tmp_path / "net.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    save(
+        tmp_path / "net.onnx",
+        [N("Gemm", ["x", "w"], ["y"])],
+        {"x": [1, 8]},
+        {"w": weights(8, 4)},
+        "y",
+    )
     return write(TEXT, code_py=CODE)
 
 
 def test_a_state_is_apps_with_periods_and_variants(text: Path) -> None:
     scenario = flowc.check(text).system.scenario
-    assert scenario is not None and (scenario.initial, scenario.events) == ("cruise", ("turn", "state"))
+    assert scenario is not None and (scenario.initial, scenario.events) == (
+        "cruise",
+        ("turn", "state"),
+    )
     ms = 10**6
     assert {s.name: [(a.name, a.period_ns, a.due_ns) for a in s.apps] for s in scenario.states} == {
         "cruise": [("A", 20 * ms, 20 * ms)],
@@ -60,7 +69,11 @@ def test_a_state_is_apps_with_periods_and_variants(text: Path) -> None:
     assert [dict(s.choices) for s in scenario.states] == [
         {"A.see": "quick"}, {"A.see": "careful", "B.see": "careful"}, {"B.see": "careful"},
     ]  # fmt: skip
-    assert [s.weight for s in scenario.states] == [Fraction(7, 10), Fraction(3, 20), Fraction(3, 20)]
+    assert [s.weight for s in scenario.states] == [
+        Fraction(7, 10),
+        Fraction(3, 20),
+        Fraction(3, 20),
+    ]
     assert [(t.source, t.target, t.events, t.after_ns) for t in scenario.transitions] == [
         ("cruise", "event", ("turn", "state"), None), ("event", "cruise", ("turn",), None),
         ("cruise", "run", ("A.watch.noise",), None), ("event", "run", ("A.watch.noise",), None),
@@ -71,7 +84,10 @@ def test_a_state_is_apps_with_periods_and_variants(text: Path) -> None:
 def test_each_state_has_verdicts_of_its_own(text: Path) -> None:
     text.write_text(TEXT.replace("period 10 ms", "period 3 ms"))
     checked = flowc.check(text)
-    schedulable = {n: {a: v.schedulable.holds for a, v in c.verdicts.items()} for n, c in checked.states.items()}
+    schedulable = {
+        n: {a: v.schedulable.holds for a, v in c.verdicts.items()}
+        for n, c in checked.states.items()
+    }
     assert schedulable["cruise"]["A"] is not False and schedulable["event"]["A"] is False
     assert checked.impossible and [d.code for d in checked.diagnostics] == ["F211"]
 
@@ -107,7 +123,12 @@ def test_a_state_with_a_list_of_periods_is_one_for_each(text: Path) -> None:
     scenario = flowc.check(text).require().system.scenario
     assert scenario is not None and scenario.initial == "cruise[0]"
     periods = {s.name: [int(a.period_ns or 0) // 10**6 for a in s.apps] for s in scenario.states}
-    assert periods == {"cruise[0]": [20, 10], "cruise[1]": [20, 20], "cruise[2]": [20, 40], "turning": [20]}
+    assert periods == {
+        "cruise[0]": [20, 10],
+        "cruise[1]": [20, 20],
+        "cruise[2]": [20, 40],
+        "turning": [20],
+    }
     assert [s.weight for s in scenario.states] == [Fraction(1, 5)] * 3 + [Fraction(2, 5)]
     ways = {(t.source, t.target): t.events for t in scenario.transitions}
     assert len(ways) == 3 + 3 + 6 and ways["cruise[2]", "cruise[0]"] == ("pace",)
@@ -120,7 +141,11 @@ def test_a_state_with_a_list_of_periods_is_one_for_each(text: Path) -> None:
         (", pace", "", "no event selects among the periods of `cruise`"),
         ("[10, 20, 40]", "[10, 40, 20]", "the periods of `cruise` do not rise"),
         ("run A   run B", "run A period [10, 20] ms   run B", "lists of 2 and of 3 periods"),
-        ("on turn   turning", "on turn, pace   turning", "`pace` selects among the periods of a state"),
+        (
+            "on turn   turning",
+            "on turn, pace   turning",
+            "`pace` selects among the periods of a state",
+        ),
     ],
 )
 def test_what_a_list_of_periods_needs(text: Path, old: str, new: str, said: str) -> None:
@@ -150,11 +175,17 @@ def test_faults_have_reasons(text: Path, old: str, new: str, code: str, said: st
 
 
 def test_all_weights_cannot_be_nothing(text: Path) -> None:
-    given = TEXT.replace("weight 0.7", "weight 0").replace("deadline 30 ms", "deadline 30 ms   weight 0")
+    given = TEXT.replace("weight 0.7", "weight 0").replace(
+        "deadline 30 ms", "deadline 30 ms   weight 0"
+    )
     text.write_text(given.replace("state run { run B }", "state run { run B   weight 0 }"))
-    assert [(d.code, d.message) for d in flowc.check(text).diagnostics] == [("F105", "all weights are 0")]
+    assert [(d.code, d.message) for d in flowc.check(text).diagnostics] == [
+        ("F105", "all weights are 0")
+    ]
 
 
 def test_a_power_below_nothing_is_told_once(text: Path) -> None:
-    text.write_text(TEXT + "platform b { cpu c frequencies [1, 2] GHz idle [1, -1] W busy [1, 2] W }\n")
+    text.write_text(
+        TEXT + "platform b { cpu c frequencies [1, 2] GHz idle [1, -1] W busy [1, 2] W }\n"
+    )
     assert [d.code for d in flowc.check(text).diagnostics] == ["F105"]

@@ -1,4 +1,5 @@
-"""Networks with variants: which one counts, what its tasks are called, and that all of them are measured."""
+"""Networks with variants: which one counts, what its tasks are called, and that all of them are
+measured."""
 
 from __future__ import annotations
 
@@ -34,7 +35,13 @@ def show(y): print(y.shape)
 
 @pytest.fixture
 def text(write: Write, tmp_path: Path) -> Path:
-    save(tmp_path / "small.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    save(
+        tmp_path / "small.onnx",
+        [N("Gemm", ["x", "w"], ["y"])],
+        {"x": [1, 8]},
+        {"w": weights(8, 4)},
+        "y",
+    )
     two = [N("Gemm", ["x", "w"], ["h"]), N("Gemm", ["h", "v"], ["y"])]
     save(tmp_path / "large.onnx", two, {"x": [1, 8]}, {"w": weights(8, 6), "v": weights(6, 4)}, "y")
     return write(TEXT, code_py=CODE)
@@ -79,5 +86,7 @@ def test_a_program_has_the_first_one(text: Path, tmp_path: Path) -> None:
 
 
 def test_formatting_keeps_the_ports_of_a_variant_apart(text: Path) -> None:
-    crowded = TEXT.replace("{ in x: X from", "{in  x:X from").replace('"code.py:halve" }', '"code.py:halve"}')
+    crowded = TEXT.replace("{ in x: X from", "{in  x:X from").replace(
+        '"code.py:halve" }', '"code.py:halve"}'
+    )
     assert format_text("t.flow", crowded) == format_text("t.flow", TEXT) == TEXT.lstrip("\n")

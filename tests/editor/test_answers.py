@@ -83,9 +83,10 @@ def offered(path: str, text: str) -> set[str]:
     return {item.label for item in complete(session, seen, path, line, column)}
 
 
-# -- places ------------------------------------------------------------------------------------------------------------
+# -- places ----------------------------------------------------------------------------------------
 @given(
-    text=st.text(st.sampled_from("aä𝄞\n\r\t "), max_size=40), encoding=st.sampled_from(["utf-8", "utf-16", "utf-32"])
+    text=st.text(st.sampled_from("aä𝄞\n\r\t "), max_size=40),
+    encoding=st.sampled_from(["utf-8", "utf-16", "utf-32"]),
 )
 def test_places_go_to_an_editor_and_back(text: str, encoding: str) -> None:
     lines = Lines.of(text, encoding)
@@ -101,7 +102,7 @@ def test_what_an_editor_counts_in_utf_16() -> None:
     assert lines.place(lsp.Position(99, 0)) == (2, 5)
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 def test_all_names_are_found(path: str) -> None:
     found = index(load(path).specifications)
     names = {(s.kind, s.owner, s.name): len(found.places(s)) for s in found.symbols}
@@ -125,7 +126,7 @@ def test_every_name_of_the_examples_stands_where_it_is_said_to() -> None:
             assert line[span.column - 1 : span.end_column - 1] == symbol.name
 
 
-# -- questions ---------------------------------------------------------------------------------------------------------
+# -- questions -------------------------------------------------------------------------------------
 def test_hover_tells_types_rates_firings_and_times(path: str) -> None:
     store_profile(Path(path), {"A.make": 12_300}) if flowc.check(path).ok else None
     session, seen = opened(path, TEXT.replace("rate 2   python", "rate 2   python"))
@@ -182,7 +183,9 @@ def test_definitions_lead_into_texts_code_and_networks(path: str) -> None:
 
 def test_an_outline_has_what_is_inside(path: str) -> None:
     session, seen = opened(path)
-    found = {s.name: [c.name for c in s.children or ()] for s in outline.outline(session, seen, path)}
+    found = {
+        s.name: [c.name for c in s.children or ()] for s in outline.outline(session, seen, path)
+    }
     assert found["Twice"] == ["gain", "a", "b", "first", "second"]
     assert found["A"] == ["make", "twice", "show"] and found["N"] == []
     folds = [(f.start_line, f.end_line) for f in outline.folds(TEXT)]
@@ -205,14 +208,21 @@ def test_an_outline_has_what_is_inside(path: str) -> None:
         ("A.make -> core[0]", "A.make -> @", {"core[0]", "core[1]"}, {"A"}),
         ("A.make -> core[0]", "A.@", {"make", "twice", "show"}, {"row"}),
         ("const N = 4", "@ const N = 4", {"task", "app", "const"}, {"rate"}),
-        ("out row: Row rate 2", "out row: Row @", {"rate", "window", "python", "wcet"}, {"period", "task"}),
+        (
+            "out row: Row rate 2",
+            "out row: Row @",
+            {"rate", "window", "python", "wcet"},
+            {"period", "task"},
+        ),
         ("    make: Make", "    @\n    make: Make", {"period", "deadline", "in"}, {"rate", "task"}),
         ('"t.py:show"', '"@', {"t.py:"}, set()),
         ('"t.py:show"', '"t.py:@', {"t.py:show", "t.py:Make"}, set()),
         ("// Nothing else.", "// Nothing @", set(), {"task"}),
     ],
 )
-def test_completion(path: str, old: str, new: str, expected: set[str], not_expected: set[str]) -> None:
+def test_completion(
+    path: str, old: str, new: str, expected: set[str], not_expected: set[str]
+) -> None:
     assert old in TEXT
     found = offered(path, TEXT.replace(old, new, 1))
     assert expected <= found and not not_expected & found, found
@@ -225,7 +235,7 @@ def test_completion_knows_layers_and_tensors() -> None:
     assert len(offered(path, text[:word] + "@" + text[word:])) > 5
 
 
-# -- edits -------------------------------------------------------------------------------------------------------------
+# -- edits -----------------------------------------------------------------------------------------
 def test_did_you_mean_becomes_an_edit(path: str) -> None:
     text = TEXT.replace("show[2]: Show", "show[2]: Shwo").replace('"t.py:show"', '"t.py:shwo"')
     session, seen = opened(path, text)
@@ -262,9 +272,13 @@ def test_renaming_gives_the_same_system_with_other_names(data: st.DataObject) ->
     examples = ("spotter", "hello", "robot", "denoise")
     path = str(ROOT / "examples" / (name := data.draw(st.sampled_from(examples))) / f"{name}.flow")
     session, seen = opened(path, Path(path).read_text())
-    symbol = data.draw(st.sampled_from(sorted(seen.index.symbols, key=lambda s: (s.span.line, s.span.column))))
+    symbol = data.draw(
+        st.sampled_from(sorted(seen.index.symbols, key=lambda s: (s.span.line, s.span.column)))
+    )
     try:
-        texts = navigate.renamed(session, seen, path, symbol.span.line, symbol.span.column, "another_name")
+        texts = navigate.renamed(
+            session, seen, path, symbol.span.line, symbol.span.column, "another_name"
+        )
     except navigate.Refused:
         assert symbol.kind == "parameter" or symbol.kind == "port"
         return
@@ -281,7 +295,7 @@ def test_renaming_gives_the_same_system_with_other_names(data: st.DataObject) ->
     assert shape(after) == shape(seen)
 
 
-# -- what is not saved -------------------------------------------------------------------------------------------------
+# -- what is not saved -----------------------------------------------------------------------------
 def test_unsaved_texts_count(tmp_path: Path) -> None:
     top, lib = str(tmp_path / "top.flow"), str(tmp_path / "lib.flow")
     session = Session()
@@ -314,7 +328,8 @@ def test_line_ends_and_marks_move_nothing(path: str, ends: str) -> None:
 
 
 def test_random_edits_never_end_a_session(tmp_path: Path) -> None:
-    """Texts between two keystrokes: whatever is asked of them is answered. `FLOWC_FUZZ=10000` tries more."""
+    """Texts between two keystrokes: whatever is asked of them is answered. `FLOWC_FUZZ=10000` tries
+    more."""
     shutil.copytree(ROOT / "examples/hello", tmp_path, dirs_exist_ok=True)
     path, rng = str(tmp_path / "hello.flow"), random.Random(1)
     original = text = Path(path).read_text() + TEXT
@@ -362,7 +377,9 @@ def test_random_edits_never_end_a_session(tmp_path: Path) -> None:
 def test_spans_of_other_files_are_left_alone(path: str) -> None:
     session, seen = opened(path)
     assert seen.index.at("other.flow", 6, 6) is None
-    assert session.lines("missing.flow").range(Span("missing.flow", 9, 9, 9, 9)).start == lsp.Position(0, 0)
+    assert session.lines("missing.flow").range(
+        Span("missing.flow", 9, 9, 9, 9)
+    ).start == lsp.Position(0, 0)
 
 
 SCENARIO = """\

@@ -20,7 +20,9 @@ def test_the_grammar_of_vs_code_is_up_to_date() -> None:
     assert GRAMMAR.read_text() == made, "run `python editors/make_grammar.py`"
     rules = json.loads(made)["patterns"]
     assert all(re.compile(rule.get("match") or rule["begin"]) for rule in rules)
-    colored = [rule["match"] for rule in rules if rule.get("name", "").startswith(("keyword", "storage"))]
+    colored = [
+        rule["match"] for rule in rules if rule.get("name", "").startswith(("keyword", "storage"))
+    ]
     for word in keywords():
         assert any(re.fullmatch(pattern, word) for pattern in colored), word
 

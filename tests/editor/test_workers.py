@@ -1,4 +1,5 @@
-"""The processes beside the language server: what is checked there, what ends them, and what is answered meanwhile."""
+"""The processes beside the language server: what is checked there, what ends them, and what is
+answered meanwhile."""
 
 from __future__ import annotations
 
@@ -192,4 +193,6 @@ def test_of_very_many_faults_the_first_errors_are_shown(path: str) -> None:
     session.change(path, "".join(f"const A{i} = B{i}\n" for i in range(count)))
     found = findings(session, session.seen(path))[path]
     assert [d.range.start.line for d in found[:-1]] == [*range(MOST_SHOWN)]
-    assert found[-1].range.start.line == 0 and found[-1].message.startswith("500 more errors and warnings")
+    assert found[-1].range.start.line == 0 and found[-1].message.startswith(
+        "500 more errors and warnings"
+    )

@@ -1,6 +1,7 @@
 """Python in the pages of `docs`: every block is run, and prints what its page says.
 
-The only block of docs/fmu.md is run in `tests/codegen/test_fmu_files.py`, those of the tutorial in `test_tutorial.py`.
+The only block of docs/fmu.md is run in `tests/codegen/test_fmu_files.py`, those of the tutorial in
+`test_tutorial.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"(?://|#) (\w+\.\w+)\n")
 #: How many blocks of Python each page has: those that the tests below run.
-RUN = {"analysis": 1, "embedding": 5, "fmu": 1, "language": 2, "robots": 3, "scenarios": 2, "tasks": 5}
+RUN = {
+    "analysis": 1,
+    "embedding": 5,
+    "fmu": 1,
+    "language": 2,
+    "robots": 3,
+    "scenarios": 2,
+    "tasks": 5,
+}
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -34,7 +43,9 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 def scripts(page: str) -> list[str]:
     """Python that no file has."""
-    return [text for language, text in blocks(page) if language == "python" and not NAME.match(text)]
+    return [
+        text for language, text in blocks(page) if language == "python" and not NAME.match(text)
+    ]
 
 
 def write_files(page: str, folder: Path) -> None:
@@ -57,9 +68,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_every_block_of_python_is_run() -> None:
     found = {
-        page.stem: sum(language == "python" for language, _ in blocks(page.stem)) for page in sorted(DOCS.glob("*.md"))
+        page.stem: sum(language == "python" for language, _ in blocks(page.stem))
+        for page in sorted(DOCS.glob("*.md"))
     }
-    assert {page: count for page, count in found.items() if count} == RUN, "run the new ones here as well"
+    assert {page: count for page, count in found.items() if count} == RUN, (
+        "run the new ones here as well"
+    )
 
 
 def run(flow: str, capfd: pytest.CaptureFixture[str], *options: str) -> str:
@@ -89,7 +103,10 @@ def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         store_profile(Path(flow))
     open_it, alone, ask, without_ends = scripts("embedding")
     exec(open_it, {})
-    exec(alone.replace("/opt/programs", str(tmp_path / "build")), {"image": np.full((48, 64), 255, np.uint8)})
+    exec(
+        alone.replace("/opt/programs", str(tmp_path / "build")),
+        {"image": np.full((48, 64), 255, np.uint8)},
+    )
     exec(ask, {})
     exec(without_ends, {"flowc": flowc})
     first, second, third, report = capsys.readouterr().out.splitlines()
@@ -100,10 +117,14 @@ def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_language(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write_files("language", tmp_path)
     assert re.fullmatch(r"(\d\.\d{3}\n){2}", run("tone.flow", capfd, "--frames", "2"))
-    assert re.fullmatch(r"(\d\.\d{3} then \d\.\d{3} then \d\.\d{3}\n)+", run("frames.flow", capfd, "--frames", "2"))
+    assert re.fullmatch(
+        r"(\d\.\d{3} then \d\.\d{3} then \d\.\d{3}\n)+", run("frames.flow", capfd, "--frames", "2")
+    )
 
 
-def test_robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_robots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without dora; with it, `tests/codegen/test_robots.py` runs them."""
     sent: list[tuple[str, Any, dict[str, Any]]] = []
 
@@ -124,7 +145,11 @@ def test_robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     runpy.run_path("camera.py")
     assert len(sent) == 100 and {name for name, _, _ in sent} == {"image"}
     events = [
-        {"type": "INPUT", "metadata": more, "value": [Scalar(eye["mean"](eye["scale"](data.reshape(more["shape"]))))]}
+        {
+            "type": "INPUT",
+            "metadata": more,
+            "value": [Scalar(eye["mean"](eye["scale"](data.reshape(more["shape"]))))],
+        }
         for _, data, more in sent
     ]
     vars(dora)["Node"] = lambda: [*events, {"type": "STOP"}]
@@ -135,7 +160,9 @@ def test_robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 def test_scenarios(tmp_path: Path) -> None:
     write_files("scenarios", tmp_path)
     said: list[str] = []
-    watch = runpy.run_path("patrol.py")["Watch"](lambda: said.append("noise"), lambda: said.append("clear"))
+    watch = runpy.run_path("patrol.py")["Watch"](
+        lambda: said.append("noise"), lambda: said.append("clear")
+    )
     watch(np.full((4, 6), 0.9))
     watch(np.zeros((4, 6)))
     assert said == ["noise", "clear"]

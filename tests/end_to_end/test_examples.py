@@ -1,4 +1,5 @@
-"""The examples, as their READMEs say; each is built with its own measurement and tested by its own harness."""
+"""The examples, as their READMEs say; each is built with its own measurement and tested by its own
+harness."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return forks(*FLOWC).run(["-m", "flowc", *arguments], cwd=cwd, timeout=HANGS)
 
 
-@pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "spotter", "robot", "patrol", "drone"])
-def test_an_example_checks_and_passes_its_harness(examples: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["hello", "digits", "twins", "detect", "spotter", "robot", "patrol", "drone"]
+)
+def test_an_example_checks_and_passes_its_harness(
+    examples: Path, tmp_path: Path, name: str
+) -> None:
     text = str(examples / name / f"{name}.flow")
     assert flowc("check", text, cwd=tmp_path).returncode == 0
     done = flowc("test", text, cwd=tmp_path)
@@ -49,19 +54,25 @@ def test_superres_makes_the_same_picture_in_little_memory(examples: Path, tmp_pa
             f"mapping on one {{ Super.enlarge -> core[0] {bands} }}\n"
         )
         out = build(flow, tmp_path / name, platform="one")
-        done = run(out, "--frames", "3", "--quiet", "--set", f"Super.keep.file={tmp_path / name}.png")
+        done = run(
+            out, "--frames", "3", "--quiet", "--set", f"Super.keep.file={tmp_path / name}.png"
+        )
         assert done.returncode == 0, done.stderr
         seen.append(done.stdout)
         planned.append(json.loads((out / "deployment.json").read_text())["planned"]["buffers"])
     assert seen[0] == seen[1] and "3 pictures of 640 x 360" in seen[0]
     assert planned[1] < planned[0] / 4
     assert (
-        (tmp_path / "whole.png").read_bytes()[:8] == (tmp_path / "bands.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        (tmp_path / "whole.png").read_bytes()[:8]
+        == (tmp_path / "bands.png").read_bytes()[:8]
+        == b"\x89PNG\r\n\x1a\n"
     )
 
 
 def test_hello_settles_at_a_strength_of_one(examples: Path, tmp_path: Path) -> None:
-    done = flowc("run", str(examples / "hello" / "hello.flow"), "--frames", "300", "--json", cwd=tmp_path)
+    done = flowc(
+        "run", str(examples / "hello" / "hello.flow"), "--frames", "300", "--json", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert "block  300: mean strength" in done.stderr
     report = json.loads(done.stdout)
@@ -70,11 +81,14 @@ def test_hello_settles_at_a_strength_of_one(examples: Path, tmp_path: Path) -> N
 
 
 def test_twins_run_on_a_core_each(examples: Path, tmp_path: Path) -> None:
-    """With the times of a usual machine; a measured profile would make this a test of the weather."""
+    """With the times of a usual machine; a measured profile would make this a test of the
+    weather."""
     flow = examples / "twins" / "two_cores.flow"
     flow.write_text('use "twins.flow"\nplatform two { cpu core[2] }')
     store_profile(flow, {"Left.recognize": 7_200_000, "Right.recognize": 6_800_000}, platform="two")
-    tasks = json.loads(flowc("build", str(flow), "--platform", "two", "--json", cwd=tmp_path).stdout)["tasks"]
+    tasks = json.loads(
+        flowc("build", str(flow), "--platform", "two", "--json", cwd=tmp_path).stdout
+    )["tasks"]
     places: dict[str, set[str]] = {"Left": set(), "Right": set()}
     for name, processors in tasks.items():
         places[name.partition(".")[0]].update(processors)
@@ -91,13 +105,16 @@ def test_twins_run_on_a_core_each(examples: Path, tmp_path: Path) -> None:
     ],
 )
 def test_detect_sees_the_same_wherever_it_runs(examples: Path, tmp_path: Path, find: str) -> None:
-    """On one core, with the frames or the layers of its network shared by two, and in bands of rows."""
+    """On one core, with the frames or the layers of its network shared by two, and in bands of
+    rows."""
     seen = set()
     others = " ".join(f"Detect.{task} -> core[0]" for task in ("camera", "select", "count"))
     for name, prepare, place in (("one", "core[0]", "core[0]"), ("two", "core[0], core[1]", find)):
         flow = examples / "detect" / f"{name}.flow"
         pins = f"{others} Detect.prepare -> {prepare} Detect.find -> {place}"
-        flow.write_text(f'use "detect.flow"\nplatform two {{ cpu core[2] }}\nmapping on two {{ {pins} }}')
+        flow.write_text(
+            f'use "detect.flow"\nplatform two {{ cpu core[2] }}\nmapping on two {{ {pins} }}'
+        )
         done = run(build(flow, tmp_path / name, platform="two"), "--frames", "12", "--quiet")
         assert done.returncode == 0, done.stderr
         seen.add(done.stdout)
@@ -110,9 +127,15 @@ def test_the_spotter_hears_what_was_said(examples: Path, tmp_path: Path) -> None
     folder = examples / "spotter"
     (folder / "one_core.flow").write_text('use "spotter.flow"\nplatform one { cpu core }')
     command = [sys.executable, str(folder / "plain.py")]
-    heard = {subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=True).stdout}
+    heard = {
+        subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=True).stdout
+    }
     for text, platform in (("one_core", "one"), ("two_cores", "two")):
-        done = run(build(folder / f"{text}.flow", tmp_path / text, platform=platform), "--full-speed", "--quiet")
+        done = run(
+            build(folder / f"{text}.flow", tmp_path / text, platform=platform),
+            "--full-speed",
+            "--quiet",
+        )
         assert done.returncode == 0, done.stderr
         heard.add(done.stdout)
     (said,) = heard
@@ -121,17 +144,25 @@ def test_the_spotter_hears_what_was_said(examples: Path, tmp_path: Path) -> None
     assert said.endswith("10 events in 108 decisions\n")
 
 
-def test_each_frame_of_the_robot_is_logged_skipped_or_dropped(examples: Path, tmp_path: Path) -> None:
-    """With cameras ten times as fast; how many frames are dropped depends on the machine, their sum does not."""
+def test_each_frame_of_the_robot_is_logged_skipped_or_dropped(
+    examples: Path, tmp_path: Path
+) -> None:
+    """With cameras ten times as fast; how many frames are dropped depends on the machine, their sum
+    does not."""
     flow = examples / "robot" / "fast.flow"
     flow.write_text('use "robot.flow"')
     fast = ["--set", "Front.camera.fps=300", "--set", "Rear.camera.fps=150"]
-    done = run(build(flow, tmp_path / "fast"), "--quiet", *fast, "--report", str(tmp_path / "report.json"))
+    done = run(
+        build(flow, tmp_path / "fast"), "--quiet", *fast, "--report", str(tmp_path / "report.json")
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     apps, dropped = report["apps"], report["dropped"]
     for name, frames in (("Front", 90), ("Rear", 45)):
-        assert dropped[f"{name}.camera"] == {"written": frames, "dropped": frames - apps[name]["frames"]}
+        assert dropped[f"{name}.camera"] == {
+            "written": frames,
+            "dropped": frames - apps[name]["frames"],
+        }
         link = dropped[f"{name}Log.from_{name}_look"]
         assert link["written"] == apps[name]["frames"] - apps[name]["skipped"]
         (logged,) = re.findall(rf"{name.lower()}: (\d+) targets", done.stdout)
@@ -148,7 +179,11 @@ def test_the_robot_runs_without_flowc(examples: Path) -> None:
 
 
 def test_a_missing_network_names_the_script_that_makes_it(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples" / "twins", tmp_path / "twins", ignore=shutil.ignore_patterns("*.onnx", "*.json"))
+    shutil.copytree(
+        ROOT / "examples" / "twins",
+        tmp_path / "twins",
+        ignore=shutil.ignore_patterns("*.onnx", "*.json"),
+    )
     done = flowc("check", "twins/twins.flow", cwd=tmp_path)
     assert done.returncode == 1
     assert "make_networks.py" in done.stderr and "F401" in done.stderr

@@ -1,4 +1,5 @@
-"""A fixed number of the fuzzer's inputs: `python -m tests.fuzz` tries others, and as many as there is time for."""
+"""A fixed number of the fuzzer's inputs: `python -m tests.fuzz` tries others, and as many as there
+is time for."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from builds import ROOT
 def fuzz(*words: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.fuzz", *map(str, words)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False)
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
 
 
 def test_inputs_of_all_kinds_find_nothing(tmp_path: Path) -> None:
@@ -21,4 +30,5 @@ def test_inputs_of_all_kinds_find_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split() for line in done.stdout.splitlines()[1:]]
     assert len(rows) == 11 and sum(int(row[1]) for row in rows) == 700
-    assert all(int(row[2]) > 0 and int(row[3]) > 0 for row in rows), done.stdout  # each kind is accepted and refused
+    # each kind is accepted and refused
+    assert all(int(row[2]) > 0 and int(row[3]) > 0 for row in rows), done.stdout

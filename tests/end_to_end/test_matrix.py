@@ -1,7 +1,8 @@
-"""Every kind of arrow, port and feature in every kind of program: it runs and is right, or is refused with a code.
+"""Every kind of arrow, port and feature in every kind of program: it runs and is right, or is
+refused with a code.
 
-What there is, and what comes of it, stands in tests/support/matrix.py, from which docs/matrix.md is written.
-`FLOWC_REWRITE_GOLDEN=1` rewrites that page.
+What there is, and what comes of it, stands in tests/support/matrix.py, from which docs/matrix.md is
+written. `FLOWC_REWRITE_GOLDEN=1` rewrites that page.
 """
 
 from __future__ import annotations
@@ -35,7 +36,19 @@ import matrix
 from builds import HANGS, ROOT, build, harness, run, store_profile
 from fmus import COMPILER, compiled_quickly
 from forks import PROGRAM, forks
-from matrix import FAR, FEATURES, KINDS, LAST, NOTHING, PAUSES, STATES, TOGETHER, Both, Feature, Numbers
+from matrix import (
+    FAR,
+    FEATURES,
+    KINDS,
+    LAST,
+    NOTHING,
+    PAUSES,
+    STATES,
+    TOGETHER,
+    Both,
+    Feature,
+    Numbers,
+)
 from models import N, save
 from rigs import joined, sites
 
@@ -53,11 +66,27 @@ SHAPE = (1, 4)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """What all texts name."""
     made = tmp_path_factory.mktemp("matrix")
-    for name, content in {"t.py": matrix.PYTHON, "t.c": matrix.C, "t.cu": matrix.CUDA, "table.txt": "50"}.items():
+    for name, content in {
+        "t.py": matrix.PYTHON,
+        "t.c": matrix.C,
+        "t.cu": matrix.CUDA,
+        "table.txt": "50",
+    }.items():
         (made / name).write_text(content)
     nodes = [N("MatMul", ["x", "w"], ["h"]), N("Abs", ["h"], ["y"])]
-    for name, factor, size in (("three", 3, 1), ("two", 2, 1), ("open", 3, "n"), ("open_two", 2, "n")):
-        save(made / f"{name}.onnx", nodes, {"x": [size, 4]}, {"w": factor * np.eye(4, dtype=np.float32)}, "y")
+    for name, factor, size in (
+        ("three", 3, 1),
+        ("two", 2, 1),
+        ("open", 3, "n"),
+        ("open_two", 2, "n"),
+    ):
+        save(
+            made / f"{name}.onnx",
+            nodes,
+            {"x": [size, 4]},
+            {"w": factor * np.eye(4, dtype=np.float32)},
+            "y",
+        )
     rows = [N("Conv", [a, "w"], [b], pads=[1, 0, 1, 0]) for a, b in ("xh", "hy")]
     for name, column in (("rows", [1, 1, 1]), ("rows_two", [1, 0, 1])):
         weights = np.array(column, np.float32).reshape(1, 1, 3, 1)
@@ -68,7 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield made
 
 
-# -- what programs are made and run for --------------------------------------------------------------------------------
+# -- what programs are made and run for ------------------------------------------------------------
 class Case:
     """A feature in a kind of program; `beside`: in a program of that kind, too."""
 
@@ -102,7 +131,8 @@ class Case:
         assert self.feature.is_whole(given, got) if whole else got, got
 
     def judge_said(self, said: str) -> None:
-        """The same for what sinks of its own have printed; where there are states, no source has come to its end."""
+        """The same for what sinks of its own have printed; where there are states, no source has
+        come to its end."""
         states = [kind for kind in (self.kind, self.beside) if kind in STATES]
         self.judge(_kept(said, self.feature.sink), whole=not states or bool(self.feature.reader))
         beside = _kept(said, "B") if states or "several" in (self.kind, self.beside) else []
@@ -156,7 +186,10 @@ def _parts(case: Case) -> str:
         return _refused(case, "rig")
     built = build(case.flow, case.out, platform="rig")
     environments = [{**os.environ, **e} for e in joined(["a", "b"]).values()]
-    commands = [[built / "parts" / name / "main.py", *(case.words if name == "b" else [])] for name in ("a", "b")]
+    commands = [
+        [built / "parts" / name / "main.py", *(case.words if name == "b" else [])]
+        for name in ("a", "b")
+    ]
     parts = forks(*NODE).at_once(commands, cwd="/", timeout=HANGS, env=environments)
     assert [p.returncode for p in parts] == [0, 0], parts[0].stderr + parts[1].stderr
     case.judge_said(parts[0].stdout + parts[1].stdout)
@@ -164,7 +197,8 @@ def _parts(case: Case) -> str:
 
 
 def _opened(case: Case) -> str:
-    """Numbers go in and come out one by one, so that who looks at an app has seen something before it ends."""
+    """Numbers go in and come out one by one, so that who looks at an app has seen something before
+    it ends."""
     got: Numbers = []
     with flowc.open(build(case.flow, case.out, platform="duo"), settings=case.settings) as running:
         ends, results = running.app("A"), running.app(case.feature.sink)
@@ -184,21 +218,29 @@ def _simulated(file: Path, steps: list[Numbers], settings: Mapping[str, str]) ->
     tokens = [np.array([np.full(SHAPE, n) for n in step]).tolist() for step in steps]
     inputs = [{"x": token if len(token) > 1 else token[0]} for token in tokens]
     told = file.with_suffix(".json")
-    told.write_text(json.dumps([inputs, {name.replace(".", "__"): float(v) for name, v in settings.items()}]))
+    told.write_text(
+        json.dumps([inputs, {name.replace(".", "__"): float(v) for name, v in settings.items()}])
+    )
     done = forks("fmus").run([fmus.__file__, file, told], cwd=file.parent, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
-    return {name: [int(v[0]) for step in made for v in np.reshape(step[name], (-1, 4))] for name in made[0]}
+    return {
+        name: [int(v[0]) for step in made for v in np.reshape(step[name], (-1, 4))]
+        for name in made[0]
+    }
 
 
 def _unit(case: Case) -> str:
     made = build_fmu(case.flow, "A" if case.has_ends else "G", case.out.with_suffix(".fmu"))
     size = case.feature.per_frame
     steps = [GIVEN[k : k + size] for k in range(0, LAST, size)]
-    if case.feature.outcome("fmu") == "F608":  # a step that fails is the simulator's business: before the third one
+    if case.feature.outcome("fmu") == "F608":
+        # a step that fails is the simulator's business: before the third one
         assert [d.code for d in made.diagnostics] == ["F608"]
         steps = steps[:2]
-    case.judge(_simulated(made.file, steps, case.feature.settings)["y"], whole=len(steps) * size == LAST)
+    case.judge(
+        _simulated(made.file, steps, case.feature.settings)["y"], whole=len(steps) * size == LAST
+    )
     return ""
 
 
@@ -206,7 +248,8 @@ def _external(case: Case) -> str:
     """The networks that the apps have, without the shim in C."""
     made = build_external(case.flow, case.out, platform="duo")
     named = {
-        network.name: function for network, function in zip(made.external.networks, load(str(case.out)), strict=True)
+        network.name: function
+        for network, function in zip(made.external.networks, load(str(case.out)), strict=True)
     }
     factors = {"B.n.three": 3, "A.n.three": 3, "B.n.two": 2, "A.n.two": 2}
     assert named
@@ -234,7 +277,9 @@ def _dora(case: Case) -> str:
     events: list[dict[str, object]] = []
     for k, n in enumerate(GIVEN if case.has_ends and case.feature.source == "Count" else ()):
         metadata = {"shape": SHAPE, "token": k}
-        events += [{"type": "INPUT", "id": x, "value": [n] * 4, "dtype": "float32", "metadata": metadata}]
+        events += [
+            {"type": "INPUT", "id": x, "value": [n] * 4, "dtype": "float32", "metadata": metadata}
+        ]
         events += [{"after": [y, k + 1]}] if case.feature.reader else []
     events += [{"type": "INPUT_CLOSED", "id": x}] if events else []
     told = case.out.with_suffix(".json")
@@ -297,8 +342,13 @@ def _ros2(case: Case) -> str:
         "NUMBERS": GIVEN if feature.source == "Count" else [], "ONE_BY_ONE": bool(feature.reader), "SINK": feature.sink,
         "WANTED": LAST if feature.reader else few, "OUT": case.end("y", "/"), "IN": case.end("x", "/"),
     }  # fmt: skip
-    (case.out / "foreign.py").write_text(re.sub(r"\b[A-Z_]{2,}\b", lambda w: _shown(w[0], values), FOREIGN))
-    commands = [[STAND_IN, case.out, "foreign"], [*program, "--frames", str(LAST // feature.per_frame)]]
+    (case.out / "foreign.py").write_text(
+        re.sub(r"\b[A-Z_]{2,}\b", lambda w: _shown(w[0], values), FOREIGN)
+    )
+    commands = [
+        [STAND_IN, case.out, "foreign"],
+        [*program, "--frames", str(LAST // feature.per_frame)],
+    ]
     foreign, node = forks(*NODE).at_once(commands, cwd=case.out, timeout=HANGS, env=environment)
     assert node.returncode == foreign.returncode == 0, node.stderr + foreign.stderr
     case.judge(_kept(foreign.stdout, feature.sink), whole=not feature.loses)
@@ -316,7 +366,7 @@ PROGRAMS: dict[str, Callable[[Case], str]] = {
 }  # fmt: skip
 
 
-# -- pairs -------------------------------------------------------------------------------------------------------------
+# -- pairs -----------------------------------------------------------------------------------------
 def _what_comes(case: Case) -> str:
     """A code, a word, or nothing: it runs, and is right."""
     try:
@@ -371,9 +421,11 @@ def test_several_apps_and_states_run_in_other_programs_or_are_refused(
     assert _what_comes(case) == both.comes.get(kind, "")
 
 
-# -- the page ----------------------------------------------------------------------------------------------------------
+# -- the page --------------------------------------------------------------------------------------
 def test_every_code_there_is_one() -> None:
-    outcomes = {c for f in FEATURES for c in f.comes.values()} | {c for b in TOGETHER for c in b.comes.values()}
+    outcomes = {c for f in FEATURES for c in f.comes.values()} | {
+        c for b in TOGETHER for c in b.comes.values()
+    }
     assert outcomes - {NOTHING, PAUSES} <= CODES.keys()
 
 

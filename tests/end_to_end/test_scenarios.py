@@ -63,7 +63,13 @@ class Watch:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scenario")
-    save(folder / "small.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    save(
+        folder / "small.onnx",
+        [N("Gemm", ["x", "w"], ["y"])],
+        {"x": [1, 8]},
+        {"w": weights(8, 4)},
+        "y",
+    )
     two = [N("Gemm", ["x", "w"], ["h"]), N("Gemm", ["h", "v"], ["y"])]
     save(folder / "large.onnx", two, {"x": [1, 8]}, {"w": weights(8, 6), "v": weights(6, 4)}, "y")
     (folder / "app.flow").write_text(TEXT)
@@ -87,12 +93,20 @@ def test_the_harness_goes_through_all_transitions(built: Path) -> None:
 def test_a_script_and_tasks_lead_from_state_to_state(built: Path) -> None:
     script = built.parent / "events"
     script.write_text("# the first ones\n10 A turn\n\n30 A straight\n")
-    # So many frames that the controller has its turn before they are over, however busy the machine is.
+    # So many frames that the controller has its turn before they are over, however busy the machine
+    # is.
     document = report(built, "--frames", 2000, "--events", script)
     assert "rest" in {s["to"] for s in document["switches"]}
     assert max(a["frames"] for a in document["apps"].values()) == 2000
-    assert sum(s["frames"].get("A", 0) for s in document["stays"]) == document["apps"]["A"]["frames"]
-    assert {s["event"] for s in document["switches"]} <= {"turn", "straight", "A.watch.often", "B.watch.often"}
+    assert (
+        sum(s["frames"].get("A", 0) for s in document["stays"]) == document["apps"]["A"]["frames"]
+    )
+    assert {s["event"] for s in document["switches"]} <= {
+        "turn",
+        "straight",
+        "A.watch.often",
+        "B.watch.often",
+    }
     (built.parent / "first.json").write_text(json.dumps(document))
     again = report(built, "--replay", built.parent / "first.json")
     assert again["stays"] == document["stays"]
@@ -113,7 +127,9 @@ def test_it_begins_where_it_is_told(built: Path) -> None:
         (["--control", "/nowhere/s"], "cannot listen at /nowhere/s"),
     ],
 )
-def test_what_cannot_be_is_refused(built: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_what_cannot_be_is_refused(
+    built: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
     (tmp_path / "f").write_text("1 s turn\n2 s trun\n")
     done = run(built, *(a.format(tmp_path / "f") for a in arguments), "--frames", "3")
     assert done.returncode == 2 and said in done.stderr
@@ -177,7 +193,14 @@ def test_an_app_that_looks_at_another_runs_in_states(write: Write, tmp_path: Pat
     """The last state that has the other app is not the one that is running."""
     built = build(write(LOOKS, t_py=LOOKS_CODE), tmp_path / "b")
     (tmp_path / "b" / "stays.json").write_text(
-        json.dumps({"stays": [{"state": s, "frames": f} for s, f in (("t", {"A": 9, "C": 7}), ("q", {"A": 4}))] * 2})
+        json.dumps(
+            {
+                "stays": [
+                    {"state": s, "frames": f} for s, f in (("t", {"A": 9, "C": 7}), ("q", {"A": 4}))
+                ]
+                * 2
+            }
+        )
     )
     document = report(built, "--replay", built / "stays.json")
     assert {name: app["frames"] for name, app in document["apps"].items()} == {"A": 26, "C": 14}
@@ -271,7 +294,8 @@ sys.exit(not good)
 
 
 def test_all_kinds_of_tasks_go_on_through_changes(write: Write, tmp_path: Path) -> None:
-    """Replicas, pipelines, processes, C state, feedback, windows, what resamples, fails, or waits for its data."""
+    """Replicas, pipelines, processes, C state, feedback, windows, what resamples, fails, or waits
+    for its data."""
     flow = write(MIXED, code_py=MIXED_CODE, code_c=MIXED_C)
     built = build(flow, tmp_path / "b", platform="duo")
     (tmp_path / "as_it_comes.py").write_text(AS_IT_COMES)
@@ -282,7 +306,8 @@ def test_all_kinds_of_tasks_go_on_through_changes(write: Write, tmp_path: Path) 
 
 
 def test_a_trace_goes_through_the_states(built: Path) -> None:
-    """Each state has tasks of its own under the same names; frames and arrows are those of all of them."""
+    """Each state has tasks of its own under the same names; frames and arrows are those of all of
+    them."""
     script, trace = built.parent / "some", built.parent / "t.json"
     script.write_text("10 A turn\n")
     report(built, "--frames", 30, "--events", script, "--trace", trace)

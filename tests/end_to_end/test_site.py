@@ -1,4 +1,5 @@
-"""The site of the documentation, as far as it is ours: pages, their order, and links that lead somewhere."""
+"""The site of the documentation, as far as it is ours: pages, their order, and links that lead
+somewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ SITE = runpy.run_path(str(ROOT / "docs" / "make_site.py"))
 
 def test_every_page_is_listed_and_every_link_leads_somewhere(tmp_path: Path) -> None:
     listed = SITE["collect"](tmp_path)
-    for page in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md"), ROOT / "CHANGELOG.md"]:
+    for page in [
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/*/README.md"),
+        ROOT / "CHANGELOG.md",
+    ]:
         name = str(page.relative_to(ROOT))
         assert listed.count(f'"{name}"') == 1
         assert (tmp_path / name).is_file()

@@ -1,6 +1,8 @@
-"""The pages of the tutorial, as somebody would follow them: files are written, commands run, and outputs compared.
+"""The pages of the tutorial, as somebody would follow them: files are written, commands run, and
+outputs compared.
 
-Nothing is measured: times of tasks are made up, and what a page shows of measured numbers may be any numbers.
+Nothing is measured: times of tasks are made up, and what a page shows of measured numbers may be
+any numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ BEFORE = {"deadline": "camera", "jetson": "networks"}
 
 
 def steps(page: str) -> list[tuple[str, str, str, bool]]:
-    """Blocks of a page: kind, the file that is named last in front of it, text, and whether numbers are compared."""
+    """Blocks of a page: kind, the file that is named last in front of it, text, and whether numbers
+    are compared."""
     text = (PAGES / f"{page}.md").read_text()
     found = []
     for block in BLOCK.finditer(text):
@@ -59,7 +62,9 @@ def run(line: str, capfd: pytest.CaptureFixture[str]) -> str:
 def matches(expected: str, said: str, exact: bool) -> bool:
     """Equal, where `...` stands for anything, and where numbers differ, any number for another."""
     if not exact:
-        expected, said = (re.sub(r"[\d.]*\d|-{2,}| +", "#", t.replace(" ", "  ")) for t in (expected, said))
+        expected, said = (
+            re.sub(r"[\d.]*\d|-{2,}| +", "#", t.replace(" ", "  ")) for t in (expected, said)
+        )
         expected, said = (re.sub(r"#+", "#", t) for t in (expected, said))
     pattern = re.escape(expected.strip()).replace(re.escape("..."), ".*")
     return re.fullmatch(pattern, said.strip(), re.DOTALL) is not None

@@ -1,4 +1,5 @@
-"""A text whose states differ in variants alone to a program that changes them between two frames, or at once."""
+"""A text whose states differ in variants alone to a program that changes them between two frames,
+or at once."""
 
 from __future__ import annotations
 
@@ -68,13 +69,23 @@ class Watch:
 
 def networks(folder: Path) -> None:
     """A trunk of 1 MB with an early and a late exit, and a small network."""
-    trunk = {"w": weights(SIZE, SIZE) / SIZE, "v": weights(SIZE, 4), "late_w": weights(SIZE, SIZE) / SIZE}
+    trunk = {
+        "w": weights(SIZE, SIZE) / SIZE,
+        "v": weights(SIZE, 4),
+        "late_w": weights(SIZE, SIZE) / SIZE,
+    }
     nodes = [
         N("Gemm", ["x", "w"], ["h"]), N("Relu", ["h"], ["r"]), N("MatMul", ["r", "v"], ["soon"]),
         N("MatMul", ["r", "late_w"], ["s"]), N("MatMul", ["s", "v"], ["late"]),
     ]  # fmt: skip
     save(folder / "net.onnx", nodes, {"x": [1, SIZE]}, trunk, "soon late")
-    save(folder / "tiny.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, SIZE]}, {"w": weights(SIZE, 4)}, "y")
+    save(
+        folder / "tiny.onnx",
+        [N("Gemm", ["x", "w"], ["y"])],
+        {"x": [1, SIZE]},
+        {"w": weights(SIZE, 4)},
+        "y",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +115,15 @@ def test_events_change_it_without_a_pause_and_a_report_repeats_it(built: Path) -
     assert protocols[("good", "saving")] == "next" and protocols[("saving", "low")] == "at once"
     assert len(document["switches"]) > 20 and document["apps"]["A"]["frames"] == 200
     firings = {n: t["firings"] for n, t in document["tasks"].items() if n.startswith("A.see")}
-    assert set(firings) == {"A.see.whole", "A.see.early", "A.see.tiny"} and sum(firings.values()) == 200
+    assert (
+        set(firings) == {"A.see.whole", "A.see.early", "A.see.tiny"}
+        and sum(firings.values()) == 200
+    )
     memory = document["memory"]
-    assert memory["shared"] == json.loads((built / "deployment.json").read_text())["scenario"]["weights"]
+    assert (
+        memory["shared"]
+        == json.loads((built / "deployment.json").read_text())["scenario"]["weights"]
+    )
     assert 0 < memory["proportional"] <= memory["process"]
     (built.parent / "first.json").write_text(json.dumps(document))
     again = report(built, "--replay", built.parent / "first.json")
@@ -115,24 +132,39 @@ def test_events_change_it_without_a_pause_and_a_report_repeats_it(built: Path) -
 
 def test_weights_that_variants_share_are_there_once(built: Path) -> None:
     deployment = json.loads((built / "deployment.json").read_text())
-    codes = {t["name"]: t["code"] for s in deployment["scenario"]["states"] for a in s["apps"] for t in a["tasks"]}
+    codes = {
+        t["name"]: t["code"]
+        for s in deployment["scenario"]["states"]
+        for a in s["apps"]
+        for t in a["tasks"]
+    }
     whole, early, tiny = (codes[f"A.see.{name}"] for name in ("whole", "early", "tiny"))
     assert whole["segments"][0]["file"] == early["segments"][0]["file"] and tiny["kind"] == "onnx"
     assert deployment["planned"]["weights"] < 4 * (2 * SIZE * SIZE + 20 * SIZE)
     assert len(list((built / "networks").iterdir())) == 4  # trunk, both ends, tiny
     weights = deployment["scenario"]["weights"]
-    assert weights["separate"] - weights["built"] == 4 * SIZE * SIZE and weights["distinct"] <= weights["built"]
+    assert (
+        weights["separate"] - weights["built"] == 4 * SIZE * SIZE
+        and weights["distinct"] <= weights["built"]
+    )
 
 
 def test_each_variant_computes_what_its_file_does(built: Path) -> None:
     import onnxruntime
     from flowc.runtime.reference import make_code, make_ports
 
-    session = onnxruntime.InferenceSession(built.parent / "net.onnx", providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        built.parent / "net.onnx", providers=["CPUExecutionProvider"]
+    )
     x = np.random.default_rng(1).normal(size=(1, SIZE)).astype(np.float32)
     wanted = dict(zip(("soon", "late"), session.run(["soon", "late"], {"x": x}), strict=True))
     deployment = json.loads((built / "deployment.json").read_text())
-    tasks = {t["name"]: t for s in deployment["scenario"]["states"] for a in s["apps"] for t in a["tasks"]}
+    tasks = {
+        t["name"]: t
+        for s in deployment["scenario"]["states"]
+        for a in s["apps"]
+        for t in a["tasks"]
+    }
     for name, output in (("whole", "late"), ("early", "soon")):
         task = tasks[f"A.see.{name}"]
         code = make_code(task["code"], str(built))
@@ -143,10 +175,16 @@ def test_each_variant_computes_what_its_file_does(built: Path) -> None:
 def test_an_exit_is_a_model_without_what_lies_behind_it(built: Path) -> None:
     checked = flowc.check(built.parent / "app.flow", platform="duo")
     networks = {
-        n: t.network for c in checked.states.values() for a in c.system.apps for n, t in [(t.name, t) for t in a.tasks]
+        n: t.network
+        for c in checked.states.values()
+        for a in c.system.apps
+        for n, t in [(t.name, t) for t in a.tasks]
     }
     sizes = {n: len(networks[f"A.see.{n}"].model) for n in ("whole", "early", "tiny")}  # type: ignore[union-attr]
-    assert sizes["whole"] > 8 * SIZE * SIZE > 5 * SIZE * SIZE > sizes["early"] > 4 * SIZE * SIZE and not sizes["tiny"]
+    assert (
+        sizes["whole"] > 8 * SIZE * SIZE > 5 * SIZE * SIZE > sizes["early"] > 4 * SIZE * SIZE
+        and not sizes["tiny"]
+    )
 
 
 def test_variants_in_different_places_wait_for_frames_under_way(tmp_path: Path) -> None:
@@ -156,12 +194,20 @@ def test_variants_in_different_places_wait_for_frames_under_way(tmp_path: Path) 
     (tmp_path / "app.flow").write_text(text)
     other = build(tmp_path / "app.flow", tmp_path / "b", platform="duo")
     deployment = json.loads((other / "deployment.json").read_text())
-    protocols = {(t["source"], t["target"]): t["protocol"] for t in deployment["scenario"]["transitions"]}
-    assert protocols == {("good", "saving"): "idle", ("saving", "low"): "idle", ("low", "good"): "next"}
+    protocols = {
+        (t["source"], t["target"]): t["protocol"] for t in deployment["scenario"]["transitions"]
+    }
+    assert protocols == {
+        ("good", "saving"): "idle",
+        ("saving", "low"): "idle",
+        ("low", "good"): "next",
+    }
 
 
 def test_analyze_says_what_variants_share(built: Path) -> None:
-    done = CliRunner().invoke(app, ["analyze", str(built.parent / "app.flow"), "--platform", "duo", "--json"])
+    done = CliRunner().invoke(
+        app, ["analyze", str(built.parent / "app.flow"), "--platform", "duo", "--json"]
+    )
     assert done.exit_code == 0, done.output
     (found,) = json.loads(done.stdout)["variants"]
     assert (found["network"], found["variants"]) == ("See", ["whole", "early", "tiny"])

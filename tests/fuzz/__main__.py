@@ -1,4 +1,5 @@
-"""`python -m tests.fuzz`: try inputs, keep the findings, end with a table; exit status 1 if there are findings."""
+"""`python -m tests.fuzz`: try inputs, keep the findings, end with a table; exit status 1 if there
+are findings."""
 
 from __future__ import annotations
 
@@ -15,14 +16,26 @@ from .pool import Tally, attempt, limited, prepare, run
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=sys.modules["tests.fuzz"].__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description=sys.modules["tests.fuzz"].__doc__
+    )
     parser.add_argument("--minutes", type=float, help="how long (default: 60)")
     parser.add_argument("--inputs", type=int, help="how many, instead of how long")
     parser.add_argument("--seed", default="1", help="other seeds, other inputs")
-    parser.add_argument("--kind", default=",".join(KINDS), help=f"of {', '.join(KINDS)} (default: all)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)")
     parser.add_argument(
-        "--out", type=Path, default=ROOT / "build" / "fuzz", help="where findings go (default: build/fuzz)"
+        "--kind", default=",".join(KINDS), help=f"of {', '.join(KINDS)} (default: all)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes (default: one for each core)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "build" / "fuzz",
+        help="where findings go (default: build/fuzz)",
     )
     parser.add_argument("--replay", metavar="KEY", help="try one input again: the key of a finding")
     options = parser.parse_args()
@@ -33,7 +46,14 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no kind {unknown[0]}")
     minutes = options.minutes if options.minutes is not None or options.inputs is not None else 60.0
-    tally = run(options.seed, kinds, inputs=options.inputs, minutes=minutes, jobs=options.jobs, keep=options.out)
+    tally = run(
+        options.seed,
+        kinds,
+        inputs=options.inputs,
+        minutes=minutes,
+        jobs=options.jobs,
+        keep=options.out,
+    )
     print(table(tally))
     for name, finding in tally.findings.items():
         print(f"\n{finding.count} x {finding.what} at {finding.place}: {options.out / name}")
@@ -56,13 +76,19 @@ def replay(key: str) -> int:
 
 def table(tally: Tally) -> str:
     """Counts by kind."""
-    lines = [f"{'kind':<10}{'inputs':>9}{'accepted':>10}{'refused':>9}{'findings':>10}{'places':>8}{'most CPU':>10}"]
+    lines = [
+        f"{'kind':<10}{'inputs':>9}{'accepted':>10}{'refused':>9}{'findings':>10}{'places':>8}{'most CPU':>10}"
+    ]
     for kind in sorted({k for k, _ in tally.counts}):
-        accepted, refused, found = (tally.counts[kind, o] for o in ("accepted", "refused", "finding"))
+        accepted, refused, found = (
+            tally.counts[kind, o] for o in ("accepted", "refused", "finding")
+        )
         places = sum(f.kind == kind for f in tally.findings.values())
         slowest = tally.slowest.get(kind, (0.0, ""))[0]
         total = accepted + refused + found
-        lines.append(f"{kind:<10}{total:>9}{accepted:>10}{refused:>9}{found:>10}{places:>8}{slowest:>8.1f} s")
+        lines.append(
+            f"{kind:<10}{total:>9}{accepted:>10}{refused:>9}{found:>10}{places:>8}{slowest:>8.1f} s"
+        )
     return "\n".join(lines)
 
 

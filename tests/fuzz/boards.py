@@ -1,4 +1,5 @@
-"""Boards whose answers were generated: chatty, broken and hostile ones, and what flowc does with them."""
+"""Boards whose answers were generated: chatty, broken and hostile ones, and what flowc does with
+them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,15 @@ from .faces import face
 
 SCRIPT = Path(far_end.__file__)
 #: What takes half a minute for people takes a moment here.
-QUICK = {"BEGIN": 5.0, "ANSWER": 1.0, "SILENCE": 0.5, "LEAVE": 0.5, "PATIENCE": 0.3, "PAUSE": 0.05, "SLOWEST": 10**7}
+QUICK = {
+    "BEGIN": 5.0,
+    "ANSWER": 1.0,
+    "SILENCE": 0.5,
+    "LEAVE": 0.5,
+    "PATIENCE": 0.3,
+    "PAUSE": 0.05,
+    "SLOWEST": 10**7,
+}
 SMALL = {"MOST_KEPT": 1 << 20, "MOST_SAID": 1 << 22, "MOST_FILE": 1 << 22}
 #: Seconds after which a board hangs, on a machine with other things to do.
 HANGS = 100.0
@@ -41,14 +50,18 @@ Answers = list[tuple[str, list[tuple[Any, str]]]]
 
 
 def _answers(rng: Random) -> Answers:
-    """What the questions of `run` are answered by an honest board; some of what is printed was changed."""
+    """What the questions of `run` are answered by an honest board; some of what is printed was
+    changed."""
     done: tuple[Any, str] = ({"end": 0}, "")
 
     def printed(text: str) -> list[tuple[Any, str]]:
         noise = rng.choice(("", "", "a library says\n", "no newline "))
         changed = mutate.json_text(rng, text) if rng.random() < 0.3 else text
         said = [({"said": "out"}, noise), ({"alive": True}, ""), ({"said": "out"}, "\n" + changed)]
-        return [*((document, payload) for document, payload in said if payload or "alive" in document), done]
+        return [
+            *((document, payload) for document, payload in said if payload or "alive" in document),
+            done,
+        ]
 
     seen = mutate.json_text(rng, SEEN) if rng.random() < 0.4 else SEEN
     seen = '{"failure": "no luck"}' if rng.random() < 0.1 else seen
@@ -77,20 +90,40 @@ def _wrong(rng: Random, known: bytes) -> dict[str, Any]:
     match rng.randrange(12):
         case 0 | 1 | 2:  # a header of other values
             changed = mutate.json_text(rng, header).encode(errors="surrogatepass")
-            return {"kind": "bytes", "bytes": _text(far_end.LENGTHS.pack(len(changed), 0) + changed)}
+            return {
+                "kind": "bytes",
+                "bytes": _text(far_end.LENGTHS.pack(len(changed), 0) + changed),
+            }
         case 3:
             return {"kind": "bytes", "bytes": _text(mutate.data(rng, known))}
         case 4:
-            lengths = rng.choice(((head, 1 << 40), (1 << 31, 0), (0, 0), (1, 0), (head + 5, body), (1 << 20, 1 << 16)))
-            return {"kind": "silence", "bytes": _text(far_end.LENGTHS.pack(*lengths) + known[far_end.LENGTHS.size :])}
+            lengths = rng.choice(
+                (
+                    (head, 1 << 40),
+                    (1 << 31, 0),
+                    (0, 0),
+                    (1, 0),
+                    (head + 5, body),
+                    (1 << 20, 1 << 16),
+                )
+            )
+            return {
+                "kind": "silence",
+                "bytes": _text(far_end.LENGTHS.pack(*lengths) + known[far_end.LENGTHS.size :]),
+            }
         case 5:
-            return {"kind": "bytes", "bytes": _text(rng.choice((b"hello\n", b"\0", b"{}", known[1:])) + known)}
+            return {
+                "kind": "bytes",
+                "bytes": _text(rng.choice((b"hello\n", b"\0", b"{}", known[1:])) + known),
+            }
         case 6:
             return {"kind": rng.choice(("silence", "closed", "deaf")), "bytes": _text(part)}
         case 7:
             return {"kind": "end", "bytes": _text(part), "status": rng.choice((0, 1, 127, 255))}
         case 8:
-            deep = rng.choice((b"[" * 100_000, b'{"a":' * 100_000, b"9" * 100_000, b'"\\ud800"', b"\xff\xfe", b""))
+            deep = rng.choice(
+                (b"[" * 100_000, b'{"a":' * 100_000, b"9" * 100_000, b'"\\ud800"', b"\xff\xfe", b"")
+            )
             return {"kind": "bytes", "bytes": _text(far_end.LENGTHS.pack(len(deep), 0) + deep)}
         case 9:
             return {"kind": "dribble", "pause": rng.choice((0.0, 0.001, 0.2))}

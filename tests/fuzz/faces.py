@@ -20,7 +20,10 @@ MOST_SAID = 5_000_000
 
 def face(function: Callable[..., Any], *arguments: Any, **options: Any) -> bool:
     """Call a verb (or a step) and show what it says; False when it refuses."""
-    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
         try:
             done = function(*arguments, **options) in (0, None)
         except Errors as faults:

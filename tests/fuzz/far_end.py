@@ -1,7 +1,9 @@
-"""Stands in for ssh with a board at its far end, which answers as a script says: `python far_end.py SCRIPT ... COMMAND`.
+"""Stands in for ssh with a board at its far end, which answers as a script says: `python far_end.py
+SCRIPT ... COMMAND`.
 
-In: a JSON file with what is answered to each question, and what goes wrong at which of them. Out: bytes, as `agent.py`
-would send them, or otherwise. It needs nothing of flowc, so that it starts quickly.
+In: a JSON file with what is answered to each question, and what goes wrong at which of them. Out:
+bytes, as `agent.py` would send them, or otherwise. It needs nothing of flowc, so that it starts
+quickly.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from . import networks as onnx_files
 
 @dataclass(frozen=True)
 class Kind:
-    """`make` writes an input into a folder that `prepare` has filled; `run` is true when it was accepted."""
+    """`make` writes an input into a folder that `prepare` has filled; `run` is true when it was
+    accepted."""
 
     prepare: Callable[[Path], None]
     make: Callable[[Random, Path], None]

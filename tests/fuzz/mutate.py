@@ -1,4 +1,5 @@
-"""Changes of texts, bytes, JSON and messages of protobuf, drawn from a generator that is passed in."""
+"""Changes of texts, bytes, JSON and messages of protobuf, drawn from a generator that is passed
+in."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def edits(rng: Random) -> int:
 def text(rng: Random, seed: str, others: Sequence[str]) -> str:
     """A text with some tokens, characters or lines changed, or spliced with another one."""
     for _ in range(edits(rng)):
-        seed = rng.choice((_tokens, _tokens, _lines, _characters, _splice, _repeat))(rng, seed, others)
+        seed = rng.choice((_tokens, _tokens, _lines, _characters, _splice, _repeat))(
+            rng, seed, others
+        )
     return seed
 
 
@@ -52,7 +55,9 @@ def _tokens(rng: Random, seed: str, others: Sequence[str]) -> str:
         case 4 if tokens[i][0] == '"':
             tokens[i] = f'"{rng.choice(WORDS)}"'
         case _:
-            tokens[i] = rng.choice([*(t for t in _TOKEN.findall(rng.choice(others)) if not t.isspace()), *NUMBERS])
+            tokens[i] = rng.choice(
+                [*(t for t in _TOKEN.findall(rng.choice(others)) if not t.isspace()), *NUMBERS]
+            )
     return "".join(tokens)
 
 
@@ -73,14 +78,22 @@ def _lines(rng: Random, seed: str, others: Sequence[str]) -> str:
 
 def _characters(rng: Random, seed: str, others: Sequence[str]) -> str:
     i = rng.randrange(len(seed) + 1)
-    new = rng.choice((chr(rng.randrange(128)), chr(rng.randrange(0x2100)), rng.choice("{}()[]\"/*-><=.,:;|+\\'\t\r")))
+    new = rng.choice(
+        (
+            chr(rng.randrange(128)),
+            chr(rng.randrange(0x2100)),
+            rng.choice("{}()[]\"/*-><=.,:;|+\\'\t\r"),
+        )
+    )
     return seed[:i] + new + seed[i + rng.randrange(2) :]
 
 
 def _splice(rng: Random, seed: str, others: Sequence[str]) -> str:
     other = rng.choice(others)
     i, j = rng.randrange(len(seed) + 1), rng.randrange(len(other) + 1)
-    return seed[:i] + other[j : j + rng.choice((40, 400, 4000))] + seed[i + rng.choice((0, 0, 40)) :]
+    return (
+        seed[:i] + other[j : j + rng.choice((40, 400, 4000))] + seed[i + rng.choice((0, 0, 40)) :]
+    )
 
 
 def _repeat(rng: Random, seed: str, others: Sequence[str]) -> str:
@@ -109,7 +122,7 @@ def data(rng: Random, seed: bytes) -> bytes:
     return bytes(changed)
 
 
-# -- JSON --------------------------------------------------------------------------------------------------------------
+# -- JSON ------------------------------------------------------------------------------------------
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, -5, 10**9, 10**18, 10**40, 0.5, -0.0, float("nan"), float("inf"), 1e308, "", "2", "x",
     [], {}, [1], ["x"], [[]], {"x": 1}, [None], "x" * 1000, "cpu[0]", "\0",
@@ -117,7 +130,13 @@ VALUES: tuple[Any, ...] = (
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:
-    keys = node.keys() if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+    keys = (
+        node.keys()
+        if isinstance(node, dict)
+        else range(len(node))
+        if isinstance(node, list)
+        else ()
+    )
     for key in list(keys):
         yield node, key
         yield from _places(node[key])
@@ -142,7 +161,11 @@ def json_text(rng: Random, seed: str) -> str:
                 node[rng.choice((f"{key}s", "", "version", "x"))] = node.pop(key)
             case 2:
                 other, place = rng.choice(places)
-                node[key] = json.loads(json.dumps(other[place])) if place in other or isinstance(place, int) else None
+                node[key] = (
+                    json.loads(json.dumps(other[place]))
+                    if place in other or isinstance(place, int)
+                    else None
+                )
             case _:
                 node[key] = json.loads(json.dumps(rng.choice(VALUES)))
     said = json.dumps(document)
@@ -151,7 +174,7 @@ def json_text(rng: Random, seed: str) -> str:
     return text(rng, said, [said]) if rng.random() < 0.05 else said
 
 
-# -- protobuf ----------------------------------------------------------------------------------------------------------
+# -- protobuf --------------------------------------------------------------------------------------
 def _messages(message: Any, depth: int = 0) -> Iterator[Any]:
     yield message
     for field, value in message.ListFields() if depth < 12 else ():
@@ -166,7 +189,8 @@ def _repeated(field: Any) -> bool:
 
 
 def protobuf(rng: Random, message: Any) -> None:
-    """Some fields of a message, or of those inside, changed, removed, doubled, or filled where they were empty."""
+    """Some fields of a message, or of those inside, changed, removed, doubled, or filled where they
+    were empty."""
     for _ in range(edits(rng)):
         inner = rng.choice(list(_messages(message)))
         field = rng.choice(list(inner.DESCRIPTOR.fields))
@@ -211,12 +235,16 @@ def _scalar(rng: Random, field: Any) -> Any:
         field.CPPTYPE_INT64: lambda: rng.choice((0, 1, 2, 3, 8, -1, 1000, 2**31, 2**62, -(2**63))),
         field.CPPTYPE_UINT64: lambda: rng.choice((0, 1, 2**64 - 1)),
         field.CPPTYPE_FLOAT: lambda: rng.choice((0.0, 1.0, -1.0, float("nan"), float("inf"), 1e30)),
-        field.CPPTYPE_DOUBLE: lambda: rng.choice((0.0, 1.0, -1.0, float("nan"), float("inf"), 1e300)),
+        field.CPPTYPE_DOUBLE: lambda: rng.choice(
+            (0.0, 1.0, -1.0, float("nan"), float("inf"), 1e300)
+        ),
         field.CPPTYPE_BOOL: lambda: rng.random() < 0.5,
         field.CPPTYPE_ENUM: lambda: rng.choice(field.enum_type.values).number,
     }
     if field.cpp_type == field.CPPTYPE_STRING:
-        word = rng.choice((*WORDS, "x", "y", "r", "w", "Conv", "If", "location", "data.bin")).encode(errors="replace")
+        word = rng.choice(
+            (*WORDS, "x", "y", "r", "w", "Conv", "If", "location", "data.bin")
+        ).encode(errors="replace")
         if field.type == field.TYPE_BYTES:
             return rng.choice((word, b"\xff", b"SAME_UPPER\xff"))
         return word.decode()

@@ -1,4 +1,5 @@
-"""ONNX files: small networks with fields, bytes and external data changed; through check and the analyses."""
+"""ONNX files: small networks with fields, bytes and external data changed; through check and the
+analyses."""
 
 from __future__ import annotations
 
@@ -51,13 +52,17 @@ def seeds(rng: Random) -> Any:
     shape = [batch, 2, 8, 8]
     nodes, last = [], "x"
     for i in range(rng.randrange(1, 6)):
-        kind = rng.choice(("Conv", "Conv", "Relu", "MaxPool", "Add", "Concat", "Sigmoid", "Identity", "Clip"))
+        kind = rng.choice(
+            ("Conv", "Conv", "Relu", "MaxPool", "Add", "Concat", "Sigmoid", "Identity", "Clip")
+        )
         out = f"r{i}"
         if kind == "Conv":
             place = rng.choice(({"pads": [1, 1, 1, 1]}, {"auto_pad": "SAME_UPPER"}))
             nodes.append(helper.make_node("Conv", [last, "w"], [out], kernel_shape=[3, 3], **place))
         elif kind == "MaxPool":
-            nodes.append(helper.make_node("MaxPool", [last], [out], kernel_shape=[1, 1], strides=[1, 1]))
+            nodes.append(
+                helper.make_node("MaxPool", [last], [out], kernel_shape=[1, 1], strides=[1, 1])
+            )
         elif kind == "Add":
             nodes.append(helper.make_node("Add", [last, rng.choice((last, "x"))], [out]))
         elif kind == "Concat":
@@ -66,10 +71,16 @@ def seeds(rng: Random) -> Any:
         else:
             nodes.append(helper.make_node(kind, [last], [out]))
         last = out
-    constants = [numpy_helper.from_array(np.array([v], np.int64), n) for n, v in (("from", 0), ("to", 2), ("axes", 1))]
+    constants = [
+        numpy_helper.from_array(np.array([v], np.int64), n)
+        for n, v in (("from", 0), ("to", 2), ("axes", 1))
+    ]
     if rng.random() < 0.5:
         gemm = numpy_helper.from_array(np.zeros((128, 3), np.float32), "g")
-        nodes += [helper.make_node("Flatten", [last], ["flat"]), helper.make_node("Gemm", ["flat", "g"], ["y"])]
+        nodes += [
+            helper.make_node("Flatten", [last], ["flat"]),
+            helper.make_node("Gemm", ["flat", "g"], ["y"]),
+        ]
         constants.append(gemm)
     else:
         nodes.append(helper.make_node("Relu", [last], ["y"]))
@@ -80,7 +91,9 @@ def seeds(rng: Random) -> Any:
             weights.external_data.add(key=key, value=value)
     values = [info(n.output[0], FLOAT, shape) for n in nodes if rng.random() < 0.3]
     output = info("y", FLOAT, [batch, 3] if nodes[-1].op_type == "Gemm" else shape)
-    graph = helper.make_graph(nodes, "g", [info("x", FLOAT, shape)], [output], [weights, *constants], value_info=values)
+    graph = helper.make_graph(
+        nodes, "g", [info("x", FLOAT, shape)], [output], [weights, *constants], value_info=values
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -95,7 +108,9 @@ def make(rng: Random, folder: Path) -> None:
     precision = rng.choice(("", "", "  precision fp16", '  precision int8 calibrate "*.npy"'))
     ports = rng.choice(("", "", "", "  in x  out y", "  in x: float32[1, 2, 8, 8]", '  in image from "x"',
                         f"  in x: float32[{rng.choice(HUGE)}, 2, 8, {rng.choice((8, *HUGE))}]"))  # fmt: skip
-    pin = rng.choice(("", "", "memory 1 kB", "memory 20 kB", "memory 9 GB", 'bands 2 until "r0"', "bands 1"))
+    pin = rng.choice(
+        ("", "", "memory 1 kB", "memory 20 kB", "memory 9 GB", 'bands 2 until "r0"', "bands 1")
+    )
     pins = f"mapping on host {{ A.n -> cpu[0] {pin} }}\n" if pin else ""
     (folder / "app.flow").write_text(
         f'network Net from "net.onnx" {{{ports}{batch}{precision} }}\n'
@@ -108,7 +123,14 @@ def make(rng: Random, folder: Path) -> None:
 def run(rng: Random, folder: Path) -> bool:
     """Everything that reads a network without running it."""
     file = folder / "net.onnx"
-    done = [face(cli.check, folder / "app.flow", platform=rng.choice(("host", "orin", "xavier")), as_json=True)]
+    done = [
+        face(
+            cli.check,
+            folder / "app.flow",
+            platform=rng.choice(("host", "orin", "xavier")),
+            as_json=True,
+        )
+    ]
     done.append(face(cli.analyze, file, seconds=0.3, as_json=rng.random() < 0.5))
     done.append(face(cli.analyze, file, cuts=True, as_json=rng.random() < 0.5))
     if rng.random() < 0.5:

@@ -1,4 +1,5 @@
-"""Files of other tools: arrays of numpy, networks of Darknet, configurations of JEDI, graphs of SDF3, HOPES projects."""
+"""Files of other tools: arrays of numpy, networks of Darknet, configurations of JEDI, graphs of
+SDF3, HOPES projects."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def nothing(folder: Path) -> None:
     """No files are needed."""
 
 
-# -- arrays ------------------------------------------------------------------------------------------------------------
+# -- arrays ----------------------------------------------------------------------------------------
 def make_numpy(rng: Random, folder: Path) -> None:
     """An `.npy` or an `.npz`, damaged."""
     shape = rng.choice(((1, 2, 4), (5, 2, 4), (2, 4), (0, 2, 4), (2,), ()))
@@ -36,7 +37,9 @@ def make_numpy(rng: Random, folder: Path) -> None:
         np.save(stream, array)
         content = stream.getvalue()
         if rng.random() < 0.5:
-            header = mutate.text(rng, content[10:128].decode(), [content[10:128].decode(), "(True, 8)", "1" * 60])
+            header = mutate.text(
+                rng, content[10:128].decode(), [content[10:128].decode(), "(True, 8)", "1" * 60]
+            )
             content = content[:10] + header.encode()[:118].ljust(118) + content[128:]
         name = "a.npy"
     else:
@@ -52,10 +55,15 @@ def make_numpy(rng: Random, folder: Path) -> None:
 
 def _with_other_entry(rng: Random) -> bytes:
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as file:
+    with zipfile.ZipFile(
+        stream, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+    ) as file:
         shape = rng.choice(("(40000000, 2, 4)", "(10000000000, 8)", "(-1, 8)", "(True, 8)"))
         header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
-        file.writestr("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(64))
+        file.writestr(
+            "x.npy",
+            b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(64),
+        )
     return stream.getvalue()
 
 
@@ -68,7 +76,7 @@ def run_numpy(rng: Random, folder: Path) -> bool:
         return False
 
 
-# -- Darknet -----------------------------------------------------------------------------------------------------------
+# -- Darknet ---------------------------------------------------------------------------------------
 CFG = """\
 [net]
 width=16
@@ -119,11 +127,20 @@ num=3
 def make_darknet(rng: Random, folder: Path) -> None:
     """A .cfg, and weights of about the right size."""
     cfg = mutate.text(
-        rng, CFG, [CFG, "[connected]\noutput=7\n[softmax]\n[dropout]\n[region]\n[local]\n[reorg]\nstride=2\n"]
+        rng,
+        CFG,
+        [
+            CFG,
+            "[connected]\noutput=7\n[softmax]\n[dropout]\n[region]\n[local]\n[reorg]\nstride=2\n",
+        ],
     )
     (folder / "net.cfg").write_bytes(cfg.encode(errors="surrogatepass"))
-    weights = struct.pack("<3iq", 0, 2, 0, 0) + struct.pack("<f", 0.5) * rng.choice((4, 774, 775, 775, 775, 776))
-    (folder / "net.weights").write_bytes(mutate.data(rng, weights) if rng.random() < 0.4 else weights)
+    weights = struct.pack("<3iq", 0, 2, 0, 0) + struct.pack("<f", 0.5) * rng.choice(
+        (4, 774, 775, 775, 775, 776)
+    )
+    (folder / "net.weights").write_bytes(
+        mutate.data(rng, weights) if rng.random() < 0.4 else weights
+    )
 
 
 def run_darknet(rng: Random, folder: Path) -> bool:
@@ -131,7 +148,7 @@ def run_darknet(rng: Random, folder: Path) -> bool:
     return face(cli.import_, folder / "net.cfg", output=folder / "net.onnx", force=True)
 
 
-# -- JEDI --------------------------------------------------------------------------------------------------------------
+# -- JEDI ------------------------------------------------------------------------------------------
 JEDI = """\
 configs = {
 instance_num = "1"
@@ -154,7 +171,15 @@ instances = ({
 }
 """
 #: Values of settings with something inside that cannot be read.
-FAULTY_VALUES = ("{ b }", "( { b } )", "( 1, ( b ) )", "[ 1, @ ]", "{ a = { b } }", "{ a = @include }", "( , )")
+FAULTY_VALUES = (
+    "{ b }",
+    "( { b } )",
+    "( 1, ( b ) )",
+    "[ 1, @ ]",
+    "{ a = { b } }",
+    "{ a = @include }",
+    "( , )",
+)
 
 
 def make_jedi(rng: Random, folder: Path) -> None:
@@ -163,7 +188,9 @@ def make_jedi(rng: Random, folder: Path) -> None:
     if rng.random() < 0.3:
         name, value = rng.choice(("model_dir", "batch", "app_type")), rng.choice(FAULTY_VALUES)
         seed = JEDI.replace('  batch = "1"', f'  batch = "1"\n  {name} = {value};')
-    text = mutate.text(rng, seed, [JEDI, "@include 0x1FL [1, 2] (1, (2)) { a : 1; } # x\n/* y */ true", CFG])
+    text = mutate.text(
+        rng, seed, [JEDI, "@include 0x1FL [1, 2] (1, (2)) { a : 1; } # x\n/* y */ true", CFG]
+    )
     (folder / "app.cfg").write_bytes(text.encode(errors="surrogatepass"))
     if rng.random() < 0.3:
         (folder / "net.cfg").write_text(mutate.text(rng, CFG, [CFG]))
@@ -182,7 +209,7 @@ def _is_readable(file: Path) -> None:
     assert not found, found
 
 
-# -- SDF3 --------------------------------------------------------------------------------------------------------------
+# -- SDF3 ------------------------------------------------------------------------------------------
 @lru_cache(maxsize=1)
 def _graphs() -> list[str]:
     """Known graphs as SDF3 writes them."""
@@ -227,7 +254,7 @@ def run_sdf3(rng: Random, folder: Path) -> bool:
     return done
 
 
-# -- HOPES -------------------------------------------------------------------------------------------------------------
+# -- HOPES -----------------------------------------------------------------------------------------
 HOPES = ("Doorbell", "Mixer", "Doorbell_cic", "Mixer_cic")
 
 
@@ -243,7 +270,9 @@ def make_hopes(rng: Random, folder: Path) -> None:
     files = sorted(p for p in (folder / rng.choice(HOPES)).rglob("*") if p.is_file())
     file = rng.choice(files)
     texts = [p.read_text(errors="replace") for p in files]
-    file.write_bytes(mutate.text(rng, file.read_text(errors="replace"), texts).encode(errors="surrogatepass"))
+    file.write_bytes(
+        mutate.text(rng, file.read_text(errors="replace"), texts).encode(errors="surrogatepass")
+    )
     times = json.dumps({"Doorbell1.Face": {"cpu": 1200, "gpu": 300}, "comment": "x"})
     (folder / "times.json").write_bytes(mutate.json_text(rng, times).encode(errors="surrogatepass"))
 
@@ -251,7 +280,9 @@ def make_hopes(rng: Random, folder: Path) -> None:
 def run_hopes(rng: Random, folder: Path) -> bool:
     """Import them; what comes out are texts that flowc can read."""
     times = folder / "times.json" if rng.random() < 0.3 else None
-    part = rng.choice([{}] * 7 + [{"state": "busy"}, {"device": "Door_Board"}, {"modes": ["Camera_1=Day"]}])
+    part = rng.choice(
+        [{}] * 7 + [{"state": "busy"}, {"device": "Door_Board"}, {"modes": ["Camera_1=Day"]}]
+    )
     done = True
     for name in HOPES:
         out = folder / "out" / f"{name}.flow"
@@ -262,7 +293,7 @@ def run_hopes(rng: Random, folder: Path) -> bool:
     return done
 
 
-# -- PREESM ------------------------------------------------------------------------------------------------------------
+# -- PREESM ----------------------------------------------------------------------------------------
 def prepare_preesm(folder: Path) -> None:
     """A project."""
     shutil.copytree(ROOT / "tests" / "data" / "preesm" / "Ramp", folder / "Ramp")
@@ -270,7 +301,11 @@ def prepare_preesm(folder: Path) -> None:
 
 def make_preesm(rng: Random, folder: Path) -> None:
     """One of its files changed."""
-    files = sorted(p for p in (folder / "Ramp").rglob("*") if p.suffix in (".pi", ".slam", ".scenario", ".h", ".c"))
+    files = sorted(
+        p
+        for p in (folder / "Ramp").rglob("*")
+        if p.suffix in (".pi", ".slam", ".scenario", ".h", ".c")
+    )
     file = rng.choice(files)
     texts = [p.read_text() for p in files]
     file.write_bytes(mutate.text(rng, file.read_text(), texts).encode(errors="surrogatepass"))

@@ -1,4 +1,5 @@
-"""What comes in at the port of a part: messages of another part that were changed, and of strangers."""
+"""What comes in at the port of a part: messages of another part that were changed, and of
+strangers."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ class _Program:
     """As far as a part's connections see it."""
 
     def __init__(self) -> None:
-        app = SimpleNamespace(name="A", started_elsewhere=lambda number, began: None, end_at=lambda number: None)
+        app = SimpleNamespace(
+            name="A", started_elsewhere=lambda number, began: None, end_at=lambda number: None
+        )
         self.apps, self.interrupts, self.stopping = [app], 0, False
         self.board = SimpleNamespace(beat=lambda: None)
         self.failure: Failure | None = None
@@ -54,7 +57,9 @@ class _Program:
 
 def _messages() -> list[list[bytes]]:
     """What a part says, in order: heads without their last number, and bodies."""
-    failed = json.dumps({"part": "front", "app": "A", "task": "A.x", "firing": 3, "reason": "why"}).encode()
+    failed = json.dumps(
+        {"part": "front", "app": "A", "task": "A.x", "firing": 3, "reason": "why"}
+    ).encode()
     tokens = bytes(32)
     bodies = [
         (wire.HELLO, 0, 0, 0, json.dumps(HELLO).encode()), (wire.PING, 0, 0, 77, b""), (wire.READY, 0, 0, 0, b""),
@@ -63,7 +68,10 @@ def _messages() -> list[list[bytes]]:
         (wire.DRAIN, 0, 0, 0, b""), (wire.PONG, 0, 0, 1, struct.pack("<q", 4)), (wire.FAILED, 0, 0, 0, failed),
         (wire.BYE, 0, 0, 0, b""),
     ]  # fmt: skip
-    return [[wire._HEAD.pack(kind, 1, where, count, number, 0), body] for kind, where, count, number, body in bodies]
+    return [
+        [wire._HEAD.pack(kind, 1, where, count, number, 0), body]
+        for kind, where, count, number, body in bodies
+    ]
 
 
 def make(rng: Random, folder: Path) -> None:
@@ -73,7 +81,9 @@ def make(rng: Random, folder: Path) -> None:
     honest = rng.random() < 0.25
     if not honest and rng.random() < 0.2:
         kept = [*kept, *known[11:]]
-    numbered = [[head[:-8] + struct.pack("<Q", n), *body] for n, (head, *body) in enumerate(kept, 1)]
+    numbered = [
+        [head[:-8] + struct.pack("<Q", n), *body] for n, (head, *body) in enumerate(kept, 1)
+    ]
     if not honest:
         numbered = _changed(rng, numbered)
     plan = {
@@ -105,7 +115,10 @@ def _changed(rng: Random, messages: list[list[bytes]]) -> list[list[bytes]]:
                     *messages[at][frame + 1 :],
                 ]
             case 3:
-                messages[at] = [messages[at][0], *[b"x" * rng.choice((0, 1, 1000))] * rng.choice((0, 2, 100))]
+                messages[at] = [
+                    messages[at][0],
+                    *[b"x" * rng.choice((0, 1, 1000))] * rng.choice((0, 2, 100)),
+                ]
             case 4:
                 numbers = rng.choice((0, 1, 13, 255)), rng.choice((0, 1, 2, 65535)), *(
                     rng.choice((0, 1, 3, 2**32 - 1)) for _ in range(2)
@@ -113,16 +126,22 @@ def _changed(rng: Random, messages: list[list[bytes]]) -> list[list[bytes]]:
                 messages[at] = [wire._HEAD.pack(*numbers), *messages[at][1:]]
             case 5 if messages[at][1:]:
                 with contextlib.suppress(ValueError):
-                    messages[at][1] = mutate.json_text(rng, messages[at][1].decode()).encode(errors="surrogatepass")
+                    messages[at][1] = mutate.json_text(rng, messages[at][1].decode()).encode(
+                        errors="surrogatepass"
+                    )
             case 6:
-                messages[at] = [messages[at][0], b"x" * (PIECE + rng.choice((-1, 0, 1, 4096, 1 << 20)))]
+                messages[at] = [
+                    messages[at][0],
+                    b"x" * (PIECE + rng.choice((-1, 0, 1, 4096, 1 << 20))),
+                ]
             case _:
                 messages[at] = [b"[" * 200_000]
     return messages
 
 
 def run(rng: Random, folder: Path) -> bool:
-    """Let a part hear it; strangers end nothing, and a part that says other things ends all with a reason."""
+    """Let a part hear it; strangers end nothing, and a part that says other things ends all with a
+    reason."""
     plan = json.loads((folder / "said.json").read_text())
     messages = [[bytes.fromhex(frame) for frame in message] for message in plan["messages"]]
     with zmq.Context() as context:
@@ -138,7 +157,10 @@ def _heard(context: Any, plan: dict[str, Any], messages: list[list[bytes]]) -> b
     ears = context.socket(zmq.PULL)
     ears.setsockopt(zmq.CURVE_SERVER, 1)
     ears.setsockopt(zmq.CURVE_SECRETKEY, other[1])
-    there = {"address": f"tcp://127.0.0.1:{ears.bind_to_random_port('tcp://127.0.0.1')}", "public": other[0].decode()}
+    there = {
+        "address": f"tcp://127.0.0.1:{ears.bind_to_random_port('tcp://127.0.0.1')}",
+        "public": other[0].decode(),
+    }
     program = _Program()
     mesh = wire.Mesh(program, "back", ["front"], "w", (), ())  # type: ignore[arg-type]
     task: Any = SimpleNamespace(inputs=[Port("x", "float32", (4,))])
@@ -174,7 +196,8 @@ def _heard(context: Any, plan: dict[str, Any], messages: list[list[bytes]]) -> b
 
 
 def _answered(ears: Any, ends: Any, program: _Program) -> bool:
-    """Wait for the answer to the last ping; False where the program ends, or the connection, of which a part dies."""
+    """Wait for the answer to the last ping; False where the program ends, or the connection, of
+    which a part dies."""
     end = time.monotonic() + HANGS
     while program.failure is None and not ends.poll(0):
         assert time.monotonic() < end, "neither an answer nor a failure"
@@ -201,6 +224,8 @@ def _stranger(context: Any, plan: dict[str, Any], port: int) -> Any:
                 mouth.send(b"x")
         for _ in range({"bytes": 1, "many": 20}.get(plan["stranger"], 0)):
             with contextlib.suppress(OSError):
-                connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=1))
+                connection = stack.enter_context(
+                    socket.create_connection(("127.0.0.1", port), timeout=1)
+                )
                 connection.sendall(bytes.fromhex(plan["bytes"]))
         yield

@@ -1,7 +1,7 @@
 """Processes that try inputs within limits, and are started again when one of them dies.
 
-In: a seed, and how long or how many. Out: counts by kind, and findings: what happened, where, and the files that did it.
-Input `n` depends on the seed and on `n` alone, whoever tries it.
+In: a seed, and how long or how many. Out: counts by kind, and findings: what happened, where, and
+the files that did it. Input `n` depends on the seed and on `n` alone, whoever tries it.
 """
 
 from __future__ import annotations
@@ -55,19 +55,24 @@ class Finding:
     @property
     def name(self) -> str:
         """A name for files."""
-        return "".join(c if c.isalnum() else "-" for c in f"{self.kind}-{self.what}-{self.place}")[:120]
+        return "".join(c if c.isalnum() else "-" for c in f"{self.kind}-{self.what}-{self.place}")[
+            :120
+        ]
 
 
 @dataclass
 class Tally:
-    """Inputs by kind and outcome, and one finding for each place, with its files in a folder if one was given."""
+    """Inputs by kind and outcome, and one finding for each place, with its files in a folder if one
+    was given."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     findings: dict[str, Finding] = field(default_factory=dict)
     slowest: dict[str, tuple[float, str]] = field(default_factory=dict)
 
 
-def attempt(kind: str, key: str, folder: Path, files: Path | None = None) -> tuple[str, Finding | None]:
+def attempt(
+    kind: str, key: str, folder: Path, files: Path | None = None
+) -> tuple[str, Finding | None]:
     """Make an input (or take the one in `files`) and try it, within the limits of time."""
     rng = Random(key)
     chosen = KINDS[kind]
@@ -85,8 +90,12 @@ def attempt(kind: str, key: str, folder: Path, files: Path | None = None) -> tup
 
 
 def _finding(kind: str, key: str, what: str, error: BaseException) -> Finding:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(str(ROOT))]
-    own = [f for f in frames if "/tests/" not in f.filename and "/.venv/" not in f.filename] or frames[-1:]
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(str(ROOT))
+    ]
+    own = [
+        f for f in frames if "/tests/" not in f.filename and "/.venv/" not in f.filename
+    ] or frames[-1:]
     last = own[-1]
     place = Path(last.filename).relative_to(ROOT).as_posix()
     place += f":{last.name}" if what == "slow" else f":{last.lineno}"
@@ -95,7 +104,8 @@ def _finding(kind: str, key: str, what: str, error: BaseException) -> Finding:
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """Slow is raised in the block when it takes too long; C code that never returns ends the process."""
+    """Slow is raised in the block when it takes too long; C code that never returns ends the
+    process."""
 
     def stop(number: int, frame: object) -> None:
         raise Slow
@@ -126,8 +136,14 @@ def run(
     """Try inputs until there were so many, or the time is over."""
     tally = Tally()
     end = time.monotonic() + 60 * minutes if minutes is not None else None
-    with selectors.DefaultSelector() as selector, tempfile.TemporaryDirectory(prefix="fuzz.") as scratch:
-        workers = [_Worker(seed, kinds, first, jobs, inputs, Path(scratch) / str(first), keep) for first in range(jobs)]
+    with (
+        selectors.DefaultSelector() as selector,
+        tempfile.TemporaryDirectory(prefix="fuzz.") as scratch,
+    ):
+        workers = [
+            _Worker(seed, kinds, first, jobs, inputs, Path(scratch) / str(first), keep)
+            for first in range(jobs)
+        ]
         for worker in workers:
             worker.start(selector)
         try:
@@ -155,7 +171,13 @@ class _Worker:
         folder: Path,
         keep: Path | None,
     ) -> None:
-        self._seed, self._kinds, self._next, self._step, self._inputs = seed, kinds, first, step, inputs
+        self._seed, self._kinds, self._next, self._step, self._inputs = (
+            seed,
+            kinds,
+            first,
+            step,
+            inputs,
+        )
         self._folder, self._keep = folder, keep
         self._pid = 0
         self._said = b""
@@ -185,7 +207,8 @@ class _Worker:
             self._pid = 0
 
     def hear(self, selector: selectors.BaseSelector, tally: Tally) -> None:
-        """Take in what the process says; when it is gone, note why, and start another one where it was."""
+        """Take in what the process says; when it is gone, note why, and start another one where it
+        was."""
         data = os.read(self._pipe, 1 << 16)  # no limit: the selector says that there is something
         *lines, self._said = (self._said + data).split(b"\n")
         for line in lines:
@@ -194,11 +217,16 @@ class _Worker:
             return
         selector.unregister(self._pipe)
         os.close(self._pipe)
-        _, status = os.waitpid(self._pid, 0)  # no limit: it has closed its pipe, which it does by ending
+        # no limit: it has closed its pipe, which it does by ending
+        _, status = os.waitpid(self._pid, 0)
         self._pid, self._said = 0, b""
         if self._at is not None:
             kind, key = self._at
-            what = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
+            what = (
+                f"signal {os.WTERMSIG(status)}"
+                if os.WIFSIGNALED(status)
+                else f"exit {os.WEXITSTATUS(status)}"
+            )
             self._note(Finding(kind, key, "died", what, f"the process ended: {what}"), tally)
             tally.counts[kind, "finding"] += 1
             self._at = None
@@ -245,7 +273,11 @@ class _Worker:
             before = time.process_time()
             with limited():
                 outcome, finding = attempt(kind, key, self._folder)
-            if finding is not None and self._keep is not None and not (self._keep / finding.name).exists():
+            if (
+                finding is not None
+                and self._keep is not None
+                and not (self._keep / finding.name).exists()
+            ):
                 store(self._keep / finding.name, finding, self._folder)
             found = None if finding is None else finding.__dict__
             _say(write, {"outcome": outcome, "finding": found, "cpu": time.process_time() - before})
@@ -268,7 +300,9 @@ def store(place: Path, finding: Finding, files: Path) -> None:
         shutil.copytree(files, place / "files", symlinks=True)
     place.mkdir(parents=True, exist_ok=True)
     (place / "finding.json").write_text(json.dumps(finding.__dict__, indent=1))
-    (place / "traceback.txt").write_text(f"python -m tests.fuzz --replay '{finding.key}'\n\n{finding.text}")
+    (place / "traceback.txt").write_text(
+        f"python -m tests.fuzz --replay '{finding.key}'\n\n{finding.text}"
+    )
 
 
 def _say(write: int, document: dict[str, Any]) -> None:

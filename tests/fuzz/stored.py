@@ -43,15 +43,33 @@ def prepare(folder: Path) -> None:
     core = checked.platform.processors[0]
     layers = tuple(LayerTime(n.output[0], 2000.0) for n in model.graph.node)
     entries = tuple(
-        ProfileEntry("cpu", t, "", d, host_hash(), 10, 9000, 5, 9100, 9200, layers=layers if t == "A.n" else ())
+        ProfileEntry(
+            "cpu",
+            t,
+            "",
+            d,
+            host_hash(),
+            10,
+            9000,
+            5,
+            9100,
+            9200,
+            layers=layers if t == "A.n" else (),
+        )
         for t, d in task_hashes(checked.system).items()
     )
     profile = Profile("host", "here", entries, (Transfer("cpu", "gpu", 100.0, 0.5),))
     (folder / "app.host.profile.json").write_text(profile.to_json())
     places = tuple(Placement(t, (core,), buffers=2) for t in ("A.s", "A.e"))
-    plan = NetworkPlan("A.n", (StagePlan((core,), model.graph.node[0].output[0]), StagePlan((core,))), buffers=2)
-    mapping = Mapping("host", places, (("A", 9000.0),), "auto", (plan,), utilization=((core, 0.5),), bound=0.1)
-    (folder / "app.host.mapping.json").write_text(mapping.to_json(identity(checked.system, checked.platform)))
+    plan = NetworkPlan(
+        "A.n", (StagePlan((core,), model.graph.node[0].output[0]), StagePlan((core,))), buffers=2
+    )
+    mapping = Mapping(
+        "host", places, (("A", 9000.0),), "auto", (plan,), utilization=((core, 0.5),), bound=0.1
+    )
+    (folder / "app.host.mapping.json").write_text(
+        mapping.to_json(identity(checked.system, checked.platform))
+    )
 
 
 @lru_cache(maxsize=8)
@@ -60,7 +78,8 @@ def _seed(path: str) -> str:
 
 
 def make(rng: Random, folder: Path) -> None:
-    """One of the two files edited; hashes are left alone mostly, since what is stale is not looked at."""
+    """One of the two files edited; hashes are left alone mostly, since what is stale is not looked
+    at."""
     kinds = rng.choice((("profile",), ("mapping",), ("profile", "mapping")))
     if "mapping" not in kinds:  # stages of a mapping have times of their own
         (folder / "app.host.mapping.json").unlink()
@@ -81,7 +100,9 @@ def _with_hashes(seed: str, changed: str) -> str:
     if isinstance(document, dict) and "identity" in original:
         document["identity"] = original["identity"]
     entries = document.get("entries") if isinstance(document, dict) else None
-    for entry, old in zip(entries, original["entries"], strict=False) if isinstance(entries, list) else ():
+    for entry, old in (
+        zip(entries, original["entries"], strict=False) if isinstance(entries, list) else ()
+    ):
         if isinstance(entry, dict):
             entry |= {k: old[k] for k in ("subject", "content_hash", "host_hash")}
     return json.dumps(document)
@@ -97,7 +118,9 @@ def run(rng: Random, folder: Path) -> bool:
     if checked.ok:
         face(_plan, checked, profile)
     assert profile is None or Profile.from_json(profile.to_json()) == _rounded(profile)
-    return (checked.staged is not None and checked.staged.mapping is not None) or profile is not None
+    return (
+        checked.staged is not None and checked.staged.mapping is not None
+    ) or profile is not None
 
 
 def _rounded(profile: Profile) -> Profile:
@@ -111,7 +134,9 @@ def _rounded(profile: Profile) -> Profile:
         for e in profile.entries
     )
     transfers = tuple(
-        dataclasses.replace(t, fixed_ns=float(round(t.fixed_ns)), ns_per_byte=round(t.ns_per_byte, 6))
+        dataclasses.replace(
+            t, fixed_ns=float(round(t.fixed_ns)), ns_per_byte=round(t.ns_per_byte, 6)
+        )
         for t in profile.transfers
     )
     return dataclasses.replace(profile, entries=entries, transfers=transfers)

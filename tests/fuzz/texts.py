@@ -1,4 +1,5 @@
-"""Texts in .flow: mutated seeds, texts that the grammar allows, and texts that mean something; through all that reads.
+"""Texts in .flow: mutated seeds, texts that the grammar allows, and texts that mean something;
+through all that reads.
 
 Seeds are the examples, the blocks in docs, the shipped boards and the faulty texts of the tests.
 """
@@ -26,7 +27,24 @@ from lark import Lark
 from . import mutate
 from .faces import ROOT, face
 
-NAMES = ("A", "B", "t", "u", "x", "y", "P", "core", "host", "Net", "n", "files", "cpu", "image", "a", "b")
+NAMES = (
+    "A",
+    "B",
+    "t",
+    "u",
+    "x",
+    "y",
+    "P",
+    "core",
+    "host",
+    "Net",
+    "n",
+    "files",
+    "cpu",
+    "image",
+    "a",
+    "b",
+)
 STRINGS = (
     "files/dsp.c:scale", "files/exp.onnx", "files/linear.onnx", "vision.py:Show", "signal_tasks.py:Source", "x",
     "files/kernels.cu:edges", "other.flow", "../x", "a:b", "10.3", "files/branch.onnx", "files/frames/*.npy", "y",
@@ -51,7 +69,11 @@ def prepare(folder: Path) -> None:
 @lru_cache(maxsize=1)
 def seeds() -> list[str]:
     """Texts that were written by people."""
-    files = [*ROOT.glob("examples/*/*.flow"), *ROOT.glob("platforms/*.flow"), *ROOT.glob("tests/faulty/*.flow")]
+    files = [
+        *ROOT.glob("examples/*/*.flow"),
+        *ROOT.glob("platforms/*.flow"),
+        *ROOT.glob("tests/faulty/*.flow"),
+    ]
     found = [f.read_bytes().decode(errors="replace") for f in sorted(files)]
     for page in sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"]):
         found += re.findall(r"```flow\n(.*?)```", page.read_text(), re.DOTALL)
@@ -76,16 +98,28 @@ def make(rng: Random, folder: Path) -> None:
 
 @lru_cache(maxsize=1)
 def _grammar() -> tuple[dict[str, list[list[str]]], dict[str, int], dict[str, str]]:
-    """The rules of the grammar, how deep each is at least, and the words that are written as they are."""
-    lark = Lark((ROOT / "dsl" / "grammar.lark").read_text(), parser="lalr", lexer="basic", maybe_placeholders=False)
+    """The rules of the grammar, how deep each is at least, and the words that are written as they
+    are."""
+    lark = Lark(
+        (ROOT / "dsl" / "grammar.lark").read_text(),
+        parser="lalr",
+        lexer="basic",
+        maybe_placeholders=False,
+    )
     rules: dict[str, list[list[str]]] = {}
     for rule in lark.rules:
         rules.setdefault(rule.origin.name, []).append([s.name for s in rule.expansion])
-    words = {t.name: str(t.pattern.value) for t in lark.terminals if type(t.pattern).__name__ == "PatternStr"}
+    words = {
+        t.name: str(t.pattern.value)
+        for t in lark.terminals
+        if type(t.pattern).__name__ == "PatternStr"
+    }
     depth = dict.fromkeys(rules, 99)
     for _ in range(40):
         for name, options in rules.items():
-            depth[name] = min(1 + max((depth.get(s, 0) for s in option), default=0) for option in options)
+            depth[name] = min(
+                1 + max((depth.get(s, 0) for s in option), default=0) for option in options
+            )
     return rules, depth, words
 
 
@@ -96,7 +130,11 @@ def from_grammar(rng: Random) -> str:
 
     def grow(symbol: str, left: int) -> None:
         if symbol in rules:
-            options = [o for o in rules[symbol] if all(depth.get(s, 0) < max(left, depth[symbol]) for s in o)]
+            options = [
+                o
+                for o in rules[symbol]
+                if all(depth.get(s, 0) < max(left, depth[symbol]) for s in o)
+            ]
             for part in rng.choice(options or rules[symbol]):
                 grow(part, left - 1)
         elif symbol in words:
@@ -124,22 +162,37 @@ def plausible(rng: Random) -> str:
         return rng.choice(mutate.NUMBERS) if rng.random() < odd else str(rng.choice(usual))
 
     def rate() -> str:
-        return rng.choice(("", "", "", f"rate {number(1, 1, 2, 3)}", f"rate [{number(1, 2)}, {number(0, 1, 2)}]"))
+        return rng.choice(
+            ("", "", "", f"rate {number(1, 1, 2, 3)}", f"rate [{number(1, 2)}, {number(0, 1, 2)}]")
+        )
 
     count = rng.choice((2, 3, 4, 6, 12))
     lines = [f"const K = {number(1, 2, 8)}", f"type F = float32[{number(1, 4)}, K]"]
-    items = [f"period {number(10, 33, 100)} ms  deadline {number(10, 20)} ms"] if rng.random() < 0.3 else []
+    items = (
+        [f"period {number(10, 33, 100)} ms  deadline {number(10, 20)} ms"]
+        if rng.random() < 0.3
+        else []
+    )
     made: list[str] = []
     for i in range(count):
         inputs = [f"a{p}" for p in range(0 if i == 0 else rng.randrange(1, 3))]
         outputs = [f"b{p}" for p in range(1 if i == 0 else rng.randrange(0, 3))]
-        extra = rng.choice(("", "", "wcet 3 ms", f"wcet {number(1, 5)} us", "stateless", "state s: int32"))
-        ports = [*(f"in {p}: F {rate()}" for p in inputs), *(f"out {p}: F {rate()}" for p in outputs)]
-        lines.append(f"task T{i}{rng.choice(('', '', '(k: int = 2)'))} {{ {'  '.join([*ports, extra])} }}")
+        extra = rng.choice(
+            ("", "", "wcet 3 ms", f"wcet {number(1, 5)} us", "stateless", "state s: int32")
+        )
+        ports = [
+            *(f"in {p}: F {rate()}" for p in inputs),
+            *(f"out {p}: F {rate()}" for p in outputs),
+        ]
+        lines.append(
+            f"task T{i}{rng.choice(('', '', '(k: int = 2)'))} {{ {'  '.join([*ports, extra])} }}"
+        )
         items.append(f"t{i}: T{i}")
         for port in inputs:
             if rng.random() < 0.15 and outputs:
-                items.append(f"t{i}.{outputs[0]} -> delay {number(1, 2, 6)} {rng.choice(('', '= 0'))} -> t{i}.{port}")
+                items.append(
+                    f"t{i}.{outputs[0]} -> delay {number(1, 2, 6)} {rng.choice(('', '= 0'))} -> t{i}.{port}"
+                )
             else:
                 delay = rng.choice(
                     (
@@ -157,16 +210,25 @@ def plausible(rng: Random) -> str:
         lines.append("task M { in i: F  out o: F }\ntask S { out o: F }\ntask E { in i: F }")
         depth = rng.randrange(1, 4)
         lines += [
-            f"graph G{d} {{ in i: F  out o: F  g: {f'G{d - 1}' if d else 'M'}  i -> g -> o }}" for d in range(depth)
+            f"graph G{d} {{ in i: F  out o: F  g: {f'G{d - 1}' if d else 'M'}  i -> g -> o }}"
+            for d in range(depth)
         ]
         array = rng.choice(("", "", f"[{number(2, 3)}]"))
         items.append(f"s{array}: S  e{array}: E  g{array}: G{depth - 1}  s -> g -> e")
     lines.append("app A { " + "\n  ".join(items) + " }")
     if rng.random() < 0.4:
-        kinds = (f"cpu core[{number(2, 4)}]", "gpu volta { compute 7.2 engines 4 total }", f"dla nv[{number(2)}]")
-        lines.append(f"platform host2 {{ {'  '.join([kinds[0], *rng.sample(kinds[1:], rng.randrange(3))])} }}")
+        kinds = (
+            f"cpu core[{number(2, 4)}]",
+            "gpu volta { compute 7.2 engines 4 total }",
+            f"dla nv[{number(2)}]",
+        )
+        lines.append(
+            f"platform host2 {{ {'  '.join([kinds[0], *rng.sample(kinds[1:], rng.randrange(3))])} }}"
+        )
         words = f"streams {number(1, 2)} threads {number(1, 3)} wcet 5 ms"
-        lines.append(f"mapping on host2 {{ A.t{rng.randrange(count)} -> core[{number(0, 1)}] {words} }}")
+        lines.append(
+            f"mapping on host2 {{ A.t{rng.randrange(count)} -> core[{number(0, 1)}] {words} }}"
+        )
     rng.shuffle(lines)
     return "\n".join(lines) + "\n"
 
@@ -180,12 +242,28 @@ def run(rng: Random, folder: Path) -> bool:
     _format(file)
     if before.ok:
         after = flowc.check(file, platform=platform)
-        assert after.ok and _meaning(after) == _meaning(before), "a formatted text means something else"
-    face(cli.analyze, file, seconds=0.3, platform=platform, as_json=rng.random() < 0.5, buffers=rng.random() < 0.3)
+        assert after.ok and _meaning(after) == _meaning(before), (
+            "a formatted text means something else"
+        )
+    face(
+        cli.analyze,
+        file,
+        seconds=0.3,
+        platform=platform,
+        as_json=rng.random() < 0.5,
+        buffers=rng.random() < 0.3,
+    )
     if before.ok and before.system.apps:
         if rng.random() < 0.3:
             face(cli.export, file, output=folder / "out.xml", platform=platform, force=True)
-            face(cli.export, file, format="jedi", output=folder / "out.cfg", platform=platform, force=True)
+            face(
+                cli.export,
+                file,
+                format="jedi",
+                output=folder / "out.cfg",
+                platform=platform,
+                force=True,
+            )
         face(cli.headers, file)
         face(_plan, before)
         if rng.random() < 0.03:
@@ -194,7 +272,10 @@ def run(rng: Random, folder: Path) -> bool:
 
 
 def _meaning(checked: Checked) -> object:
-    return {name: (v.repetition, v.consistent.holds, v.deadlock_free.holds) for name, v in checked.verdicts.items()}
+    return {
+        name: (v.repetition, v.consistent.holds, v.deadlock_free.holds)
+        for name, v in checked.verdicts.items()
+    }
 
 
 def _format(file: Path) -> None:

@@ -33,19 +33,26 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "site"
     (folder / "plainly-1.0.dist-info").mkdir(parents=True)
     (folder / "plainly.py").write_text(CODE)
-    (folder / "plainly-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: plainly\nVersion: 1.0\n")
+    (folder / "plainly-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: plainly\nVersion: 1.0\n"
+    )
     monkeypatch.syspath_prepend(str(folder))
     return folder / "plainly-1.0.dist-info" / "entry_points.txt"
 
 
-def test_a_package_adds_formats(package: Path, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    package.write_text("[flowc.formats]\nreads = plainly:plain\nwrites = plainly:to_plain\nsdf3 = plainly:thief\n")
+def test_a_package_adds_formats(
+    package: Path, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package.write_text(
+        "[flowc.formats]\nreads = plainly:plain\nwrites = plainly:to_plain\nsdf3 = plainly:thief\n"
+    )
     monkeypatch.chdir(tmp_path)
     (tmp_path / "graph.plain").write_text(f"---{TEXT}---")
     assert flowc.import_("graph.plain").target == Path("graph.flow")
     assert [a.name for a in flowc.load("graph.flow").apps] == ["A"]
     assert flowc.export("graph.flow", "plain").text == "---A.t, A.u---"
-    assert flowc.export("graph.flow", "sdf3").text.startswith("<?xml")  # formats of flowc stay what they are
+    # formats of flowc stay what they are
+    assert flowc.export("graph.flow", "sdf3").text.startswith("<?xml")
 
 
 @pytest.mark.parametrize("name", ["gone", "nothing"])

@@ -1,4 +1,5 @@
-"""HOPES projects in: sizes, periods, copies, times and places arrive as meant, and faults are told all at once."""
+"""HOPES projects in: sizes, periods, copies, times and places arrive as meant, and faults are told
+all at once."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def edit(tmp_path: Path) -> Edit:
     return edited
 
 
-# -- helpers -----------------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 def written(imported: hopes.Imported, folder: Path) -> Path:
     """The texts of an import as files, laid out as the formatter does."""
     path = folder / "door.flow"
@@ -99,13 +100,15 @@ def warned(imported: hopes.Imported, message: str) -> Diagnostic:
     return found
 
 
-# -- the application ---------------------------------------------------------------------------------------------------
+# -- the application -------------------------------------------------------------------------------
 def test_groups_become_apps_with_period_deadline_and_priority(tmp_path: Path) -> None:
     apps = apps_of(hopes.read(DOORBELL, "door"), tmp_path)
     assert list(apps) == ["Doorbell1", "Doorbell2", "DoorbellClock"]
     # The control task has 50 ms, and fires once in an iteration: a deadline of 120 ms is beyond it.
     ms = 1_000_000
-    assert [(a.period_ns, a.deadline_ns) for a in apps.values()] == [(50 * ms, None)] * 2 + [(20 * ms, None)]
+    assert [(a.period_ns, a.deadline_ns) for a in apps.values()] == [(50 * ms, None)] * 2 + [
+        (20 * ms, None)
+    ]
     assert [a.priority for a in apps.values()] == [22, 12, 1]
     assert [t.name.partition(".")[2] for t in apps["Doorbell1"].tasks] == [
         "Camera.Grab", "Camera.Clean", "Camera.Log", "Face_pre", "Face", "Face_post",
@@ -135,7 +138,9 @@ def test_rates_are_those_of_hopes_and_the_largest_size_counts(tmp_path: Path) ->
         ("output", "port_last", 1)
     ]
     warned(imported, "`Cam1_Grab.out`: ports and channel have tokens of 4, 12 bytes: 12 are taken")
-    warned(imported, "`Cam1_Clean.out`: ports and channel have tokens of 4, 600 bytes: 600 are taken")
+    warned(
+        imported, "`Cam1_Clean.out`: ports and channel have tokens of 4, 600 bytes: 600 are taken"
+    )
 
 
 def test_a_size_of_a_whole_firing_is_none_of_a_token(edit: Edit, tmp_path: Path) -> None:
@@ -168,10 +173,10 @@ def test_a_cictask_and_the_file_of_the_tool_name_the_same_project(tmp_path: Path
 
 def test_period_of_time_driven_tasks_comes_first(edit: Edit, tmp_path: Path) -> None:
     log = 'name="CICFile" value="Cam1_Log.cic"'
-    driven = (
-        '<task name="Cam1_Grab" type="Computational">\n      <config>\n        <parameter name="RunCondition" value='
+    driven = '<task name="Cam1_Grab" type="Computational">\n      <config>\n        <parameter name="RunCondition" value='
+    period = (
+        '<parameter name="Period" value="1" />\n        <parameter name="PeriodUnit" value="us" />'
     )
-    period = '<parameter name="Period" value="1" />\n        <parameter name="PeriodUnit" value="us" />'
     folder = edit(
         (CAMERA, f'{driven}"data-driven"', f'{driven}"time-driven"'),
         (CAMERA, period, period.replace('"1"', '"40"').replace("us", "ms")),
@@ -185,7 +190,11 @@ def test_period_of_time_driven_tasks_comes_first(edit: Edit, tmp_path: Path) -> 
 def test_stubs_can_be_attached(tmp_path: Path) -> None:
     imported = hopes.read(DOORBELL, "door")
     name, stubs = imported.stubs
-    assert name == "door_tasks.py" and "class Grab:" in stubs and "def Clean(input, port_last):" in stubs
+    assert (
+        name == "door_tasks.py"
+        and "class Grab:" in stubs
+        and "def Clean(input, port_last):" in stubs
+    )
     path = written(imported, tmp_path)
     text = imported.text
     for own in ("Grab", "Clean", "Log", "Clock"):
@@ -200,7 +209,7 @@ def test_texts_are_always_the_same(tmp_path: Path) -> None:
     assert profile_of(first, tmp_path).to_json() == profile_of(second, tmp_path).to_json()
 
 
-# -- platform, places, times -------------------------------------------------------------------------------------------
+# -- platform, places, times -----------------------------------------------------------------------
 def test_platform_has_the_pools_of_the_file_of_the_tool(tmp_path: Path) -> None:
     imported = hopes.read(DOORBELL, "door")
     board = checked(imported, tmp_path).platform
@@ -230,7 +239,9 @@ def test_mapping_takes_the_set_of_the_state_that_runs_something(tmp_path: Path) 
         "Doorbell2.Face_post": ("arm[1]",),
     }
     text = imported.files["door.door_board.flow"]
-    assert '// Doorbell1.Face -> npu_dla[0] until "conv4" | npu_dla[1] until "conv5" | cuda\n' in text
+    assert (
+        '// Doorbell1.Face -> npu_dla[0] until "conv4" | npu_dla[1] until "conv5" | cuda\n' in text
+    )
     # The second network has a mapping of its own, where pools are called `npu_dla` and `cuda`.
     assert '// Doorbell2.Face -> npu_dla[0] until "conv4" | cuda\n' in text
 
@@ -254,13 +265,23 @@ def test_kernels_become_layers_by_kind(tmp_path: Path) -> None:
     assert Profile.from_json(profile.to_json()) == profile and profile.platform == "door_board"
     gpu, dla, cpu = (entry(profile, "Doorbell1.Face", kind) for kind in ("gpu", "dla", "cpu"))
     assert [x.layer for x in gpu.layers] == [f"conv{k}" for k in range(1, 10)]
-    assert gpu.layers[0].mean_ns == 120_000 and gpu.mean_ns == gpu.wcet_ns == 1_800_000 and not gpu.estimated
-    assert [x.layer for x in dla.layers] == [f"conv{k}" for k in range(1, 9)] and dla.mean_ns == 3_800_000
+    assert (
+        gpu.layers[0].mean_ns == 120_000
+        and gpu.mean_ns == gpu.wcet_ns == 1_800_000
+        and not gpu.estimated
+    )
+    assert [x.layer for x in dla.layers] == [
+        f"conv{k}" for k in range(1, 9)
+    ] and dla.mean_ns == 3_800_000
     assert dla.estimated  # all its times are 2.5 times those on the GPU
     assert [(x.layer, x.mean_ns) for x in cpu.layers] == [("conv9", 900_000)]
     assert entry(profile, "Doorbell1.Face_pre", "cpu").wcet_ns == 300_000
     assert entry(profile, "Doorbell2.Face_post", "cpu").wcet_ns == 500_000
-    assert {e.subject.partition(".")[2] for e in profile.entries} == {"Face", "Face_pre", "Face_post"}
+    assert {e.subject.partition(".")[2] for e in profile.entries} == {
+        "Face",
+        "Face_pre",
+        "Face_post",
+    }
     assert warned(imported, "on a DLA look computed: about 2.50 times").code == "F722"
 
 
@@ -299,8 +320,12 @@ def test_times_of_tasks_can_be_given(tmp_path: Path) -> None:
 def test_given_times_with_faults(tmp_path: Path) -> None:
     imported = hopes.read(DOORBELL, "door")
     with pytest.raises(Errors) as raised:
-        imported.given("t.json", b'{\n"Grap": {"cpu": 1},\n"Log": {"tpu": 1, "cpu": "2"},\n"Clean": 3}')
-    assert [(d.message, d.span.line if d.span else 0, d.help) for d in raised.value.diagnostics][:2] == [
+        imported.given(
+            "t.json", b'{\n"Grap": {"cpu": 1},\n"Log": {"tpu": 1, "cpu": "2"},\n"Clean": 3}'
+        )
+    assert [(d.message, d.span.line if d.span else 0, d.help) for d in raised.value.diagnostics][
+        :2
+    ] == [
         ("there is no task `Grap`", 2, "did you mean `Grab`?"),
         ("`tpu` is no kind of processor", 3, "there is `cpu`, `gpu` or `dla`"),
     ]
@@ -309,7 +334,7 @@ def test_given_times_with_faults(tmp_path: Path) -> None:
         imported.given("t.json", b"{")
 
 
-# -- what is left out --------------------------------------------------------------------------------------------------
+# -- what is left out ------------------------------------------------------------------------------
 def test_what_is_not_carried_over_is_said_with_its_place() -> None:
     imported = hopes.read(DOORBELL, "door")
     expected = {
@@ -324,7 +349,10 @@ def test_what_is_not_carried_over_is_said_with_its_place() -> None:
         "`Clock.ticks`: nothing is connected to this port": (136, "task.xml"),
         "`RAM_3`: memories are not imported": (28, "Doorbell"),
         "schedules are not imported": (1, "Doorbell_schedule.xml"),
-        "layer `conv5` of `Face_1` has a different place in the mapping of the project": (2, "face_mapping.xml"),
+        "layer `conv5` of `Face_1` has a different place in the mapping of the project": (
+            2,
+            "face_mapping.xml",
+        ),
         "`Clock`: the mapping does not contain this": (1, "Doorbell_mapping.xml"),
         "`Face_1` and `Face_2`: the place of an external task itself": (6, "Doorbell_mapping.xml"),
     }
@@ -338,7 +366,11 @@ def test_what_is_not_carried_over_is_said_with_its_place() -> None:
 
 def test_a_project_without_an_architecture(edit: Edit, tmp_path: Path) -> None:
     folder = edit(
-        (TOP, 'name="architectureFile" value="somewhere/Doorbell.files/CICTask/architecture.xml"', 'name="a" value=""')
+        (
+            TOP,
+            'name="architectureFile" value="somewhere/Doorbell.files/CICTask/architecture.xml"',
+            'name="a" value=""',
+        )
     )
     text = (folder / TOP).read_text().replace("architectureFile", "none")
     (folder / TOP).write_text(text)
@@ -356,7 +388,7 @@ def test_a_project_without_an_architecture(edit: Edit, tmp_path: Path) -> None:
     assert flowc.check(path).ok
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 def test_no_project(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         (fault,) = faults_of(path)
@@ -404,14 +436,25 @@ def test_a_fault_in_a_mapping_costs_the_mapping_alone(
     imported = hopes.read(edit((file, old, new)), "door")
     assert warned(imported, f"the mapping of the project is left out: {message}").span is not None
     assert imported.text == hopes.read(DOORBELL, "door").text
-    assert imported.mapping is None and set(imported.files) == {"door_board.flow", "door.states.flow"}
+    assert imported.mapping is None and set(imported.files) == {
+        "door_board.flow",
+        "door.states.flow",
+    }
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('<task name="conv3"', '<task name="conv33"', "there is no layer `conv33` in the network (and 1 more"),
-        ('npu_dla_2" unit="us" value="300"', 'tpu" unit="us" value="300"', "there is no type of processor `tpu`"),
+        (
+            '<task name="conv3"',
+            '<task name="conv33"',
+            "there is no layer `conv33` in the network (and 1 more",
+        ),
+        (
+            'npu_dla_2" unit="us" value="300"',
+            'tpu" unit="us" value="300"',
+            "there is no type of processor `tpu`",
+        ),
         ('value="300"', 'value="-5"', "the time of `Pre` is `-5`, which is not a whole number"),
         ("</CIC_Profile>", "", "this is no XML"),
     ],
@@ -420,12 +463,16 @@ def test_a_fault_in_the_profile_of_a_network_costs_its_times_alone(
     edit: Edit, tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     imported = hopes.read(edit((f"{FILES}/CICTask/face_profile.xml", old, new)), "door")
-    assert warned(imported, f"the profile of network `face` is left out: {message}").span is not None
+    assert (
+        warned(imported, f"the profile of network `face` is left out: {message}").span is not None
+    )
     assert imported.text == hopes.read(DOORBELL, "door").text
     assert not [e for e in profile_of(imported, tmp_path).entries if e.layers]
 
 
-def test_a_fault_in_a_profile_of_the_project_costs_these_times_alone(edit: Edit, tmp_path: Path) -> None:
+def test_a_fault_in_a_profile_of_the_project_costs_these_times_alone(
+    edit: Edit, tmp_path: Path
+) -> None:
     folder = edit()
     for own in ("Camera_1_Cam1_Lag", "Camera_1_Cam1_Log"):
         time = '<profile processorType="arm_0" unit="ms" value="3"/>'
@@ -435,7 +482,10 @@ def test_a_fault_in_a_profile_of_the_project_costs_these_times_alone(edit: Edit,
         entries = [e for e in profile_of(imported, tmp_path).entries if "Log" in e.subject]
         assert len(entries) == (own == "Camera_1_Cam1_Log")
         if not entries:
-            warned(imported, "the profile of the project is left out: there is no task `Camera_1_Cam1_Lag`")
+            warned(
+                imported,
+                "the profile of the project is left out: there is no task `Camera_1_Cam1_Lag`",
+            )
 
 
 @pytest.mark.parametrize(
@@ -484,10 +534,10 @@ def test_periods_that_do_not_fit(edit: Edit) -> None:
 
 def test_periods_in_a_process_network_need_not_fit(edit: Edit, tmp_path: Path) -> None:
     """HOPES runs its tasks each at its own pace; the slowest one decides here."""
-    clean = (
-        '<task name="Cam1_Clean" type="Computational">\n      <config>\n        <parameter name="RunCondition" value='
+    clean = '<task name="Cam1_Clean" type="Computational">\n      <config>\n        <parameter name="RunCondition" value='
+    period = (
+        '<parameter name="Period" value="{}" />\n        <parameter name="PeriodUnit" value="us" />'
     )
-    period = '<parameter name="Period" value="{}" />\n        <parameter name="PeriodUnit" value="us" />'
     network = '<setting_list><setting TaskGraphProperty="ProcessNetwork" /></setting_list>'
     folder = edit(
         (TOP, "<task_list>", f"{network}<task_list>"),
@@ -504,19 +554,30 @@ def test_periods_in_a_process_network_need_not_fit(edit: Edit, tmp_path: Path) -
 
 
 def test_nothing_outside_the_project_is_read(edit: Edit, tmp_path: Path) -> None:
-    folder = edit((TOP, "somewhere/Doorbell.files/CICTask/face.prototxt", "../../../secret.prototxt"))
+    folder = edit(
+        (TOP, "somewhere/Doorbell.files/CICTask/face.prototxt", "../../../secret.prototxt")
+    )
     (tmp_path / "secret.prototxt").write_text('layer { name: "Pre" top: "Pre" }')
     assert any("the networkFile of `Face_1` is missing" in d.message for d in faults_of(folder))
 
 
-# -- a project that is all levels --------------------------------------------------------------------------------------
+# -- a project that is all levels ------------------------------------------------------------------
 def test_levels_inside_levels_and_outputs_with_several_readers(tmp_path: Path) -> None:
     folder = tmp_path / "Deep.files"
     level(
         folder / "CICTask",
         [
-            task("Source", "", "out:10:2", Period="30", PeriodUnit="ms", RunCondition="time-driven"),
-            composite("Outer", "Outer/CICTask/task.xml", "in:10:1", "out:4:1", "in:Inner:in", "out:Late:out"),
+            task(
+                "Source", "", "out:10:2", Period="30", PeriodUnit="ms", RunCondition="time-driven"
+            ),
+            composite(
+                "Outer",
+                "Outer/CICTask/task.xml",
+                "in:10:1",
+                "out:4:1",
+                "in:Inner:in",
+                "out:Late:out",
+            ),
             task("Sink", "a:4:1 b:20:2"),
         ],
         "Source.out>Outer.in",
@@ -526,7 +587,14 @@ def test_levels_inside_levels_and_outputs_with_several_readers(tmp_path: Path) -
     level(
         folder / "Outer/CICTask",
         [
-            composite("Inner", "Outer/Inner/CICTask/task.xml", "in:10:1", "out:6:1", "in:Work:in", "out:Work:out"),
+            composite(
+                "Inner",
+                "Outer/Inner/CICTask/task.xml",
+                "in:10:1",
+                "out:6:1",
+                "in:Work:in",
+                "out:Work:out",
+            ),
             task("Late", "in:6:2", "out:4:1"),
         ],
         "Inner.out>Late.in",
@@ -536,19 +604,24 @@ def test_levels_inside_levels_and_outputs_with_several_readers(tmp_path: Path) -
     path = tmp_path / "deep.flow"
     path.write_text(imported.text)
     found = flowc.check(path)
-    assert found.diagnostics == () and layout.format_text("deep.flow", imported.text) == imported.text
+    assert (
+        found.diagnostics == () and layout.format_text("deep.flow", imported.text) == imported.text
+    )
     (app,) = found.system.apps
     assert app.name == "Deep" and app.period_ns == 30_000_000
     assert dict(found.verdicts["Deep"].repetition) == {
         "Deep.Source": 1, "Deep.Outer.Inner.Work": 2, "Deep.Outer.Late": 1, "Deep.Sink": 1,
     }  # fmt: skip
-    ends = {(c.source_port, c.destination.removeprefix("Deep."), c.destination_port) for c in app.channels}
+    ends = {
+        (c.source_port, c.destination.removeprefix("Deep."), c.destination_port)
+        for c in app.channels
+    }
     assert ends == {
         ("output", "Outer.Inner.Work", "input"), ("output", "Sink", "b"), ("output", "Outer.Late", "input"), ("output", "Sink", "a"),
     }  # fmt: skip
 
 
-# -- the verb ----------------------------------------------------------------------------------------------------------
+# -- the verb --------------------------------------------------------------------------------------
 def call(*words: str) -> Result:
     return CliRunner().invoke(cli, list(words))
 
@@ -571,7 +644,20 @@ def test_the_project_here_is_imported(edit: Edit, monkeypatch: pytest.MonkeyPatc
 #: Every word of the grammar.
 WORDS = sorted(
     set(re.findall(r'^[A-Z]+(?:\.\d+)?: "([a-z]+)"', (ROOT / "dsl/grammar.lark").read_text(), re.M))
-    | {"in", "out", "stateless", "pre", "post", "scenario", "true", "false", "index", "cpu", "gpu", "dla"}
+    | {
+        "in",
+        "out",
+        "stateless",
+        "pre",
+        "post",
+        "scenario",
+        "true",
+        "false",
+        "index",
+        "cpu",
+        "gpu",
+        "dla",
+    }
 )
 
 
@@ -579,7 +665,8 @@ WORDS = sorted(
 def test_pools_called_like_words_of_the_language_can_be_pinned_to(
     edit: Edit, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
-    """Whatever a pool is called there, its platform is one that flowc reads, and so are the pins on it."""
+    """Whatever a pool is called there, its platform is one that flowc reads, and so are the pins on
+    it."""
     folder = edit()
     for file in (p for p in folder.rglob("*") if p.is_file()):
         text = file.read_text()
@@ -596,5 +683,7 @@ def test_pools_called_like_words_of_the_language_can_be_pinned_to(
     # As the pins do, which name its processors.
     pinned = flowc.check("door.door_board.flow", platform="door_board.flow")
     assert pinned.diagnostics == ()
-    assert {p for pin in pinned.system.pins for s in pin.stages for p in s.processors} >= set(pool.processors)
+    assert {p for pin in pinned.system.pins for s in pin.stages for p in s.processors} >= set(
+        pool.processors
+    )
     assert call("check", "door.flow", "--platform", "door_board.flow").exit_code == 0

@@ -1,4 +1,5 @@
-"""What an architecture, a mapping or a profile of HOPES says wrongly, and what an import makes of it."""
+"""What an architecture, a mapping or a profile of HOPES says wrongly, and what an import makes of
+it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def edited(folder: Path, file: str, old: str, new: str) -> Path:
 def test_the_application_stays(tmp_path: Path, file: str, old: str, new: str, told: str) -> None:
     found = hopes.read(edited(tmp_path, file, old, new), "door")
     tasks = [line for line in found.text.splitlines() if not line.startswith("//")]
-    assert tasks == [line for line in hopes.read(DOORBELL, "door").text.splitlines() if not line.startswith("//")]
+    assert tasks == [
+        line for line in hopes.read(DOORBELL, "door").text.splitlines() if not line.startswith("//")
+    ]
     assert told in [w.message for w in found.warnings]
     assert bool(found.platform) == (told != "this architecture has no processor that flowc knows")
 
@@ -51,11 +54,17 @@ def test_the_application_stays(tmp_path: Path, file: str, old: str, new: str, to
         ("(<element [^>]*/>)", r"\1\1", "two elements of a device are called `arm_0`"),
     ],
 )
-def test_names_of_an_architecture_are_different(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_names_of_an_architecture_are_different(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
     with pytest.raises(Errors) as raised:
         hopes.read(edited(tmp_path, "Doorbell", old, new), "door")
     first = raised.value.diagnostics[0]
-    assert (first.code, first.message) == ("F721", told) and first.span is not None and first.span.line > 1
+    assert (
+        (first.code, first.message) == ("F721", told)
+        and first.span is not None
+        and first.span.line > 1
+    )
 
 
 @pytest.mark.parametrize("form", ["tool", "translator"])
@@ -66,7 +75,11 @@ def test_names_of_an_architecture_are_different(tmp_path: Path, old: str, new: s
         ('Platform="ALL" ProcessorType="CPU"/><hardware ProcessorType="GPU"', {"cpu", "gpu"}, ""),
         ('ProcessorType="ALL"', {"cpu", "gpu"}, ""),
         ('Platform="WINDOWS" ProcessorType="CPU"', {"cpu"}, "it needs `WINDOWS`"),
-        ('ProcessorType="QUANTUM"', {"cpu", "gpu"}, "a processor type of its hardware dependency is not known"),
+        (
+            'ProcessorType="QUANTUM"',
+            {"cpu", "gpu"},
+            "a processor type of its hardware dependency is not known",
+        ),
     ],
 )
 def test_tasks_have_times_where_they_may_run(
@@ -78,7 +91,9 @@ def test_tasks_have_times_where_they_may_run(
         tmp_path, "Doorbell.files/Camera_1/CICTask/task.xml", '(<task name="Cam1_Log".*?)</config>(.*?)</task>',
         rf"\1{words}\2{place}",
     )  # fmt: skip
-    times = "".join(f'<profile processorType="{kind}" value="3" unit="ms"/>' for kind in ("arm_0", "cuda_1"))
+    times = "".join(
+        f'<profile processorType="{kind}" value="3" unit="ms"/>' for kind in ("arm_0", "cuda_1")
+    )
     (project / "Doorbell.files/Doorbell_profile.xml").write_text(
         f'<CIC_Profile><task name="Camera_1_Cam1_Log"><mode name="Default">{times}</mode></task></CIC_Profile>'
     )
@@ -87,5 +102,7 @@ def test_tasks_have_times_where_they_may_run(
     found = hopes.read(project, "door")
     (log,) = [t for t in found.times if t.names[-1] == "Log" and "Camera_1_Cam1_Log" in t.names]
     assert log.costs.keys() == kinds
-    warnings = [w.message for w in found.warnings if "Log" in w.message and ("hardware" in w.message)]
+    warnings = [
+        w.message for w in found.warnings if "Log" in w.message and ("hardware" in w.message)
+    ]
     assert len(warnings) == bool(told) and all(told in w for w in warnings)

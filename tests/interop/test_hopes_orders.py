@@ -1,4 +1,5 @@
-"""Policy and static orders go back into a project: a program that follows them never waits for itself."""
+"""Policy and static orders go back into a project: a program that follows them never waits for
+itself."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def into(text: Path, there: Path, policy: str) -> list[str]:
 
 
 def followed(there: Path, rounds: int) -> dict[str, int]:
-    """Firings of all tasks when every processor follows its order so often, on channels as large as the project says."""
+    """Firings of all tasks when every processor follows its order so often, on channels as large as
+    the project says."""
     root = ElementTree.parse(there / "a_algorithm.xml").getroot()
     rates = {
         (str(t.get("name")), str(p.get("name"))): int(str(p[0].get("rate")))
@@ -74,7 +76,9 @@ def followed(there: Path, rounds: int) -> dict[str, int]:
                 for q in queues:
                     q[3] -= rates[q[1]] if q[1][0] == task else 0
                     q[3] += rates[q[0]] if q[0][0] == task else 0
-        assert sum(map(len, waiting)) < before, f"all wait: {[order[0] for order in waiting if order]}"
+        assert sum(map(len, waiting)) < before, (
+            f"all wait: {[order[0] for order in waiting if order]}"
+        )
     return fired
 
 
@@ -93,20 +97,27 @@ def test_orders_fit_into_the_channels_of_the_project(tmp_path: Path, seed: int) 
     assert into(text, there, "static-assignment")[0] == "a_configuration.xml"
     after = {p.name: p.read_bytes() for p in there.rglob("*") if p.is_file()}
     assert {name for name in before if before[name] != after[name]} == {"a_configuration.xml"}
-    assert b'runtimeExecutionPolicy="Static-Assignment-Execution-Policy"' in after["a_configuration.xml"]
+    assert (
+        b'runtimeExecutionPolicy="Static-Assignment-Execution-Policy"'
+        in after["a_configuration.xml"]
+    )
 
 
 def refused(text: Path, there: Path) -> list[str]:
     with pytest.raises(Errors) as raised:
         export_into(text, there, platform="two", policy="self-timed")
-    assert {d.code for d in raised.value.diagnostics} == {"F735"} and all(d.help for d in raised.value.diagnostics)
+    assert {d.code for d in raised.value.diagnostics} == {"F735"} and all(
+        d.help for d in raised.value.diagnostics
+    )
     return [d.message for d in raised.value.diagnostics]
 
 
 def test_a_channel_without_room_has_no_order(tmp_path: Path) -> None:
     there, text = project(tmp_path, 10)
     algorithm = there / "a_algorithm.xml"
-    algorithm.write_text(re.sub(r'(<channel type="fifo" size=")\d+', r"\g<1>0", algorithm.read_text()))
+    algorithm.write_text(
+        re.sub(r'(<channel type="fifo" size=")\d+', r"\g<1>0", algorithm.read_text())
+    )
     (message,) = refused(text, there)
     assert message.endswith("has room for 0 tokens, which is too little for any order")
 
@@ -123,7 +134,10 @@ def test_what_has_no_orders_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     for form, said in (
         (DATA / "Doorbell/Doorbell.files", "`Doorbell` is in the form of HOPES' tool"),
-        (translated(DATA / "Doorbell/Doorbell.files", tmp_path / "cic").parent, "and there is a control task"),
+        (
+            translated(DATA / "Doorbell/Doorbell.files", tmp_path / "cic").parent,
+            "and there is a control task",
+        ),
     ):
         flowc.import_(form, "door.flow", force=True, state="idle")
         with Path("door.flow").open("a") as text:

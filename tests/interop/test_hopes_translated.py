@@ -1,4 +1,5 @@
-"""Projects in the form of HOPES' translator: the same system as from the form of the tool, and faults with their place."""
+"""Projects in the form of HOPES' translator: the same system as from the form of the tool, and
+faults with their place."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ DATA = Path(__file__).resolve().parents[1] / "data/hopes"
 UNSEEN = {"span", "doc", "path", "sources"}
 
 
-# -- helpers -----------------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 def plain(part: object) -> object:
     """A part of a system without what two texts of one meaning differ in."""
     if isinstance(part, Span):
@@ -45,7 +46,9 @@ def system(path: Path, text: Path) -> tuple[object, hopes.Imported, list[str]]:
     for name, content in {"app.flow": found.text, **found.files, **found.code.files}.items():
         (text / name).parent.mkdir(parents=True, exist_ok=True)
         (text / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    checked = flowc.check(text / "app.flow", platform=str(text / found.platform_file) if found.platform else "host")
+    checked = flowc.check(
+        text / "app.flow", platform=str(text / found.platform_file) if found.platform else "host"
+    )
     assert not [d for d in checked.diagnostics if d.severity == "error"]
     boards = [p for p in checked.system.platforms if p.name != "host"]
     return plain((checked.system.apps, boards)), found, [w.message for w in found.warnings]
@@ -62,7 +65,9 @@ def alike(files: Path, folder: Path) -> hopes.Imported:
     return found
 
 
-def changed(folder: Path, *changes: tuple[str, str], files: Path = DATA / "Doorbell/Doorbell.files") -> Path:
+def changed(
+    folder: Path, *changes: tuple[str, str], files: Path = DATA / "Doorbell/Doorbell.files"
+) -> Path:
     """An algorithm with texts replaced."""
     path = translated(files, folder / "cic")
     text = path.read_text()
@@ -80,7 +85,7 @@ def faults(path: Path) -> list[Diagnostic]:
     return list(raised.value.diagnostics)
 
 
-# -- both forms --------------------------------------------------------------------------------------------------------
+# -- both forms ------------------------------------------------------------------------------------
 def test_a_project_with_networks_means_the_same(tmp_path: Path) -> None:
     found = alike(DATA / "Doorbell/Doorbell.files", tmp_path)
     assert found.mapping is not None and len(found.mapping.networks) == 2
@@ -95,7 +100,8 @@ def test_a_project_with_code_means_the_same_and_runs(tmp_path: Path) -> None:
 
 
 def test_levels_and_loops_mean_the_same(tmp_path: Path) -> None:
-    """A channel passes three borders, from a loop in a loop; one stays inside, and one turns back."""
+    """A channel passes three borders, from a loop in a loop; one stays inside, and one turns
+    back."""
     files = tmp_path / "Deep.files"
     inner = composite("In", "Out/In/CICTask/task.xml", "a:4:1 c:8:1", "b:4:1", "a:X:a:broadcasting", "c:X:c", "b:Y:b",
                       LoopType="CONVERGENT", LoopCount="3")  # fmt: skip
@@ -103,7 +109,13 @@ def test_levels_and_loops_mean_the_same(tmp_path: Path) -> None:
                       "b:In:b", LoopType="DATA", LoopCount="5")  # fmt: skip
     maps = f"<portMap_list>{port_map('In', 'b', kind='distributing')}</portMap_list>"
     alone = task("L", "b:4:5", "", maps, LoopType="DATA", LoopCount="5")
-    level(files / "CICTask", [task("S", "", "a:4:5 c:8:5"), outer, alone], "S.a>Out.a", "S.c>Out.c", "Out.b>L.b")
+    level(
+        files / "CICTask",
+        [task("S", "", "a:4:5 c:8:5"), outer, alone],
+        "S.a>Out.a",
+        "S.c>Out.c",
+        "Out.b>L.b",
+    )
     level(files / "Out/CICTask", [inner])
     inside = [task("X", "a:4:1 c:8:1 back:4:1", "y:4:1"), task("Y", "y:4:1", "b:4:1 back:4:1")]
     level(files / "Out/In/CICTask", inside, "X.y>Y.y", "Y.back>X.back+4")
@@ -122,7 +134,8 @@ def test_one_port_inside_stands_behind_two_outside(tmp_path: Path) -> None:
 def firings(text: Path, names: dict[str, str]) -> dict[str, int]:
     """Of an iteration, by the names in HOPES, in which all phases of a task are one firing."""
     checked = flowc.check(text)
-    assert {d.code for d in checked.diagnostics if d.severity == "error"} <= {"F301", "F601"}  # code is not here
+    # code is not here
+    assert {d.code for d in checked.diagnostics if d.severity == "error"} <= {"F301", "F601"}
     found = {}
     for app in checked.system.apps:
         for t in app.tasks:
@@ -144,25 +157,32 @@ def test_what_flowc_exports_is_imported_with_its_firings(seed: int, tmp_path: Pa
     assert found.baggage.form == "translator" and found.mapping is not None
 
 
-# -- what is named -----------------------------------------------------------------------------------------------------
+# -- what is named ---------------------------------------------------------------------------------
 def test_the_file_or_its_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = translated(DATA / "Mixer/Mixer.files", tmp_path / "cic")
     monkeypatch.chdir(tmp_path)
     assert hopes.read(path.parent, "app").text == hopes.read(path, "app").text
     done = CliRunner().invoke(cli, ["import", f"cic/{path.name}"])
     assert done.exit_code == 0 and done.stdout == "Mixer.flow\n", done.stderr
-    wrong = shutil.copy(DATA / "Doorbell/Doorbell.files/CICTask/architecture.xml", "cic/Mixer_architecture.xml")
+    wrong = shutil.copy(
+        DATA / "Doorbell/Doorbell.files/CICTask/architecture.xml", "cic/Mixer_architecture.xml"
+    )
     done = CliRunner().invoke(cli, ["import", str(wrong), "--force"])
-    assert done.exit_code == 1 and "`cic/Mixer_architecture.xml` is a part of a HOPES project" in done.stderr
+    assert (
+        done.exit_code == 1
+        and "`cic/Mixer_architecture.xml` is a part of a HOPES project" in done.stderr
+    )
     assert "name its algorithm, `Mixer_algorithm.xml`" in done.stderr
     shutil.copy(path, path.with_name("Other_algorithm.xml"))
     done = CliRunner().invoke(cli, ["import", "cic", "--force"])
-    assert done.exit_code == 1 and "`cic` holds several projects: `Mixer` and `Other`" in done.stderr
+    assert (
+        done.exit_code == 1 and "`cic` holds several projects: `Mixer` and `Other`" in done.stderr
+    )
     # What belongs to one of them is not that of the other.
     assert hopes.read(Path("cic/Other_algorithm.xml"), "app").platform == ""
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 CHANNEL = '<src task="Camera_1_Cam1_Grab" port="out"/>'
 GRAB = 'id="1" ParentTask="Camera_1"'
 FAULTS = [
@@ -197,7 +217,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("old", "new", "message", "help_text"), FAULTS)
-def test_faults_have_a_place(old: str, new: str, message: str, help_text: str, tmp_path: Path) -> None:
+def test_faults_have_a_place(
+    old: str, new: str, message: str, help_text: str, tmp_path: Path
+) -> None:
     path = changed(tmp_path, (old, new))
     found = faults(path)
     told = next((d for d in found if message in d.message), None)
@@ -217,7 +239,10 @@ def test_faults_of_all_parts_are_told_at_once(tmp_path: Path) -> None:
 
 def test_tasks_far_inside_each_other(tmp_path: Path) -> None:
     names = ["_".join(["a"] * n) for n in range(1, 300)]
-    tasks = [f'<task name="{n}" ParentTask="{n.rpartition("_")[0] or n}" hasSubGraph="Yes"/>' for n in names]
+    tasks = [
+        f'<task name="{n}" ParentTask="{n.rpartition("_")[0] or n}" hasSubGraph="Yes"/>'
+        for n in names
+    ]
     path = tmp_path / "x_algorithm.xml"
     path.write_text(f"<CIC_Algorithm><tasks>{''.join(tasks)}</tasks></CIC_Algorithm>")
     assert "is inside more than 16 composites" in " ".join(d.message for d in faults(path))

@@ -1,4 +1,5 @@
-"""JEDI's configurations in and out: pins say what its numbers say, and files of strangers do no harm."""
+"""JEDI's configurations in and out: pins say what its numbers say, and files of strangers do no
+harm."""
 
 from __future__ import annotations
 
@@ -46,14 +47,15 @@ LAYERS = ("conv_0_bn", "conv_0", 'a"b\\', "ü:0", "/x/Conv 1", "l5", "l6", "l7")
 
 @pytest.fixture(scope="module")
 def nets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `net.onnx`, as `flowc import net.cfg` writes it, and the same as `plain.onnx` without its numbers."""
+    """A folder with `net.onnx`, as `flowc import net.cfg` writes it, and the same as `plain.onnx`
+    without its numbers."""
     folder = tmp_path_factory.mktemp("nets")
     chain(folder / "net.onnx", LAYERS)
     chain(folder / "plain.onnx", LAYERS, numbered=False)
     return folder
 
 
-# -- helpers -----------------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 def chain(
     file: Path,
     layers: Sequence[str],
@@ -64,11 +66,14 @@ def chain(
     outputs: Sequence[str] = (),
     inputs: Sequence[str] = ("image",),
 ) -> None:
-    """A network of one operator after the other; `skip` adds the result of a layer to what another one gets."""
+    """A network of one operator after the other; `skip` adds the result of a layer to what another
+    one gets."""
     names = [*inputs[:1], *layers]
     nodes = [helper.make_node("Relu", [a], [b]) for a, b in zip(names, layers, strict=False)]
     if skip is not None:
-        nodes[skip[1]] = helper.make_node("Add", [names[skip[1]], layers[skip[0]]], [layers[skip[1]]])
+        nodes[skip[1]] = helper.make_node(
+            "Add", [names[skip[1]], layers[skip[0]]], [layers[skip[1]]]
+        )
     for other in inputs[1:]:
         nodes[0] = helper.make_node("Add", [inputs[0], other], [layers[0]])
     ends = [
@@ -76,7 +81,9 @@ def chain(
         for end in (inputs, outputs or layers[-1:])
     ]
     model = helper.make_model(
-        helper.make_graph(nodes, "net", *ends), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        helper.make_graph(nodes, "net", *ends),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
     )
     if numbered:
         helper.set_model_props(model, {"darknet.tkdnn_layers": json.dumps(layers)})
@@ -111,7 +118,10 @@ def imported(data: bytes, folder: Path, *, quiet: bool = False) -> tuple[System,
     target = folder / f"g{next(NUMBER)}.flow"
     result = jedi.read(str(folder / "app.cfg"), data, target)
     if quiet:
-        assert said(result.warnings) in ("", "instance 1: there are no inputs yet to calibrate 8 bits with")
+        assert said(result.warnings) in (
+            "",
+            "instance 1: there are no inputs yet to calibrate 8 bits with",
+        )
     assert all((w.code, w.severity) == ("F707", "warning") for w in result.warnings)
     target.write_text(result.text)
     loaded = loading.load(target)
@@ -133,7 +143,14 @@ def only(data: bytes) -> Instance:
 def bare(pins: Sequence[Pin]) -> list[tuple[Any, ...]]:
     """What pins say, without where they stand."""
     return [
-        (p.task, [(s.processors, s.until, s.streams, s.threads) for s in p.stages], p.buffers, p.pre, p.post, p.adapt)
+        (
+            p.task,
+            [(s.processors, s.until, s.streams, s.threads) for s in p.stages],
+            p.buffers,
+            p.pre,
+            p.post,
+            p.adapt,
+        )
         for p in pins
     ]
 
@@ -145,9 +162,16 @@ def faults(data: bytes, folder: Path = Path()) -> list[tuple[str, str, int, int]
     lines = data.decode("utf-8", "replace").split("\n")
     found = []
     for d in raised.value.diagnostics:
-        assert d.code in CODES and d.severity == "error" and d.span is not None and d.span.file == "bad.cfg"
+        assert (
+            d.code in CODES
+            and d.severity == "error"
+            and d.span is not None
+            and d.span.file == "bad.cfg"
+        )
         for span in (d.span, *(n.span for n in d.notes)):
-            assert 1 <= span.line <= len(lines) and 1 <= span.column <= len(lines[span.line - 1]) + 1
+            assert (
+                1 <= span.line <= len(lines) and 1 <= span.column <= len(lines[span.line - 1]) + 1
+            )
         found.append((d.code, d.message, d.span.line, d.span.column))
     return found
 
@@ -160,9 +184,14 @@ def flowc(*words: object) -> Result:
     return CliRunner().invoke(cli, [str(w) for w in words])
 
 
-# -- in ----------------------------------------------------------------------------------------------------------------
+# -- in --------------------------------------------------------------------------------------------
 def test_a_text_as_it_is_written(nets: Path) -> None:
-    own = {"app_type": "YoloApplication", "model_dir": "./models/", "pre_thread_num": "4", "sample_size": "4952"}
+    own = {
+        "app_type": "YoloApplication",
+        "model_dir": "./models/",
+        "pre_thread_num": "4",
+        "sample_size": "4952",
+    }
     system, result = imported(config(own), nets, quiet=True)
     assert result.text == (
         '// YoloApplication is C++ code: give these tasks code of their own, such as `python "FILE.py:NAME"`,'
@@ -203,13 +232,16 @@ def test_a_text_as_it_is_written(nets: Path) -> None:
     )
     checked = check(system.path, platform="xavier")
     assert checked.diagnostics == ()
-    assert [t.name for t in checked.system.apps[0].tasks][2:5] == [f"Yolo.net.stage{k}" for k in (1, 2, 3)]
+    assert [t.name for t in checked.system.apps[0].tasks][2:5] == [
+        f"Yolo.net.stage{k}" for k in (1, 2, 3)
+    ]
 
 
 @pytest.mark.parametrize(
     ("own", "pin"),
     [
-        # The mapping options of JEDI: one stage, two, three with one DLA and with both, four, duplicated parts.
+        # The mapping options of JEDI: one stage, two, three with one DLA and with both, four,
+        # duplicated parts.
         ({"device_num": "1", "devices": "GPU", "cut_points": "7", "streams": "4"}, "volta streams 4"),
         ({"device_num": "2", "devices": "DLA,GPU", "cut_points": "4,7", "streams": "2,2", "dla_cores": "0,1"},
          'nvdla[0] until "/x/Conv 1" streams 2 | volta streams 2'),
@@ -232,18 +264,29 @@ def test_stages_become_pins(own: dict[str, str], pin: str, nets: Path) -> None:
     system, result = imported(config(own), nets)
     assert f"    Yolo.net -> {pin} buffers 8\n" in result.text
     assert len(system.pins) == 1
-    assert {w.message for w in result.warnings} <= {"`streams` has 4 entries, and `device_num` is 3"}
+    assert {w.message for w in result.warnings} <= {
+        "`streams` has 4 entries, and `device_num` is 3"
+    }
 
 
 def test_several_instances_have_names_of_their_own(nets: Path) -> None:
-    others = {"network_name": None, "devices": "GPU", "device_num": "1", "cut_points": "7", "streams": "2"}
+    others = {
+        "network_name": None,
+        "devices": "GPU",
+        "device_num": "1",
+        "cut_points": "7",
+        "streams": "2",
+    }
     system, result = imported(config({}, {"network_name": "YOLO"}, others), nets, quiet=True)
     assert [a.name for a in system.apps] == ["Yolo", "YOLO_2", "App"]
     assert bare(system.pins)[2] == ("App.net", [(("volta",), None, 2, 1)], 8, 1, 1, False)
     assert re.findall("instance ([0-9])", result.text) == ["1", "2", "3"]
     system, result = imported(config({}, {"network_name": "other"}, number=1), nets)
     assert [a.name for a in system.apps] == ["Yolo"]
-    assert said(result.warnings) == "`instance_num` is 1: of 2 instances JEDI runs 1, and so much is imported"
+    assert (
+        said(result.warnings)
+        == "`instance_num` is 1: of 2 instances JEDI runs 1, and so much is imported"
+    )
 
 
 @pytest.mark.parametrize(
@@ -259,7 +302,9 @@ def test_several_instances_have_names_of_their_own(nets: Path) -> None:
                                     "instance 1: the names of layers 1 and 4 are not known: nothing is pinned"),
     ],
 )  # fmt: skip
-def test_what_flowc_says_differently_is_warned_of(own: dict[str, str], expected: str, nets: Path) -> None:
+def test_what_flowc_says_differently_is_warned_of(
+    own: dict[str, str], expected: str, nets: Path
+) -> None:
     system, result = imported(config(own), nets)
     assert said(result.warnings) == expected
     assert all(w.help for w in result.warnings)
@@ -302,9 +347,26 @@ def yolov2() -> str:
         return "".join(conv(n, 1 if k % 2 else 3) for k, n in enumerate(filters))
 
     pool = "[maxpool]\nsize=2\nstride=2\n"
-    parts = [convs(32), convs(64), convs(128, 64, 128), convs(256, 128, 256), convs(512, 256, 512, 256, 512)]
-    parts = [pool.join([*parts, convs(1024, 512, 1024, 512, 1024)]), convs(1024), convs(1024), "[route]\nlayers=-9\n"]
-    parts += [conv(64, 1), "[reorg]\nstride=2\n", "[route]\nlayers=-1,-4\n", convs(1024), conv(425, 1, "linear")]
+    parts = [
+        convs(32),
+        convs(64),
+        convs(128, 64, 128),
+        convs(256, 128, 256),
+        convs(512, 256, 512, 256, 512),
+    ]
+    parts = [
+        pool.join([*parts, convs(1024, 512, 1024, 512, 1024)]),
+        convs(1024),
+        convs(1024),
+        "[route]\nlayers=-9\n",
+    ]
+    parts += [
+        conv(64, 1),
+        "[reorg]\nstride=2\n",
+        "[route]\nlayers=-1,-4\n",
+        convs(1024),
+        conv(425, 1, "linear"),
+    ]
     anchors = ",".join(["1"] * 10)
     parts.append(f"[region]\nclasses=80\nnum=5\ncoords=4\nanchors={anchors}\n")
     return "[net]\nwidth=416\nheight=416\nchannels=3\n" + "".join(parts)
@@ -319,7 +381,7 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     assert said(result.warnings) == "instance 1: there is no `yolo2_relu.onnx` beside the text"
 
 
-# -- networks that are not there, or count differently --------------------------------------------------------------------
+# -- networks that are not there, or count differently ---------------------------------------------
 NET = """\
 [net]
 width=8
@@ -349,7 +411,9 @@ def test_layers_of_a_darknet_network_are_known_before_it_is_imported(
     cfg = Path("tiny.cfg")
     cfg.write_text(NET)
     numbers = sum(part.count for part in network_of(read_sections(cfg)).parts)
-    cfg.with_suffix(".weights").write_bytes(struct.pack("<3iq", 0, 2, 5, 0) + np.ones(numbers, "<f4").tobytes())
+    cfg.with_suffix(".weights").write_bytes(
+        struct.pack("<3iq", 0, 2, 5, 0) + np.ones(numbers, "<f4").tobytes()
+    )
     own = {"cfg_path": "/sdcard/data/tiny.cfg", "cut_points": "1,2,4", "data_type": "INT8"}
     Path("app.cfg").write_bytes(config(own))
     first = flowc("import", "app.cfg", "--json")
@@ -357,7 +421,10 @@ def test_layers_of_a_darknet_network_are_known_before_it_is_imported(
     assert "there is no `tiny.onnx` beside the text" in first.stderr
     assert "= help: run `flowc import tiny.cfg -o tiny.onnx`\n" in first.stderr
     text = Path("app.flow").read_text()
-    assert 'volta until "conv_0" | nvdla[0], nvdla[1] until "maxpool_1" streams 2 | volta streams 3 buffers 8' in text
+    assert (
+        'volta until "conv_0" | nvdla[0], nvdla[1] until "maxpool_1" streams 2 | volta streams 3 buffers 8'
+        in text
+    )
     assert [d.code for d in check("app.flow", platform="xavier").diagnostics] == ["F401"]
     assert flowc("import", "tiny.cfg").exit_code == 0
     assert check("app.flow", platform="xavier").ok
@@ -367,10 +434,20 @@ def test_layers_of_a_darknet_network_are_known_before_it_is_imported(
     again = flowc("import", "app.cfg", "--force")
     assert again.stderr == "" and Path("app.flow").read_text() == text
     # And back: --force again, since app.cfg is there.
-    assert "F604" in flowc("export", "app.flow", "--format", "jedi", "--platform", "xavier", "-o", "app.cfg").stderr
-    done = flowc("export", "app.flow", "--format", "jedi", "--platform", "xavier", "-o", "back.cfg", "--json")
+    assert (
+        "F604"
+        in flowc(
+            "export", "app.flow", "--format", "jedi", "--platform", "xavier", "-o", "app.cfg"
+        ).stderr
+    )
+    done = flowc(
+        "export", "app.flow", "--format", "jedi", "--platform", "xavier", "-o", "back.cfg", "--json"
+    )
     assert json.loads(done.stdout) == {"file": "back.cfg"}
-    assert "JEDI also needs `app_type`, `model_dir`, `sample_size`, `bin_path` and `calib_table`" in done.stderr
+    assert (
+        "JEDI also needs `app_type`, `model_dir`, `sample_size`, `bin_path` and `calib_table`"
+        in done.stderr
+    )
     back, there = only(Path("back.cfg").read_bytes()), only(config(own))
     assert back == replace(there, others=(*there.others, ("model_type", '"TkdnnModel"')))
 
@@ -394,7 +471,13 @@ def test_without_any_file_the_numbers_are_a_comment(tmp_path: Path) -> None:
     chain(tmp_path / "gone.onnx", LAYERS)
     assert loading.load(target).diagnostics == ()
     # One stage needs no names.
-    one = {"device_num": "1", "cut_points": "268", "devices": "DLA", "dla_cores": "1", "streams": "1"}
+    one = {
+        "device_num": "1",
+        "cut_points": "268",
+        "devices": "DLA",
+        "dla_cores": "1",
+        "streams": "1",
+    }
     text = jedi.read("app.cfg", config({"cfg_path": "none.cfg", **one}), target).text
     assert "    Yolo.net -> nvdla[1] buffers 8\n" in text
 
@@ -420,7 +503,13 @@ def test_a_damaged_network_is_warned_of(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_names_of_strangers_do_no_harm(name: str, path: str, nets: Path) -> None:
-    own = {"network_name": name, "cfg_path": path, "app_type": name, "device_num": "1", "cut_points": "100000"}
+    own = {
+        "network_name": name,
+        "cfg_path": path,
+        "app_type": name,
+        "device_num": "1",
+        "cut_points": "100000",
+    }
     for changed in ({}, {"model_type": "OnnxModel", "onnx_file_path": path, "data_type": "INT8"}):
         target = nets / "strange.flow"
         target.write_text(jedi.read(str(nets / "app.cfg"), config({**own, **changed}), target).text)
@@ -430,7 +519,9 @@ def test_names_of_strangers_do_no_harm(name: str, path: str, nets: Path) -> None
 
 
 @pytest.mark.parametrize("metadata", ['"x"', "[]", "[1]", "[", "{}", "[" * 100_000])
-def test_numbers_of_layers_that_make_no_sense_are_none(metadata: str, nets: Path, tmp_path: Path) -> None:
+def test_numbers_of_layers_that_make_no_sense_are_none(
+    metadata: str, nets: Path, tmp_path: Path
+) -> None:
     model = onnx.load(nets / "plain.onnx")
     helper.set_model_props(model, {"darknet.tkdnn_layers": metadata})
     onnx.save(model, tmp_path / "net.onnx")
@@ -438,19 +529,28 @@ def test_numbers_of_layers_that_make_no_sense_are_none(metadata: str, nets: Path
     assert "`net.onnx` does not say how tkDNN numbers its layers" in said(result.warnings)
 
 
-ONNX = {"model_type": "OnnxModel", "app_type": "DETROnnxApplication", "onnx_file_path": "/sdcard/models/plain.onnx"}
+ONNX = {
+    "model_type": "OnnxModel",
+    "app_type": "DETROnnxApplication",
+    "onnx_file_path": "/sdcard/models/plain.onnx",
+}
 
 
 def test_layers_of_onnx_networks_are_counted_by_tensorrt(nets: Path) -> None:
     system, result = imported(config(ONNX), nets)
-    assert said(result.warnings) == "instance 1: the names of layers 1 and 4 are not known: nothing is pinned"
+    assert (
+        said(result.warnings)
+        == "instance 1: the names of layers 1 and 4 are not known: nothing is pinned"
+    )
     assert system.pins == ()
     with pytest.raises(Errors, match=r"F708: `Yolo.net` is not mapped on `xavier`"):
         exported(system)
     # The user puts the names in, and JEDI's numbers are still there.
     target = Path(system.path)
     pin = 'Yolo.net -> volta until "conv_0" | nvdla[0] until "l5" | volta buffers 8'
-    target.write_text(result.text.replace("mapping on xavier {\n", f"mapping on xavier {{\n    {pin}\n"))
+    target.write_text(
+        result.text.replace("mapping on xavier {\n", f"mapping on xavier {{\n    {pin}\n")
+    )
     system = loading.load(target).system
     (platform,) = (p for p in system.platforms if p.name == "xavier")
     written = jedi.write(system, platform, None, None)
@@ -467,12 +567,21 @@ def test_layers_of_onnx_networks_are_counted_by_tensorrt(nets: Path) -> None:
         "cut_points = 5",
     ):
         target.write_text(text.replace('cut_points = "1,4,7"', changed))
-        with pytest.raises(Errors, match=r"F708: the layers of `plain.onnx` have no numbers here: TensorRT counts"):
+        with pytest.raises(
+            Errors, match=r"F708: the layers of `plain.onnx` have no numbers here: TensorRT counts"
+        ):
             exported(loading.load(target).system)
 
 
 def test_one_stage_of_an_onnx_network_comes_back(nets: Path) -> None:
-    own = {**ONNX, "device_num": "1", "cut_points": "100000", "devices": "GPU", "streams": "1", "dla_cores": "0"}
+    own = {
+        **ONNX,
+        "device_num": "1",
+        "cut_points": "100000",
+        "devices": "GPU",
+        "streams": "1",
+        "dla_cores": "0",
+    }
     system, _ = imported(config(own), nets, quiet=True)
     assert only(exported(system)) == only(config(own))
     # The older names of the thesis mean the same, and without any the paths decide.
@@ -483,9 +592,12 @@ def test_one_stage_of_an_onnx_network_comes_back(nets: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dims", "said_here", "warned"), [(("N", 4), True, False), ((4, 4), False, False), ((1, 4), False, True)]
+    ("dims", "said_here", "warned"),
+    [(("N", 4), True, False), ((4, 4), False, False), ((1, 4), False, True)],
 )
-def test_batches(dims: tuple[int | str, ...], said_here: bool, warned: bool, tmp_path: Path) -> None:
+def test_batches(
+    dims: tuple[int | str, ...], said_here: bool, warned: bool, tmp_path: Path
+) -> None:
     chain(tmp_path / "plain.onnx", LAYERS, dims=dims, numbered=False)
     own = {
         **ONNX,
@@ -505,7 +617,7 @@ def test_batches(dims: tuple[int | str, ...], said_here: bool, warned: bool, tmp
     assert only(exported(system)) == only(config(own))
 
 
-# -- round trips -------------------------------------------------------------------------------------------------------
+# -- round trips -----------------------------------------------------------------------------------
 @st.composite
 def _stages(draw: st.DrawFn) -> list[tuple[str, int, int, int]]:
     """Device, core, streams and last layer."""
@@ -535,7 +647,9 @@ def value_of(found: Any) -> libconfig.Value:
     if isinstance(found, list):
         return libconfig.Items(tuple(map(value_of, found)), False, span)
     if isinstance(found, dict):
-        return libconfig.Group(tuple(libconfig.Setting(k, value_of(v), span) for k, v in found.items()), span)
+        return libconfig.Group(
+            tuple(libconfig.Setting(k, value_of(v), span) for k, v in found.items()), span
+        )
     return libconfig.Scalar(found, span)
 
 
@@ -576,7 +690,12 @@ mapping on xavier {{ {pin} }}
 
 
 def system_of(
-    folder: Path, pin: str = "", precision: str = "fp32", doc: str = "", app: str = "", more: str = ""
+    folder: Path,
+    pin: str = "",
+    precision: str = "fp32",
+    doc: str = "",
+    app: str = "",
+    more: str = "",
 ) -> System:
     path = folder / f"f{next(NUMBER)}.flow"
     path.write_text(FLOW.format(pin=pin, precision=precision, doc=doc, app=app) + more)
@@ -594,7 +713,10 @@ def test_what_is_exported_is_imported_again(
     after: set[int], data: st.DataObject, precision: str, numbers: tuple[int, int, int], nets: Path
 ) -> None:
     until = [*(LAYERS[k] for k in sorted(after)), None]
-    stages = [StagePlan(data.draw(st.sampled_from(PROCESSORS)), layer, data.draw(st.integers(1, 4))) for layer in until]
+    stages = [
+        StagePlan(data.draw(st.sampled_from(PROCESSORS)), layer, data.draw(st.integers(1, 4)))
+        for layer in until
+    ]
     plan = NetworkPlan("A.net", tuple(stages), *numbers)
     system = system_of(nets, f"A.net -> {in_words(plan)}", precision)
     back, _ = imported(exported(system), nets, quiet=True)
@@ -605,7 +727,7 @@ def test_what_is_exported_is_imported_again(
     assert only(again) == only(exported(system)) == only(exported(imported(again, nets)[0]))
 
 
-# -- out ---------------------------------------------------------------------------------------------------------------
+# -- out -------------------------------------------------------------------------------------------
 def test_a_file_as_it_is_written(nets: Path) -> None:
     doc = '/// Finds things.\n/// jedi: app_type = "YoloApplication"\n/// jedi: model_dir = "."\n/// jedi: sample_size = "0"\n/// jedi: bin_path = "bin"'
     pin = 'A.net -> volta until "conv_0" streams 2 | nvdla[0], nvdla[1] streams 3'
@@ -651,7 +773,10 @@ def test_a_file_as_it_is_written(nets: Path) -> None:
     [
         ("", "`A.net` is not mapped on `xavier`"),
         ("A.net -> carmel[0]", "`carmel[0]` is a CPU: JEDI runs networks on a GPU and on DLAs"),
-        ('A.net -> volta until "l5" | carmel[2]', "`carmel[2]` is a CPU: JEDI runs networks on a GPU and on DLAs"),
+        (
+            'A.net -> volta until "l5" | carmel[2]',
+            "`carmel[2]` is a CPU: JEDI runs networks on a GPU and on DLAs",
+        ),
         (
             "A.net -> volta, second",
             "JEDI uses one GPU, and this stage has several; F708: stages run on `volta` and `second`",
@@ -684,7 +809,9 @@ def test_windows_are_warned_of(nets: Path) -> None:
     (app,) = system.apps
     show = app.task("A.show")
     wide = replace(show, inputs=(replace(show.inputs[0], window=3), *show.inputs[1:]))
-    system = replace(system, apps=(replace(app, tasks=tuple(wide if t is show else t for t in app.tasks)),))
+    system = replace(
+        system, apps=(replace(app, tasks=tuple(wide if t is show else t for t in app.tasks)),)
+    )
     (channel,) = system.apps[0].windows
     assert f"JEDI has no windows: `{channel}` hands over what is new" in said(
         jedi.write(system, system.platforms[0], None, "A").warnings
@@ -695,7 +822,10 @@ def test_a_tensor_that_crosses_two_cuts_is_a_fault(tmp_path: Path) -> None:
     chain(tmp_path / "net.onnx", LAYERS, skip=(1, 7))
     with pytest.raises(Errors, match=r"^F708: `conv_0` crosses cuts 1 and 2$"):
         exported(system_of(tmp_path, 'A.net -> volta until "ü:0" | nvdla[0] until "l5" | volta'))
-    assert only(exported(system_of(tmp_path, 'A.net -> volta until "ü:0" | nvdla[0]'))).stages[0].last == 3
+    assert (
+        only(exported(system_of(tmp_path, 'A.net -> volta until "ü:0" | nvdla[0]'))).stages[0].last
+        == 3
+    )
 
 
 def test_apps_that_are_no_instance(nets: Path) -> None:
@@ -736,17 +866,23 @@ def test_lines_for_jedi_that_cannot_be_read_are_left_out(nets: Path) -> None:
 def test_paths_of_another_network_are_not_kept(nets: Path) -> None:
     doc = '/// jedi: cfg_path = "/board/{}.cfg"'
     for kept, path in (("net", "/board/net.cfg"), ("other", "net.cfg")):
-        assert only(exported(system_of(nets, "A.net -> volta", doc=doc.format(kept)))).network == path
+        assert (
+            only(exported(system_of(nets, "A.net -> volta", doc=doc.format(kept)))).network == path
+        )
 
 
-def test_a_stored_mapping_is_exported(nets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_mapping_is_exported(
+    nets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.onnx").write_bytes((nets / "net.onnx").read_bytes())
     Path("a.flow").write_text(FLOW.format(pin="", precision="fp16", doc="", app=""))
     checked = check("a.flow", platform="xavier", mapped=False)
     assert checked.platform is not None
     plan = NetworkPlan("A.net", (StagePlan(("nvdla[1]",), "l5", 2), StagePlan(("volta",))), 4)
-    placements = tuple(Placement(f"A.{t}", ("carmel[0]",)) for t in ("camera", "scale", "boxes", "show"))
+    placements = tuple(
+        Placement(f"A.{t}", ("carmel[0]",)) for t in ("camera", "scale", "boxes", "show")
+    )
     for found in (
         Found("xavier", placements, (), "test", networks=(plan,)),
         Found("xavier", (*placements, Placement("A.net", ("volta",), 3, buffers=5)), (), "test"),
@@ -757,15 +893,20 @@ def test_a_stored_mapping_is_exported(nets: Path, tmp_path: Path, monkeypatch: p
         assert done.stdout == "A.cfg\n"
         instance = only(Path("A.cfg").read_bytes())
         seen = [(s.device, s.core, s.streams, s.last) for s in instance.stages], instance.buffers
-        assert seen == (([(DLA, 1, 2, 5), (GPU, 0, 1, 7)], 4) if found.networks else ([(GPU, 0, 3, 7)], 5))
+        assert seen == (
+            ([(DLA, 1, 2, 5), (GPU, 0, 1, 7)], 4) if found.networks else ([(GPU, 0, 3, 7)], 5)
+        )
     Path("xavier.A.mapping.json").unlink(missing_ok=True)
     # What the text says comes first.
     Path("a.flow").write_text(FLOW.format(pin="A.net -> volta", precision="fp16", doc="", app=""))
-    assert flowc("export", "a.flow", "--format", "jedi", "--platform", "xavier", "--force").exit_code == 0
+    assert (
+        flowc("export", "a.flow", "--format", "jedi", "--platform", "xavier", "--force").exit_code
+        == 0
+    )
     assert only(Path("A.cfg").read_bytes()).stages == (JediStage(GPU, 0, 1, 7),)
 
 
-# -- files that are not in order -----------------------------------------------------------------------------------------
+# -- files that are not in order -------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
@@ -797,7 +938,9 @@ def test_a_stored_mapping_is_exported(nets: Path, tmp_path: Path, monkeypatch: p
 def test_faulty_instances(own: dict[str, str], expected: str, nets: Path) -> None:
     data = config(own)
     found = faults(data, nets)
-    assert "\n".join(m for _, m, _, _ in sorted(found, key=lambda f: f[1])) == "\n".join(sorted(expected.split("\n")))
+    assert "\n".join(m for _, m, _, _ in sorted(found, key=lambda f: f[1])) == "\n".join(
+        sorted(expected.split("\n"))
+    )
     assert {code for code, *_ in found} == {"F706"}
     lines = data.decode().split("\n")
     for _, message, line, column in found:  # the place is the entry itself
@@ -826,9 +969,9 @@ def test_a_misspelt_setting_is_pointed_at(nets: Path) -> None:
 
 
 def test_all_faults_of_a_file_are_reported_at_once(nets: Path) -> None:
-    data = config({"batch": "0", "devices": "GPU,DLA,TPU"}, {"cut_points": "1,1,7"}, {"buffer_num": None}).replace(
-        b'"FP16"', b"FP16"
-    )
+    data = config(
+        {"batch": "0", "devices": "GPU,DLA,TPU"}, {"cut_points": "1,1,7"}, {"buffer_num": None}
+    ).replace(b'"FP16"', b"FP16")
     assert [(code, message) for code, message, _, _ in faults(data, nets)] == [
         ("F706", "`batch` is 0, and has to be 1 or more"),
         ("F706", "`TPU` is no device"),
@@ -861,14 +1004,19 @@ def test_files_that_are_no_configurations(text: str, code: str, message: str) ->
 
 
 def test_names_of_other_kinds_are_told(nets: Path) -> None:
-    data = config().replace(b'"GPU,DLA,GPU"', b"5").replace(b'"yolo"', b"(1)").replace(b'"1,4,3"', b"[1]")
+    data = (
+        config()
+        .replace(b'"GPU,DLA,GPU"', b"5")
+        .replace(b'"yolo"', b"(1)")
+        .replace(b'"1,4,3"', b"[1]")
+    )
     assert [m for _, m, _, _ in faults(data, nets)] == [
         "`network_name` is no text", "`streams` is no text", "`devices` has 1 entry, and `device_num` is 3",
         "`5` is no device",
     ]  # fmt: skip
 
 
-# -- libconfig -----------------------------------------------------------------------------------------------------------
+# -- libconfig -------------------------------------------------------------------------------------
 def plain(value: libconfig.Value) -> Any:
     match value:
         case libconfig.Scalar():
@@ -919,9 +1067,15 @@ def test_values_survive_the_way_out_and_in(found: Any) -> None:
     [
         ("a = GPU; b = 1", [("`GPU` does not fit here", 1, 5)]),
         ("a = 1\nb 2\nc = 3", [("`2` does not fit here", 2, 3)]),
-        ("a = ;\nb = = 2;\nc = 3", [("`;` does not fit here", 1, 5), ("`=` does not fit here", 2, 5)]),
+        (
+            "a = ;\nb = = 2;\nc = 3",
+            [("`;` does not fit here", 1, 5), ("`=` does not fit here", 2, 5)],
+        ),
         ("a = 1 2; b = 3", [("`2` does not fit here", 1, 7)]),
-        ("a = { b = 1 } 5 c = { d = }", [("`5` does not fit here", 1, 15), ("`}` does not fit here", 1, 27)]),
+        (
+            "a = { b = 1 } 5 c = { d = }",
+            [("`5` does not fit here", 1, 15), ("`}` does not fit here", 1, 27)],
+        ),
         ("a = ( 1 2 )\nb = 1", [("`2` does not fit here", 1, 9)]),
         ("a = 1;; b = 2", [("`;` does not fit here", 1, 7)]),
         ("a = 'x'", [("`'` means nothing here", 1, 5)]),
@@ -931,9 +1085,15 @@ def test_values_survive_the_way_out_and_in(found: Any) -> None:
         ("a = ( { b = 1 )", [("`)` does not fit here", 1, 15)]),
         ("}", [("`}` does not fit here", 1, 1)]),
         ("a", [("the file ends after `a`", 1, 1)]),
-        ('@include "/etc/passwd"\na = ;', [("`@include` is not followed", 1, 1), ("`;` does not fit here", 2, 5)]),
+        (
+            '@include "/etc/passwd"\na = ;',
+            [("`@include` is not followed", 1, 1), ("`;` does not fit here", 2, 5)],
+        ),
         ("a = 1\na = 2", [("`a` is set twice", 2, 1)]),
-        ("a = { b };\nc = ( d )", [("`}` does not fit here", 1, 9), ("`d` does not fit here", 2, 7)]),
+        (
+            "a = { b };\nc = ( d )",
+            [("`}` does not fit here", 1, 9), ("`d` does not fit here", 2, 7)],
+        ),
         ('a = [1, "x"]', [("the entries of an array have one type", 1, 9)]),
         ("a = 99999999999999999999", [("this number has more than 64 bits", 1, 5)]),
         (f"a = {'9' * 5000}", [("this number is too long", 1, 5)]),
@@ -999,7 +1159,10 @@ OTHERS = [
 def test_a_mutated_file_never_crashes(data: st.DataObject, nets: Path) -> None:
     pieces = list(PIECES)
     for _ in range(data.draw(st.integers(1, 4))):
-        at, other = data.draw(st.integers(0, len(pieces) - 1)), data.draw(st.integers(0, len(pieces) - 1))
+        at, other = (
+            data.draw(st.integers(0, len(pieces) - 1)),
+            data.draw(st.integers(0, len(pieces) - 1)),
+        )
         match data.draw(st.sampled_from(["delete", "double", "swap", "replace"])):
             case "delete":
                 pieces[at] = b""
@@ -1012,12 +1175,14 @@ def test_a_mutated_file_never_crashes(data: st.DataObject, nets: Path) -> None:
     try:
         result = jedi.read("app.cfg", b"".join(pieces), nets / "x.flow")
     except Errors as found:
-        assert found.diagnostics and all(d.code in ("F705", "F706") and d.message for d in found.diagnostics)
+        assert found.diagnostics and all(
+            d.code in ("F705", "F706") and d.message for d in found.diagnostics
+        )
         return
     assert Parser().parse("x.flow", result.text)[1] == []
 
 
-# -- the verbs -----------------------------------------------------------------------------------------------------------
+# -- the verbs -------------------------------------------------------------------------------------
 @pytest.fixture
 def here(nets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder with the network."""
@@ -1031,15 +1196,22 @@ def test_import_and_export_from_the_command_line(here: Path) -> None:
     done = flowc("import", "app.cfg", "-o", "out/app.flow")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "out/app.flow\n", "")
     assert 'from "../net.onnx"' in Path("out/app.flow").read_text()
-    assert "error[F604]: `out/app.flow` exists" in flowc("import", "app.cfg", "-o", "out/app.flow").stderr
+    assert (
+        "error[F604]: `out/app.flow` exists"
+        in flowc("import", "app.cfg", "-o", "out/app.flow").stderr
+    )
     done = flowc("export", "out/app.flow", "--format", "jedi", "--platform", "xavier")
     assert (done.exit_code, done.stdout) == (0, "app.cfg\n") or "F604" in done.stderr
-    done = flowc("export", "out/app.flow", "--format", "jedi", "--platform", "xavier", "-o", "back.cfg")
+    done = flowc(
+        "export", "out/app.flow", "--format", "jedi", "--platform", "xavier", "-o", "back.cfg"
+    )
     assert (done.exit_code, done.stdout) == (0, "back.cfg\n")
     back = jedi_file.read("back.cfg", Path("back.cfg").read_bytes()).instances
     there = jedi_file.read("app.cfg", Path("app.cfg").read_bytes()).instances
     assert [i.stages for i in back] == [i.stages for i in there]
-    done = flowc("export", "out/app.flow", "--format", "jedi", "--platform", "xavier", "--app", "Other")
+    done = flowc(
+        "export", "out/app.flow", "--format", "jedi", "--platform", "xavier", "--app", "Other"
+    )
     assert (done.exit_code, done.stdout) == (0, "Other.cfg\n")
     assert flowc("export", "out/app.flow", "--format", "jedi").stderr.startswith(
         "error[F708]: `Yolo.net` is not mapped"
@@ -1050,7 +1222,10 @@ def test_wrong_files_are_told_apart(here: Path) -> None:
     Path("neither.cfg").write_text("[section]\nkey=value\n")
     done = flowc("import", "neither.cfg")
     assert done.exit_code == 1
-    assert "error[F402]: `neither.cfg` is no Darknet network: it does not begin with [net]" in done.stderr
+    assert (
+        "error[F402]: `neither.cfg` is no Darknet network: it does not begin with [net]"
+        in done.stderr
+    )
     assert "error[F705]: `[` does not fit here\n --> neither.cfg:1:1" in done.stderr
     Path("faulty.cfg").write_bytes(config({"devices": "GPU,TPU,GPU"}))
     done = flowc("import", "faulty.cfg", "--json")
@@ -1060,7 +1235,8 @@ def test_wrong_files_are_told_apart(here: Path) -> None:
     Path("tiny.cfg").write_text(NET)
     with pytest.raises(NotJedi):
         jedi.read("tiny.cfg", NET.encode(), Path("x.flow"))
-    assert flowc("import", "tiny.cfg").stderr.startswith("error[F407]")  # it is Darknet's, whose weights are missing
+    # it is Darknet's, whose weights are missing
+    assert flowc("import", "tiny.cfg").stderr.startswith("error[F407]")
     assert flowc("import", "none.cfg").stderr.startswith("error[F401]: cannot read `none.cfg`")
     assert flowc("import", "faulty.cfg", "--weights", "x").exit_code == 2
     assert flowc("import", "faulty.cfg", "--processor", "x").exit_code == 2
@@ -1069,7 +1245,9 @@ def test_wrong_files_are_told_apart(here: Path) -> None:
 
 
 def test_faults_of_a_text_come_before_its_export(here: Path) -> None:
-    Path("a.flow").write_text(FLOW.format(pin='A.net -> volta until "l9" | volta', precision="fp16", doc="", app=""))
+    Path("a.flow").write_text(
+        FLOW.format(pin='A.net -> volta until "l9" | volta', precision="fp16", doc="", app="")
+    )
     done = flowc("export", "a.flow", "--format", "jedi", "--platform", "xavier")
     assert done.exit_code == 1 and done.stderr.startswith("error[F507]: `net.onnx` has no layer")
     assert not Path("A.cfg").exists()

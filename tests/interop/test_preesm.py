@@ -1,4 +1,5 @@
-"""PREESM's graphs in: rates, values, code, places and times arrive as meant, and faults are told all at once."""
+"""PREESM's graphs in: rates, values, code, places and times arrive as meant, and faults are told
+all at once."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def edit(tmp_path: Path) -> Edit:
     return edited
 
 
-# -- helpers -----------------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 def imported(file: Path, out: Path) -> tuple[Path, list[str]]:
     """The text of an import, laid out as the formatter does, and what was said."""
     done = flowc.import_(file, out / "app.flow")
@@ -76,7 +77,9 @@ def firings(text: Path) -> dict[str, int]:
 def said_by(text: Path) -> list[str]:
     """What the program prints in two frames."""
     command = [sys.executable, "-m", "flowc", "run", str(text), "--frames", "2", "--no-measure"]
-    done = subprocess.run(command, cwd=text.parent, capture_output=True, text=True, timeout=HANGS, check=False)
+    done = subprocess.run(
+        command, cwd=text.parent, capture_output=True, text=True, timeout=HANGS, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -100,7 +103,9 @@ def node(kind: str, name: str, *ports: str, inside: str = "", more: str = "") ->
     lines = []
     for port in ports:
         way, called, *rate = port.split(" ", 2)
-        lines.append(f'<port kind="{way}" name="{called}"' + (f' expr="{rate[0]}"/>' if rate else "/>"))
+        lines.append(
+            f'<port kind="{way}" name="{called}"' + (f' expr="{rate[0]}"/>' if rate else "/>")
+        )
     desc = f'<data key="graph_desc">{inside}</data>' if inside else ""
     return f'<node id="{name}" kind="{kind}" {more}>{desc}{"".join(lines)}</node>'
 
@@ -118,11 +123,14 @@ def parameter(name: str, expr: str) -> str:
 def pair(*more: str, made: str = "1", taken: str = "1", kind: str = "int") -> str:
     """Two actors and a fifo."""
     return graph(
-        *more, node("actor", "A", f"output o {made}"), node("actor", "B", f"input i {taken}"), fifo("A.o", "B.i", kind)
+        *more,
+        node("actor", "A", f"output o {made}"),
+        node("actor", "B", f"input i {taken}"),
+        fifo("A.o", "B.i", kind),
     )
 
 
-# -- a project ---------------------------------------------------------------------------------------------------------
+# -- a project -------------------------------------------------------------------------------------
 def test_a_project_runs_as_its_authors_meant(tmp_path: Path) -> None:
     text, said = imported(RAMP / SCENARIO, tmp_path / "out")
     assert said == [
@@ -130,8 +138,8 @@ def test_a_project_runs_as_its_authors_meant(tmp_path: Path) -> None:
         "PREESM gives times without a unit: they are read as ns",
         "costs of copies are not imported",
     ]
-    # A gain for two firings, halves that are swapped, and what was counted one frame before, which `times` overwrites
-    # in its own copy alone.
+    # A gain for two firings, halves that are swapped, and what was counted one frame before, which
+    # `times` overwrites in its own copy alone.
     assert said_by(text)[:2] == ["0<306 0<309 0<300 0<303", "100<318 101<321 102<312 103<315"]
 
 
@@ -139,7 +147,10 @@ def test_the_text_keeps_names_and_formulas(tmp_path: Path) -> None:
     text, _ = imported(RAMP / SCENARIO, tmp_path)
     lines = [line.strip() for line in text.read_text().splitlines()]
     assert "const size = 4  // 2^2*scale" in lines
-    assert 'task Count(n: int, first: int) { out x: int32 rate n   c "app_code/tasks.c:fire_Count" }' in lines
+    assert (
+        'task Count(n: int, first: int) { out x: int32 rate n   c "app_code/tasks.c:fire_Count" }'
+        in lines
+    )
     assert "Times: Times(n = size / 2)" in lines
     assert "Count -> delay size -> Show.before" in lines  # the broadcast is two arrows
     assert "gain -> repeat 2 -> Times.gain" in lines
@@ -154,9 +165,16 @@ def test_firings_are_those_of_a_second_reading(tmp_path: Path) -> None:
 
 def test_a_scenario_brings_platform_places_and_times(tmp_path: Path) -> None:
     text, _ = imported(RAMP / SCENARIO, tmp_path)
-    assert (tmp_path / "two.flow").read_text().splitlines()[1:] == ["platform two {", "    cpu x86[2]", "}"]
+    assert (tmp_path / "two.flow").read_text().splitlines()[1:] == [
+        "platform two {",
+        "    cpu x86[2]",
+        "}",
+    ]
     pins = (tmp_path / "app.two.flow").read_text().splitlines()
-    assert [line.strip() for line in pins if "->" in line] == ["Ramp.Scale.Times -> x86[0]", "Ramp.Show -> x86[1]"]
+    assert [line.strip() for line in pins if "->" in line] == [
+        "Ramp.Scale.Times -> x86[0]",
+        "Ramp.Show -> x86[1]",
+    ]
     profile = json.loads((tmp_path / "app.two.profile.json").read_text())
     times = {(e["processor"], e["subject"]): e["wcet_ns"] for e in profile["entries"]}
     assert times == {("cpu", "Ramp.Scale.Times"): 2000, ("cpu", "Ramp.Show"): 700}
@@ -210,7 +228,11 @@ def test_sources_find_headers_beside_those_of_actors_only(edit: Edit, tmp_path: 
     secret = tmp_path / "secret.h"
     secret.write_text("#define SECRET 1\n")
     folder = edit(
-        (SOURCE, '#include "gains.h"', f'#include "gains.h"\n#include "../../../{secret.name}"\n#include "no.h"')
+        (
+            SOURCE,
+            '#include "gains.h"',
+            f'#include "gains.h"\n#include "../../../{secret.name}"\n#include "no.h"',
+        )
     )
     (folder / "Code/src/gains.h").unlink()
     (folder / "Code/src/gains.h").symlink_to(secret)
@@ -249,7 +271,9 @@ def test_makefiles_and_main_programs_of_preesm_are_replaced(edit: Edit, tmp_path
 def test_static_names_of_two_files_stay_apart(edit: Edit, tmp_path: Path) -> None:
     folder = edit((SOURCE, '#include "gains.h"', '#include "gains.h"\n#include "more.h"'))
     (folder / "Code/src/more.h").write_text("long more(void);\n")
-    (folder / "Code/src/more.c").write_text("static long next = 7;\nlong more(void) { return next; }\n")
+    (folder / "Code/src/more.c").write_text(
+        "static long next = 7;\nlong more(void) { return next; }\n"
+    )
     text, _ = imported(folder / TOP, tmp_path / "out")
     code = (tmp_path / "out/app_code/tasks.c").read_text()
     assert code.count("#define next next_") == code.count("#undef next") == 1
@@ -270,10 +294,13 @@ def test_bytes_of_a_struct_are_a_token(edit: Edit, tmp_path: Path) -> None:
     edit_again(folder, SUB, 'type="float"', 'type="pixel"')
     text, said = imported(folder / SCENARIO, tmp_path / "out")
     assert "task Level { out gain: uint8[3] " in text.read_text()
-    assert any("`Level.gain`" in s and "takes `float` where the fifo has tokens of 3 bytes" in s for s in said)
+    assert any(
+        "`Level.gain`" in s and "takes `float` where the fifo has tokens of 3 bytes" in s
+        for s in said
+    )
 
 
-# -- parts of graphs ---------------------------------------------------------------------------------------------------
+# -- parts of graphs -------------------------------------------------------------------------------
 def test_interfaces_repeat_inputs_and_keep_the_last_outputs(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     inside = graph(
@@ -293,11 +320,13 @@ def test_interfaces_repeat_inputs_and_keep_the_last_outputs(tmp_path: Path) -> N
     assert firings(text) == {"A": 1, "S.i_repeated": 1, "S.X->last3->B": 1, "S.X": 3, "B": 1}
     assert pisdf.agree(firings(text), pisdf.Flat(tmp_path / "in/top.pi", {}).firings())
     code = (tmp_path / "out/app_code/tasks.c").read_text()
-    assert "flowc_fill(out_taken, 12, (const char *)in_given, 8);" in code  # 0 1 0, for which there is no word
+    # 0 1 0, for which there is no word
+    assert "flowc_fill(out_taken, 12, (const char *)in_given, 8);" in code
 
 
 def test_blocks_are_repeated_and_the_last_ones_kept(edit: Edit, tmp_path: Path) -> None:
-    """Twice as many firings inside as data for them: `times` gets each block twice, and its last results leave."""
+    """Twice as many firings inside as data for them: `times` gets each block twice, and its last
+    results leave."""
     folder = edit(
         (SUB, '<port annotation="NONE" expr="1" kind="input" name="gain"/>', '<port annotation="NONE" expr="1" kind="input" name="gain"/><port kind="input" name="four" expr="1"/>'),
         (SUB, '<node id="y" kind="snk">', '<node id="four" kind="src"><port kind="output" name="four" expr="4"/></node><node id="y" kind="snk">'),
@@ -310,14 +339,22 @@ def test_blocks_are_repeated_and_the_last_ones_kept(edit: Edit, tmp_path: Path) 
     text, _ = imported(folder / TOP, tmp_path / "out")
     lines = [line.strip() for line in text.read_text().splitlines()]
     assert "Level -> repeat 4 -> Scale.four" in lines
-    assert {"x -> repeat 2 of 4 -> Times.x", "gain -> repeat 4 -> Times.gain", "Times -> last 2 of 4 -> y"} < set(lines)
+    assert {
+        "x -> repeat 2 of 4 -> Times.x",
+        "gain -> repeat 4 -> Times.gain",
+        "Times -> last 2 of 4 -> y",
+    } < set(lines)
     assert pisdf.agree(firings(text), pisdf.Flat(folder / TOP, {}).firings())
     assert said_by(text)[:2] == ["0<306 0<309 0<300 0<303", "100<318 101<321 102<312 103<315"]
 
 
 def test_a_graph_with_interfaces_has_open_ends(tmp_path: Path) -> None:
     (tmp_path / "sub.pi").write_text(
-        graph(node("src", "x", "output x 4"), node("actor", "B", "input i 2"), fifo("x.x", "B.i", "uchar"))
+        graph(
+            node("src", "x", "output x 4"),
+            node("actor", "B", "input i 2"),
+            fifo("x.x", "B.i", "uchar"),
+        )
     )
     text, _ = imported(tmp_path / "sub.pi", tmp_path / "out")
     assert firings(text) == {"x": 2, "B": 1}
@@ -348,10 +385,19 @@ def test_delays_add_up_along_broadcasts(tmp_path: Path) -> None:
 def test_parts_without_common_data_are_told(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in/sub.pi").write_text(
-        graph(node("src", "i", "output i 1"), node("actor", "X", "input i 1"), node("actor", "Y"), fifo("i.i", "X.i"))
+        graph(
+            node("src", "i", "output i 1"),
+            node("actor", "X", "input i 1"),
+            node("actor", "Y"),
+            fifo("i.i", "X.i"),
+        )
     )
     (tmp_path / "in/top.pi").write_text(
-        graph(node("actor", "A", "output o 4"), node("actor", "S", "input i 1", inside="sub.pi"), fifo("A.o", "S.i"))
+        graph(
+            node("actor", "A", "output o 4"),
+            node("actor", "S", "input i 1", inside="sub.pi"),
+            fifo("A.o", "S.i"),
+        )
     )
     text, said = imported(tmp_path / "in/top.pi", tmp_path / "out")
     assert firings(text) == {"A": 1, "S.X": 4, "S.Y": 1}
@@ -359,7 +405,10 @@ def test_parts_without_common_data_are_told(tmp_path: Path) -> None:
 
 
 def test_periods_of_actors_are_those_of_iterations(tmp_path: Path) -> None:
-    a, b = node("actor", "A", "output o 2", more='period="100"'), node("actor", "B", "input i 1", more='period="50"')
+    a, b = (
+        node("actor", "A", "output o 2", more='period="100"'),
+        node("actor", "B", "input i 1", more='period="50"'),
+    )
     (tmp_path / "g.pi").write_text(graph(a, b, fifo("A.o", "B.i")))
     text, said = imported(tmp_path / "g.pi", tmp_path / "out")
     assert "    period 100 ns" in text.read_text().splitlines()
@@ -370,23 +419,51 @@ def test_periods_of_actors_are_those_of_iterations(tmp_path: Path) -> None:
     assert fault.message == "the periods of `A` and `B` mean different times for an iteration"
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("code", "said", "text"),
     [
-        ("F732", "`n` sets a parameter while the program runs", graph(node("actor", "A", "cfg_output n"))),
-        ("F732", "`n` hands a parameter to the graph around", graph('<node id="n" kind="cfg_out_iface"/>')),
-        ("F732", "begins anew in every iteration", pair('<node id="d" kind="delay" expr="1" level="local"/>')),
-        ("F732", "is filled or emptied by `S`", pair('<node id="d" kind="delay" expr="1" setter="S"/>')),
+        (
+            "F732",
+            "`n` sets a parameter while the program runs",
+            graph(node("actor", "A", "cfg_output n")),
+        ),
+        (
+            "F732",
+            "`n` hands a parameter to the graph around",
+            graph('<node id="n" kind="cfg_out_iface"/>'),
+        ),
+        (
+            "F732",
+            "begins anew in every iteration",
+            pair('<node id="d" kind="delay" expr="1" level="local"/>'),
+        ),
+        (
+            "F732",
+            "is filled or emptied by `S`",
+            pair('<node id="d" kind="delay" expr="1" setter="S"/>'),
+        ),
         ("F732", "the rate of `A.o` is `0`: it has to be a whole number above 0", pair(made="0")),
-        ("F732", "the rate of `A.o` is `3/2`: it has to be a whole number above 0", pair(made="3/2")),
+        (
+            "F732",
+            "the rate of `A.o` is `3/2`: it has to be a whole number above 0",
+            pair(made="3/2"),
+        ),
         ("F732", "is `4-5`, which is -1: it has to be a whole number above 0", pair(made="4-5")),
         ("F732", "the type `pixel` of this fifo is not known", pair(kind="pixel")),
         ("F731", "the rate of `A.o` is `1/0`: division by zero", pair(made="1/0")),
         ("F731", "there is no parameter `n`", pair(parameter("n", "2"), made="n")),
         ("F731", "there is no function `sin`; there is abs, ceil, floor", pair(made="sin(0)")),
-        ("F731", "parameter `n` needs itself: n -> m -> n", pair(parameter("n", "m+1"), parameter("m", "n"))),
-        ("F731", "parameter `n` is `2 +`: something is missing at its end", pair(parameter("n", "2 +"))),
+        (
+            "F731",
+            "parameter `n` needs itself: n -> m -> n",
+            pair(parameter("n", "m+1"), parameter("m", "n")),
+        ),
+        (
+            "F731",
+            "parameter `n` is `2 +`: something is missing at its end",
+            pair(parameter("n", "2 +")),
+        ),
         ("F731", "there are two nodes `A`", pair(node("actor", "A"))),
         ("F731", "there are two ports `n`", pair(node("actor", "C", "cfg_input n", "cfg_input n"))),
         ("F731", "there are two ports `x`", pair(node("actor", "C", "input x 1", "output x 1"))),
@@ -407,7 +484,9 @@ def test_periods_of_actors_are_those_of_iterations(tmp_path: Path) -> None:
         ("F731", "there is no `graph` in this file", "<graphml/>"),
     ],
 )
-def test_what_cannot_be_said_is_refused_by_name(tmp_path: Path, code: str, said: str, text: str | None) -> None:
+def test_what_cannot_be_said_is_refused_by_name(
+    tmp_path: Path, code: str, said: str, text: str | None
+) -> None:
     made = {
         "there is no sub.pi": graph(node("actor", "A", inside="sub.pi")),
         "`S` would contain itself": graph(node("actor", "S", inside="g.pi")),
@@ -441,7 +520,11 @@ def test_all_faults_are_told_in_one_run(edit: Edit, tmp_path: Path) -> None:
         (SCENARIO, 'name="int" size="32"', 'name="int" size="33"'),
     )
     found = faults(folder / SCENARIO, tmp_path / "out")
-    places = [(Path(d.span.file).relative_to(folder).as_posix(), d.span.line, d.code) for d in found if d.span]
+    places = [
+        (Path(d.span.file).relative_to(folder).as_posix(), d.span.line, d.code)
+        for d in found
+        if d.span
+    ]
     assert places == [
         (TOP, 44, "F732"),
         (TOP, 67, "F732"),
@@ -468,7 +551,11 @@ def test_attributes_that_are_missing_are_explained(edit: Edit, tmp_path: Path) -
     for file in (TOP, SUB, SLAM, SCENARIO):
         whole = (folder / file).read_text()
         words = sorted(
-            {w.partition("=")[0] for w in whole.split() if "=" in w and not w.startswith(("xmlns", "version"))}
+            {
+                w.partition("=")[0]
+                for w in whole.split()
+                if "=" in w and not w.startswith(("xmlns", "version"))
+            }
         )
         for word in words:
             (folder / file).write_text(whole.replace(f"{word}=", f"x{word.replace(':', '')}="))
@@ -492,18 +579,28 @@ def test_a_scenario_names_files_of_its_project(edit: Edit, tmp_path: Path) -> No
     folder = edit_again(folder, SCENARIO, "/Ramp/../../ramp.pi", "/Ramp/Algo/ramp.pi")
     folder = edit_again(folder, SCENARIO, "/Ramp/Archi/two.slam", "/Ramp/Archi/no.slam")
     _, said = imported(folder / SCENARIO, tmp_path / "out")
-    assert said[0] == "there is no architecture `/Ramp/Archi/no.slam`: platform, places and times are left out"
+    assert (
+        said[0]
+        == "there is no architecture `/Ramp/Archi/no.slam`: platform, places and times are left out"
+    )
 
 
 def test_other_formats_options_are_refused(tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli, ["import", str(RAMP / TOP), "--processor", "x", "-o", str(tmp_path / "a.flow")])
+    done = CliRunner().invoke(
+        cli, ["import", str(RAMP / TOP), "--processor", "x", "-o", str(tmp_path / "a.flow")]
+    )
     assert done.exit_code == 2
 
 
-# -- expressions -------------------------------------------------------------------------------------------------------
+# -- expressions -----------------------------------------------------------------------------------
 NAMES = {"a": Fraction(3), "b": Fraction(-2), "c": Fraction(7, 2), "d": Fraction(0)}
 NUMBERS = st.integers(0, 99).map(lambda n: (str(n), Fraction(n))) | st.sampled_from(
-    [("0.25", Fraction(1, 4)), ("1e2", Fraction(100)), (".5", Fraction(1, 2)), ("640.0", Fraction(640))]
+    [
+        ("0.25", Fraction(1, 4)),
+        ("1e2", Fraction(100)),
+        (".5", Fraction(1, 2)),
+        ("640.0", Fraction(640)),
+    ]
 )
 Pair = tuple[str, Fraction | None]
 
@@ -530,7 +627,9 @@ def combined(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
         a, b = x[1], y[1]
         if name in ("floor", "ceil"):
             text = f"{name}({x[0]})"
-            return text, None if a is None else Fraction(a.__floor__() if name == "floor" else a.__ceil__())
+            return text, None if a is None else Fraction(
+                a.__floor__() if name == "floor" else a.__ceil__()
+            )
         if a is None or b is None:
             return f"{name}({x[0]}, {y[0]})", None
         return f"{name}({x[0]}, {y[0]})", (min if name == "min" else max)(a, b)
@@ -612,14 +711,28 @@ def test_known_values(text: str, value: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1 2", "(1", "1)", "a", "f(1)", "min(1)", "$", "2^2^2^2^9", "(" * 99, "9" * 99, "1+" * 999]
+    "text",
+    [
+        "",
+        "1 2",
+        "(1",
+        "1)",
+        "a",
+        "f(1)",
+        "min(1)",
+        "$",
+        "2^2^2^2^9",
+        "(" * 99,
+        "9" * 99,
+        "1+" * 999,
+    ],
 )
 def test_no_value_is_a_reason(text: str) -> None:
     with pytest.raises(Wrong):
         expressions.evaluate(expressions.parse(text), {})
 
 
-# -- random graphs -----------------------------------------------------------------------------------------------------
+# -- random graphs ---------------------------------------------------------------------------------
 def random_project(rng: random.Random, folder: Path) -> Path:
     """A row of actors, some with a graph inside, whose interfaces rarely fit what is inside."""
     counts = [rng.choice([1, 2, 3, 4, 6]) for _ in range(rng.randint(2, 5))]
@@ -649,8 +762,16 @@ def random_inside(rng: random.Random, ports: list[str]) -> str:
         way, name, rate = port.split(" ")
         kind, other = ("src", "output") if way == "input" else ("snk", "input")
         faces.append(node(kind, name, f"{other} {name} {rate}"))
-    first = [f"{p.split(' ')[0]} {p.split(' ')[1]} {rng.choice([1, 2, 3])}" for p in ports if p.startswith("input")]
-    last = [f"{p.split(' ')[0]} {p.split(' ')[1]} {rng.choice([1, 2, 3])}" for p in ports if p.startswith("output")]
+    first = [
+        f"{p.split(' ')[0]} {p.split(' ')[1]} {rng.choice([1, 2, 3])}"
+        for p in ports
+        if p.startswith("input")
+    ]
+    last = [
+        f"{p.split(' ')[0]} {p.split(' ')[1]} {rng.choice([1, 2, 3])}"
+        for p in ports
+        if p.startswith("output")
+    ]
     if split:
         actors = [
             node("actor", "X", *first, f"output t {rng.choice([1, 2])}"),

@@ -1,4 +1,5 @@
-"""SDF3 files in and out: the numbers arrive exactly, texts are stable, and files of strangers do no harm."""
+"""SDF3 files in and out: the numbers arrive exactly, texts are stable, and files of strangers do no
+harm."""
 
 from __future__ import annotations
 
@@ -34,13 +35,16 @@ import graphs
 from builds import in_a_moment
 
 HERE = Path(__file__).resolve().parents[1]
-#: Public benchmark graphs as bare numbers: times and rates per phase, initial tokens, self-edges as in their files.
-KNOWN: dict[str, dict[str, Any]] = {g["name"]: g for g in json.loads((HERE / "data/known_graphs.json").read_text())}
+#: Public benchmark graphs as bare numbers: times and rates per phase, initial tokens, self-edges as
+#: in their files.
+KNOWN: dict[str, dict[str, Any]] = {
+    g["name"]: g for g in json.loads((HERE / "data/known_graphs.json").read_text())
+}
 FEW = settings(max_examples=60)
 NUMBER = count()
 
 
-# -- helpers -----------------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 def element(name: str, attributes: Mapping[str, str], *inside: str) -> str:
     words = "".join(f" {key}={quoteattr(value)}" for key, value in attributes.items())
     return f"<{name}{words}>\n{''.join(inside)}</{name}>\n" if inside else f"<{name}{words}/>\n"
@@ -52,9 +56,18 @@ def actor(name: str, *ports: tuple[str, str, str]) -> str:
     return element("actor", {"name": name, "type": "T"}, *lines)
 
 
-def channel(name: str, source: tuple[str, str], destination: tuple[str, str], tokens: str = "") -> str:
-    ends = {"srcActor": source[0], "srcPort": source[1], "dstActor": destination[0], "dstPort": destination[1]}
-    return element("channel", {"name": name, **ends, **({"initialTokens": tokens} if tokens else {})})
+def channel(
+    name: str, source: tuple[str, str], destination: tuple[str, str], tokens: str = ""
+) -> str:
+    ends = {
+        "srcActor": source[0],
+        "srcPort": source[1],
+        "dstActor": destination[0],
+        "dstPort": destination[1],
+    }
+    return element(
+        "channel", {"name": name, **ends, **({"initialTokens": tokens} if tokens else {})}
+    )
 
 
 def timed(name: str, *processors: tuple[str, str, bool]) -> str:
@@ -83,7 +96,9 @@ def known(name: str) -> bytes:
         ports[a].append((f"o{i}", "out", ",".join(map(str, out))))
         ports[b].append((f"i{i}", "in", ",".join(map(str, into))))
         channels.append(channel(f"c{i}", (a, f"o{i}"), (b, f"i{i}"), str(tokens) if tokens else ""))
-    properties = [timed(a, ("p1", ",".join(map(str, times)), True)) for a, times in graph["exec"].items()]
+    properties = [
+        timed(a, ("p1", ",".join(map(str, times)), True)) for a, times in graph["exec"].items()
+    ]
     actors = [actor(a, *ports[a]) for a in graph["exec"]]
     return sdf(*actors, *channels, name=name, kind=graph["kind"], properties=properties)
 
@@ -124,8 +139,15 @@ def faults(data: bytes, **options: str) -> list[tuple[str, str, int]]:
         sdf3.read("bad.xml", data, **options)
     lines = data.decode("utf-8", "replace").split("\n")
     for d in raised.value.diagnostics:
-        assert d.code in CODES and d.severity == "error" and d.span is not None and d.span.file == "bad.xml"
-        assert 1 <= d.span.line <= len(lines) and 1 <= d.span.column <= len(lines[d.span.line - 1]) + 1
+        assert (
+            d.code in CODES
+            and d.severity == "error"
+            and d.span is not None
+            and d.span.file == "bad.xml"
+        )
+        assert (
+            1 <= d.span.line <= len(lines) and 1 <= d.span.column <= len(lines[d.span.line - 1]) + 1
+        )
     return [(d.code, d.message, d.span.line if d.span else 0) for d in raised.value.diagnostics]
 
 
@@ -134,26 +156,43 @@ def said(warnings: Sequence[Diagnostic]) -> str:
     return "\n".join(w.message for w in warnings)
 
 
-# -- known graphs ------------------------------------------------------------------------------------------------------
+# -- known graphs ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", KNOWN)
 def test_known_graphs_arrive_with_their_numbers(name: str, tmp_path: Path) -> None:
     imported = sdf3.read(f"{name}.xml", known(name))
     app = loaded(imported.text, tmp_path)
     graph = KNOWN[name]
     assert {t.name.partition(".")[2]: list(t.wcet_ns) for t in app.tasks} == graph["exec"]
-    serial = {a for a, b, out, into, tokens in graph["channels"] if a == b and {*out, *into, tokens} == {1}}
+    serial = {
+        a
+        for a, b, out, into, tokens in graph["channels"]
+        if a == b and {*out, *into, tokens} == {1}
+    }
     all_serial = serial == graph["exec"].keys()
     expected = [c for c in graph["channels"] if not (all_serial and c[0] == c[1])]
     arrived = []
     for c in app.channels:
         source, destination = app.task(c.source), app.task(c.destination)
-        rates = [list(source.port(c.source_port).rates), list(destination.port(c.destination_port).rates)]
-        arrived.append([c.source.partition(".")[2], c.destination.partition(".")[2], *rates, c.delay])
+        rates = [
+            list(source.port(c.source_port).rates),
+            list(destination.port(c.destination_port).rates),
+        ]
+        arrived.append(
+            [c.source.partition(".")[2], c.destination.partition(".")[2], *rates, c.delay]
+        )
     assert sorted(arrived) == sorted(
-        [a, b, out * (len(graph["exec"][a]) // len(out)), into * (len(graph["exec"][b]) // len(into)), tokens]
+        [
+            a,
+            b,
+            out * (len(graph["exec"][a]) // len(out)),
+            into * (len(graph["exec"][b]) // len(into)),
+            tokens,
+        ]
         for a, b, out, into, tokens in expected
     )
-    assert said(imported.warnings) == ("" if all_serial else "in SDF3 1 of 4 actors may overlap with itself")
+    assert said(imported.warnings) == (
+        "" if all_serial else "in SDF3 1 of 4 actors may overlap with itself"
+    )
     verdicts, found = check(app)
     assert found == () and verdicts.consistent.holds and verdicts.deadlock_free.holds
     assert again(imported, tmp_path).text.splitlines()[:3] == imported.text.splitlines()[:3]
@@ -173,7 +212,10 @@ def test_a_text_as_it_is_written() -> None:
         channel("d", ("down", "o"), ("up", "in"), "4"),
         name="my graph",
         kind="csdf",
-        properties=[timed("up", ("arm", "0.5", True), ("dsp", "1/3", False)), timed("down", ("arm", "2*1,3*2", True))],
+        properties=[
+            timed("up", ("arm", "0.5", True), ("dsp", "1/3", False)),
+            timed("down", ("arm", "2*1,3*2", True)),
+        ],
     )
     imported = sdf3.read("folder/my.xml", data)
     assert imported.text == (
@@ -200,17 +242,24 @@ def test_a_text_as_it_is_written() -> None:
     assert "wcet 1 / 3 ns" in sdf3.read("my.xml", data, "dsp").text
 
 
-# -- round trips -------------------------------------------------------------------------------------------------------
+# -- round trips -----------------------------------------------------------------------------------
 def numbers(app: Application) -> tuple[Any, ...]:
     """Everything of an app that SDF3 can say; names of tasks and ports included."""
     short = {t.name: t.name.removeprefix(f"{app.name}.") for t in app.tasks}
 
     def ports(t: Task) -> list[tuple[str, str, tuple[int, ...]]]:
-        return [(p.name, p.direction, p.rates * (t.phases // len(p.rates))) for p in (*t.inputs, *t.outputs)]
+        return [
+            (p.name, p.direction, p.rates * (t.phases // len(p.rates)))
+            for p in (*t.inputs, *t.outputs)
+        ]
 
-    tasks = [(short[t.name], ports(t), t.wcet_ns * (t.phases // max(len(t.wcet_ns), 1))) for t in app.tasks]
+    tasks = [
+        (short[t.name], ports(t), t.wcet_ns * (t.phases // max(len(t.wcet_ns), 1)))
+        for t in app.tasks
+    ]
     channels = [
-        (short[c.source], c.source_port, short[c.destination], c.destination_port, c.delay) for c in app.channels
+        (short[c.source], c.source_port, short[c.destination], c.destination_port, c.delay)
+        for c in app.channels
     ]
     return tasks, sorted(channels)
 
@@ -221,13 +270,19 @@ def test_random_graphs_survive_the_way_out_and_in(seed: int, overlap: bool, tmp_
     rng = random.Random(seed)
     graph, _ = graphs.consistent(rng)
     tasks = tuple(
-        replace(t, wcet_ns=tuple(Fraction(rng.randint(0, 10**6)) for _ in range(rng.choice((1, t.phases)))))
+        replace(
+            t,
+            wcet_ns=tuple(
+                Fraction(rng.randint(0, 10**6)) for _ in range(rng.choice((1, t.phases)))
+            ),
+        )
         for t in graph.tasks
     )
     graph = replace(graph, tasks=tasks)
     first = sdf3.read("g.xml", sdf3.write(graph, times_of(graph), overlap).encode())
     app = loaded(first.text, tmp_path)
-    if not overlap or "Self-edges" not in first.text:  # edges of the graph itself that say nothing more
+    if not overlap or "Self-edges" not in first.text:
+        # edges of the graph itself that say nothing more
         assert numbers(app) == numbers(graph)
     assert bool(first.warnings) <= overlap
     assert repetition(app).vector == repetition(graph).vector
@@ -257,7 +312,10 @@ ODD = st.one_of(
             "{{x}}",
         ]
     ),
-    st.text(st.characters(min_codepoint=32, codec="utf-8", exclude_characters="\ufffe\uffff"), max_size=12),
+    st.text(
+        st.characters(min_codepoint=32, codec="utf-8", exclude_characters="\ufffe\uffff"),
+        max_size=12,
+    ),
 )
 
 
@@ -266,13 +324,17 @@ ODD = st.one_of(
     name=ODD,
     actors=st.lists(st.tuples(ODD, ODD, ODD), min_size=1, max_size=6, unique_by=lambda a: a[0]),
 )
-def test_any_name_becomes_a_name(name: str, actors: list[tuple[str, str, str]], tmp_path: Path) -> None:
+def test_any_name_becomes_a_name(
+    name: str, actors: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
     parts = [actor(a, (i, "in", "2"), (o, "out", "3")) for a, i, o in actors]
     ring = zip(actors, [*actors[1:], actors[0]], strict=True)
     parts += [channel(f"c{i}", (a[0], a[2]), (b[0], b[1]), str(i)) for i, (a, b) in enumerate(ring)]
     imported = sdf3.read("odd.xml", sdf(*parts, name=name))
     app = loaded(imported.text, tmp_path)
-    assert [(t.inputs[0].rates, t.outputs[0].rates) for t in app.tasks] == [((2,), (3,))] * len(actors)
+    assert [(t.inputs[0].rates, t.outputs[0].rates) for t in app.tasks] == [((2,), (3,))] * len(
+        actors
+    )
     tasks = [t.name for t in app.tasks]
     assert [(c.source, c.destination, c.delay) for c in app.channels] == [
         (tasks[i], tasks[(i + 1) % len(tasks)], i) for i in range(len(tasks))
@@ -289,7 +351,7 @@ def test_names_that_can_stay_stay() -> None:
     assert identifiers(["p", "p", "p_2"], "port") == ["p", "p_3", "p_2"]
 
 
-# -- what a file may say -----------------------------------------------------------------------------------------------
+# -- what a file may say ---------------------------------------------------------------------------
 A, B = actor("a", ("o", "out", "1")), actor("b", ("i", "in", "1"))
 AB = channel("ab", ("a", "o"), ("b", "i"))
 
@@ -316,7 +378,10 @@ def test_lists_of_numbers(text: str, whole: bool, expected: str) -> None:
 def test_rates_with_thirty_digits_are_exact(tmp_path: Path) -> None:
     large = 123456789012345678901234567890
     parts = [actor("a", ("o", "out", str(large))), actor("b", ("i", "in", str(large + 1)))]
-    app = loaded(sdf3.read("g.xml", sdf(*parts, channel("c", ("a", "o"), ("b", "i"), f"{large + 2}"))).text, tmp_path)
+    app = loaded(
+        sdf3.read("g.xml", sdf(*parts, channel("c", ("a", "o"), ("b", "i"), f"{large + 2}"))).text,
+        tmp_path,
+    )
     assert [p.rates for t in app.tasks for p in (*t.inputs, *t.outputs)] == [(large,), (large + 1,)]
     assert app.channels[0].delay == large + 2
     assert list(repetition(app).vector.values()) == [large + 1, large]
@@ -329,12 +394,16 @@ def test_ports_of_several_channels_are_split(tmp_path: Path) -> None:
     app = loaded(imported.text, tmp_path)
     assert [p.rates for t in app.tasks for p in (*t.inputs, *t.outputs)] == [(2,), (2,), (1,), (1,)]
     assert [c.delay for c in app.channels] == [1, 3]
-    assert "/// SDF3's port `o` as `o_2`.\ntask A { out o rate 2   out o_2 rate 2 }" in imported.text
+    assert (
+        "/// SDF3's port `o` as `o_2`.\ntask A { out o rate 2   out o_2 rate 2 }" in imported.text
+    )
     assert code(again(imported, tmp_path).text) == code(imported.text)
 
 
 def test_an_input_and_an_output_may_share_a_name(tmp_path: Path) -> None:
-    data = sdf(actor("a", ("p", "in", "1"), ("p", "out", "1")), channel("c", ("a", "p"), ("a", "p"), "2"))
+    data = sdf(
+        actor("a", ("p", "in", "1"), ("p", "out", "1")), channel("c", ("a", "p"), ("a", "p"), "2")
+    )
     app = loaded(sdf3.read("g.xml", data).text, tmp_path)
     assert [(c.source_port, c.destination_port, c.delay) for c in app.channels] == [("p_2", "p", 2)]
 
@@ -349,21 +418,36 @@ def test_ports_without_channel_are_left_out(tmp_path: Path) -> None:
     imported = sdf3.read("g.xml", data)
     assert "no channel joins port `a.unused`" in said(imported.warnings)
     first, _ = loaded(imported.text, tmp_path).tasks
-    assert first.wcet_ns == (5, 5, 5) and first.outputs[0].rates == (1, 1, 1), "three phases make one cycle"
+    assert first.wcet_ns == (5, 5, 5) and first.outputs[0].rates == (1, 1, 1), (
+        "three phases make one cycle"
+    )
 
 
 def serial(name: str, ones: str = "1") -> tuple[tuple[str, str, str], tuple[str, str, str], str]:
-    return ("si", "in", ones), ("so", "out", ones), channel(f"s_{name}", (name, "so"), (name, "si"), "1")
+    return (
+        ("si", "in", ones),
+        ("so", "out", ones),
+        channel(f"s_{name}", (name, "so"), (name, "si"), "1"),
+    )
 
 
 def test_self_edges_on_all_actors_are_what_flowc_means(tmp_path: Path) -> None:
     si, so, sa = serial("a")
     _, _, sb = serial("b")
     second = channel("twice", ("a", "so"), ("a", "si"), "1")
-    both = sdf(actor("a", ("o", "out", "1"), si, so), actor("b", ("i", "in", "1"), si, so), AB, sa, second, sb)
+    both = sdf(
+        actor("a", ("o", "out", "1"), si, so),
+        actor("b", ("i", "in", "1"), si, so),
+        AB,
+        sa,
+        second,
+        sb,
+    )
     imported = sdf3.read("g.xml", both)
     app = loaded(imported.text, tmp_path)
-    assert [(c.source, c.destination) for c in app.channels] == [("G.a", "G.b"), ("G.a", "G.a")], "one for each actor"
+    assert [(c.source, c.destination) for c in app.channels] == [("G.a", "G.b"), ("G.a", "G.a")], (
+        "one for each actor"
+    )
     assert "overlap" not in said(imported.warnings)
     assert "Self-edges" in imported.text
     one = sdf3.read("g.xml", sdf(actor("a", ("o", "out", "1"), si, so), B, AB, sa))
@@ -377,7 +461,10 @@ def test_phases_survive_without_the_self_edge(tmp_path: Path) -> None:
     alone = loaded(sdf3.read("g.xml", sdf(actor("a", si, so), sa, kind="csdf")).text, tmp_path)
     assert alone.tasks[0].phases == 2 and len(alone.channels) == 1
     times = [timed("a", ("p", "7", True))]
-    with_time = loaded(sdf3.read("g.xml", sdf(actor("a", si, so), sa, kind="csdf", properties=times)).text, tmp_path)
+    with_time = loaded(
+        sdf3.read("g.xml", sdf(actor("a", si, so), sa, kind="csdf", properties=times)).text,
+        tmp_path,
+    )
     assert with_time.tasks[0].wcet_ns == (7, 7) and with_time.channels == ()
 
 
@@ -388,8 +475,12 @@ def test_times_of_a_processor() -> None:
     ]
     data = sdf(A, B, AB, properties=properties)
     imported = sdf3.read("g.xml", data)
-    assert "several processors are the default of `a`; the first one counts" in said(imported.warnings)
-    assert re.findall(r"wcet (\d+)", imported.text) == ["2", "4"], "a single processor needs no mark"
+    assert "several processors are the default of `a`; the first one counts" in said(
+        imported.warnings
+    )
+    assert re.findall(r"wcet (\d+)", imported.text) == ["2", "4"], (
+        "a single processor needs no mark"
+    )
     assert "processor `dsp` and `arm`; the file also has `gpu`." in imported.text
     assert re.findall(r"wcet (\d+)", sdf3.read("g.xml", data, "arm").text) == ["1", "4"]
     chosen = sdf3.read("g.xml", data, "dsp")
@@ -405,18 +496,23 @@ def test_what_is_not_imported_is_said() -> None:
     sizes = '<channelProperties channel="ab"><tokenSize sz="8"/><bufferSize sz="4"/></channelProperties>'
     limit = "<graphProperties><timeConstraints><throughput>0.1</throughput></timeConstraints></graphProperties>"
     imported = sdf3.read("g.xml", sdf(A, B, AB, properties=[sizes, limit]))
-    assert "buffer sizes and time constraints of the file are not imported" in said(imported.warnings)
+    assert "buffer sizes and time constraints of the file are not imported" in said(
+        imported.warnings
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
 def test_encodings_and_prefixes(encoding: str, tmp_path: Path) -> None:
-    text = f'<?xml version="1.0" encoding="{encoding}"?>' + sdf(actor("ü"), name="g").decode().partition("?>")[2]
+    text = (
+        f'<?xml version="1.0" encoding="{encoding}"?>'
+        + sdf(actor("ü"), name="g").decode().partition("?>")[2]
+    )
     text = re.sub("<(/?)(?=[a-z])", r"<\1s:", text).replace("<s:sdf3", '<s:sdf3 xmlns:s="urn:x"')
     app = loaded(sdf3.read("g.xml", text.encode(encoding)).text, tmp_path)
     assert [t.name for t in app.tasks] == ["G.u"]
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 FAULTY: dict[str, tuple[bytes, list[str]]] = {
     "empty": (b"", ["F701 this is no XML: no element found"]),
     "text": (b"app A { }", ["F701 this is no XML: syntax error"]),
@@ -482,7 +578,11 @@ def test_faulty_files_are_explained(what: str) -> None:
 
 
 def test_all_faults_are_reported_with_their_lines() -> None:
-    data = sdf(actor("a", ("o", "out", "-1")), actor("b", ("i", "in", "x")), channel("c", ("a", "o"), ("z", "i")))
+    data = sdf(
+        actor("a", ("o", "out", "-1")),
+        actor("b", ("i", "in", "x")),
+        channel("c", ("a", "o"), ("z", "i")),
+    )
     found = faults(data)
     assert [line for _, _, line in found] == [6, 9, 11]
     assert b'rate="-1"' in data.split(b"\n")[5]
@@ -532,7 +632,10 @@ PIECES = re.findall(rb"<[^ >]+|[a-zA-Z]+=|\"[^\"]*\"|[^<]", known("sample"))
 def test_a_mutated_file_never_crashes(data: st.DataObject) -> None:
     pieces = list(PIECES)
     for _ in range(data.draw(st.integers(1, 4))):
-        at, other = data.draw(st.integers(0, len(pieces) - 1)), data.draw(st.integers(0, len(pieces) - 1))
+        at, other = (
+            data.draw(st.integers(0, len(pieces) - 1)),
+            data.draw(st.integers(0, len(pieces) - 1)),
+        )
         match data.draw(st.sampled_from(["delete", "double", "swap", "replace"])):
             case "delete":
                 pieces[at] = b""
@@ -542,7 +645,9 @@ def test_a_mutated_file_never_crashes(data: st.DataObject) -> None:
                 pieces[at], pieces[other] = pieces[other], pieces[at]
             case _:
                 pieces[at] = data.draw(
-                    st.sampled_from([b'""', b'"-1"', b'"a0"', b'"0"', b'"1,2,3"', b"rate=", b"&lt;", b"<!--"])
+                    st.sampled_from(
+                        [b'""', b'"-1"', b'"a0"', b'"0"', b'"1,2,3"', b"rate=", b"&lt;", b"<!--"]
+                    )
                 )
     try:
         imported = sdf3.read("g.xml", b"".join(pieces))
@@ -552,7 +657,7 @@ def test_a_mutated_file_never_crashes(data: st.DataObject) -> None:
     assert not any(d.severity == "error" for d in loading_faults(imported.text))
 
 
-# -- out ---------------------------------------------------------------------------------------------------------------
+# -- out -------------------------------------------------------------------------------------------
 def test_what_an_app_says_is_exported(tmp_path: Path) -> None:
     path = tmp_path / "a.flow"
     path.write_text(
@@ -568,7 +673,11 @@ def test_what_an_app_says_is_exported(tmp_path: Path) -> None:
     text = sdf3.write(app, times)
     root = ElementTree.fromstring(text)
     assert root.get("type") == "csdf"
-    assert [a.get("name") for a in root.iter("actor")] == ["source", "inner.sink[0]", "inner.sink[1]"]
+    assert [a.get("name") for a in root.iter("actor")] == [
+        "source",
+        "inner.sink[0]",
+        "inner.sink[1]",
+    ]
     assert [(p.get("name"), p.get("rate")) for p in next(root.iter("actor"))] == [
         ("x", "1"), ("x_2", "1"), ("self_in", "1"), ("self_out", "1"),
     ]  # fmt: skip
@@ -595,7 +704,9 @@ def test_what_an_app_says_is_exported(tmp_path: Path) -> None:
 
 
 def test_characters_that_xml_cannot_hold_are_replaced() -> None:
-    graph = replace(graphs.app([replace(graphs.task("A.t", {}, {}), doc="a\x1bb\ud800")], []), doc='--->"')
+    graph = replace(
+        graphs.app([replace(graphs.task("A.t", {}, {}), doc="a\x1bb\ud800")], []), doc='--->"'
+    )
     text = sdf3.write(graph, {})
     ElementTree.fromstring(text)
     assert "<!-- a?b? -->" in text and '<!-- - - ->" -->' in text
@@ -603,7 +714,8 @@ def test_characters_that_xml_cannot_hold_are_replaced() -> None:
 
 def test_windows_cannot_be_exported() -> None:
     graph = graphs.app(
-        [graphs.task("A.a", {}, {"o": [1]}), graphs.task("A.b", {"i": [1, 1]}, {})], [("A.a", "o", "A.b", "i", 0)]
+        [graphs.task("A.a", {}, {"o": [1]}), graphs.task("A.b", {"i": [1, 1]}, {})],
+        [("A.a", "o", "A.b", "i", 0)],
     )
     graph = replace(graph, channels=(replace(graph.channels[0], frees=(0, 2)),))
     with pytest.raises(Errors) as raised:
@@ -613,15 +725,21 @@ def test_windows_cannot_be_exported() -> None:
 
 
 def test_what_a_window_keeps_is_a_comment(tmp_path: Path) -> None:
-    app = loaded("task A { out o rate 3 }\ntask B { in i rate 2 window 7 }\napp T { a: A   b: B   a -> b }\n", tmp_path)
+    app = loaded(
+        "task A { out o rate 3 }\ntask B { in i rate 2 window 7 }\napp T { a: A   b: B   a -> b }\n",
+        tmp_path,
+    )
     text = sdf3.write(app, {})
     assert "<!-- Sees 5 tokens again, which no buffer size here counts: i -->" in text
-    assert [p.get("rate") for p in ElementTree.fromstring(text).iter("port") if p.get("name") in "oi"] == ["3", "2"]
+    assert [
+        p.get("rate") for p in ElementTree.fromstring(text).iter("port") if p.get("name") in "oi"
+    ] == ["3", "2"]
 
 
 def test_the_size_of_a_token_is_in_bits() -> None:
     graph = graphs.app(
-        [graphs.task("A.a", {}, {"o": [1]}), graphs.task("A.b", {"i": [1]}, {})], [("A.a", "o", "A.b", "i", 0)]
+        [graphs.task("A.a", {}, {"o": [1]}), graphs.task("A.b", {"i": [1]}, {})],
+        [("A.a", "o", "A.b", "i", 0)],
     )
     source = graph.tasks[0]
     typed = replace(source, outputs=(replace(source.outputs[0], type=TensorType("int16", (5,))),))

@@ -26,7 +26,10 @@ SEEN: dict[str, Any] = {
     "samples": {"A.s": [1, 2]}, "period_ns": {"A": 5.0}, "latency_ns": {"A": 5}, "busy": {}, "held": {},
     "paths": {"A": [[None, 0, 0], [7, 1, 0]]}, "waits": ["A.s"],
 }  # fmt: skip
-LATENCY = {"latency_ms": {"mean": 1.5, "p50": 1, "p99": None, "max": 2}, "histogram": {"ns": [1, 2], "counts": [1]}}
+LATENCY = {
+    "latency_ms": {"mean": 1.5, "p50": 1, "p99": None, "max": 2},
+    "histogram": {"ns": [1, 2], "counts": [1]},
+}
 REPORT: dict[str, Any] = {
     "status": 0, "failure": None, "build": "x", "channels": {"c": {"capacity": 2, "most": 1}}, "dropped": {},
     "apps": {
@@ -81,12 +84,19 @@ def test_what_libraries_say_before_an_answer_does_no_harm() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["", "hello", "[]", "{}", '{"cores": NaN}', "[" * 100_000, '{"cores": ' + "9" * 5000 + "}"]
+    "said",
+    ["", "hello", "[]", "{}", '{"cores": NaN}', "[" * 100_000, '{"cores": ' + "9" * 5000 + "}"],
 )
 def test_a_machine_that_does_not_say_what_it_is(said: str) -> None:
     with pytest.raises(ValueError):
         machine(said)
-    for key, value in (("cores", 0), ("cores", 10**9), ("memory_bytes", "x"), ("numpy", ["1.26"]), ("celsius", True)):
+    for key, value in (
+        ("cores", 0),
+        ("cores", 10**9),
+        ("memory_bytes", "x"),
+        ("numpy", ["1.26"]),
+        ("celsius", True),
+    ):
         with pytest.raises(ValueError, match=key):
             machine(json.dumps({**document(), key: value}))
     with pytest.raises(ValueError, match="characters"):
@@ -114,7 +124,9 @@ def test_a_measurement_that_is_not_there(content: bytes | None, tmp_path: Path) 
         run_build(tmp_path, 0.1, strict=True, host=Answering(content=content))
 
 
-@pytest.mark.parametrize("said", ["", "{}", '{"noise": "much", "celsius": null}', '{"noise": 1e999, "celsius": 1}'])
+@pytest.mark.parametrize(
+    "said", ["", "{}", '{"noise": "much", "celsius": null}', '{"noise": 1e999, "celsius": 1}']
+)
 @pytest.mark.parametrize("ask", [machines.noise, machines.runtime_costs, machines.change_ns])
 def test_what_a_machine_takes_cannot_be_read(said: str, ask: Callable[[Here], object]) -> None:
     with pytest.raises(MeasurementFailed, match="cannot be read"):
@@ -134,7 +146,11 @@ def test_a_report_that_is_none(path: str, value: Any) -> None:
     content = json.dumps(changed(REPORT, path, value)).encode()
     with pytest.raises(ValueError, match=path.split("/")[0]):
         written(content)
-    rig: Any = type("Rig", (), {"machines": (), "run": lambda *_, **__: 0, "files": lambda *_: {"front": content}})()
+    rig: Any = type(
+        "Rig",
+        (),
+        {"machines": (), "run": lambda *_, **__: 0, "files": lambda *_: {"front": content}},
+    )()
     with pytest.raises(Errors, match=r"F657.*the report of `front` cannot be read"):
         run_parts(rig, [], [], silent=True)
 
@@ -161,7 +177,9 @@ app Sum { count: Count  keep: Keep  count -> keep }
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"seconds": 1, "tests": [{}]}', b"\xff"])
-def test_outcomes_of_tests_that_cannot_be_read(content: bytes, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outcomes_of_tests_that_cannot_be_read(
+    content: bytes, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As where the disk is full."""
     flow = write(TEXT, t_py="def count(): return 1\ndef keep(m): pass\n")
     store_profile(flow)

@@ -1,4 +1,5 @@
-"""A board behind ssh. Most tests have a shell in its place: what ssh does beside starting a command is tested once."""
+"""A board behind ssh. Most tests have a shell in its place: what ssh does beside starting a command
+is tested once."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def codes(failing: Callable[[], object]) -> list[str]:
     return [d.code for d in caught.value.diagnostics]
 
 
-# -- addresses ---------------------------------------------------------------------------------------------------------
+# -- addresses -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("written", "read"),
     [
@@ -93,12 +94,14 @@ def test_addresses(written: str, read: tuple[str, int | None, str]) -> None:
     assert (found.host, found.port, found.folder) == read
 
 
-@pytest.mark.parametrize("written", ["", "-oProxyCommand=x", "a b", "x;ls", "x:0", "x:99999", "x:y", "a@b@c", "$(x)"])
+@pytest.mark.parametrize(
+    "written", ["", "-oProxyCommand=x", "a b", "x;ls", "x:0", "x:99999", "x:y", "a@b@c", "$(x)"]
+)
 def test_what_is_no_address(written: str) -> None:
     assert codes(lambda: address(written)) == ["F640"]
 
 
-# -- files and commands ------------------------------------------------------------------------------------------------
+# -- files and commands ----------------------------------------------------------------------------
 def test_only_changed_files_travel_and_what_programs_made_stays(shell: str, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "in").mkdir(parents=True)
@@ -114,7 +117,9 @@ def test_only_changed_files_travel_and_what_programs_made_stays(shell: str, tmp_
     (tree / "in" / "new").write_text("2")
     with reach(shell) as board:
         assert board.put(tree, "tree") == str(there) != board.put(tree, "another tree")
-    assert (there / "a.py").stat().st_mtime_ns == first and (there / "in" / "new").read_text() == "2"
+    assert (there / "a.py").stat().st_mtime_ns == first and (
+        there / "in" / "new"
+    ).read_text() == "2"
     assert not (there / "in" / "b c;.bin").exists() and (there / "engines" / "x.plan").exists()
     (there / "a.py").write_text("changed by somebody")
     with reach(shell) as board:
@@ -125,15 +130,19 @@ def test_only_changed_files_travel_and_what_programs_made_stays(shell: str, tmp_
 def test_words_meet_no_shell_and_folders_go(shell: str) -> None:
     with reach(shell) as board:
         with board.folder() as folder:
-            script = (
-                "import os, sys; print(sys.argv[1:], os.environ['X'], file=sys.stderr); open('out', 'w').write('y')"
-            )
+            script = "import os, sys; print(sys.argv[1:], os.environ['X'], file=sys.stderr); open('out', 'w').write('y')"
             words = [*board.python, "-c", script, "$(rm -rf /)", "; ls", ""]
             done = board.execute(words, cwd=folder, environment={"X": "a b"})
-            assert (done.status, done.stdout, done.stderr) == (0, "", "['$(rm -rf /)', '; ls', ''] a b\n")
+            assert (done.status, done.stdout, done.stderr) == (
+                0,
+                "",
+                "['$(rm -rf /)', '; ls', ''] a b\n",
+            )
             assert board.read(f"{folder}/out") == b"y" and board.read(f"{folder}/none") is None
         assert not os.path.exists(folder)
-        assert board.execute([*board.python, "-c", "import os; os.abort()"]).status == -signal.SIGABRT
+        assert (
+            board.execute([*board.python, "-c", "import os; os.abort()"]).status == -signal.SIGABRT
+        )
         assert codes(lambda: board.execute(["no-such-command"])) == ["F641"]
 
 
@@ -148,7 +157,9 @@ def test_what_the_shell_of_a_board_prints_is_shown_and_does_no_harm(
     shell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `echo` in .bashrc does."""
-    monkeypatch.setenv("FLOWC_SSH", SHELL.replace("for last", 'printf "hello\\n\\033[31m"; for last'))
+    monkeypatch.setenv(
+        "FLOWC_SSH", SHELL.replace("for last", 'printf "hello\\n\\033[31m"; for last')
+    )
     said: list[str] = []
     with Board(shell, python=sys.executable, report=said.append) as board:
         assert board.execute(["echo", "one"]).stdout == "one\n"
@@ -156,7 +167,9 @@ def test_what_the_shell_of_a_board_prints_is_shown_and_does_no_harm(
     assert line.startswith("before Python starts, board prints\nhello\n\\x1b[31m")
 
 
-def test_a_command_may_take_long_as_long_as_the_board_lives(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_may_take_long_as_long_as_the_board_lives(
+    shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(boards, "SILENCE", 3.0)
     with reach(shell) as board:
         assert board.execute(["sleep", "4"]).status == 0
@@ -225,7 +238,9 @@ def test_answers_that_are_none(
     with pytest.raises(Errors) as caught:
         Board("board").__enter__()
     (fault,) = caught.value.diagnostics
-    assert fault.code == "F657" and "try `ssh board true`, which has to print nothing" in (fault.help or "")
+    assert fault.code == "F657" and "try `ssh board true`, which has to print nothing" in (
+        fault.help or ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,7 +254,9 @@ def test_answers_that_are_none(
         ("cat /dev/zero >&2", "F640", "nothing was heard of it for 2 s"),
     ],
 )
-def test_far_ends_that_never_answer(ssh: str, code: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_far_ends_that_never_answer(
+    ssh: str, code: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(boards, "BEGIN", 2.0)
     monkeypatch.setattr(boards, "LEAVE", 0.1)
     monkeypatch.setenv("FLOWC_SSH", f"sh -c {shlex.quote(ssh)}")
@@ -249,7 +266,7 @@ def test_far_ends_that_never_answer(ssh: str, code: str, said: str, monkeypatch:
     assert fault.code == code and said in fault.message
 
 
-# -- what can be wrong -------------------------------------------------------------------------------------------------
+# -- what can be wrong -----------------------------------------------------------------------------
 def test_a_board_has_one_user_at_a_time(shell: str) -> None:
     with reach(shell), pytest.raises(Errors) as caught:
         reach(shell).__enter__()
@@ -283,7 +300,12 @@ def test_folders_of_others_are_left_alone(shell: str, tmp_path: Path) -> None:
     [
         (SHELL, "no-python", "F641", "--board-python"),
         ("sh -c 'echo Permission denied >&2; exit 255'", "python3", "F640", "ssh-copy-id"),
-        ("sh -c 'echo Host key verification failed. >&2; exit 255'", "python3", "F640", "compare the key"),
+        (
+            "sh -c 'echo Host key verification failed. >&2; exit 255'",
+            "python3",
+            "F640",
+            "compare the key",
+        ),
         ("sh -c 'exit 3'", "python3", "F640", "ssh board true"),
         ("no-such-ssh", "python3", "F640", "FLOWC_SSH"),
     ],
@@ -300,14 +322,18 @@ def test_boards_that_cannot_be_reached(
 
 def test_pythons_that_programs_do_not_run_with(shell: str, tmp_path: Path) -> None:
     old = tmp_path / "old"
-    old.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.version_info = (3, 6, 9); '\"$2\"\n")
+    old.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.version_info = (3, 6, 9); '\"$2\"\n"
+    )
     bare = tmp_path / "bare"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     for python, word in ((old, "3.6.9"), (bare, "numpy")):
         python.chmod(0o755)
         with pytest.raises(Errors) as caught:
             Board(shell, python=str(python)).__enter__()
-        assert [d.code for d in caught.value.diagnostics] == ["F641"] and word in caught.value.diagnostics[0].message
+        assert [d.code for d in caught.value.diagnostics] == [
+            "F641"
+        ] and word in caught.value.diagnostics[0].message
 
 
 def test_what_is_lost_begins_again_and_is_not_counted(shell: str) -> None:
@@ -319,13 +345,21 @@ def test_what_is_lost_begins_again_and_is_not_counted(shell: str) -> None:
             begun.append(1)
             with board.folder() as folder:
                 if len(begun) == 1:  # the connection ends in the middle
-                    board.execute([*board.python, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"])
+                    board.execute(
+                        [
+                            *board.python,
+                            "-c",
+                            "import os, signal; os.kill(os.getppid(), signal.SIGKILL)",
+                        ]
+                    )
                 return folder
 
         board.steadily(work)
         assert len(begun) == 2 and "was lost" in said[0]
         with pytest.raises(Lost):
-            board.execute([*board.python, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"])
+            board.execute(
+                [*board.python, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"]
+            )
 
 
 def test_nothing_is_left_when_the_connection_ends(shell: str, tmp_path: Path) -> None:
@@ -342,26 +376,36 @@ def test_nothing_is_left_when_the_connection_ends(shell: str, tmp_path: Path) ->
     assert not os.path.exists(folder)
 
 
-# -- programs ----------------------------------------------------------------------------------------------------------
-def test_profile_run_and_test(shell: str, text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+# -- programs --------------------------------------------------------------------------------------
+def test_profile_run_and_test(
+    shell: str, text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with reach(shell) as board:
         found = profile(text, host=board, seconds=0.2)
         assert {e.subject for e in found.entries} == {"Sum.count", "Sum.twice", "Sum.keep"}
         assert found.path == text.parent / "sum.board.profile.json"
         stored = found.path.read_bytes()
-        ran = run(text, tmp_path / "out", host=board, frames=10, report_to=tmp_path / "r.json", quiet=True)
-        assert ran.status == 0 and json.loads((tmp_path / "r.json").read_text())["apps"]["Sum"]["frames"] == 10
+        ran = run(
+            text, tmp_path / "out", host=board, frames=10, report_to=tmp_path / "r.json", quiet=True
+        )
+        assert (
+            ran.status == 0
+            and json.loads((tmp_path / "r.json").read_text())["apps"]["Sum"]["frames"] == 10
+        )
         assert "total 110" in capfd.readouterr().out
         told = run(text, tmp_path / "out", host=board, frames=3, document=True)
         assert told.report is not None and json.loads(told.report)["apps"]["Sum"]["frames"] == 3
         harness = harness_of(text, tmp_path / "out", host=board, frames=5, quiet=True)
         assert harness.status == 0 and {t.outcome for t in harness.tests} == {"passed"}
-    assert found.path.read_bytes() == stored  # it spoke for the board, and nothing was measured again
+    # it spoke for the board, and nothing was measured again
+    assert found.path.read_bytes() == stored
     assert not [name for name in os.listdir(tmp_path / "far") if name.startswith("tmp-")]
 
 
 def test_a_task_that_fails_there_is_named_here(shell: str, text: Path) -> None:
-    (text.parent / "tasks.py").write_text(TASKS.replace("self.n += 1", "raise ValueError('no camera')"))
+    (text.parent / "tasks.py").write_text(
+        TASKS.replace("self.n += 1", "raise ValueError('no camera')")
+    )
     with reach(shell) as board, pytest.raises(Errors) as caught:
         profile(text, host=board, seconds=0.1)
     (fault,) = caught.value.diagnostics
@@ -369,9 +413,21 @@ def test_a_task_that_fails_there_is_named_here(shell: str, text: Path) -> None:
 
 
 def test_ctrl_c_ends_the_program_on_the_board(shell: str, text: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flowc", "run", str(text), "--no-measure", "--quiet", "-o", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "flowc",
+        "run",
+        str(text),
+        "--no-measure",
+        "--quiet",
+        "-o",
+        str(tmp_path / "out"),
+    ]
     command += ["--board", shell, "--board-python", sys.executable]
-    (text.parent / "tasks.py").write_text(TASKS.replace("return self.n", "print('fired', flush=True); return self.n"))
+    (text.parent / "tasks.py").write_text(
+        TASKS.replace("return self.n", "print('fired', flush=True); return self.n")
+    )
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "fired" in next_line(running)
     running.send_signal(signal.SIGINT)
@@ -397,14 +453,19 @@ def test_ctrl_c_ends_a_measurement_on_the_board(shell: str, text: Path, tmp_path
     assert not [name for name in os.listdir(tmp_path / "far") if name.startswith("tmp-")]
 
 
-# -- ssh itself --------------------------------------------------------------------------------------------------------
+# -- ssh itself ------------------------------------------------------------------------------------
 @pytest.mark.skipif(SSHD is None or shutil.which("ssh") is None, reason="no sshd here")
 def test_over_ssh(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "keys").mkdir()
     with loopback(tmp_path / "keys") as there:
         monkeypatch.setenv("FLOWC_SSH", there.ssh)
         with reach(there.address(f"{tmp_path}/far")) as board:
-            assert harness_of(text, tmp_path / "out", host=board, frames=3, quiet=True, measure=False).status == 0
+            assert (
+                harness_of(
+                    text, tmp_path / "out", host=board, frames=3, quiet=True, measure=False
+                ).status
+                == 0
+            )
         with monkeypatch.context() as changed:
             changed.setenv("FLOWC_SSH", f"{there.ssh} -o UserKnownHostsFile={tmp_path}/none")
             with pytest.raises(Errors) as caught:

@@ -49,7 +49,8 @@ def stays(mark: Path) -> str:
 
 @contextmanager
 def killed(words: Sequence[str], marks: Sequence[Path], **environment: str) -> Iterator[list[int]]:
-    """Start Python with these words, kill it once there are all marks, and hand over the numbers in them."""
+    """Start Python with these words, kill it once there are all marks, and hand over the numbers in
+    them."""
     environment = {**os.environ, **environment}
     with subprocess.Popen(
         [sys.executable, *words], cwd=ROOT.parent, env=environment, stdin=subprocess.DEVNULL
@@ -91,10 +92,14 @@ def test_a_compiler(write: Write, tmp_path: Path) -> None:
     mark, compiler = tmp_path / "mark", tmp_path / "cc.py"
     compiler.write_text(stays(mark))
     flow = write(
-        TEXT % 'c "t.c:d"', t_py="def make(): return 1\n", t_c="int d(void *s, long *x, void *p) { return 0; }\n"
+        TEXT % 'c "t.c:d"',
+        t_py="def make(): return 1\n",
+        t_c="int d(void *s, long *x, void *p) { return 0; }\n",
     )
     store_profile(flow)
-    with killed(["-m", "flowc", "build", str(flow)], [mark], CC=f"{sys.executable} {compiler}") as pids:
+    with killed(
+        ["-m", "flowc", "build", str(flow)], [mark], CC=f"{sys.executable} {compiler}"
+    ) as pids:
         wait_for_the_end_of(pids)
 
 

@@ -38,12 +38,16 @@ def two() -> Iterator[Crew]:
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[Any]:
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, worker_dashboard_address=None, silence_logs=50
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=None,
+        worker_dashboard_address=None,
+        silence_logs=50,
     ) as found:
         yield found
 
 
-# -- processes ---------------------------------------------------------------------------------------------------------
+# -- processes -------------------------------------------------------------------------------------
 def test_answers_come_in_order_from_whoever(two: Crew) -> None:
     for crew in (ALONE, two):
         assert crew.run(crew_jobs.added, 10, range(5)) == [10, 11, 12, 13, 14]
@@ -90,22 +94,26 @@ def test_nobody_is_left_behind_whatever_they_were_at() -> None:
         assert len(set(multiprocessing.active_children()) - before) == 2
         raise KeyboardInterrupt
     end = time.monotonic() + HANGS
-    while not set(multiprocessing.active_children()) <= before:  # the pool has a thread that waits for them as well
+    while not set(multiprocessing.active_children()) <= before:
+        # the pool has a thread that waits for them as well
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-# -- searches ----------------------------------------------------------------------------------------------------------
+# -- searches --------------------------------------------------------------------------------------
 def test_counted_searches_depend_on_the_seed_only(two: Crew) -> None:
     """And neither on time nor on who helps."""
     problem = crowded()
-    found = [search(problem, name="auto", seed=3, budget=Budget(evaluations=EVALUATIONS), crew=c) for c in (ALONE, two)]
+    found = [
+        search(problem, name="auto", seed=3, budget=Budget(evaluations=EVALUATIONS), crew=c)
+        for c in (ALONE, two)
+    ]
     assert len({(o.assignment, o.bound, o.evaluations, o.counted) for o in found}) == 1
     assert found[0].limit == EVALUATIONS <= found[0].counted < found[0].evaluations
     assert found[0].assignment is not None
 
 
-# -- a cluster ---------------------------------------------------------------------------------------------------------
+# -- a cluster -------------------------------------------------------------------------------------
 def test_a_cluster_gives_the_same_answer_though_a_worker_is_killed(scheduler: Any) -> None:
     problem, budget = crowded(), Budget(evaluations=EVALUATIONS)
     alone = search(problem, name="auto", seed=5, budget=budget)
@@ -116,16 +124,21 @@ def test_a_cluster_gives_the_same_answer_though_a_worker_is_killed(scheduler: An
         killed = worker.worker_address
         os.kill(worker.pid, 9)
         helped = search(problem, name="auto", seed=5, budget=budget, crew=crew)
-        assert crew.run(crew_jobs.added, 1, range(2)) == [1, 2]  # behind it, the word that one is gone has come
+        # behind it, the word that one is gone has come
+        assert crew.run(crew_jobs.added, 1, range(2)) == [1, 2]
         assert [d.code for d in crew.told] == ["F656"] and killed in crew.told[0].message
     assert (helped.assignment, helped.bound) == (alone.assignment, alone.bound)
 
 
-def test_workers_with_another_flowc_are_refused(scheduler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_with_another_flowc_are_refused(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(crews, "identity", lambda: "another")
     with pytest.raises(Errors) as refused, cluster(scheduler.scheduler_address):
         pass
-    assert [d.code for d in refused.value.diagnostics] == ["F644"] and "another" in str(refused.value)
+    assert [d.code for d in refused.value.diagnostics] == ["F644"] and "another" in str(
+        refused.value
+    )
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +191,9 @@ def test_what_is_not_encrypted_is_said_where_it_leaves_the_machine(
         assert [d.code for d in crew.told] == ["F646"] and "run code here" in crew.told[0].message
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere at all", "http://127.0.0.1:9", "127.0.0.1"])
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:9", "nowhere at all", "http://127.0.0.1:9", "127.0.0.1"]
+)
 def test_no_scheduler(address: str) -> None:
     with pytest.raises(Errors) as refused, cluster(address):
         pass

@@ -1,4 +1,5 @@
-"""Contestants that run engines of TensorRT: these are built on the board first, each once. A stand-in is its TensorRT."""
+"""Contestants that run engines of TensorRT: these are built on the board first, each once. A
+stand-in is its TensorRT."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def network(file: Path) -> None:
     weight = onnx.numpy_helper.from_array(np.ones((3, 3, 1, 1), np.float32), "w")
     node = helper.make_node("Conv", ["x", "w"], ["y"])
     graph = helper.make_graph([node], "net", values[:1], values[1:], [weight])
-    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), file)
+    onnx.save(
+        helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), file
+    )
 
 
 def ready(write: Write, board: Board, precision: str) -> Valid:
@@ -96,4 +99,8 @@ def test_engines_that_cannot_be_built(far: Path, write: Write) -> None:
     with Board(f"board{far}", python=sys.executable) as plain, pytest.raises(Errors) as caught:
         runs(ready(write, plain, "fp16"), [])
     (fault,) = caught.value.diagnostics
-    assert fault.code == "F606" and "engines cannot be built" in fault.message and "tensorrt" in fault.message
+    assert (
+        fault.code == "F606"
+        and "engines cannot be built" in fault.message
+        and "tensorrt" in fault.message
+    )

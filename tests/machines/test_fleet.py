@@ -1,4 +1,5 @@
-"""Several boards of one kind, all of them this machine: a shell stands for ssh, each has a folder of its own."""
+"""Several boards of one kind, all of them this machine: a shell stands for ssh, each has a folder
+of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from typer.testing import CliRunner
 from builds import Write
 from limits import HANGS
 
-#: Runs the last of its words, as the far side of ssh does. What is called `other` has another numpy, `old` an old one.
+#: Runs the last of its words, as the far side of ssh does. What is called `other` has another
+#: numpy, `old` an old one.
 SSH = """#!/bin/sh
 for last; do case $last in other) export PYTHONPATH={stand_in} NUMPY=1.17.3;; old) export PYTHONPATH={stand_in} NUMPY=1.13.3;; esac; done
 exec sh -c "$last"
@@ -136,23 +138,33 @@ def test_boards_that_cannot_share(reach: Reach, tmp_path: Path) -> None:
     assert "Python" not in fault.message
     with pytest.raises(Errors) as caught:
         reach("a", "old")
-    assert [d.code for d in caught.value.diagnostics] == ["F641"] and "1.13.3" in caught.value.diagnostics[0].message
+    assert [d.code for d in caught.value.diagnostics] == [
+        "F641"
+    ] and "1.13.3" in caught.value.diagnostics[0].message
     with pytest.raises(Errors) as caught:
         reach("a", "b", "a")
     assert [d.code for d in caught.value.diagnostics] == ["F655"]
-    with pytest.raises(Errors) as caught, fleet([f"{n}{tmp_path}/{n}" for n in "ab"], python="no-python"):
+    with (
+        pytest.raises(Errors) as caught,
+        fleet([f"{n}{tmp_path}/{n}" for n in "ab"], python="no-python"),
+    ):
         pass
     assert [d.code for d in caught.value.diagnostics] == ["F641"] * 2  # all of them at once
 
 
-def test_contestants_are_shared(reach: Reach, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contestants_are_shared(
+    reach: Reach, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(contest, "SHORTEST", 0.1)
     monkeypatch.setattr(measuring, "SHORT", 0.1)
-    monkeypatch.setattr(known_times, "with_layers", lambda valid, profile, **_: (profile, ()))  # what the runtime costs
+    # what the runtime costs
+    monkeypatch.setattr(known_times, "with_layers", lambda valid, profile, **_: (profile, ()))
     boards = reach("a", "b")
     used: list[Board] = []
     put = Board.put
-    monkeypatch.setattr(Board, "put", lambda self, *words: (used.append(self), put(self, *words))[1])
+    monkeypatch.setattr(
+        Board, "put", lambda self, *words: (used.append(self), put(self, *words))[1]
+    )
     flow = write(TEXT, tasks_py=TASKS)
     found = mapping.find_mapping(flow, host=boards, evaluations=2)
     assert found.mapping.effort.measured_runs >= 1 and found.path is not None

@@ -71,7 +71,10 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_parts_here_and_on_a_board_are_joined(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    text: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     monkeypatch.setenv("FLOWC_SSH", SHELL)
     file = tmp_path / "rig.toml"
@@ -79,7 +82,9 @@ def test_parts_here_and_on_a_board_are_joined(
         f'[front]\nhere = true\n[back]\nboard = "board{tmp_path}/far"\naddress = "127.0.0.1"\npython = "{sys.executable}"\n'
     )
     settings = ["A.camera.count=13"]  # goes to the part that has it
-    ran = run(text, tmp_path / "out", platform="rig", machines=file, settings=settings, document=True)
+    ran = run(
+        text, tmp_path / "out", platform="rig", machines=file, settings=settings, document=True
+    )
     out, err = capfdbinary.readouterr()
     assert ran.status == 0, err
     assert not out and err.count(b"[back] ") == 0  # results alone, on standard error
@@ -92,7 +97,9 @@ def test_parts_here_and_on_a_board_are_joined(
     assert abs(clock["offset_ns"]) <= clock["round_trip_ns"]
     assert {"front->back", "back.core[1]"} <= set(document["processors"])
     assert "front->back" in table(document)  # of the same form as that of one program
-    assert all(part["memory"].keys() == document["memory"].keys() for part in document["parts"].values())
+    assert all(
+        part["memory"].keys() == document["memory"].keys() for part in document["parts"].values()
+    )
     most = {name: c["most"] <= c["capacity"] for name, c in document["channels"].items()}
     assert all(most.values())
 
@@ -103,14 +110,19 @@ def test_parts_listen_where_the_others_find_them(text: Path, tmp_path: Path) -> 
     built = build(text, tmp_path / "out", platform="rig")
     with rig.placed(built, read_sites(file, ["front", "back"])) as placed:
         told = {p.site.machine: json.loads(p.environment["FLOWC_MACHINES"]) for p in placed._parts}
-    assert {m: t["listen"] for m, t in told.items()} == {"front": "tcp://127.0.0.1:*", "back": "tcp://[::1]:1234"}
+    assert {m: t["listen"] for m, t in told.items()} == {
+        "front": "tcp://127.0.0.1:*",
+        "back": "tcp://[::1]:1234",
+    }
 
 
 def test_all_parts_together_equal_the_sequential_reference(write: Write, tmp_path: Path) -> None:
     flow = write(MIXED, mixed_py=MIXED_TASKS)
     store_profile(flow, platform="rig")
     file = sites(tmp_path, "a", "b", "c")
-    tested = harness_of(flow, tmp_path / "out", platform="rig", machines=file, frames=12, quiet=True)
+    tested = harness_of(
+        flow, tmp_path / "out", platform="rig", machines=file, frames=12, quiet=True
+    )
     assert tested.status == 0, [t for t in tested.tests if t.outcome != "passed"]
     assert {t.name for t in tested.tests} >= {"test_every_input_equals_the_sequential_reference"}
 
@@ -124,7 +136,9 @@ def test_machines_whose_clocks_are_a_day_apart(text: Path, tmp_path: Path) -> No
     ):
         pytest.skip("time namespaces are for root")
     file = tmp_path / "rig.toml"
-    file.write_text(f"[front]\nhere = true\npython = {json.dumps([*apart, sys.executable])}\n[back]\nhere = true\n")
+    file.write_text(
+        f"[front]\nhere = true\npython = {json.dumps([*apart, sys.executable])}\n[back]\nhere = true\n"
+    )
     ran = run(text, tmp_path / "out", platform="rig", machines=file, frames=5, document=True)
     document = json.loads(ran.report or "")
     assert ran.status == 0 and document["apps"]["A"]["frames"] == 5
@@ -150,24 +164,32 @@ def test_ports_that_are_taken_and_names_that_nobody_knows(text: Path, tmp_path: 
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
         file = tmp_path / "rig.toml"
-        file.write_text(f'[front]\nhere = true\nport = {port}\n[back]\nhere = true\naddress = "no.such.invalid"\n')
+        file.write_text(
+            f'[front]\nhere = true\nport = {port}\n[back]\nhere = true\naddress = "no.such.invalid"\n'
+        )
         with pytest.raises(Errors) as caught:
             run(text, tmp_path / "out", platform="rig", machines=file)
     assert [d.code for d in caught.value.diagnostics] == ["F653", "F654"]
     said = [d.message for d in caught.value.diagnostics]
-    assert f"`front` cannot listen at port {port}" in said[0] and "`front` cannot resolve `no.such.invalid`" in said[1]
+    assert (
+        f"`front` cannot listen at port {port}" in said[0]
+        and "`front` cannot resolve `no.such.invalid`" in said[1]
+    )
 
 
 def test_who_ends_before_it_listens_ends_all_at_once(
     text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has started both knows, says so while it waits, and nobody looks for it for a minute."""
+    """Whoever has started both knows, says so while it waits, and nobody looks for it for a
+    minute."""
     monkeypatch.setattr(rig, "TELL", 0.01)
     monkeypatch.setattr(peer, "TELL", 0.01)
     never, gate = tmp_path / "never", tmp_path / "gate"
     os.mkfifo(gate)
     held = os.open(gate, os.O_RDWR)  # with both ends here, no open waits for the other end
-    never.write_text(f'#!/bin/sh\ncase "$*" in *main.py*) read x <{gate}; exit 3;; esac\nexec {sys.executable} "$@"\n')
+    never.write_text(
+        f'#!/bin/sh\ncase "$*" in *main.py*) read x <{gate}; exit 3;; esac\nexec {sys.executable} "$@"\n'
+    )
     never.chmod(0o755)
     file = tmp_path / "rig.toml"
     file.write_text(f'[front]\nhere = true\npython = "{never}"\n[back]\nhere = true\n')
@@ -177,7 +199,12 @@ def test_who_ends_before_it_listens_ends_all_at_once(
             os.write(held, b"\n")
 
     try:
-        assert run(text, tmp_path / "out", platform="rig", machines=file, quiet=True, report=report).status == 1
+        assert (
+            run(
+                text, tmp_path / "out", platform="rig", machines=file, quiet=True, report=report
+            ).status
+            == 1
+        )
     finally:
         os.close(held)
     assert "[back] flowc: part front has ended before it began" in capfd.readouterr().err
@@ -205,7 +232,8 @@ def sink(large, small): print(float(large[0, 1]), float(large[2, -1]), bool(smal
 def test_tokens_of_all_sizes_over_ipv6_at_a_port_of_ones_own_in_plain(
     write: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What goes to one is not encrypted, what comes back from it is: nobody has a key of the first."""
+    """What goes to one is not encrypted, what comes back from it is: nobody has a key of the
+    first."""
     text = write(SIZES, t_py=SIZES_TASKS)
     store_profile(text, platform="rig")
     with socket.socket() as free:

@@ -1,4 +1,5 @@
-"""Files that a stranger prepared: nothing is written through them, nothing waits for them, nothing half is seen."""
+"""Files that a stranger prepared: nothing is written through them, nothing waits for them, nothing
+half is seen."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def call(*words: str | Path) -> Result:
     return CliRunner().invoke(app, [str(w) for w in words])
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 def test_planted_links_are_not_written_through(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("keep")
@@ -54,13 +55,19 @@ def test_files_beside_a_text_replace_links(write: Write, tmp_path: Path) -> None
     victim = tmp_path / "victim"
     victim.write_text("keep")
     checked = flowc.check(flow)
-    for path in (store.profile_path(checked.system, checked.platform), flow.with_name("app.host.mapping.json")):
+    for path in (
+        store.profile_path(checked.system, checked.platform),
+        flow.with_name("app.host.mapping.json"),
+    ):
         path.symlink_to(victim)
     assert not store.save_profile(checked.require(), Profile("host", "here", ()))
     assert checked.platform is not None
     stored = store.save_mapping(checked.require(), Mapping("host", ()))
     assert victim.read_text() == "keep"
-    assert not stored.is_symlink() and not store.profile_path(checked.system, checked.platform).is_symlink()
+    assert (
+        not stored.is_symlink()
+        and not store.profile_path(checked.system, checked.platform).is_symlink()
+    )
 
 
 def test_formatting_keeps_the_mode_and_a_link_of_the_user(tmp_path: Path) -> None:
@@ -72,7 +79,9 @@ def test_formatting_keeps_the_mode_and_a_link_of_the_user(tmp_path: Path) -> Non
     link.symlink_to("kept/real.flow")
     assert call("fmt", link).exit_code == 0
     assert link.is_symlink() and "task T" in target.read_text()
-    assert stat.S_IMODE(target.stat().st_mode) == 0o600 and os.listdir(target.parent) == ["real.flow"]
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600 and os.listdir(target.parent) == [
+        "real.flow"
+    ]
 
 
 def test_a_new_file_has_the_usual_mode(tmp_path: Path) -> None:
@@ -131,18 +140,26 @@ with scratch(Path(sys.argv[1])) as folder:
 
 def test_a_folder_of_a_killed_process_is_removed_later(tmp_path: Path) -> None:
     words = [sys.executable, "-c", HOLDS, str(tmp_path)]
-    with subprocess.Popen(words, cwd=ROOT.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        words, cwd=ROOT.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
         try:
             left = Path(next_line(holder).strip())
             (left / "inner").mkdir()
             (left / "inner" / "file").write_text("x")
-            for folder in (left, tmp_path / "flowc.of_a_user", tmp_path / "flowc.link", tmp_path / "other"):
+            for folder in (
+                left,
+                tmp_path / "flowc.of_a_user",
+                tmp_path / "flowc.link",
+                tmp_path / "other",
+            ):
                 if folder.name == "flowc.link":
                     folder.symlink_to(tmp_path / "other")
                 else:
                     folder.mkdir(exist_ok=True)
                 os.utime(folder, (0, 0), follow_symlinks=False)
-            (tmp_path / "flowc.of_a_user").touch()  # it has just been made, perhaps: its lock may come in a moment
+            # it has just been made, perhaps: its lock may come in a moment
+            (tmp_path / "flowc.of_a_user").touch()
             with scratch(tmp_path) as own:
                 assert own.is_dir() and left.is_dir()
         finally:
@@ -165,7 +182,7 @@ def test_a_build_removes_what_a_killed_one_has_left(write: Write, tmp_path: Path
     assert not left.exists()
 
 
-# -- builds ------------------------------------------------------------------------------------------------------------
+# -- builds ----------------------------------------------------------------------------------------
 def test_a_build_follows_no_link_inside_its_directory(write: Write, tmp_path: Path) -> None:
     flow = write(SMALL, t_py=CODE)
     outside = tmp_path / "outside"
@@ -176,10 +193,15 @@ def test_a_build_follows_no_link_inside_its_directory(write: Write, tmp_path: Pa
     (directory / "tasks").symlink_to(outside)
     with pytest.raises(Errors) as found:
         flowc.build(flow, directory)
-    assert found.value.diagnostics[0].code == "F604" and "`tasks`" in found.value.diagnostics[0].message
+    assert (
+        found.value.diagnostics[0].code == "F604"
+        and "`tasks`" in found.value.diagnostics[0].message
+    )
     with pytest.raises(Errors) as found:
         flowc.build(flow, directory, force=True)
-    assert found.value.diagnostics[0].code == "F604" and "link" in found.value.diagnostics[0].message
+    assert (
+        found.value.diagnostics[0].code == "F604" and "link" in found.value.diagnostics[0].message
+    )
     assert [(p.name, p.read_text()) for p in outside.iterdir()] == [("t.py", "keep")]
 
 
@@ -201,14 +223,17 @@ def test_a_planted_manifest_removes_nothing_outside(write: Write, tmp_path: Path
         ".",
         "a\0",
     ]
-    (directory / ".flowc-manifest.json").write_text(json.dumps({"version": 1, "files": [*names, 5, None]}))
+    (directory / ".flowc-manifest.json").write_text(
+        json.dumps({"version": 1, "files": [*names, 5, None]})
+    )
     flowc.build(flow, directory, force=True)
     assert (outside / "precious.txt").read_text() == "keep" and (directory / "folder").is_dir()
     assert (directory / "main.py").is_file()
 
 
 @pytest.mark.parametrize(
-    "content", ["[" * 50_000, "[]", '{"files": {"a": 1}}', "NaN", "\0", '{"files": 7, "stamps": []}']
+    "content",
+    ["[" * 50_000, "[]", '{"files": {"a": 1}}', "NaN", "\0", '{"files": 7, "stamps": []}'],
 )
 def test_a_manifest_may_say_anything(content: str, write: Write, tmp_path: Path) -> None:
     flow = write(SMALL, t_py=CODE)
@@ -218,7 +243,7 @@ def test_a_manifest_may_say_anything(content: str, write: Write, tmp_path: Path)
     assert flowc.build(flow, tmp_path / "b").fresh
 
 
-# -- stored times and mappings -----------------------------------------------------------------------------------------
+# -- stored times and mappings ---------------------------------------------------------------------
 ENTRY = {
     "processor": "cpu", "subject": "A.t", "implementation": "", "content_hash": "", "host_hash": "", "samples": 9,
     "mean_ns": 10, "std_ns": 0, "max_ns": 12, "wcet_ns": 12, "layers": [{"layer": "x", "mean_ns": 3.5}],
@@ -234,7 +259,11 @@ MAPPING = {
 }  # fmt: skip
 #: Where, what instead of the value, and what is said.
 PROFILE_EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
-    (("entries", 0, "mean_ns"), "12", 'entries[0].mean_ns is "12"; expected a whole number from 0 to'),
+    (
+        ("entries", 0, "mean_ns"),
+        "12",
+        'entries[0].mean_ns is "12"; expected a whole number from 0 to',
+    ),
     (("entries", 0, "mean_ns"), None, "entries[0].mean_ns is null; expected a whole number"),
     (("entries", 0, "mean_ns"), -5, "entries[0].mean_ns is -5; expected a whole number from 0 to"),
     (("entries", 0, "mean_ns"), float("nan"), "NaN is no number"),
@@ -244,21 +273,45 @@ PROFILE_EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("entries", 0, "subject"), [1], "entries[0].subject is a list; expected a text"),
     (("entries", 0, "layers", 0, "mean_ns"), "x" * 99, 'entries[0].layers[0].mean_ns is "xxx'),
     (("entries", 0, "held"), 7, "entries[0].held is 7; expected a number from 0 to 1"),
-    (("entries", 0, "meanns"), 7, 'entries[0] has "meanns", which is not known; did you mean `mean_ns`?'),
+    (
+        ("entries", 0, "meanns"),
+        7,
+        'entries[0] has "meanns", which is not known; did you mean `mean_ns`?',
+    ),
     (("entries", 0), 7, "entries[0] is 7; expected an object"),
     (("entries",), {}, "entries is an object; expected a list"),
     (("transfers", 0), {"from": "cpu"}, "transfers[0] has no `fixed_ns`"),
     (("version",), 2, "not a profile of version 1"),
 ]
 MAPPING_EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
-    (("placements", 0, "streams"), "2", 'placements[0].streams is "2"; expected a whole number from 1 to 256'),
-    (("networks", 0, "stages", 0, "streams"), 10**9, "networks[0].stages[0].streams is 1000000000; expected"),
+    (
+        ("placements", 0, "streams"),
+        "2",
+        'placements[0].streams is "2"; expected a whole number from 1 to 256',
+    ),
+    (
+        ("networks", 0, "stages", 0, "streams"),
+        10**9,
+        "networks[0].stages[0].streams is 1000000000; expected",
+    ),
     (("placements", 0, "threads"), None, "placements[0].threads is null"),
     (("placements", 0, "task"), [1], "placements[0].task is a list"),
-    (("placements", 0, "processors"), [], "placements[0].processors has 0 items; expected from 1 to 1024"),
-    (("networks", 0, "stages", 0, "processors"), [], "networks[0].stages[0].processors has 0 items"),
+    (
+        ("placements", 0, "processors"),
+        [],
+        "placements[0].processors has 0 items; expected from 1 to 1024",
+    ),
+    (
+        ("networks", 0, "stages", 0, "processors"),
+        [],
+        "networks[0].stages[0].processors has 0 items",
+    ),
     (("networks", 0, "stages"), [], "networks[0].stages has 0 items"),
-    (("placements", 0, "processors"), [[]], "placements[0].processors[0] is a list; expected a text"),
+    (
+        ("placements", 0, "processors"),
+        [[]],
+        "placements[0].processors[0] is a list; expected a text",
+    ),
     (("networks", 0, "buffers"), "8", 'networks[0].buffers is "8"'),
     (("networks", 0, "adapt"), 1, "networks[0].adapt is 1; expected true or false"),
     (("predicted_period_ns", "A"), "x", 'predicted_period_ns["A"] is "x"'),
@@ -302,9 +355,12 @@ def test_an_edited_mapping_is_not_used(
 
 @pytest.mark.parametrize("kind", ["profile", "mapping"])
 @pytest.mark.parametrize(
-    "content", [b"[" * 50_000, b'{"version":1,"x":' * 50_000, b"\xff\xfe", b"", b"9" * 5000, b"\x80"]
+    "content",
+    [b"[" * 50_000, b'{"version":1,"x":' * 50_000, b"\xff\xfe", b"", b"9" * 5000, b"\x80"],
 )
-def test_a_stored_file_may_hold_anything(kind: str, content: bytes, write: Write, tmp_path: Path) -> None:
+def test_a_stored_file_may_hold_anything(
+    kind: str, content: bytes, write: Write, tmp_path: Path
+) -> None:
     flow = write(SMALL, t_py=CODE)
     (tmp_path / f"app.host.{kind}.json").write_bytes(content)
     checked = flowc.check(flow)
@@ -312,7 +368,7 @@ def test_a_stored_file_may_hold_anything(kind: str, content: bytes, write: Write
     assert [d.code for d in said] == ["F607" if kind == "profile" else "F609"]
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 def test_only_plain_files_of_a_sensible_size_are_read(tmp_path: Path) -> None:
     fifo, large = tmp_path / "fifo", tmp_path / "large"
     os.mkfifo(fifo)
@@ -336,7 +392,9 @@ def test_only_plain_files_of_a_sensible_size_are_read(tmp_path: Path) -> None:
         ('task T(f: file = "/proc/self/mem") { out x }\n', "F301", "cannot be read"),
     ],
 )
-def test_what_is_no_plain_file_is_not_read(text: str, code: str, said: str, write: Write, tmp_path: Path) -> None:
+def test_what_is_no_plain_file_is_not_read(
+    text: str, code: str, said: str, write: Write, tmp_path: Path
+) -> None:
     flow = write(text)
     os.mkfifo(tmp_path / "fifo")
     (fault,) = flowc.check(flow).diagnostics
@@ -346,13 +404,17 @@ def test_what_is_no_plain_file_is_not_read(text: str, code: str, said: str, writ
 def test_a_c_file_may_include_what_cannot_be_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "b.h").write_text('#include "a.c"\n')
-    (tmp_path / "a.c").write_text('#include "fifo"\n#include "/proc/self/mem"\n#include "b.h"\n#include "gone.h"\n')
+    (tmp_path / "a.c").write_text(
+        '#include "fifo"\n#include "/proc/self/mem"\n#include "b.h"\n#include "gone.h"\n'
+    )
     assert c_includes(tmp_path / "a.c") == (tmp_path / "a.c", tmp_path / "b.h")
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 GRAPHS = "".join(f"graph G{i} {{ in x out y   a: G{i + 1}   x -> a -> y }}\n" for i in range(600))
-DOUBLING = "".join(f"graph G{i} {{ in x out y  a: G{i + 1} b: G{i + 1}  x -> a -> b -> y }}\n" for i in range(20))
+DOUBLING = "".join(
+    f"graph G{i} {{ in x out y  a: G{i + 1} b: G{i + 1}  x -> a -> b -> y }}\n" for i in range(20)
+)
 
 
 @pytest.mark.parametrize(

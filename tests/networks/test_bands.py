@@ -1,4 +1,5 @@
-"""Networks in bands of rows: plans against a simulator of rows, a poisoned arena, and the network as a whole."""
+"""Networks in bands of rows: plans against a simulator of rows, a poisoned arena, and the network
+as a whole."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ class Drawn:
 
     def weight(self, *shape: int) -> str:
         name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(self.rng.normal(0, 0.3, shape).astype(np.float32), name))
+        self.weights.append(
+            numpy_helper.from_array(self.rng.normal(0, 0.3, shape).astype(np.float32), name)
+        )
         return name
 
     def add(self, op: str, *inputs: str, **attributes: object) -> None:
@@ -68,14 +71,31 @@ class Drawn:
         inferred = onnx.shape_inference.infer_shapes(
             helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
         )
-        self.seen.append((name, tuple(d.dim_value for d in inferred.graph.output[0].type.tensor_type.shape.dim)))
+        self.seen.append(
+            (name, tuple(d.dim_value for d in inferred.graph.output[0].type.tensor_type.shape.dim))
+        )
 
     def layer(self) -> None:
         """One more."""
         draw = self.draw
-        name, (_, channels, height, width) = draw.choice(self.seen[-3:]) if draw.random() < 0.2 else self.seen[-1]
+        name, (_, channels, height, width) = (
+            draw.choice(self.seen[-3:]) if draw.random() < 0.2 else self.seen[-1]
+        )
         op = draw.choice(
-            ("conv", "conv", "conv", "max", "mean", "relu", "add", "concat", "up", "deep", "back", "scale")
+            (
+                "conv",
+                "conv",
+                "conv",
+                "max",
+                "mean",
+                "relu",
+                "add",
+                "concat",
+                "up",
+                "deep",
+                "back",
+                "scale",
+            )
         )
         kernel, dilation = draw.randint(1, 5), draw.randint(1, 2)
         span = (kernel - 1) * dilation + 1
@@ -87,12 +107,18 @@ class Drawn:
         tall = [n for n, s in self.seen if s[2:] == (height, width)]
         if op == "conv":
             out = draw.choice((1, 4, 16))
-            self.add("Conv", name, self.weight(out, channels, kernel, kernel), dilations=[dilation] * 2, **window)
+            self.add(
+                "Conv",
+                name,
+                self.weight(out, channels, kernel, kernel),
+                dilations=[dilation] * 2,
+                **window,
+            )
         elif op == "max":
             pads = [min(p, kernel - 1) for p in pads]
-            self.add("MaxPool", name, **{**window, "pads": pads}, ceil_mode=0) if dilation == 1 else self.add(
-                "Relu", name
-            )
+            self.add(
+                "MaxPool", name, **{**window, "pads": pads}, ceil_mode=0
+            ) if dilation == 1 else self.add("Relu", name)
         elif op == "mean" and dilation == 1:
             self.add("AveragePool", name, **window, count_include_pad=draw.randint(0, 1))
         elif op == "add" and alike:
@@ -100,13 +126,21 @@ class Drawn:
         elif op == "concat" and channels < 40:
             self.add("Concat", name, draw.choice(tall), axis=1)
         elif op == "up" and height < 30:
-            self.weights.append(numpy_helper.from_array(np.array([1, 1, 2, 1], np.float32), f"w{len(self.weights)}"))
+            self.weights.append(
+                numpy_helper.from_array(np.array([1, 1, 2, 1], np.float32), f"w{len(self.weights)}")
+            )
             self.add("Resize", name, "", self.weights[-1].name, mode="nearest",
                      coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
         elif op == "deep" and channels % 4 == 0 and height < 30:
             self.add("DepthToSpace", name, blocksize=2, mode=draw.choice(("CRD", "DCR")))
         elif op == "back" and height < 30:
-            self.add("ConvTranspose", name, self.weight(channels, 4, 2, 2), kernel_shape=[2, 2], strides=[2, 2])
+            self.add(
+                "ConvTranspose",
+                name,
+                self.weight(channels, 4, 2, 2),
+                kernel_shape=[2, 2],
+                strides=[2, 2],
+            )
         elif op == "scale":
             self.add("Mul", name, self.weight(1, channels, 1, 1))
         else:
@@ -117,12 +151,20 @@ class Drawn:
         if self.draw.random() < 0.3:
             self.add("GlobalAveragePool", self.seen[-1][0])
         outputs = dict.fromkeys(
-            [self.seen[-1][0], *([self.draw.choice(self.seen[1:])[0]] if self.draw.random() < 0.3 else [])]
+            [
+                self.seen[-1][0],
+                *([self.draw.choice(self.seen[1:])[0]] if self.draw.random() < 0.3 else []),
+            ]
         )
         shapes = dict(self.seen)
-        ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shapes[n]) for n in ("x", *outputs)]
+        ends = [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, shapes[n]) for n in ("x", *outputs)
+        ]
         graph = helper.make_graph(self.nodes, "g", ends[:1], ends[1:], self.weights)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+            path,
+        )
         return path
 
 
@@ -147,7 +189,12 @@ def some_plan(net: Net, seed: int) -> tuple[Plan, tuple[Bands, ...]] | None:
         until = None if end == len(net.groups) else (net.groups[end - 1].makes or ("",))[0]
         bands = [Bands(draw.randint(1, 6), until, keep)]
         if draw.random() < 0.3 and end < good:
-            bands.append(Bands(draw.randint(1, 4), None if good == len(net.groups) else net.groups[good - 1].makes[0]))
+            bands.append(
+                Bands(
+                    draw.randint(1, 4),
+                    None if good == len(net.groups) else net.groups[good - 1].makes[0],
+                )
+            )
         try:
             return plan_of(net, bands), tuple(bands)
         except CannotBand as error:
@@ -156,7 +203,8 @@ def some_plan(net: Net, seed: int) -> tuple[Plan, tuple[Bands, ...]] | None:
 
 
 def simulate(plan: Plan) -> None:
-    """Rows by name in every stretch of memory: each read finds its rows, and all rows of the outputs are made."""
+    """Rows by name in every stretch of memory: each read finds its rows, and all rows of the
+    outputs are made."""
     net = plan.net
     rows: dict[tuple[str | int, ...], list[tuple[str, int] | None]] = {
         ("token", t): [(t, r) for r in range(net.height(t))] for t in net.chain.inputs
@@ -190,10 +238,13 @@ def simulate(plan: Plan) -> None:
 def poisoned(
     plan: Plan, sessions: Sequence[ort.InferenceSession], which: Sequence[int], x: np.ndarray
 ) -> list[np.ndarray]:
-    """Call by call, with every byte of the arena that no stretch has now made NaN, and canaries at both ends."""
+    """Call by call, with every byte of the arena that no stretch has now made NaN, and canaries at
+    both ends."""
     net = plan.net
     arena = np.full(plan.arena // 4 + 32, np.nan, np.float32)
-    tokens = {net.chain.inputs[0]: x} | {t: np.full(net.shapes[t], np.nan, np.float32) for t in net.chain.outputs}
+    tokens = {net.chain.inputs[0]: x} | {
+        t: np.full(net.shapes[t], np.nan, np.float32) for t in net.chain.outputs
+    }
 
     def at(view: View) -> np.ndarray:
         if view.key[0] == "token":
@@ -202,7 +253,11 @@ def poisoned(
             shape = net.laid(view.tensor, view.held[1] - view.held[0])
             first = 16 + plan.offsets[view.key] // 4
             whole = arena[first : first + int(np.prod(shape))].reshape(shape)
-        return whole[:, :, view.rows[0] - view.held[0] : view.rows[1] - view.held[0]] if whole.ndim == 4 else whole
+        return (
+            whole[:, :, view.rows[0] - view.held[0] : view.rows[1] - view.held[0]]
+            if whole.ndim == 4
+            else whole
+        )
 
     for now, (call, number) in enumerate(zip(plan.calls, which, strict=True)):
         alive = np.zeros(len(arena), bool)
@@ -316,9 +371,11 @@ def chain(seed: int, folder: Path) -> Path:
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10**6))
 def test_the_thesis_is_never_better_at_equal_cost(seed: int) -> None:
-    """Every chromosome of its Algorithm 9 for a chain, by Algorithms 10 and 8: bands of one row need no more.
+    """Every chromosome of its Algorithm 9 for a chain, by Algorithms 10 and 8: bands of one row
+    need no more.
 
-    Not where a stride asks for several rows at once: its layers make them one by one, and bands do not.
+    Not where a stride asks for several rows at once: its layers make them one by one, and bands do
+    not.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = chain(seed, Path(folder))
@@ -333,7 +390,9 @@ def test_the_thesis_is_never_better_at_equal_cost(seed: int) -> None:
             for by_parts, run in groupby(zip(layers, bits, strict=True), key=lambda pair: pair[1]):
                 names = [name for name, _ in run]
                 bands += (
-                    [Bands(1, names[-1], tuple(names[:-1]))] if by_parts else [Bands(net.height(n), n) for n in names]
+                    [Bands(1, names[-1], tuple(names[:-1]))]
+                    if by_parts
+                    else [Bands(net.height(n), n) for n in names]
                 )
             plan = plan_of(net, [*bands[:-1], replace(bands[-1], until=None)])
             kept = [i for key, i in plan.items.items() if key[0] in ("whole", "line")]
@@ -341,16 +400,20 @@ def test_the_thesis_is_never_better_at_equal_cost(seed: int) -> None:
 
 
 def test_overlap_is_kept_between_units_and_computed_again_inside(tmp_path: Path) -> None:
-    """By hand: bands of 8 rows of 64; a unit of two convolutions of 3 x 3 computes two rows again at each border."""
+    """By hand: bands of 8 rows of 64; a unit of two convolutions of 3 x 3 computes two rows again
+    at each border."""
     net = read_net(stack(tmp_path / "net.onnx"))
     kept = plan_of(net, [Bands(8, "c3", ("c0", "c1", "c2"))])
     again = plan_of(net, [Bands(8, "c3", ("c1",))])
     assert kept.work == 0 and len({f.firing.unit.out for f in kept.calls}) == 5
     own = sum(s.macs for s in net.steps)
     each = net.steps[1].macs / 64
-    # In either unit the first layer makes 10 rows for 8 in the middle; the second unit begins a row later.
+    # In either unit the first layer makes 10 rows for 8 in the middle; the second unit begins a row
+    # later.
     borders = 2 * 7
-    assert again.work == pytest.approx((borders * net.steps[0].macs / 64 + borders * each) / own, rel=0.08)
+    assert again.work == pytest.approx(
+        (borders * net.steps[0].macs / 64 + borders * each) / own, rel=0.08
+    )
     row = 4 * 16 * 32
     line = kept.items["line", "c1"]
     assert line.size == 10 * row  # two rows that stay, and eight new ones
@@ -374,20 +437,34 @@ def test_what_units_need_is_worked_out_from_shorter_ones(seed: int) -> None:
                     start = max(0, (at.rows - count) // 2) // at.factor * at.factor
                     band = start, start + count
                     rows = unit.ranges(*band)
-                    reads = sum(form.bytes(t, rows[t][1] - rows[t][0]) for t in unit.reads if t in rows)
-                    assert (n.reads, n.makes, n.inner) == (reads, form.bytes(unit.out, count), inner_bytes(unit, *band))
-                    assert (n.cut, n.macs) == (cut_bytes(unit, *band), pytest.approx(macs(unit, *band)))
+                    reads = sum(
+                        form.bytes(t, rows[t][1] - rows[t][0]) for t in unit.reads if t in rows
+                    )
+                    assert (n.reads, n.makes, n.inner) == (
+                        reads,
+                        form.bytes(unit.out, count),
+                        inner_bytes(unit, *band),
+                    )
+                    assert (n.cut, n.macs) == (
+                        cut_bytes(unit, *band),
+                        pytest.approx(macs(unit, *band)),
+                    )
                     assert n.own_macs == sum(s.macs for s in unit.steps)
                     assert n.weights == sum(s.weights for s in unit.steps)
                 units = [Unit(form, first, end) for first in range(max(0, end - 5), end)]
-                good = [u for u in units if not u.why and len(u.makes) == 1 and len(form.shapes[u.out]) == 4]
+                good = [
+                    u
+                    for u in units
+                    if not u.why and len(u.makes) == 1 and len(form.shapes[u.out]) == 4
+                ]
                 named = end == len(form.groups) or form.names is None
                 good = [u for u in good if named or u.out in form.names]
                 assert [n.first for n in reversed(seen)] == [u.first for u in good]
 
 
 def test_the_front_offers_less_memory_for_more_time(tmp_path: Path) -> None:
-    """From the least memory to the whole network, which is always there; every choice is a plan that can be written."""
+    """From the least memory to the whole network, which is always there; every choice is a plan
+    that can be written."""
     net = read_net(stack(tmp_path / "net.onnx", 6, 1024, tail=False))
     whole = needs_of(net.chain, net.model, net.folder)
     found = front(net, whole, seconds=0.2)
@@ -401,13 +478,25 @@ def test_the_front_offers_less_memory_for_more_time(tmp_path: Path) -> None:
 
 
 def test_costs_are_found_in_what_plans_take() -> None:
-    """Times that follow from prices give these back, as nearly as prices are held to the usual ones."""
-    plans = [(0.1, 4, 100, 2), (0.02, 9, 30, 9), (0.3, 1, 5, 1), (0.0, 2, 200, 20), (0.15, 8, 60, 40)]
-    extras = [Extra(work, 10**6 * copied, firings, 10**6 * again) for work, copied, firings, again in plans]
+    """Times that follow from prices give these back, as nearly as prices are held to the usual
+    ones."""
+    plans = [
+        (0.1, 4, 100, 2),
+        (0.02, 9, 30, 9),
+        (0.3, 1, 5, 1),
+        (0.0, 2, 200, 20),
+        (0.15, 8, 60, 40),
+    ]
+    extras = [
+        Extra(work, 10**6 * copied, firings, 10**6 * again)
+        for work, copied, firings, again in plans
+    ]
     prices = BandCosts(False, 40_000.0, 0.9, 0.01, 2.0)
     found = fitted([(e, 1 + sum(e.ns(prices, 2e7)) / 2e7) for e in extras], 2e7, False)
     assert found.plans == 5 and found.whole_ns == 2e7 and found.error < 0.02
-    assert found.firing_ns == pytest.approx(40_000, rel=0.2) and found.byte_ns == pytest.approx(0.9, rel=0.2)
+    assert found.firing_ns == pytest.approx(40_000, rel=0.2) and found.byte_ns == pytest.approx(
+        0.9, rel=0.2
+    )
     assert found.again == pytest.approx(2, rel=0.2) and found.weight_ns < 0.05
 
 
@@ -415,7 +504,10 @@ def test_choices_go_by_measured_prices(tmp_path: Path) -> None:
     """And say that they do; of the other form of a network they say nothing."""
     net = read_net(stack(tmp_path / "net.onnx"))
     plan, bands = plan_of(net, [Bands(8, "c3", ("c1",))]), (Bands(8, "c3", ("c1",)),)
-    usual, dear = (choice_of(plan, bands, 1e7, costs) for costs in (None, BandCosts(False, 1e5, 1, 1, 2, 1e7, 5, 0.1)))
+    usual, dear = (
+        choice_of(plan, bands, 1e7, costs)
+        for costs in (None, BandCosts(False, 1e5, 1, 1, 2, 1e7, 5, 0.1))
+    )
     assert usual.estimated and not dear.estimated and dear.time > usual.time
     assert dear.time == pytest.approx(
         1 + 2 * plan.work + (sum(extra_of(plan).ns(BandCosts(False, 1e5, 1, 1, 0), 1))) / 1e7
@@ -428,7 +520,9 @@ def test_prices_stay_as_usual_where_runs_do_not_tell(tmp_path: Path) -> None:
     found = fitted([(Extra(0.2, 0, 0, 0), 1.6), (Extra(0.1, 0, 0, 0), 1.3)], 1e7, True)
     assert (found.firing_ns, found.byte_ns, found.weight_ns) == pytest.approx((12_000, 0.18, 0.07))
     assert found.again == pytest.approx(3, rel=0.05)
-    assert fitted([(Extra(0.2, 0, 0, 0), 0.9)], 1e7, True).again == pytest.approx(0, abs=0.1), "never negative"
+    assert fitted([(Extra(0.2, 0, 0, 0), 0.9)], 1e7, True).again == pytest.approx(0, abs=0.1), (
+        "never negative"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Models that are messages of their kind, and still not what the format promises: refused with a reason, everywhere."""
+"""Models that are messages of their kind, and still not what the format promises: refused with a
+reason, everywhere."""
 
 from __future__ import annotations
 
@@ -56,8 +57,18 @@ CHANGES: list[tuple[str, Change, str, str]] = [
         "F402",
         "no type of tensors -1",
     ),
-    ("type 67", lambda m: m.graph.value_info.append(helper.make_tensor_value_info("c", 67, [1])), "F402", "tensors 67"),
-    ("nothing for a constant", lambda m: m.graph.initializer.add(), "F402", "a constant has no type"),
+    (
+        "type 67",
+        lambda m: m.graph.value_info.append(helper.make_tensor_value_info("c", 67, [1])),
+        "F402",
+        "tensors 67",
+    ),
+    (
+        "nothing for a constant",
+        lambda m: m.graph.initializer.add(),
+        "F402",
+        "a constant has no type",
+    ),
     ("two outputs", lambda m: m.graph.node[1].output.append("c"), "F402", "made twice"),
     ("two inputs", lambda m: m.graph.input.append(m.graph.input[0]), "F402", "`x` is made twice"),
     (
@@ -73,8 +84,18 @@ CHANGES: list[tuple[str, Change, str, str]] = [
         "outside of a function",
     ),
     ("no kernel", lambda m: m.graph.node[0].attribute[0].ClearField("ints"), "F402", "is []"),
-    ("kernel of 1", lambda m: m.graph.node[0].attribute[0].ints.pop(), "F402", "different numbers of axes"),
-    ("attribute", lambda m: setattr(m.graph.node[0].attribute[0], "type", 1), "F402", "another type"),
+    (
+        "kernel of 1",
+        lambda m: m.graph.node[0].attribute[0].ints.pop(),
+        "F402",
+        "different numbers of axes",
+    ),
+    (
+        "attribute",
+        lambda m: setattr(m.graph.node[0].attribute[0], "type", 1),
+        "F402",
+        "another type",
+    ),
     ("no inputs", lambda m: m.graph.node[1].ClearField("input"), "F402", "0 inputs"),
     (
         "short weights",
@@ -84,16 +105,51 @@ CHANGES: list[tuple[str, Change, str, str]] = [
     ),
     ("no numbers", lambda m: m.graph.initializer[0].ClearField("raw_data"), "F402", "0 numbers"),
     ("negative", lambda m: m.graph.initializer[0].dims.append(-1), "F402", "negative"),
-    ("segment", lambda m: m.graph.initializer[0].segment.SetInParent(), "F402", "part of a larger one"),
-    ("version", lambda m: setattr(m.opset_import[0], "version", 2**62), "F402", "version 4611686018427387904"),
-    ("no text", lambda m: attribute(m, auto_pad=b"\xffVALID"), "F402", "`auto_pad` of Conv `c` is no text"),
-    ("no texts", lambda m: m.graph.initializer.append(text(b"\xff")), "F402", "a text in constant `t` is no text"),
-    ("pads", lambda m: attribute(m, pads=[2**62] * 4), "F402", "`pads` of Conv `c` is [4611686018427387904"),
+    (
+        "segment",
+        lambda m: m.graph.initializer[0].segment.SetInParent(),
+        "F402",
+        "part of a larger one",
+    ),
+    (
+        "version",
+        lambda m: setattr(m.opset_import[0], "version", 2**62),
+        "F402",
+        "version 4611686018427387904",
+    ),
+    (
+        "no text",
+        lambda m: attribute(m, auto_pad=b"\xffVALID"),
+        "F402",
+        "`auto_pad` of Conv `c` is no text",
+    ),
+    (
+        "no texts",
+        lambda m: m.graph.initializer.append(text(b"\xff")),
+        "F402",
+        "a text in constant `t` is no text",
+    ),
+    (
+        "pads",
+        lambda m: attribute(m, pads=[2**62] * 4),
+        "F402",
+        "`pads` of Conv `c` is [4611686018427387904",
+    ),
     ("group", lambda m: attribute(m, group=2**40), "F402", "`group` of Conv `c` is 1099511627776"),
     ("kernel", lambda m: attribute(m, kernel_shape=[2**31, 3]), "F402", "is [2147483648, 3]"),
-    ("long input", lambda m: sized(m, 2**62, 2, 8, 8), "F402", "4611686018427387904 x 2 x 8 x 8 elements"),
+    (
+        "long input",
+        lambda m: sized(m, 2**62, 2, 8, 8),
+        "F402",
+        "4611686018427387904 x 2 x 8 x 8 elements",
+    ),
     ("large input", lambda m: sized(m, 2**31 - 1, 2, 2**20, 8), "F402", "no memory holds them"),
-    ("dense", lambda m: m.graph.sparse_initializer.append(sparse(2**20, 2**20)), "F402", "1048576 x 1048576 elements"),
+    (
+        "dense",
+        lambda m: m.graph.sparse_initializer.append(sparse(2**20, 2**20)),
+        "F402",
+        "1048576 x 1048576 elements",
+    ),
     ("constant", lambda m: constant(m, 2**50), "F402", "has 1125899906842624 elements"),
 ]
 
@@ -118,7 +174,9 @@ def sized(m: Any, *shape: int) -> None:
 
 def sparse(*shape: int) -> Any:
     values = numpy_helper.from_array(np.ones(1, np.float32), "s")
-    return helper.make_sparse_tensor(values, numpy_helper.from_array(np.zeros(1, np.int64), "at"), shape)
+    return helper.make_sparse_tensor(
+        values, numpy_helper.from_array(np.zeros(1, np.int64), "at"), shape
+    )
 
 
 def constant(m: Any, count: int) -> None:
@@ -127,7 +185,9 @@ def constant(m: Any, count: int) -> None:
     m.graph.initializer[0].dims[:] = [count]
 
 
-@pytest.mark.parametrize(("change", "code", "said"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
+@pytest.mark.parametrize(
+    ("change", "code", "said"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES]
+)
 def test_a_damaged_model_is_refused(change: Change, code: str, said: str, tmp_path: Path) -> None:
     damaged = model()
     change(damaged)
@@ -139,21 +199,33 @@ def test_texts_of_a_model_are_texts(name: bytes, tmp_path: Path) -> None:
     damaged = model()
     external("location-is-here")(damaged)
     damaged.graph.initializer[0].doc_string = "name-of-a-tensor"
-    refuses(damaged.SerializeToString().replace(name, b"\xff" * len(name)), "F402", "is no text", tmp_path)
+    refuses(
+        damaged.SerializeToString().replace(name, b"\xff" * len(name)),
+        "F402",
+        "is no text",
+        tmp_path,
+    )
 
 
 def test_sizes_below_0_are_unknown(tmp_path: Path) -> None:
-    """Some exporters write -1; shape inference ends the process where a slice takes from such a tensor."""
+    """Some exporters write -1; shape inference ends the process where a slice takes from such a
+    tensor."""
     one, here = helper.make_node, numpy_helper.from_array
     nodes = [one("Relu", ["x"], ["r"]), one("Slice", ["r", "from", "to", "axes"], ["y"])]
     constants = [here(np.array([v]), name) for name, v in (("from", 0), ("to", 1), ("axes", 1))]
-    kind, unknown = TensorProto.FLOAT, helper.make_tensor_value_info("r", TensorProto.FLOAT, [1, -1])
+    kind, unknown = (
+        TensorProto.FLOAT,
+        helper.make_tensor_value_info("r", TensorProto.FLOAT, [1, -1]),
+    )
     inputs, outputs = (
         [helper.make_tensor_value_info("x", kind, [1, 4])],
         [helper.make_tensor_value_info("y", kind, None)],
     )
     graph = helper.make_graph(nodes, "g", inputs, outputs, constants, value_info=[unknown])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), str(tmp_path / "net.onnx"))
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]),
+        str(tmp_path / "net.onnx"),
+    )
     assert networks.check_network(tmp_path / "net.onnx").ok
 
 
@@ -189,9 +261,15 @@ def test_the_model_is_in_order(tmp_path: Path) -> None:
     assert networks.check_network(tmp_path / "net.onnx").ok
 
 
-# -- calibration data --------------------------------------------------------------------------------------------------
+# -- calibration data ------------------------------------------------------------------------------
 def npy(header: str) -> bytes:
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) + 1) + header.encode() + b"\n" + bytes(64)
+    return (
+        b"\x93NUMPY\x01\x00"
+        + struct.pack("<H", len(header) + 1)
+        + header.encode()
+        + b"\n"
+        + bytes(64)
+    )
 
 
 def npz(content: bytes) -> bytes:
@@ -209,7 +287,9 @@ DAMAGED = {
     "huge.npy": npy(HEADER.replace("1, 8", "10000000000000, 8")),
     "bytes.npz": npz(b"no array"),
     "deflate.npz": GOOD[:45] + b"\xff" * 12 + GOOD[57:],
-    "encrypted.npz": GOOD[:6] + b"\1" + GOOD[7:].replace(b"PK\1\2\x14\x03\x14\0\0", b"PK\1\2\x14\x03\x14\0\1"),
+    "encrypted.npz": GOOD[:6]
+    + b"\1"
+    + GOOD[7:].replace(b"PK\1\2\x14\x03\x14\0\0", b"PK\1\2\x14\x03\x14\0\1"),
 }
 
 
@@ -223,7 +303,9 @@ def test_damaged_samples_are_refused(name: str, tmp_path: Path) -> None:
 
 def test_samples_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     border = Border("x", "float32", (1, 2))
-    np.savez_compressed(tmp_path / "many.npz", x=np.zeros((samples.MOST_SAMPLES + 1, 2), np.float32))
+    np.savez_compressed(
+        tmp_path / "many.npz", x=np.zeros((samples.MOST_SAMPLES + 1, 2), np.float32)
+    )
     np.save(tmp_path / "one.npy", np.zeros((1, 2), np.float32))
     with pytest.raises(NetworkError, match="more than 100000 samples"):
         calibration("many.npz", tmp_path, [border])
@@ -234,9 +316,12 @@ def test_samples_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         calibration("many.npz", tmp_path, [border])
 
 
-# -- generated comments ------------------------------------------------------------------------------------------------
+# -- generated comments ----------------------------------------------------------------------------
 def test_comments_keep_the_order_of_code() -> None:
-    assert one_line("a\u202eb\u2066c\u200fd\ufeffe\ud800f\u2028g\x85h\x1bi é 漢") == "abcdef g h i é 漢"
+    assert (
+        one_line("a\u202eb\u2066c\u200fd\ufeffe\ud800f\u2028g\x85h\x1bi é 漢")
+        == "abcdef g h i é 漢"
+    )
 
 
 def test_rows_that_nobody_works_through_one_by_one(tmp_path: Path) -> None:
@@ -256,6 +341,8 @@ def test_a_network_that_only_one_input_fits(tmp_path: Path) -> None:
     inside = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in ("s", "y")]
     nodes = [helper.make_node("Sigmoid", ["x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
     graph = helper.make_graph(nodes, "g", ends, inside[1:], value_info=inside[:1])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "n.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "n.onnx"
+    )
     (tmp_path / "a.flow").write_text('network N from "n.onnx" { batch 2 }')
     assert {d.code for d in flowc.check(tmp_path / "a.flow").diagnostics} == {"F409"}

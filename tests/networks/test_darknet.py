@@ -1,4 +1,5 @@
-"""Darknet networks as ONNX models: every layer against plain numpy, and what is said of files that are not in order."""
+"""Darknet networks as ONNX models: every layer against plain numpy, and what is said of files that
+are not in order."""
 
 from __future__ import annotations
 
@@ -29,9 +30,10 @@ Array = np.ndarray[Any, Any]
 Cfg = Sequence[tuple[str, Mapping[str, Any]]]
 
 
-# -- a second Darknet --------------------------------------------------------------------------------------------------
+# -- a second Darknet ------------------------------------------------------------------------------
 class Reference:
-    """Runs a network in plain numpy, layer by layer as Darknet's loops do, and draws the weights on the way.
+    """Runs a network in plain numpy, layer by layer as Darknet's loops do, and draws the weights on
+    the way.
 
     `outputs` are those of all layers by name, `numbers` the weights in the order of Darknet's file.
     """
@@ -51,7 +53,9 @@ class Reference:
     def draw(self, *shape: int, low: float = -1.0) -> Array:
         """Numbers such that sums of their products stay near 1, as in trained networks."""
         high = 2.0 if low > 0 else 2.0 / np.sqrt(np.prod(shape[1:]))
-        self.numbers.append(self.rng.uniform(low if low > 0 else -high, high, shape).astype(np.float32))
+        self.numbers.append(
+            self.rng.uniform(low if low > 0 else -high, high, shape).astype(np.float32)
+        )
         return self.numbers[-1].astype(np.float64)
 
     def other(self, index: int) -> Array:
@@ -67,7 +71,9 @@ class Reference:
         }[name]  # fmt: skip
 
     @staticmethod
-    def normalized(data: Array, scales: Array, biases: Array, mean: Array, variance: Array) -> Array:
+    def normalized(
+        data: Array, scales: Array, biases: Array, mean: Array, variance: Array
+    ) -> Array:
         columns = [v[:, None, None] for v in (scales, biases, mean, variance)]
         return (data - columns[2]) / np.sqrt(columns[3] + 0.00001) * columns[0] + columns[1]
 
@@ -78,16 +84,26 @@ class Reference:
         depth = len(data) // groups
         biases = self.draw(filters)
         if o.get("batch_normalize"):
-            scales, mean, variance = self.draw(filters), self.draw(filters), self.draw(filters, low=0.5)
+            scales, mean, variance = (
+                self.draw(filters),
+                self.draw(filters),
+                self.draw(filters, low=0.5),
+            )
         weights = self.draw(filters, depth, size, size)
         padded = np.pad(data, ((0, 0), (pad, pad), (pad, pad)))
-        height, width = ((n + 2 * pad - size) // s + 1 for n, s in zip(data.shape[1:], (tall, wide), strict=True))
+        height, width = (
+            (n + 2 * pad - size) // s + 1 for n, s in zip(data.shape[1:], (tall, wide), strict=True)
+        )
         result = np.zeros((filters, height, width))
         for f in range(filters):
             g = f // (filters // groups)
             for y in range(height):
                 for x in range(width):
-                    seen = padded[g * depth : (g + 1) * depth, y * tall : y * tall + size, x * wide : x * wide + size]
+                    seen = padded[
+                        g * depth : (g + 1) * depth,
+                        y * tall : y * tall + size,
+                        x * wide : x * wide + size,
+                    ]
                     result[f, y, x] = (seen * weights[f]).sum()
         if o.get("batch_normalize"):
             result = self.normalized(result, scales, biases, mean, variance)
@@ -108,7 +124,11 @@ class Reference:
 
     def maxpool(self, data: Array, o: dict[str, Any]) -> Array:
         stride = o.get("stride", 1)
-        tall, wide, size = o.get("stride_y", stride), o.get("stride_x", stride), o.get("size", stride)
+        tall, wide, size = (
+            o.get("stride_y", stride),
+            o.get("stride_x", stride),
+            o.get("size", stride),
+        )
         padding = o.get("padding", size - 1)
         rows, columns = data.shape[1:]
         height, width = (rows + padding - size) // tall + 1, (columns + padding - size) // wide + 1
@@ -168,7 +188,9 @@ class Reference:
 
 
 def text_of(cfg: Cfg) -> str:
-    return "\n".join(f"[{kind}]\n" + "".join(f"{k}={v}\n" for k, v in options.items()) for kind, options in cfg)
+    return "\n".join(
+        f"[{kind}]\n" + "".join(f"{k}={v}\n" for k, v in options.items()) for kind, options in cfg
+    )
 
 
 def header(version: tuple[int, int, int] = (0, 2, 5), seen: int = 0) -> bytes:
@@ -192,7 +214,9 @@ def run(model: Any, image: Array, names: Sequence[str] = ()) -> dict[str, Array]
             model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     results = session.run(None, {"image": image[None].astype(np.float32)})
     return {o.name: r[0] for o, r in zip(session.get_outputs(), results, strict=True)}
 
@@ -215,7 +239,13 @@ def agree(folder: Path, cfg: Cfg, seed: int = 0) -> Any:
 
 
 def net(channels: int = 3, height: int = 8, width: int = 8) -> tuple[str, dict[str, Any]]:
-    return "net", {"batch": 64, "width": width, "height": height, "channels": channels, "momentum": 0.9}
+    return "net", {
+        "batch": 64,
+        "width": width,
+        "height": height,
+        "channels": channels,
+        "momentum": 0.9,
+    }
 
 
 def conv(filters: int, size: int = 3, stride: int = 1, **more: Any) -> tuple[str, dict[str, Any]]:
@@ -252,7 +282,13 @@ POOL = ("maxpool", {"size": 2, "stride": 2})
 def csp(filters: int) -> list[tuple[str, dict[str, Any]]]:
     """A block of YOLOv4-tiny."""
     half = filters // 2
-    first = [conv(filters), route("-1", groups=2, group_id=1), conv(half), conv(half), route("-1,-2")]
+    first = [
+        conv(filters),
+        route("-1", groups=2, group_id=1),
+        conv(half),
+        conv(half),
+        route("-1,-2"),
+    ]
     return [*first, conv(filters, 1), route("-6,-1"), POOL]
 
 
@@ -287,7 +323,9 @@ def yolov2(width: int = 2, classes: int = 3) -> Cfg:
         more = [conv(wide // 2, 1), conv(wide)]
         return [conv(wide), *more, *(more if twice else [])]
 
-    anchors = "0.57273, 0.677385, 1.87446, 2.06253, 3.33843, 5.47434, 7.88282, 3.52778, 9.77052, 9.16828"
+    anchors = (
+        "0.57273, 0.677385, 1.87446, 2.06253, 3.33843, 5.47434, 7.88282, 3.52778, 9.77052, 9.16828"
+    )
     return [
         net(3, 64, 64), conv(w), POOL, conv(2 * w), POOL, *block(4 * w), POOL, *block(8 * w), POOL,
         *block(16 * w, twice=True), POOL, *block(32 * w, twice=True), conv(32 * w), conv(32 * w),
@@ -296,7 +334,7 @@ def yolov2(width: int = 2, classes: int = 3) -> Cfg:
     ]  # fmt: skip
 
 
-# -- whole networks ----------------------------------------------------------------------------------------------------
+# -- whole networks --------------------------------------------------------------------------------
 def test_yolov4_tiny(tmp_path: Path) -> None:
     model = agree(tmp_path, yolov4_tiny())
     assert [(o.name, [d.dim_value for d in o.type.tensor_type.shape.dim]) for o in model.graph.output] == [
@@ -308,7 +346,12 @@ def test_yolov4_tiny(tmp_path: Path) -> None:
     said = {p.key: json.loads(p.value) for p in model.metadata_props}
     assert said["darknet.weights"] == {"version": "0.2.5", "images_seen": 0}
     first = said["darknet.yolo_30"]
-    assert (first["classes"], first["mask"], first["scale_x_y"], first["new_coords"]) == (2, [3, 4, 5], 1.05, 0)
+    assert (first["classes"], first["mask"], first["scale_x_y"], first["new_coords"]) == (
+        2,
+        [3, 4, 5],
+        1.05,
+        0,
+    )
     assert first["anchors"] == [[10, 14], [23, 27], [37, 58], [81, 82], [135, 169], [344, 319]]
     assert (first["nms_kind"], first["beta_nms"], first["jitter"]) == ("greedynms", "0.6", ".3")
     assert said["darknet.yolo_37"]["mask"] == [1, 2, 3]
@@ -320,7 +363,8 @@ def test_yolov2_and_the_numbers_of_its_layers_in_tkdnn(tmp_path: Path) -> None:
     model = agree(tmp_path, cfg)
     said = {p.key: json.loads(p.value) for p in model.metadata_props}
     steps = said["darknet.tkdnn_layers"]
-    # JEDI's example: "in the case of yolov2, the 53 is the last layer". The activations are layers there.
+    # JEDI's example: "in the case of yolov2, the 53 is the last layer". The activations are layers
+    # there.
     assert (len(steps), steps[:5], steps[53]) == (
         54,
         ["conv_0_bn", "conv_0", "maxpool_1", "conv_2_bn", "conv_2"],
@@ -363,7 +407,9 @@ def test_cuts_at_the_layers(tmp_path: Path) -> None:
     ],
     ids=["yolov4-tiny", "yolov3-tiny", "yolov2"],
 )
-def test_sizes_of_published_weights(tmp_path: Path, cfg: Cfg, version: tuple[int, int, int], size: int) -> None:
+def test_sizes_of_published_weights(
+    tmp_path: Path, cfg: Cfg, version: tuple[int, int, int], size: int
+) -> None:
     path = tmp_path / "net.cfg"
     path.write_text(text_of(cfg))
     parts = network_of(read_sections(path)).parts
@@ -375,13 +421,16 @@ def test_same_files_same_bytes(tmp_path: Path) -> None:
     assert read_darknet(*files).SerializeToString() == read_darknet(*files).SerializeToString()
 
 
-# -- single layers -----------------------------------------------------------------------------------------------------
+# -- single layers ---------------------------------------------------------------------------------
 ACTIVATIONS = ("linear", "leaky", "relu", "relu6", "mish", "swish", "logistic", "tanh")
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_activations(tmp_path: Path, activation: str) -> None:
-    agree(tmp_path, [net(), conv(4, activation=activation), conv(5, activation=activation, batch_normalize=0)])
+    agree(
+        tmp_path,
+        [net(), conv(4, activation=activation), conv(5, activation=activation, batch_normalize=0)],
+    )
 
 
 @pytest.mark.parametrize(
@@ -423,7 +472,8 @@ def test_layers(tmp_path: Path, layer: tuple[str, dict[str, Any]], size: tuple[i
     ],
 )
 def test_layers_that_read_others(tmp_path: Path, layers: list[tuple[str, dict[str, Any]]]) -> None:
-    if str(layers[-1][1].get("layers", "")).endswith(","):  # a comma at the end is nothing to Darknet
+    if str(layers[-1][1].get("layers", "")).endswith(","):
+        # a comma at the end is nothing to Darknet
         fixed = [*layers[:-1], route("-1,-2")]
         wanted = Reference([net(), *fixed], 0)
         model = read_darknet(*save(tmp_path, [net(), *layers], wanted.numbers))
@@ -448,7 +498,9 @@ def test_a_pool_of_two_at_stride_one_looks_to_the_right_and_down(tmp_path: Path)
 
 def test_groups_upsampling_and_reorg_by_hand(tmp_path: Path) -> None:
     image = np.arange(16).reshape(4, 2, 2)
-    half = by_hand(tmp_path, [net(4, 2, 2), ("dropout", {}), route("-1", groups=2, group_id=1)], image)
+    half = by_hand(
+        tmp_path, [net(4, 2, 2), ("dropout", {}), route("-1", groups=2, group_id=1)], image
+    )
     assert half.tolist() == image[2:].tolist()
     larger = by_hand(tmp_path, [net(1, 1, 2), ("upsample", {"stride": 2})], [[[1, 2]]])
     assert larger.tolist() == [[[1, 1, 2, 2], [1, 1, 2, 2]]]
@@ -466,12 +518,14 @@ def test_a_shortcut_and_a_convolution_by_hand(tmp_path: Path) -> None:
         ("shortcut", {"from": -2, "activation": "leaky"}),
     ]
     # Biases stand in front of weights: 2x + 1, then -3y - 20, and the sum of both.
-    assert by_hand(tmp_path, cfg, [[[1, -10]]], [1], [2], [-20], [-3]).ravel().tolist() == pytest.approx(
-        [-2.6, 1.8 * 10]
-    )
+    assert by_hand(
+        tmp_path, cfg, [[[1, -10]]], [1], [2], [-20], [-3]
+    ).ravel().tolist() == pytest.approx([-2.6, 1.8 * 10])
     cfg = [net(1, 1, 1), ("convolutional", {**plain, "batch_normalize": 1})]
     # Biases, scales, mean, variance, weights: ((3 * 2 - 4) / sqrt(0.25)) * 10 + 7.
-    assert by_hand(tmp_path, cfg, [[[2]]], [7], [10], [4], [0.25], [3]).item() == pytest.approx(47, rel=1e-4)
+    assert by_hand(tmp_path, cfg, [[[2]]], [7], [10], [4], [0.25], [3]).item() == pytest.approx(
+        47, rel=1e-4
+    )
     cfg = [net(1, 1, 1), ("convolutional", {**plain, "activation": "mish"})]
     assert by_hand(tmp_path, cfg, [[[1]]], [0], [1]).item() == pytest.approx(0.86509839)
 
@@ -479,7 +533,11 @@ def test_a_shortcut_and_a_convolution_by_hand(tmp_path: Path) -> None:
 @st.composite
 def networks(draw: st.DrawFn) -> Cfg:
     """Layers that fit together, by a small model of their shapes."""
-    channels, height, width = draw(st.integers(1, 4)), draw(st.integers(3, 9)), draw(st.integers(3, 9))
+    channels, height, width = (
+        draw(st.integers(1, 4)),
+        draw(st.integers(3, 9)),
+        draw(st.integers(3, 9)),
+    )
     cfg: list[tuple[str, dict[str, Any]]] = [net(channels, height, width)]
     shapes: list[tuple[int, int, int]] = []
     for index in range(draw(st.integers(2, 8))):
@@ -501,18 +559,28 @@ def networks(draw: st.DrawFn) -> Cfg:
                 "groups": groups, "batch_normalize": draw(st.integers(0, 1)), "activation": draw(st.sampled_from(ACTIVATIONS)),
             }  # fmt: skip
             around = 2 * (size // 2) if pad else 0
-            shape = (options["filters"], (height + around - size) // stride + 1, (width + around - size) // stride + 1)
+            shape = (
+                options["filters"],
+                (height + around - size) // stride + 1,
+                (width + around - size) // stride + 1,
+            )
         elif kind == "maxpool":
             options = {"size": size, "stride": stride}
             padding = draw(st.none() | st.integers(0, 2 * size - 2))
             if padding is not None:
                 options["padding"] = padding
             around = size - 1 if padding is None else padding
-            shape = (channels, (height + around - size) // stride + 1, (width + around - size) // stride + 1)
+            shape = (
+                channels,
+                (height + around - size) // stride + 1,
+                (width + around - size) // stride + 1,
+            )
         elif kind == "route":
             chosen = draw(st.lists(st.sampled_from(alike), min_size=1, max_size=3))
             counts = [shapes[i][0] for i in chosen]
-            groups = draw(st.sampled_from([g for g in (1, 2, 3) if all(c % g == 0 for c in counts)]))
+            groups = draw(
+                st.sampled_from([g for g in (1, 2, 3) if all(c % g == 0 for c in counts)])
+            )
             listed = [i - index if draw(st.booleans()) else i for i in chosen]
             options = {
                 "layers": ", ".join(map(str, listed)),
@@ -522,7 +590,10 @@ def networks(draw: st.DrawFn) -> Cfg:
             shape = (sum(counts) // groups, height, width)
         elif kind == "shortcut":
             chosen = draw(st.lists(st.sampled_from(alike), min_size=1, max_size=2))
-            options = {"from": ",".join(map(str, chosen)), "activation": draw(st.sampled_from(ACTIVATIONS))}
+            options = {
+                "from": ",".join(map(str, chosen)),
+                "activation": draw(st.sampled_from(ACTIVATIONS)),
+            }
             shape = (channels, height, width)
         elif kind == "upsample":
             options, shape = {"stride": 2}, (channels, 2 * height, 2 * width)
@@ -541,8 +612,13 @@ def test_any_network(tmp_path: Path, cfg: Cfg, seed: int) -> None:
     agree(tmp_path, cfg, seed)
 
 
-# -- the files ---------------------------------------------------------------------------------------------------------
-SMALL: Cfg = [net(1, 2, 2), conv(2, 1), head(7), ("yolo", {"mask": 0, "anchors": "1,2", "classes": 2, "num": 1})]
+# -- the files -------------------------------------------------------------------------------------
+SMALL: Cfg = [
+    net(1, 2, 2),
+    conv(2, 1),
+    head(7),
+    ("yolo", {"mask": 0, "anchors": "1,2", "classes": 2, "num": 1}),
+]
 
 
 def test_the_header_has_two_lengths(tmp_path: Path) -> None:
@@ -582,19 +658,25 @@ def test_texts_as_people_write_them(tmp_path: Path) -> None:
         (lambda b: b[:24] + b"\xff" * 4 + b[28:], "`net.weights` gives layer `conv_0` biases that are not finite", "damaged"),
     ],
 )  # fmt: skip
-def test_weights_that_do_not_belong_here(tmp_path: Path, change: Any, message: str, help_text: str) -> None:
+def test_weights_that_do_not_belong_here(
+    tmp_path: Path, change: Any, message: str, help_text: str
+) -> None:
     cfg, weights = save(tmp_path, SMALL, Reference(SMALL, 3).numbers)
     weights.write_bytes(change(weights.read_bytes()))
     with pytest.raises(NetworkError) as raised:
         read_darknet(cfg, weights)
-    assert (raised.value.code, raised.value.message) == ("F402", message) and help_text in raised.value.help
+    assert (raised.value.code, raised.value.message) == (
+        "F402",
+        message,
+    ) and help_text in raised.value.help
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     cfg, weights = save(tmp_path, SMALL, [])
     weights.unlink()
     with pytest.raises(
-        NetworkError, match=r"the weights of `net.cfg` cannot be read: `.*net.weights`: No such file"
+        NetworkError,
+        match=r"the weights of `net.cfg` cannot be read: `.*net.weights`: No such file",
     ) as raised:
         read_darknet(cfg, weights)
     assert raised.value.code == "F407" and "--weights" in raised.value.help
@@ -614,7 +696,8 @@ def faults(folder: Path, text: str) -> list[str]:
     fault = raised.value
     assert fault.code == "F402" and len(fault.message.splitlines()) == len(fault.diagnostics)
     assert all(
-        d.span is not None and d.span.file == str(path) and d.span.end_column > d.span.column for d in fault.diagnostics
+        d.span is not None and d.span.file == str(path) and d.span.end_column > d.span.column
+        for d in fault.diagnostics
     )
     return [f"{d.span.line}: {d.message}" for d in fault.diagnostics if d.span]
 
@@ -721,7 +804,9 @@ LINES = [
 
 @settings(max_examples=150)
 @given(st.lists(st.sampled_from(LINES), max_size=30), st.booleans())
-def test_any_text_is_a_network_or_has_faults(tmp_path: Path, lines: list[str], framed: bool) -> None:
+def test_any_text_is_a_network_or_has_faults(
+    tmp_path: Path, lines: list[str], framed: bool
+) -> None:
     path = tmp_path / "net.cfg"
     path.write_text((NET if framed else "") + "\n".join(lines), encoding="utf-8")
     try:
@@ -734,7 +819,7 @@ def test_any_text_is_a_network_or_has_faults(tmp_path: Path, lines: list[str], f
     onnx.checker.check_model(read_darknet(path, weights), full_check=True)
 
 
-# -- the command -------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 def flowc(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, list(map(str, arguments)))
 
@@ -750,7 +835,10 @@ def test_import_writes_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     close(found["yolo_37"], wanted.layers[37])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["nets", "tiny.onnx"]
     blocked = flowc("import", cfg, "-o", "tiny.onnx/inside.onnx")
-    assert blocked.exit_code == 1 and "error[F605]: cannot write `tiny.onnx/inside.onnx`" in blocked.stderr
+    assert (
+        blocked.exit_code == 1
+        and "error[F605]: cannot write `tiny.onnx/inside.onnx`" in blocked.stderr
+    )
     again = flowc("import", cfg)
     assert again.exit_code == 1 and "error[F604]" in again.stderr
     weights.rename(tmp_path / "best.weights")
@@ -759,7 +847,9 @@ def test_import_writes_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (tmp_path / "out" / "other.onnx").read_bytes() != b"" and done.exit_code == 0
     listed = flowc("analyze", "tiny.onnx", "--cuts", "--json")
     assert listed.exit_code == 0
-    assert {"conv_0", "conv_12", "route_22"} <= {c["layer"] for c in json.loads(listed.stdout)["cuts"]}
+    assert {"conv_0", "conv_12", "route_22"} <= {
+        c["layer"] for c in json.loads(listed.stdout)["cuts"]
+    }
 
 
 def test_import_tells_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -768,9 +858,10 @@ def test_import_tells_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     done = flowc("import", "bad.cfg")
     assert done.exit_code == 1 and not Path("bad.onnx").exists()
     assert "error[F402]: `activation=leeky` is not read by flowc\n --> bad.cfg:6:1" in done.stderr
-    assert "6 | activation=leeky\n   | ^^^^^^^^^^^^^^^^\n   = help: did you mean `leaky`?" in done.stderr.replace(
-        "\n  |", "\n   |"
-    ).replace("\n  =", "\n   =")
+    assert (
+        "6 | activation=leeky\n   | ^^^^^^^^^^^^^^^^\n   = help: did you mean `leaky`?"
+        in done.stderr.replace("\n  |", "\n   |").replace("\n  =", "\n   =")
+    )
     assert "error[F402]: [lstm] is not supported\n --> bad.cfg:7:1" in done.stderr
     Path("good.cfg").write_text(NET + "[convolutional]\n")
     done = flowc("import", "good.cfg", "--json")

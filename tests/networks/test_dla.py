@@ -1,4 +1,5 @@
-"""Which layers a DLA takes through TensorRT: each rule at its limit and just above, whole networks, runs and tables."""
+"""Which layers a DLA takes through TensorRT: each rule at its limit and just above, whole networks,
+runs and tables."""
 
 from __future__ import annotations
 
@@ -45,18 +46,25 @@ def save(
     graph = helper.make_graph(
         list(nodes),
         "g",
-        [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), d) for n, d in inputs.items()],
+        [
+            helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), d)
+            for n, d in inputs.items()
+        ],
         [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), None) for n in outs],
         [numpy_helper.from_array(a, n) for n, a in constants.items()],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path
+    )
     return path
 
 
 def check(
     path: Path, generation: str = "orin", tensorrt: Version = (10, 3), precision: str = "fp16"
 ) -> tuple[Breach, ...]:
-    return breaches(path, generation=GENERATIONS[generation], tensorrt=tensorrt, precision=precision)
+    return breaches(
+        path, generation=GENERATIONS[generation], tensorrt=tensorrt, precision=precision
+    )
 
 
 def verdict(
@@ -75,7 +83,9 @@ def verdict(
     return [(b.rule, b.detail) for b in found]
 
 
-def conv(size: int = 40, weights: tuple[int, ...] = (4, 4, 3, 3), op: str = "Conv", **more: object) -> list[str]:
+def conv(
+    size: int = 40, weights: tuple[int, ...] = (4, 4, 3, 3), op: str = "Conv", **more: object
+) -> list[str]:
     shapes = {"x": (1, weights[0] if op == "ConvTranspose" else 4, size, size)}
     found = verdict(N(op, ["x", "w"], ["y"], **more), shapes, {"w": zeros(*weights)})
     return [f"{rule}: {detail}" for rule, detail in found]
@@ -92,9 +102,21 @@ def conv(size: int = 40, weights: tuple[int, ...] = (4, 4, 3, 3), op: str = "Con
             {"weights": (4, 4, 32, 32), "pads": [0, 0, 0, 32]},
             "padding 0 to 31: padding 0x32",
         ),
-        ({"pads": [2, 2, 2, 2]}, {"pads": [0, 0, 3, 0]}, "padding below the kernel: padding 3x0, kernel 3x3"),
-        ({"size": 80, "dilations": [32, 32]}, {"size": 80, "dilations": [33, 1]}, "dilation 1 to 32: dilation 33x1"),
-        ({"weights": (8192, 4, 1, 1)}, {"weights": (8193, 4, 1, 1)}, "dimension 1 to 8192: dimension 8193"),
+        (
+            {"pads": [2, 2, 2, 2]},
+            {"pads": [0, 0, 3, 0]},
+            "padding below the kernel: padding 3x0, kernel 3x3",
+        ),
+        (
+            {"size": 80, "dilations": [32, 32]},
+            {"size": 80, "dilations": [33, 1]},
+            "dilation 1 to 32: dilation 33x1",
+        ),
+        (
+            {"weights": (8192, 4, 1, 1)},
+            {"weights": (8193, 4, 1, 1)},
+            "dimension 1 to 8192: dimension 8193",
+        ),
         (
             {"auto_pad": "SAME_UPPER", "dilations": [2, 2]},
             {"auto_pad": "SAME_LOWER", "dilations": [3, 3]},
@@ -114,8 +136,12 @@ def test_convolution_with_groups_or_without_padding() -> None:
 
 def test_convolution_of_other_than_two_dimensions() -> None:
     node = N("Conv", ["x", "w"], ["y"])
-    assert verdict(node, {"x": (1, 4, 8)}, {"w": zeros(4, 4, 3)}) == [("4 dimensions", "3 to 3 dimensions")]
-    assert verdict(node, {"x": (1, 4, 8, 8, 8)}, {"w": zeros(4, 4, 3, 3, 3)})[0][0] == "4 dimensions"
+    assert verdict(node, {"x": (1, 4, 8)}, {"w": zeros(4, 4, 3)}) == [
+        ("4 dimensions", "3 to 3 dimensions")
+    ]
+    assert (
+        verdict(node, {"x": (1, 4, 8, 8, 8)}, {"w": zeros(4, 4, 3, 3, 3)})[0][0] == "4 dimensions"
+    )
 
 
 def test_weights_that_are_computed() -> None:
@@ -143,7 +169,9 @@ def test_weights_that_are_computed() -> None:
         ({"group": 1}, {"group": 2}, "one group: 2 groups"),
     ],
 )
-def test_transposed_convolution(legal: dict[str, object], illegal: dict[str, object], rule: str) -> None:
+def test_transposed_convolution(
+    legal: dict[str, object], illegal: dict[str, object], rule: str
+) -> None:
     assert conv(5, op="ConvTranspose", **{"weights": (4, 4, 3, 3), **legal}) == []  # type: ignore[arg-type]
     assert conv(5, op="ConvTranspose", **{"weights": (4, 4, 3, 3), **illegal}) == [rule]  # type: ignore[arg-type]
 
@@ -211,7 +239,9 @@ def test_operands(op: str) -> None:
     node = N(op, ["x", "z"], ["y"])
     for shape in (X, (1, 4, 1, 1), (1, 1, 1, 1)):
         assert verdict(node, {"x": X, "z": shape}) == []
-    assert verdict(node, {"x": X, "z": (1, 1, 8, 8)}) == [("operands NCHW, NC11 or N111", "1x1x8x8 for 1x4x8x8")]
+    assert verdict(node, {"x": X, "z": (1, 1, 8, 8)}) == [
+        ("operands NCHW, NC11 or N111", "1x1x8x8 for 1x4x8x8")
+    ]
     for constant in (zeros(), zeros(4, 1, 1), zeros(4, 8, 8), zeros(1, 4, 1, 1)):
         assert verdict(node, {"x": (2, 4, 8, 8)}, {"z": constant}) == []
     assert verdict(node, {"x": (2, 4)}, {"z": zeros(4)}) == []
@@ -232,7 +262,9 @@ def test_division_and_power_in_int8() -> None:
     assert verdict(N("Div", ["x", "z"], ["y"]), {"x": X, "z": X}) == [("int8 only", "fp16")]
     power = N("Pow", ["x", "z"], ["y"])
     assert verdict(power, {"x": X}, {"z": zeros()}, **int8) == []
-    assert verdict(power, {"x": X, "z": X}, **int8) == [("one constant operand", "no constant operand")]
+    assert verdict(power, {"x": X, "z": X}, **int8) == [
+        ("one constant operand", "no constant operand")
+    ]
 
 
 def test_comparisons_go_to_a_cast_in_int8(tmp_path: Path) -> None:
@@ -241,8 +273,15 @@ def test_comparisons_go_to_a_cast_in_int8(tmp_path: Path) -> None:
     assert check(path, precision="int8") == ()
     assert [b.rule for b in check(path)] == ["int8 only"]
     path = save(tmp_path / "d.onnx", nodes[:1], {"x": X, "z": X}, kinds={"b": TensorProto.BOOL})
-    assert check(path, precision="int8") == (Breach("b", "Greater", "result for a Cast alone", "read by an output"),)
-    path = save(tmp_path / "e.onnx", [N("Cast", ["x"], ["y"], to=TensorProto.FLOAT16)], {"x": X}, kinds={"y": 10})
+    assert check(path, precision="int8") == (
+        Breach("b", "Greater", "result for a Cast alone", "read by an output"),
+    )
+    path = save(
+        tmp_path / "e.onnx",
+        [N("Cast", ["x"], ["y"], to=TensorProto.FLOAT16)],
+        {"x": X},
+        kinds={"y": 10},
+    )
     assert [b.rule for b in check(path)] == [NOT_OFFERED]
 
 
@@ -256,7 +295,9 @@ def test_concatenation() -> None:
 
 
 def resize(scales: Sequence[float], **more: object) -> list[tuple[str, str]]:
-    return verdict(N("Resize", ["x", "", "s"], ["y"], **more), {"x": X}, {"s": np.array(scales, np.float32)})
+    return verdict(
+        N("Resize", ["x", "", "s"], ["y"], **more), {"x": X}, {"s": np.array(scales, np.float32)}
+    )
 
 
 NEAREST = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
@@ -273,7 +314,10 @@ def test_resize() -> None:
     assert resize([1, 1, 2, 2], mode="cubic") == [("nearest or linear", "cubic")]
     assert resize([1, 1, 2, 2]) == []
     assert resize([1, 1, 2, 2], nearest_mode="ceil") == [(WORDS, "nearest half_pixel ceil")]
-    assert resize([1, 1, 2, 2], mode="linear", coordinate_transformation_mode="align_corners")[0][0] == WORDS
+    assert (
+        resize([1, 1, 2, 2], mode="linear", coordinate_transformation_mode="align_corners")[0][0]
+        == WORDS
+    )
 
 
 def test_upsample() -> None:
@@ -288,13 +332,17 @@ def test_softmax() -> None:
         node = N("Softmax", ["x"], ["y"], axis=axis)
         return [detail for _, detail in verdict(node, {"x": shape}, opset=opset)]
 
-    assert softmax((4, 1024, 2, 1), 1) == softmax((4, 8192, 1, 1), 1) == softmax((2, 8192), -1) == []
+    assert (
+        softmax((4, 1024, 2, 1), 1) == softmax((4, 8192, 1, 1), 1) == softmax((2, 8192), -1) == []
+    )
     assert softmax((4, 1025, 2, 1), 1) == ["1025 along axis 1"]
     assert softmax((4, 2, 1, 1025), -1) == ["1025 along axis 3"]
     assert softmax(X, 0) == ["axis 0"]
     assert softmax((1, 64, 8, 8), 1, opset=11) == []  # everything is one vector
     node = N("Softmax", ["x"], ["y"])
-    assert verdict(node, {"x": X}, generation="xavier", tensorrt=(8, 5)) == [(NOT_OFFERED, "not on xavier")]
+    assert verdict(node, {"x": X}, generation="xavier", tensorrt=(8, 5)) == [
+        (NOT_OFFERED, "not on xavier")
+    ]
 
 
 @pytest.mark.parametrize("window", range(1, 12))
@@ -309,9 +357,13 @@ def test_matrices() -> None:
     assert verdict(product, {"x": (2, 4)}, {"w": zeros(4, 3)}) == []
     assert verdict(product, {"x": (2, 4), "w": (4, 3)}) == [("weights constant", "`w` is computed")]
     assert verdict(product, {"x": (2, 5, 4)}, {"w": zeros(4, 3)})[0][1] == "3 and 2 dimensions"
-    assert verdict(gemm, {"x": (2, 8193)}, {"w": zeros(3, 8193)}) == [("dimension 1 to 8192", "dimension 8193")]
+    assert verdict(gemm, {"x": (2, 8193)}, {"w": zeros(3, 8193)}) == [
+        ("dimension 1 to 8192", "dimension 8193")
+    ]
     across = N("Gemm", ["x", "w"], ["y"], transA=1)
-    assert verdict(across, {"x": (4, 2)}, {"w": zeros(4, 3)}) == [("first operand not transposed", "transA 1")]
+    assert verdict(across, {"x": (4, 2)}, {"w": zeros(4, 3)}) == [
+        ("first operand not transposed", "transA 1")
+    ]
 
 
 def test_batch_normalization() -> None:
@@ -319,7 +371,9 @@ def test_batch_normalization() -> None:
     constants = {n: zeros(4) for n in "abcd"}
     assert verdict(node, {"x": X}, constants) == []
     del constants["c"]
-    assert verdict(node, {"x": X, "c": (4,)}, constants) == [("weights constant", "`c` is computed")]
+    assert verdict(node, {"x": X, "c": (4,)}, constants) == [
+        ("weights constant", "`c` is computed")
+    ]
     node = N("BatchNormalization", ["x", *"abcd"], ["y", "m", "v"], training_mode=1)
     found = verdict(node, {"x": X}, {n: zeros(4) for n in "abcd"})
     assert ("statistics of the training", "training_mode 1") in found
@@ -328,14 +382,18 @@ def test_batch_normalization() -> None:
 def test_slices() -> None:
     def cut(start: int, end: int, axis: int, **target: object) -> list[tuple[str, str]]:
         constants = {"s": ints(start), "e": ints(end), "a": ints(axis)}
-        return verdict(N("Slice", ["x", "s", "e", "a"], ["y"]), {"x": (2, 4, 8, 8)}, constants, **target)
+        return verdict(
+            N("Slice", ["x", "s", "e", "a"], ["y"]), {"x": (2, 4, 8, 8)}, constants, **target
+        )
 
     assert cut(0, 2, 1) == cut(1, 5, -1) == []
     assert cut(0, 1, 0) == [("batch not sliced", "1 of 2")]
     assert cut(0, 2, 1, precision="int8") == [("fp16 only", "int8")]
     assert cut(0, 2, 1, tensorrt=(8, 4)) == [(NOT_OFFERED, "from TensorRT 8.5 on")]
     assert verdict(N("Split", ["x"], ["y", "z"], axis=1), {"x": X}) == []
-    assert verdict(N("Split", ["x"], ["y", "z"], axis=0), {"x": (2, 4, 8, 8)}) == [("batch not sliced", "1 of 2")]
+    assert verdict(N("Split", ["x"], ["y", "z"], axis=0), {"x": (2, 4, 8, 8)}) == [
+        ("batch not sliced", "1 of 2")
+    ]
 
 
 def test_shapes_that_are_computed() -> None:
@@ -353,7 +411,9 @@ def test_reshape_and_transpose(tmp_path: Path) -> None:
     assert reshape(1, 8, 8, 8) == [("batch not reshaped", "2 to 1")]
     assert reshape(2, -1) == [("4 dimensions", "4 to 2 dimensions")]
     assert verdict(N("Transpose", ["x"], ["y"], perm=[0, 2, 3, 1]), {"x": X}) == []
-    assert verdict(N("Transpose", ["x"], ["y"]), {"x": X}) == [("batch not transposed", "order 3, 2, 1, 0")]
+    assert verdict(N("Transpose", ["x"], ["y"]), {"x": X}) == [
+        ("batch not transposed", "order 3, 2, 1, 0")
+    ]
     nodes = [N("Concat", ["x", "x"], ["c"], axis=1), N("Reshape", ["c", "s"], ["y"])]
     path = save(tmp_path / "near.onnx", nodes, {"x": X}, {"s": ints(1, 4, 16, 8)})
     rule = "reshape not next to slices and concatenations"
@@ -376,12 +436,24 @@ def test_maxima() -> None:
 @pytest.mark.parametrize(
     "op",
     [
-        *("GlobalAveragePool", "ReduceMean", "Flatten", "HardSwish", "HardSigmoid", "Mish", "Elu", "Erf", "Exp"),
+        *(
+            "GlobalAveragePool",
+            "ReduceMean",
+            "Flatten",
+            "HardSwish",
+            "HardSigmoid",
+            "Mish",
+            "Elu",
+            "Erf",
+            "Exp",
+        ),
         *("LogSoftmax", "Dropout", "Sqrt", "Softplus"),
     ],
 )
 def test_operators_that_are_not_offered(op: str) -> None:
-    assert verdict(N(op, ["x"], ["y"]), {"x": X}, opset=18 if op == "Mish" else 17) == [(NOT_OFFERED, op)]
+    assert verdict(N(op, ["x"], ["y"]), {"x": X}, opset=18 if op == "Mish" else 17) == [
+        (NOT_OFFERED, op)
+    ]
 
 
 def test_operators_that_can_be_rebuilt() -> None:
@@ -407,7 +479,10 @@ def test_operators_from_elsewhere(tmp_path: Path) -> None:
 
 def test_quantized_networks_need_strong_typing(tmp_path: Path) -> None:
     constants = {"s": np.array(0.1, np.float32), "z": np.array(0, np.int8)}
-    nodes = [N("QuantizeLinear", ["x", "s", "z"], ["q"]), N("DequantizeLinear", ["q", "s", "z"], ["y"])]
+    nodes = [
+        N("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        N("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
     path = save(tmp_path / "q.onnx", nodes, {"x": X}, constants)
     assert check(path, tensorrt=(11, 4, 1), precision="int8") == ()
     assert [b.rule for b in check(path, precision="int8")] == [NOT_OFFERED] * 2
@@ -431,7 +506,9 @@ def test_dynamic_shapes_are_fixed_or_refused(tmp_path: Path) -> None:
     shapes = {"x": (5000, 4, 8, 8)}
     (breach,) = breaches(path, shapes, generation=orin, tensorrt=(10, 3), precision="fp16")
     assert breach.rule == "batch 1 to 4096"
-    assert not breaches(path, {"x": (7, 4, 8, 8)}, generation=orin, tensorrt=(10, 3), precision="fp16", batch=None)
+    assert not breaches(
+        path, {"x": (7, 4, 8, 8)}, generation=orin, tensorrt=(10, 3), precision="fp16", batch=None
+    )
 
 
 @pytest.mark.parametrize(
@@ -441,7 +518,9 @@ def test_dynamic_shapes_are_fixed_or_refused(tmp_path: Path) -> None:
         ("orin", [(8, 4), (8, 6), (10, 7, 0), (11, 4, 1)], [(8, 2), (10, 8), (11, 3), (11, 4, 0)]),
     ],
 )
-def test_tensorrt_that_knows_the_dla(generation: str, works: list[Version], fails: list[Version]) -> None:
+def test_tensorrt_that_knows_the_dla(
+    generation: str, works: list[Version], fails: list[Version]
+) -> None:
     assert all(GENERATIONS[generation].works_with(v) for v in works)
     assert not any(GENERATIONS[generation].works_with(v) for v in fails)
     with pytest.raises(ValueError, match=f"has no DLA of {generation}"):
@@ -493,7 +572,11 @@ def test_networks() -> None:
 
 
 def test_table() -> None:
-    found = [Breach("a", "Pad", "r", ""), *(Breach(n, "Exp", "r", "") for n in "bcde"), Breach("f", "Exp", "s", "")]
+    found = [
+        Breach("a", "Pad", "r", ""),
+        *(Breach(n, "Exp", "r", "") for n in "bcde"),
+        Breach("f", "Exp", "s", ""),
+    ]
     rows = (Row("Exp", 4, "r", "b, c and 2 more"), Row("Pad", 1, "r", "a"), Row("Exp", 1, "s", "f"))
     assert summary(found, shown=2) == rows
     assert summary(found, shown=4)[0].layers == "b, c, d, e"
@@ -501,7 +584,9 @@ def test_table() -> None:
 
 
 def test_every_operator_is_standard() -> None:
-    assert set(OFFERED) <= {schema.name for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain}
+    assert set(OFFERED) <= {
+        schema.name for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain
+    }
 
 
 CHAINED = {
@@ -529,7 +614,11 @@ def test_runs_cover_all_legal_layers(operators: list[str]) -> None:
     assert illegal == {n for n, op in zip(names, operators, strict=True) if not CHAINED[op]}
     runs = legal_runs(names, found)
     inside = [names[names.index(r.first) : names.index(r.last) + 1] for r in runs]
-    assert [len(i) for i in inside] == [r.count for r in runs] == sorted((r.count for r in runs), reverse=True)
+    assert (
+        [len(i) for i in inside]
+        == [r.count for r in runs]
+        == sorted((r.count for r in runs), reverse=True)
+    )
     covered = [n for i in inside for n in i]
     assert sorted(covered) == sorted(set(names) - illegal)
     assert not illegal & set(covered)

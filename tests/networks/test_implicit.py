@@ -1,4 +1,5 @@
-"""Networks in 8 bits for TensorRT: what its parser takes, cuts, and ranges in place of Q/DQ layers."""
+"""Networks in 8 bits for TensorRT: what its parser takes, cuts, and ranges in place of Q/DQ
+layers."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from cnns import NETWORKS, mobilenet, resnet, samples, squeezenet
 from models import N, model, random_model
 from split_check import check_split
 
-#: ONNX Runtime rounds a sum in 8 bits otherwise than one in floating point, and makes the one of the other.
+#: ONNX Runtime rounds a sum in 8 bits otherwise than one in floating point, and makes the one of
+#: the other.
 ROUNDED = 0.05
 
 
@@ -62,12 +64,16 @@ def runs(content: bytes, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 def only_what_tensorrt_takes(network: onnx.ModelProto) -> None:
     """Zero points of 0, data of int8, nothing quantized but activations and weights: no biases."""
     constants = {t.name: numpy_helper.to_array(t) for t in network.graph.initializer}
-    weights = {t for n in network.graph.node if n.input[0] in constants for t in (*n.output, n.input[0])}
+    weights = {
+        t for n in network.graph.node if n.input[0] in constants for t in (*n.output, n.input[0])
+    }
     for node in network.graph.node:
         if node.op_type in PAIR:
             zero = constants[node.input[2]]
             assert zero.dtype == np.int8 and not zero.any(), node.name
-            assert node.input[0] not in constants or constants[node.input[0]].dtype == np.float32, node.name
+            assert node.input[0] not in constants or constants[node.input[0]].dtype == np.float32, (
+                node.name
+            )
             assert constants[node.input[1]].ndim == 0 or node.input[0] in weights, node.name
 
 
@@ -83,7 +89,11 @@ def test_cuts_change_next_to_nothing_and_move_bytes(tmp_path: Path, name: str) -
     chain = read_chain(path)
     # What crosses in floating point is read by no layer that computes in 8 bits.
     floats = {t for c in cuts for t in c.tensors if chain.tensors[t].dtype != "int8"}
-    assert all(x.operator not in (*TENSORRT.operators, *PAIR) for x in chain.layers if not floats.isdisjoint(x.reads))
+    assert all(
+        x.operator not in (*TENSORRT.operators, *PAIR)
+        for x in chain.layers
+        if not floats.isdisjoint(x.reads)
+    )
     whole = {c.layer: c.bytes for c in cut_points(tmp_path / "n.onnx")}
     assert all(c.bytes <= whole[c.layer] for c in cuts if c.layer in whole)
     assert sum(c.bytes * 4 == whole.get(c.layer) for c in cuts) > len(cuts) / 3
@@ -95,13 +105,17 @@ def test_cuts_change_next_to_nothing_and_move_bytes(tmp_path: Path, name: str) -
 
 
 def test_what_a_layer_adds_to_stays_with_it(tmp_path: Path) -> None:
-    """Of what an Add reads, the skip connection is quantized, and the result of the convolution before it is not."""
+    """Of what an Add reads, the skip connection is quantized, and the result of the convolution
+    before it is not."""
     network = onnx.load(made(tmp_path / "m.onnx", mobilenet()))
     makers = {t: n for n in network.graph.node for t in n.output}
     for add in (n for n in network.graph.node if n.op_type == "Add"):
         assert sorted(makers[t].op_type for t in add.input) == ["Conv", "DequantizeLinear"]
-    # Both come from convolutions: one of them is part of the kernel, the other one is read in 8 bits.
-    last = [n for n in onnx.load(made(tmp_path / "r.onnx", resnet())).graph.node if n.op_type == "Add"]
+    # Both come from convolutions: one of them is part of the kernel, the other one is read in 8
+    # bits.
+    last = [
+        n for n in onnx.load(made(tmp_path / "r.onnx", resnet())).graph.node if n.op_type == "Add"
+    ]
     assert len(last) == 2 and sum(t.endswith((".1", ".2")) for n in last for t in n.input) == 2
 
 
@@ -117,7 +131,9 @@ def test_without_pairs_it_is_the_network_in_floating_point(tmp_path: Path, name:
         assert np.allclose(runs(plain, sample)["scores"], wanted, atol=1e-4)
     graph = onnx.load_from_string(plain).graph
     constants = {t.name for t in graph.initializer}
-    assert set(ranges) >= {t for n in graph.node for t in (*n.input, *n.output) if t and t not in constants}
+    assert set(ranges) >= {
+        t for n in graph.node for t in (*n.input, *n.output) if t and t not in constants
+    }
     assert KEY not in {p.key for p in onnx.load_from_string(plain).metadata_props}
 
 
@@ -133,7 +149,10 @@ def test_stages_without_pairs_agree_on_what_crosses(tmp_path: Path, name: str) -
         plain, ranges = without_pairs(stage.model)
         given = {i.tensor.name: tokens[i.tensor.name] for i in stage.inputs}
         wanted = runs(stage.model, given)
-        floats = {t: v * np.float32(ranges[t] / LARGEST) if v.dtype == np.int8 else v for t, v in given.items()}
+        floats = {
+            t: v * np.float32(ranges[t] / LARGEST) if v.dtype == np.int8 else v
+            for t, v in given.items()
+        }
         assert {
             o.name: o.type.tensor_type.elem_type for o in onnx.load_from_string(plain).graph.output
         } == dict.fromkeys(wanted, TensorProto.FLOAT)
@@ -148,9 +167,15 @@ def test_stages_without_pairs_agree_on_what_crosses(tmp_path: Path, name: str) -
 
 def test_a_tensor_that_leaves_in_both_ways(tmp_path: Path) -> None:
     """A result of the network that the next stage reads in 8 bits: one of them is a copy."""
-    nodes = [N("Conv", ["image", "w"], ["a"]), N("Relu", ["a"], ["y"]), N("Conv", ["y", "v"], ["z"])]
+    nodes = [
+        N("Conv", ["image", "w"], ["a"]),
+        N("Relu", ["a"], ["y"]),
+        N("Conv", ["y", "v"], ["z"]),
+    ]
     rng = np.random.default_rng(1)
-    constants = {k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()}
+    constants = {
+        k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()
+    }
     path = made(tmp_path / "n.onnx", model(nodes, {"image": [1, 3, 8, 8]}, constants, "y z"))
     (sample, *_) = samples(tmp_path / "n.onnx")
     first, second = split(path, {}, 1, ["y.int8"])
@@ -160,7 +185,8 @@ def test_a_tensor_that_leaves_in_both_ways(tmp_path: Path) -> None:
     values = runs(made_of, sample)
     assert np.array_equal(values["y"], values["y.int8"])
     exact = onnx.load_from_string(path.read_bytes())
-    assert {n.op_type for n in exact.graph.node if "y" in n.output} == {"Relu"}  # given out as it is made
+    # given out as it is made
+    assert {n.op_type for n in exact.graph.node if "y" in n.output} == {"Relu"}
     assert set(PAIR).isdisjoint(operators(without_pairs(second.model)[0]))
 
 
@@ -169,7 +195,9 @@ def test_ranges_are_what_was_seen(tmp_path: Path) -> None:
     plain, ranges = without_pairs(path.read_bytes())
     watched = onnx.load_from_string(plain)
     there = {o.name for o in watched.graph.output}
-    watched.graph.output.extend(onnx.helper.make_empty_tensor_value_info(t) for t in ranges if t not in there)
+    watched.graph.output.extend(
+        onnx.helper.make_empty_tensor_value_info(t) for t in ranges if t not in there
+    )
     found = dict.fromkeys(ranges, 0.0)
     del watched.graph.output[len(there) :]
     inferred = onnx.shape_inference.infer_shapes(watched)
@@ -178,14 +206,24 @@ def test_ranges_are_what_was_seen(tmp_path: Path) -> None:
     for sample in samples(tmp_path / "n.onnx"):
         for tensor, value in (runs(watched.SerializeToString(), sample) | sample).items():
             found[tensor] = max(found[tensor], float(np.abs(value).max()))
-    shared = {t for n in watched.graph.node if n.op_type in ("Concat", "MaxPool") for t in (*n.input, *n.output)}
-    assert all(np.isclose(found[t], ranges[t], rtol=0.15) or t in shared for t in ranges), (found, ranges)
+    shared = {
+        t
+        for n in watched.graph.node
+        if n.op_type in ("Concat", "MaxPool")
+        for t in (*n.input, *n.output)
+    }
+    assert all(np.isclose(found[t], ranges[t], rtol=0.15) or t in shared for t in ranges), (
+        found,
+        ranges,
+    )
     assert all(ranges[t] >= 0.9 * found[t] for t in ranges)
 
 
 @settings(max_examples=25)
 @given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=10),
+    st.lists(
+        st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=10
+    ),
     st.lists(st.integers(0, 9), max_size=2),
 )
 def test_random_models(plan: list[tuple[int, int, int]], outputs: list[int]) -> None:
@@ -204,7 +242,9 @@ def test_random_models(plan: list[tuple[int, int, int]], outputs: list[int]) -> 
         plain, ranges = without_pairs(path.read_bytes())
         exact = runs(whole.read_bytes(), sample)
         for tensor, value in runs(plain, sample).items():
-            assert np.allclose(value, exact[tensor], atol=1e-3 * max(1, np.abs(exact[tensor]).max()))
+            assert np.allclose(
+                value, exact[tensor], atol=1e-3 * max(1, np.abs(exact[tensor]).max())
+            )
         for stage in stages:
             plain, ranges = without_pairs(stage.model)
             onnx.checker.check_model(onnx.load_from_string(plain), full_check=True)
@@ -225,7 +265,9 @@ def test_what_is_added_to_all_elements_alike_is_not_quantized(tmp_path: Path) ->
     rng = np.random.default_rng(1)
     numbers = {"three": 3, "low": 0, "high": 6, "sixth": 1 / 6}
     constants = {k: np.array(v, np.float32) for k, v in numbers.items()}
-    constants |= {k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()}
+    constants |= {
+        k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()
+    }
     path = made(tmp_path / "n.onnx", model(nodes, {"image": [1, 3, 8, 8]}, constants, "y"))
     network = onnx.load(path)
     coded = {n.input[0] for n in network.graph.node if n.op_type == PAIR[0]}
@@ -258,7 +300,11 @@ def test_where_types_decide_the_rest_is_fp16(tmp_path: Path, name: str) -> None:
     network = onnx.load_from_string(content)
     onnx.checker.check_model(network, full_check=True)
     kinds = {t.data_type for t in network.graph.initializer}
-    assert TensorProto.FLOAT not in kinds and TensorProto.FLOAT16 in kinds and PAIR[0] in operators(content)
+    assert (
+        TensorProto.FLOAT not in kinds
+        and TensorProto.FLOAT16 in kinds
+        and PAIR[0] in operators(content)
+    )
     (lost,) = loss(tmp_path / "n.onnx", content, data)
     assert lost.decibels > 25
     chain = read_chain(tmp_path / "h.onnx")
@@ -268,7 +314,8 @@ def test_where_types_decide_the_rest_is_fp16(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_layers_of_one_scale_have_one_range(tmp_path: Path, name: str) -> None:
-    """A DLA has one scale for all that a Concat or a pooling reads and makes; what comes in 8 bits keeps its own."""
+    """A DLA has one scale for all that a Concat or a pooling reads and makes; what comes in 8 bits
+    keeps its own."""
     path = made(tmp_path / "n.onnx", NETWORKS[name]())
     lost = 0
     for cuts in ([], *([c.layer] for c in cut_points(path))):
@@ -281,22 +328,31 @@ def test_layers_of_one_scale_have_one_range(tmp_path: Path, name: str) -> None:
                     lost += None in around
                     assert len({*around} - {None}) <= 1, node.name
             scales = {
-                n.input[0]: n.input[1] for n in onnx.load_from_string(stage.model).graph.node if n.op_type == PAIR[1]
+                n.input[0]: n.input[1]
+                for n in onnx.load_from_string(stage.model).graph.node
+                if n.op_type == PAIR[1]
             }
             for i in stage.inputs:
                 if i.tensor.dtype == "int8":
-                    whole = {t.name: t for t in onnx.load_from_string(stage.model).graph.initializer}
+                    whole = {
+                        t.name: t for t in onnx.load_from_string(stage.model).graph.initializer
+                    }
                     scale = float(numpy_helper.to_array(whole[scales[i.tensor.name]]))
                     assert ranges[i.tensor.name] == pytest.approx(LARGEST * scale)
     assert lost == 0 or name != "mobilenet"
 
 
 def order_is_kept(path: Path, content: bytes) -> None:
-    """What is left of the names of a network's layers is in their order, so that pins mean what they say."""
+    """What is left of the names of a network's layers is in their order, so that pins mean what
+    they say."""
     (path.parent / "half.onnx").write_bytes(content)
     names = [x.name for x in read_chain(path, {}, 1).layers]
     place = {name: k for k, name in enumerate(names)}
-    kept = [place[x.name] for x in read_chain(path.parent / "half.onnx", {}, 1).layers if x.name in place]
+    kept = [
+        place[x.name]
+        for x in read_chain(path.parent / "half.onnx", {}, 1).layers
+        if x.name in place
+    ]
     assert kept == sorted(kept) and len(kept) == len(names)
 
 
@@ -309,21 +365,30 @@ def test_layers_keep_their_order_in_fp16(examples: Path, tmp_path: Path, file: s
 
 
 def test_a_result_with_layers_behind_it_keeps_its_place_in_fp16(tmp_path: Path) -> None:
-    nodes = [N("Conv", ["image", "w"], ["c"]), N("Relu", ["c"], ["y"]), N("Conv", ["y", "v"], ["z0"])]
+    nodes = [
+        N("Conv", ["image", "w"], ["c"]),
+        N("Relu", ["c"], ["y"]),
+        N("Conv", ["y", "v"], ["z0"]),
+    ]
     nodes += [N("Relu", ["z0"], ["z1"]), N("Conv", ["z1", "v"], ["z"])]
     rng = np.random.default_rng(1)
-    constants = {k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()}
+    constants = {
+        k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()
+    }
     network = model(nodes, {"image": [1, 3, 8, 8]}, constants, "y z")
     onnx.save(network, tmp_path / "n.onnx")
     order_is_kept(tmp_path / "n.onnx", in_half(network))
     assert [x.name for x in read_chain(tmp_path / "half.onnx").layers][:4] == [
         *("graph_input_cast_0", "c", "graph_output_cast_0", "y")
     ]
-    exact, coarse = (runs(p.read_bytes(), samples(p, 1)[0]) for p in (tmp_path / "n.onnx", tmp_path / "half.onnx"))
+    exact, coarse = (
+        runs(p.read_bytes(), samples(p, 1)[0])
+        for p in (tmp_path / "n.onnx", tmp_path / "half.onnx")
+    )
     assert all(np.allclose(exact[t], coarse[t], atol=0.05) for t in "yz")
 
 
-# -- rules of a DLA ----------------------------------------------------------------------------------------------------
+# -- rules of a DLA --------------------------------------------------------------------------------
 TEXT = """
 task In { out x: float32[1, 3, 32, 32]  python "t.py:make" }
 network Net from "n.onnx" { in x: float32[1, 3, 32, 32] from "image"  out y from "scores"  precision int8 calibrate "n.npy" }
@@ -335,7 +400,8 @@ platform new { tensorrt "11.4.1"  cpu core  gpu ampere compute 8.7  dla nvdla }
 
 
 def test_a_dla_sees_no_pairs(write: Write) -> None:
-    """Before TensorRT 11 a network in 8 bits breaks on a DLA what the one in floating point does, and nothing else."""
+    """Before TensorRT 11 a network in 8 bits breaks on a DLA what the one in floating point does,
+    and nothing else."""
     flow = write(TEXT, t_py="def make(): ...\ndef take(y): ...\n")
     onnx.save(squeezenet(), flow.parent / "n.onnx")
     np.save(flow.parent / "n.npy", samples(flow.parent / "n.onnx", 1)[0]["image"])
@@ -348,10 +414,14 @@ def test_a_dla_sees_no_pairs(write: Write) -> None:
 
     def broken(file: Path) -> set[tuple[str, str]]:
         assert checked.platform is not None and network is not None
-        return {(b.op, b.rule) for b in broken_rules(replace(network, path=str(file)), checked.platform)}
+        return {
+            (b.op, b.rule) for b in broken_rules(replace(network, path=str(file)), checked.platform)
+        }
 
     assert (
-        broken(path) == broken(flow.parent / "n.onnx") == {(op, NOT_OFFERED) for op in ("GlobalAveragePool", "Flatten")}
+        broken(path)
+        == broken(flow.parent / "n.onnx")
+        == {(op, NOT_OFFERED) for op in ("GlobalAveragePool", "Flatten")}
     )
 
 
@@ -367,8 +437,17 @@ def test_pairs_are_no_layers_of_a_dla(write: Write) -> None:
 
 
 def test_weights_beside_the_model(write: Write) -> None:
-    flow = write(TEXT + "mapping on old { A.n -> nvdla fallback gpu }", t_py="def make(): ...\ndef take(y): ...\n")
-    onnx.save(squeezenet(), flow.parent / "n.onnx", save_as_external_data=True, location="n.bin", size_threshold=0)
+    flow = write(
+        TEXT + "mapping on old { A.n -> nvdla fallback gpu }",
+        t_py="def make(): ...\ndef take(y): ...\n",
+    )
+    onnx.save(
+        squeezenet(),
+        flow.parent / "n.onnx",
+        save_as_external_data=True,
+        location="n.bin",
+        size_threshold=0,
+    )
     np.save(flow.parent / "n.npy", samples(flow.parent / "n.onnx", 1)[0]["image"])
     for checked in (check(flow, platform="old"), prepare(flow, platform="old")):
         assert checked.ok and _on_dla(checked)[0].legal == 19

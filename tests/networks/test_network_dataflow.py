@@ -1,4 +1,5 @@
-"""CNNs as dataflow: layers of ONNX models, phases by processor, processing by parts, against papers and onnxruntime."""
+"""CNNs as dataflow: layers of ONNX models, phases by processor, processing by parts, against papers
+and onnxruntime."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ import pytest
 from flowc.analysis.dataflow.order import iteration_order
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.model.application import Application, Channel
-from flowc.networks.dataflow.by_parts import DoesNotApply, algorithm4, by_parts, layerwise_elements, rows_by_phase
+from flowc.networks.dataflow.by_parts import (
+    DoesNotApply,
+    algorithm4,
+    by_parts,
+    layerwise_elements,
+    rows_by_phase,
+)
 from flowc.networks.dataflow.layerwise import Phased, as_sdf, phased
 from flowc.networks.onnx.interface import NetworkError
 from flowc.networks.onnx.layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Window
@@ -27,7 +34,7 @@ from minakova import minakova
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
-# -- the papers' examples ----------------------------------------------------------------------------------------------
+# -- the papers' examples --------------------------------------------------------------------------
 
 
 def example(phases: Sequence[int] = (32, 16, 4, 1, 1)) -> Cnn:
@@ -66,16 +73,24 @@ def vector(app: Application) -> dict[str, int]:
 
 
 def least(app: Application) -> dict[str, int]:
-    """Capacities of a chain: raised only when nothing else can fire. A firing claims space first and frees it last."""
+    """Capacities of a chain: raised only when nothing else can fire. A firing claims space first
+    and frees it last."""
     wanted, depth = vector(app), {t.name: k for k, t in enumerate(app.tasks)}
     fired = dict.fromkeys(wanted, 0)
     capacity = {c.name: 0 for c in app.channels}
     tokens, held = dict(capacity), dict(capacity)
 
     def rates(c: Channel) -> tuple[int, int, int]:
-        i, o = app.task(c.source).port(c.source_port), app.task(c.destination).port(c.destination_port)
+        i, o = (
+            app.task(c.source).port(c.source_port),
+            app.task(c.destination).port(c.destination_port),
+        )
         take = o.rate(fired[c.destination])
-        return i.rate(fired[c.source]), take, c.frees[fired[c.destination] % len(c.frees)] if c.frees else take
+        return (
+            i.rate(fired[c.source]),
+            take,
+            c.frees[fired[c.destination] % len(c.frees)] if c.frees else take,
+        )
 
     while fired != wanted:
         ready = []
@@ -84,7 +99,9 @@ def least(app: Application) -> dict[str, int]:
             outs = [c for c in app.channels if c.source == name]
             if fired[name] < wanted[name] and all(tokens[c.name] >= rates(c)[1] for c in ins):
                 short = {c.name: held[c.name] + rates(c)[0] for c in outs}
-                ready.append((any(n > capacity[c] for c, n in short.items()), name, ins, outs, short))
+                ready.append(
+                    (any(n > capacity[c] for c, n in short.items()), name, ins, outs, short)
+                )
         # The last one downstream that has space; if there is none, the last one downstream gets it.
         _, name, ins, outs, short = min(ready, key=lambda r: r[0])
         for c, n in short.items():
@@ -133,9 +150,13 @@ def test_buffers_of_the_low_memory_example() -> None:
         (WHOLE, 1, 8, "whole rows are no sliding window"),
     ],
 )
-def test_where_algorithm_4_fails_parts_hold(window: Rows, before: int, after: int, reason: str) -> None:
+def test_where_algorithm_4_fails_parts_hold(
+    window: Rows, before: int, after: int, reason: str
+) -> None:
     data = Layer("in", "input", (1, before, 3, 2), 1, before, ())
-    layer = Layer("a/b c", "Conv", (1, after, 1, 1), 1, after, (Edge("in", before * 6, before, window),))
+    layer = Layer(
+        "a/b c", "Conv", (1, after, 1, 1), 1, after, (Edge("in", before * 6, before, window),)
+    )
     cnn = Cnn((data, layer), "f")
     with pytest.raises(DoesNotApply, match=reason) as raised:
         algorithm4(cnn, "A")
@@ -158,12 +179,20 @@ def chain(edges: Sequence[tuple[str, str]], sizes: Mapping[str, int] = {}) -> Cn
 def test_phases_of_the_high_throughput_example() -> None:
     """Fig. 3.2 and Table 3.1 of Minakova's thesis; the topology is one that fits its text."""
     edges = [(str(i), str(i + 1)) for i in range(1, 23) if i != 10]
-    edges = sorted([*edges, ("3", "6"), ("8", "11"), ("10", "13")], key=lambda e: (int(e[1]), int(e[0])))
+    edges = sorted(
+        [*edges, ("3", "6"), ("8", "11"), ("10", "13")], key=lambda e: (int(e[1]), int(e[0]))
+    )
     cnn = chain(edges, {"7": 187200, "12": 22500})
     assert len(cnn.layers) == 23 and len(as_sdf(cnn, "A").channels) == 24
     cpus = {2: (8, 9, 10, 13), 3: (11, 12), 4: (14, 15, 16, 17, 18, 21, 22, 23), 5: (19, 20)}
-    mapping = {x.name: next((f"cpu{k}" for k, v in cpus.items() if int(x.name) in v), "cpu1") for x in cnn.layers}
-    for make, parts in ((minakova, (("8",), ("9", "10", "13"))), (phased, (("8", "9", "10"), ("13",)))):
+    mapping = {
+        x.name: next((f"cpu{k}" for k, v in cpus.items() if int(x.name) in v), "cpu1")
+        for x in cnn.layers
+    }
+    for make, parts in (
+        (minakova, (("8",), ("9", "10", "13"))),
+        (phased, (("8", "9", "10"), ("13",))),
+    ):
         found = make(cnn, mapping, "A")
         assert len(found.app.tasks) == 5 and len(found.app.channels) == 7
         assert [c.source for c in found.app.channels if c.source == c.destination] == ["A.cpu2"]
@@ -209,7 +238,7 @@ def test_algorithm_2_can_lose_an_edge_between_phases() -> None:
     assert right.phases["A.p"] == (("l1", "a"), ("l3", "l2")) and runs(right)
 
 
-# -- whatever the network ----------------------------------------------------------------------------------------------
+# -- whatever the network --------------------------------------------------------------------------
 
 
 @st.composite
@@ -230,7 +259,12 @@ def test_topological_phases_never_deadlock(made: tuple[Cnn, dict[str, str]]) -> 
     cnn, mapping = made
     found = phased(cnn, mapping, "A")
     assert runs(found)
-    place = {x: (actor, k) for actor, parts in found.phases.items() for k, part in enumerate(parts) for x in part}
+    place = {
+        x: (actor, k)
+        for actor, parts in found.phases.items()
+        for k, part in enumerate(parts)
+        for x in part
+    }
     assert sorted(place) == sorted(mapping)
     crossing = [e for x in cnn.layers for e in x.inputs if place[e.source] != place[x.name]]
     assert len(found.app.channels) == len(crossing)
@@ -241,18 +275,29 @@ def test_topological_phases_never_deadlock(made: tuple[Cnn, dict[str, str]]) -> 
 @settings(max_examples=300)
 @given(
     window=st.builds(
-        Window, st.integers(1, 7), st.integers(1, 5), st.integers(1, 3), st.integers(-2, 6), st.integers(-2, 6)
+        Window,
+        st.integers(1, 7),
+        st.integers(1, 5),
+        st.integers(1, 3),
+        st.integers(-2, 6),
+        st.integers(-2, 6),
     ),
     height=st.integers(1, 40),
     grouping=st.integers(1, 4),
 )
-def test_parts_take_and_free_exactly_what_the_window_needs(window: Window, height: int, grouping: int) -> None:
+def test_parts_take_and_free_exactly_what_the_window_needs(
+    window: Window, height: int, grouping: int
+) -> None:
     padded = height + window.top + window.bottom
     out = (padded - window.span) // window.stride + 1
     assume(padded >= window.span)
     grouping = grouping if out % grouping == 0 else 1
     taps = [
-        {q for j in range(window.kernel) if 0 <= (q := r * window.stride - window.top + j * window.dilation) < height}
+        {
+            q
+            for j in range(window.kernel)
+            if 0 <= (q := r * window.stride - window.top + j * window.dilation) < height
+        }
         for r in range(out)
     ]
     edge = Edge("in", height * 6, height, window)
@@ -286,7 +331,7 @@ def test_a_cnn_is_checked() -> None:
         Cnn((data, Layer("b", "Relu", (1, 4, 1, 1), 1, 4, (Edge("a", 6, 4, SAME),))), "f")
 
 
-# -- ONNX models -------------------------------------------------------------------------------------------------------
+# -- ONNX models -----------------------------------------------------------------------------------
 
 Node = onnx.NodeProto
 N = helper.make_node
@@ -295,10 +340,17 @@ RNG = np.random.default_rng(7)
 
 
 def save(
-    path: Path, nodes: list[Node], inputs: Mapping[str, Sequence[object]], weights: Weights, opset: int, outs: str
+    path: Path,
+    nodes: list[Node],
+    inputs: Mapping[str, Sequence[object]],
+    weights: Weights,
+    opset: int,
+    outs: str,
 ) -> Path:
     """Write a small model; shapes of outputs are left to inference."""
-    arrays = {n: np.asarray(w, np.int64 if n.startswith("i_") else np.float32) for n, w in weights.items()}
+    arrays = {
+        n: np.asarray(w, np.int64 if n.startswith("i_") else np.float32) for n, w in weights.items()
+    }
     graph = helper.make_graph(
         nodes,
         "g",
@@ -325,7 +377,9 @@ def claimed(cnn: Cnn) -> dict[str, list[set[tuple[str, int]]]]:
                 rows[r] = {(x.name, r)}
             for e in x.inputs:
                 assert (
-                    len(reach[e.source]) == e.height or e.height == 1 or len(set(map(frozenset, reach[e.source]))) == 1
+                    len(reach[e.source]) == e.height
+                    or e.height == 1
+                    or len(set(map(frozenset, reach[e.source]))) == 1
                 )
                 for k in e.rows.needs(r, e.height):
                     rows[r] |= reach[e.source][min(k, len(reach[e.source]) - 1)]
@@ -350,7 +404,9 @@ def changed(path: Path, cnn: Cnn) -> dict[str, list[set[tuple[str, int]]]]:
         return [np.moveaxis(y, 2, 0) if y.ndim > 2 else y[None] for y in session.run(names, feed)]
 
     base = run(data)
-    found: dict[str, list[set[tuple[str, int]]]] = {n: [set() for _ in b] for n, b in zip(names, base, strict=True)}
+    found: dict[str, list[set[tuple[str, int]]]] = {
+        n: [set() for _ in b] for n, b in zip(names, base, strict=True)
+    }
     for name, x in data.items():
         for row in range(x.shape[2] if x.ndim > 2 else 1):
             for push in (50.0, -50.0):
@@ -366,7 +422,8 @@ def changed(path: Path, cnn: Cnn) -> dict[str, list[set[tuple[str, int]]]]:
 
 X = {"x": [1, 2, 13, 4]}
 W = {"w": weights(3, 2, 3, 3)}
-#: name: nodes, inputs, weights, operator set, phases of the layer y, whether every claimed row has an influence
+#: name: nodes, inputs, weights, operator set, phases of the layer y, whether every claimed row has
+#: an influence
 CASES: dict[str, tuple[list[Node], Mapping[str, Sequence[int]], Weights, int, int, bool]] = {
     "conv": ([N("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], X, W, 17, 13, True),
     "conv, rows": ([N("Conv", ["x", "w"], ["y"])], {"x": [2, 2, 9]}, {"w": weights(3, 2, 3)}, 17, 7, True),
@@ -555,7 +612,14 @@ def test_several_outputs_and_dead_ends(tmp_path: Path) -> None:
         N("Neg", ["c"], ["d"]),
         N("MatMul", ["b", "d"], ["m"]),
     ]
-    path = save(tmp_path / "n.onnx", nodes, {"x": ["n", 3, 6, 2], "unused": [1]}, {"i_n": [2, 1]}, 13, "twice m")
+    path = save(
+        tmp_path / "n.onnx",
+        nodes,
+        {"x": ["n", 3, 6, 2], "unused": [1]},
+        {"i_n": [2, 1]},
+        13,
+        "twice m",
+    )
     cnn = read_layers(path, {}, 5)
     assert [x.name for x in cnn.layers] == ["x", "a", "twice", "m", "twice:output", "m:output"]
     split, twice, product = cnn.layers[1:4]
@@ -571,7 +635,9 @@ def test_unusable_models_are_refused(tmp_path: Path) -> None:
     relu = [N("Relu", ["x"], ["y"])]
     cases = {
         "F401": tmp_path / "none.onnx",
-        "F402": save(tmp_path / "late.onnx", [N("Neg", ["z"], ["y"]), N("Neg", ["x"], ["z"])], X, {}, 17, "y"),
+        "F402": save(
+            tmp_path / "late.onnx", [N("Neg", ["z"], ["y"]), N("Neg", ["x"], ["z"])], X, {}, 17, "y"
+        ),
         "F403": save(tmp_path / "dynamic.onnx", relu, {"x": [1, 2, "h", 4]}, {}, 17, "y"),
     }
     for code, path in cases.items():
@@ -595,7 +661,8 @@ def test_unusable_models_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "layers", "phases", "elements"),
     [
-        # Layers and phases of the first three are those of Table 4.3 of the thesis, input and output apart.
+        # Layers and phases of the first three are those of Table 4.3 of the thesis, input and
+        # output apart.
         ("vgg19", 46, 2354, 31436752),
         ("inception_v1", 143, 2494, 11760416),
         ("squeezenet", 66, 1870, 7379744),
@@ -607,7 +674,11 @@ def test_unusable_models_are_refused(tmp_path: Path) -> None:
 def test_known_networks(name: str, layers: int, phases: int, elements: int) -> None:
     cnn = read_layers(LIGHT / f"light_{name}.onnx")
     inner = [x for x in cnn.layers if x.operator not in ("input", "output")]
-    assert (len(inner), sum(x.phases for x in inner), layerwise_elements(cnn)) == (layers, phases, elements)
+    assert (len(inner), sum(x.phases for x in inner), layerwise_elements(cnn)) == (
+        layers,
+        phases,
+        elements,
+    )
     app = by_parts(cnn, "N")
     firings = vector(app)
     assert firings == {f"N.{x.name}": x.phases for x in cnn.layers}

@@ -32,21 +32,33 @@ def save(
         [helper.make_tensor_value_info(n, FLOAT, d) for n, d in outs.items()],
         [numpy_helper.from_array(w, n) for n, w in weights.items()],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
 def dense(path: Path, batch: object = "batch") -> Path:
     """y = x W with W 3 x 2."""
     w = np.arange(6, dtype=np.float32).reshape(3, 2)
-    return save(path, [helper.make_node("MatMul", ["x", "W"], ["y"])], {"x": [batch, 3]}, {"y": [batch, 2]}, W=w)
+    return save(
+        path,
+        [helper.make_node("MatMul", ["x", "W"], ["y"])],
+        {"x": [batch, 3]},
+        {"y": [batch, 2]},
+        W=w,
+    )
 
 
 def test_shapes_are_inferred_once_the_batch_is_fixed(tmp_path: Path) -> None:
     path = dense(tmp_path / "d.onnx")
     assert str(read_network(path, {}, None).inputs[0]) == "float32[batch, 3]"
     fixed = read_network(path, {}, 1)
-    assert (str(fixed.inputs[0]), str(fixed.outputs[0]), fixed.opset) == ("float32[1, 3]", "float32[1, 2]", 17)
+    assert (str(fixed.inputs[0]), str(fixed.outputs[0]), fixed.opset) == (
+        "float32[1, 3]",
+        "float32[1, 2]",
+        17,
+    )
     assert str(read_network(path, {"x": (5, 3)}, None).outputs[0]) == "float32[5, 2]"
 
 
@@ -69,12 +81,18 @@ def test_damaged_files_are_refused(tmp_path: Path, make: object, code: str) -> N
 
 def test_control_flow_is_refused(tmp_path: Path) -> None:
     branch = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["b"])], "b", [], [helper.make_tensor_value_info("b", FLOAT, [1])]
+        [helper.make_node("Identity", ["x"], ["b"])],
+        "b",
+        [],
+        [helper.make_tensor_value_info("b", FLOAT, [1])],
     )
     graph = helper.make_graph(
         [helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)],
         "g",
-        [helper.make_tensor_value_info("c", TensorProto.BOOL, []), helper.make_tensor_value_info("x", FLOAT, [1])],
+        [
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("x", FLOAT, [1]),
+        ],
         [helper.make_tensor_value_info("y", FLOAT, [1])],
     )
     onnx.save(helper.make_model(graph), tmp_path / "c.onnx")
@@ -83,9 +101,13 @@ def test_control_flow_is_refused(tmp_path: Path) -> None:
     assert raised.value.code == "F404" and "If" in raised.value.message
 
 
-def test_external_weights_stay_below_the_folder_and_reach_the_build(write: Write, tmp_path: Path) -> None:
+def test_external_weights_stay_below_the_folder_and_reach_the_build(
+    write: Write, tmp_path: Path
+) -> None:
     path = dense(tmp_path / "d.onnx", 1)
-    onnx.save_model(onnx.load(path), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save_model(
+        onnx.load(path), path, save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
     assert read_network(path, {}, None).external == ("weights.bin",)
     out = build(write(TEXT, t_py=CODE), tmp_path / "out")
     assert (out / "networks" / "weights.bin").is_file()
@@ -141,7 +163,9 @@ def test_a_dynamic_batch_is_fixed_by_batch_1(write: Write, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("places", ["core[0]", "core[0], core[1]"])
-def test_a_batch_groups_firings_and_changes_nothing_else(write: Write, tmp_path: Path, places: str) -> None:
+def test_a_batch_groups_firings_and_changes_nothing_else(
+    write: Write, tmp_path: Path, places: str
+) -> None:
     dense(tmp_path / "d.onnx")
     flow = write(
         TEXT.replace('"d.onnx"', '"d.onnx" { batch 3 }')
@@ -154,7 +178,9 @@ def test_a_batch_groups_firings_and_changes_nothing_else(write: Write, tmp_path:
     assert "batch=3" in (out / "main.py").read_text()
     done = run(out, "--frames", "3")
     assert done.returncode == 0, done.stderr
-    seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("seen"))[5:])
+    seen = json.loads(
+        next(line for line in done.stdout.splitlines() if line.startswith("seen"))[5:]
+    )
     assert seen == [[6.0 * n, 9.0 * n] for n in range(1, 16)]
     assert harness(out).returncode == 0
 
@@ -175,7 +201,13 @@ def test_pre_and_post_are_tasks_around_the_network(write: Write, tmp_path: Path)
         t_py=CODE,
     )
     checked = flowc.check(flow)
-    assert [t.name for t in checked.system.apps[0].tasks] == ["A.b", "A.two.pre", "A.two", "A.two.post", "A.k"]
+    assert [t.name for t in checked.system.apps[0].tasks] == [
+        "A.b",
+        "A.two.pre",
+        "A.two",
+        "A.two.post",
+        "A.k",
+    ]
     out = build(flow, tmp_path / "out")
     done = run(out, "--frames", "1")
     assert "got 3" in done.stdout, done.stderr

@@ -1,4 +1,5 @@
-"""Networks whose outputs have a size that depends on data: read by a `post`, checked at every firing otherwise."""
+"""Networks whose outputs have a size that depends on data: read by a `post`, checked at every
+firing otherwise."""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def refused(flow: Path) -> list[tuple[str, str]]:
 
 
 def test_a_post_makes_a_fixed_size_of_what_is_found(detector: Path, tmp_path: Path) -> None:
-    """Also when both are shared by processors, and when the network is cut in front of what depends on data."""
+    """Also when both are shared by processors, and when the network is cut in front of what depends
+    on data."""
     found = []
     for k, pins in enumerate(
         [
@@ -120,7 +122,9 @@ def test_a_post_makes_a_fixed_size_of_what_is_found(detector: Path, tmp_path: Pa
 
 def test_the_harness_compares_what_has_no_fixed_size(detector: Path, tmp_path: Path) -> None:
     """Whatever `post` makes of it."""
-    detector.with_name("t.py").write_text(TASKS.replace("    found[: len(chosen)] = picked[0]\n", ""))
+    detector.with_name("t.py").write_text(
+        TASKS.replace("    found[: len(chosen)] = picked[0]\n", "")
+    )
     out = build(mapped(detector, "A.net -> core[0]"), tmp_path / "out", platform="two")
     assert harness(out).returncode == 0
     write_detector(out / "networks" / "other.onnx", overlap=0.9)
@@ -133,11 +137,15 @@ def test_the_harness_compares_what_has_no_fixed_size(detector: Path, tmp_path: P
 
 def test_what_cannot_be_done_with_it_is_said(detector: Path) -> None:
     pin = "A.net.post -> core[0] process"
-    assert refused(mapped(detector, pin)) == [("F504", "`A.net.post` reads `chosen`, whose size depends on data")]
+    assert refused(mapped(detector, pin)) == [
+        ("F504", "`A.net.post` reads `chosen`, whose size depends on data")
+    ]
     board = 'cpu core[2]  gpu ampere compute 8.7  dla nvdla  tensorrt "10.3"'
     for kind, place in (("gpu", "ampere"), ("dla", "nvdla")):
         message = f"cannot run on a {kind}: the size of `chosen` depends on data"
-        assert refused(mapped(detector, f"A.net -> {place}", board)) == [("F503", f"`A.net` {message}")]
+        assert refused(mapped(detector, f"A.net -> {place}", board)) == [
+            ("F503", f"`A.net` {message}")
+        ]
         stages = f'A.net -> ampere until "sure" | {place}'
         assert refused(mapped(detector, stages, board)) == [("F503", f"`A.net.stage2` {message}")]
     assert refused(mapped(detector, 'A.net -> ampere until "sure" | core[0]', board)) == []
@@ -154,8 +162,11 @@ def test_without_a_pin_it_stays_on_a_cpu(detector: Path) -> None:
     assert placed(valid, None).of("A.net")[0].startswith("core")
 
 
-def test_a_search_keeps_a_post_in_the_program(detector: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However heavy it is: other Python tasks of that weight are tried in processes of their own."""
+def test_a_search_keeps_a_post_in_the_program(
+    detector: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However heavy it is: other Python tasks of that weight are tried in processes of their
+    own."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     runs: list[str] = []
     pretend_runs(monkeypatch, lambda build: runs.append((build / "main.py").read_text()) or 1e6)
@@ -171,23 +182,31 @@ def test_in_8_bits(detector: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for k in range(2):
         boxes, scores = rng.random((1, 30, 4)), rng.random((1, 1, 30))
-        np.savez(tmp_path / f"{k}.npz", boxes=boxes.astype(np.float32), scores=scores.astype(np.float32))
+        np.savez(
+            tmp_path / f"{k}.npz", boxes=boxes.astype(np.float32), scores=scores.astype(np.float32)
+        )
     text = DETECTOR.replace(
-        "in boxes   in scores   out", 'in boxes   in scores   precision int8   calibrate "*.npz"   out'
+        "in boxes   in scores   out",
+        'in boxes   in scores   precision int8   calibrate "*.npz"   out',
     )
     detector.write_text(text)
     assert flowc.build(detector, tmp_path / "out").directory.is_dir()
     assert len(seen(tmp_path / "out")) == 12
     write_detector(tmp_path / "coarse.onnx", overlap=0.9)
     samples = [dict(np.load(tmp_path / "0.npz"))]
-    assert len(loss(tmp_path / "detector.onnx", (tmp_path / "detector.onnx").read_bytes(), samples)) == 2
+    assert (
+        len(loss(tmp_path / "detector.onnx", (tmp_path / "detector.onnx").read_bytes(), samples))
+        == 2
+    )
     assert loss(tmp_path / "detector.onnx", (tmp_path / "coarse.onnx").read_bytes(), samples) == ()
 
 
 def test_the_advice_helps(write: Write, tmp_path: Path) -> None:
     """What F403 tells to write is right, but for the names in it."""
     write_finder(tmp_path / "find.onnx", [1, 3])
-    flow = write('network Find from "find.onnx" { out places }\n', t_py="def function(places): pass\n")
+    flow = write(
+        'network Find from "find.onnx" { out places }\n', t_py="def function(places): pass\n"
+    )
     (fault,) = flowc.check(flow).diagnostics
     assert fault.code == "F403"
     line = next(text for text in fault.help.split("`") if text.startswith("out "))
@@ -226,9 +245,7 @@ def keep(places): print("kept", places.shape)
     done = run(build(write(text, t_py=code), tmp_path / "out", platform="two"))
     assert done.returncode == 1
     firing, found = (4, 5) if rate > 1 else (6, 2)
-    said = (
-        f"task A.net failed at firing {firing}: returned int64[{found}, 2] for port `places`, which is int64[{rate}, 2]"
-    )
+    said = f"task A.net failed at firing {firing}: returned int64[{found}, 2] for port `places`, which is int64[{rate}, 2]"
     assert said in done.stderr
 
 
@@ -237,7 +254,12 @@ def test_open_dimensions_of_a_port() -> None:
     for size in (0, 1, 7):
         array = np.zeros((1, size, 4), np.float32)
         assert port.accept(array, 0) is array
-    for shape, dtype in (((2, 3, 4), "float32"), ((1, 3, 5), "float32"), ((1, 4), "float32"), ((1, 3, 4), "int64")):
+    for shape, dtype in (
+        ((2, 3, 4), "float32"),
+        ((1, 3, 5), "float32"),
+        ((1, 4), "float32"),
+        ((1, 3, 4), "int64"),
+    ):
         with pytest.raises(TaskError, match=r"which is float32\[1, \?, 4\]"):
             port.accept(np.zeros(shape, dtype), 0)
     kind = TensorType("float32", (1, OPEN, 4))

@@ -1,4 +1,5 @@
-"""Networks in 8 bits: what is lost, names of layers, cuts that change nothing, calibration data, faults."""
+"""Networks in 8 bits: what is lost, names of layers, cuts that change nothing, calibration data,
+faults."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def cuts_are_exact(path: Path, batch: int = 1) -> None:
         assert check_split(path, split(path, {}, batch, chosen), 3, {}, batch) == 0, chosen
 
 
-# -- whole networks ----------------------------------------------------------------------------------------------------
+# -- whole networks --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -66,8 +67,14 @@ def test_cuts_move_a_quarter_and_change_nothing(tmp_path: Path, name: str) -> No
     assert (lost.name, lost.decibels > 25, lost.largest < 0.1) == ("scores", True, True)
     whole = tmp_path / "n.onnx"
     before, after = read_network(whole, {}, None), read_network(path, {}, None)
-    assert (before.inputs, before.outputs, before.opset) == (after.inputs, after.outputs, after.opset)
-    assert {"Conv", "Add", "Concat", "MaxPool", "GlobalAveragePool", "Gemm"}.isdisjoint(kernels(path))
+    assert (before.inputs, before.outputs, before.opset) == (
+        after.inputs,
+        after.outputs,
+        after.opset,
+    )
+    assert {"Conv", "Add", "Concat", "MaxPool", "GlobalAveragePool", "Gemm"}.isdisjoint(
+        kernels(path)
+    )
 
     chain = read_chain(path)
     assert sum(x.macs for x in chain.layers) == sum(x.macs for x in read_chain(whole).layers) > 0
@@ -88,7 +95,9 @@ def test_times_of_layers(tmp_path: Path, name: str) -> None:
         kernel = layer.operator not in ("QuantizeLinear", "DequantizeLinear")
         border = not set(layer.reads).isdisjoint(chain.inputs) or layer.name not in read
         # What passes 8 bits on unchanged may be no kernel at all.
-        assert layer.operator == "Flatten" or bool(times.mean_ns[layer.name]) == (kernel or border), layer.name
+        assert layer.operator == "Flatten" or bool(times.mean_ns[layer.name]) == (
+            kernel or border
+        ), layer.name
 
 
 def test_names_of_layers(tmp_path: Path) -> None:
@@ -102,11 +111,26 @@ def test_names_of_layers(tmp_path: Path) -> None:
         N("Relu", ["f"], ["y"]),
     ]
     rng = np.random.default_rng(1)
-    constants = {k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()}
+    constants = {
+        k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()
+    }
     constants["g"] = np.full(4, 0.5, np.float32)
     path, _ = made(tmp_path / "n.onnx", model(nodes, IMAGE, constants, "y"))
     assert [x.name for x in read_chain(path).layers] == [
-        *("image.int8", "image.int8.1", "b", "c", "c.1", "e.float", "e", "e.1", "c.2", "f", "y.int8", "y")
+        *(
+            "image.int8",
+            "image.int8.1",
+            "b",
+            "c",
+            "c.1",
+            "e.float",
+            "e",
+            "e.1",
+            "c.2",
+            "f",
+            "y.int8",
+            "y",
+        )
     ]
     assert [c.layer for c in cut_points(path)] == ["image.int8", "c", "e", "y.int8"]
     for gone in ("a", "d"):
@@ -123,7 +147,9 @@ def test_a_dynamic_batch_stays(tmp_path: Path) -> None:
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     three = np.concatenate([s["image"] for s in samples(tmp_path / "n.onnx", 3)])
     (together,) = session.run(None, {"image": three})
-    assert np.array_equal(together, np.concatenate([session.run(None, {"image": x[None]})[0] for x in three]))
+    assert np.array_equal(
+        together, np.concatenate([session.run(None, {"image": x[None]})[0] for x in three])
+    )
     assert check_split(path, split(path, {}, 3, ["concat9"]), 1, {}, 3) == 0
 
 
@@ -144,12 +170,16 @@ def test_same_bytes_in_silence(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     )
     command = [sys.executable, "-c", code, str(ROOT / "tests/support"), str(path)]
     again = subprocess.run(
-        command, env={"PYTHONHASHSEED": "1", "PATH": ""}, capture_output=True, check=True, timeout=HANGS
+        command,
+        env={"PYTHONHASHSEED": "1", "PATH": ""},
+        capture_output=True,
+        check=True,
+        timeout=HANGS,
     )
     assert again.stdout == first
 
 
-# -- parts of networks -------------------------------------------------------------------------------------------------
+# -- parts of networks -----------------------------------------------------------------------------
 
 
 RNG = np.random.default_rng(11)
@@ -249,14 +279,19 @@ def test_parts_of_networks(tmp_path: Path, case: str) -> None:
 
 
 def test_a_sum_goes_beyond_what_was_seen(tmp_path: Path) -> None:
-    path, _ = made(tmp_path / "n.onnx", model([N("MatMul", ["x", "m"], ["y"])], {"x": [1, 6]}, CONSTANTS, "y"))
+    path, _ = made(
+        tmp_path / "n.onnx", model([N("MatMul", ["x", "m"], ["y"])], {"x": [1, 6]}, CONSTANTS, "y")
+    )
     x = np.float32([[1, -1, 1, 1, -1, 1]])
-    (found,) = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    (found,) = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(
+        None, {"x": x}
+    )
     assert np.abs(found - x @ CONSTANTS["m"]).max() < 0.02
 
 
 def test_models_quantized_elsewhere(tmp_path: Path) -> None:
-    """What converts from 8 bits goes with its only reader, what converts to them with what it reads."""
+    """What converts from 8 bits goes with its only reader, what converts to them with what it
+    reads."""
 
     def pair(tensor: str) -> list[onnx.NodeProto]:
         coded = f"{tensor}q"
@@ -288,14 +323,20 @@ def test_other_operators(tmp_path: Path) -> None:
     ]
     network = model(nodes, {"x": [1, 4, 6, 6]}, CONSTANTS, "y")
     network.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    network.graph.value_info.append(helper.make_tensor_value_info("b", TensorProto.FLOAT, [1, 4, 6, 6]))
+    network.graph.value_info.append(
+        helper.make_tensor_value_info("b", TensorProto.FLOAT, [1, 4, 6, 6])
+    )
     network.metadata_props.add(key="k", value="v")
     network.model_version = 3
     path, _ = made(tmp_path / "n.onnx", network)
     assert kernels(path).count("QLinearConv") == 2
     assert [c.layer for c in cut_points(path)] == ["x.int8", "a", "b", "y.int8"]
     found = onnx.load(path)
-    assert (found.model_version, found.metadata_props[0].value, len(found.opset_import)) == (3, "v", 2)
+    assert (found.model_version, found.metadata_props[0].value, len(found.opset_import)) == (
+        3,
+        "v",
+        2,
+    )
 
 
 def test_old_files() -> None:
@@ -309,7 +350,9 @@ def test_old_files() -> None:
 
 @settings(max_examples=40)
 @given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=10),
+    st.lists(
+        st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=10
+    ),
     st.lists(st.integers(0, 9), max_size=2),
 )
 def test_random_models(plan: list[tuple[int, int, int]], outputs: list[int]) -> None:
@@ -322,20 +365,32 @@ def test_random_models(plan: list[tuple[int, int, int]], outputs: list[int]) -> 
         assert max(x.rms for x in lost) < 0.2
         after = [c.layer for c in cut_points(path, {}, 2)]
         kept = {c.layer for c in cut_points(whole, {}, 2)} & set(after)
-        assert [c.layer for c in cut_points(whole, {}, 2) if c.layer in kept] == [c for c in after if c in kept]
+        assert [c.layer for c in cut_points(whole, {}, 2) if c.layer in kept] == [
+            c for c in after if c in kept
+        ]
         assert check_split(path, split(path, {}, 2, after), 1, {}, 2) == 0
 
 
-# -- what is lost ------------------------------------------------------------------------------------------------------
+# -- what is lost ----------------------------------------------------------------------------------
 
 
 def test_what_is_lost(tmp_path: Path) -> None:
     def scaled(name: str, factor: float) -> Path:
         path = tmp_path / name
         constants = {"k": np.float32([factor, 1, 1]), "o": np.float32([0])}
-        nodes = [N("Mul", ["x", "k"], ["scores"]), N("Mul", ["x", "o"], ["zero"]), N("Flatten", ["x"], ["map"], axis=0)]
+        nodes = [
+            N("Mul", ["x", "k"], ["scores"]),
+            N("Mul", ["x", "o"], ["zero"]),
+            N("Flatten", ["x"], ["map"], axis=0),
+        ]
         onnx.save(
-            model(nodes, {"x": [2, 3]}, {k: np.asarray(v) for k, v in constants.items()}, "scores zero map"), path
+            model(
+                nodes,
+                {"x": [2, 3]},
+                {k: np.asarray(v) for k, v in constants.items()},
+                "scores zero map",
+            ),
+            path,
         )
         return path
 
@@ -343,7 +398,9 @@ def test_what_is_lost(tmp_path: Path) -> None:
     found = loss(scaled("a.onnx", 1), scaled("b.onnx", 1.5).read_bytes(), data)
     assert [x.name for x in found] == ["scores", "zero", "map"]
     # Off by 1.5 and 1 among 3, 4, 1, 2, 1; in one row of four, 4.5 takes the place of 4.
-    assert found[0].largest == pytest.approx(1.5 / 4) and found[0].rms == pytest.approx((3.25 / 31) ** 0.5)
+    assert found[0].largest == pytest.approx(1.5 / 4) and found[0].rms == pytest.approx(
+        (3.25 / 31) ** 0.5
+    )
     assert found[0].same_best == 0.75 and found[0].decibels == pytest.approx(9.795, abs=0.001)
     assert found[1:] == (Loss("zero", 0, 0, 1), Loss("map", 0, 0, 1)) and found[1].decibels == inf
     other = tmp_path / "c.onnx"
@@ -353,7 +410,7 @@ def test_what_is_lost(tmp_path: Path) -> None:
     assert loss(tmp_path / "r.onnx", other.read_bytes(), negative) == (Loss("y", inf, inf, None),)
 
 
-# -- calibration data --------------------------------------------------------------------------------------------------
+# -- calibration data ------------------------------------------------------------------------------
 
 ONE = [Border("x", "float32", (1, 2, 3))]
 TWO = [*ONE, Border("i", "int64", (4,))]
@@ -372,7 +429,9 @@ def test_files_of_samples(tmp_path: Path) -> None:
     np.save(tmp_path / "other.npy", array(7))
     found = calibration("data/**/*.np?", tmp_path, ONE)
     assert len(found) == 5 + 4 + 1 + 1
-    assert {(k, v.dtype.str, v.shape) for s in found for k, v in s.items()} == {("x", "<f4", (1, 2, 3))}
+    assert {(k, v.dtype.str, v.shape) for s in found for k, v in s.items()} == {
+        ("x", "<f4", (1, 2, 3))
+    }
     firsts = [s["x"].flat[0] for s in found]
     assert firsts == [0, 6, 12, 18, 24, 0, 6, 12, 18, 0, 0]  # ahead, along, b/one, named
 
@@ -394,7 +453,12 @@ class Pickled:
 
 
 BAD: dict[str, tuple[Callable[[Path], object], list[Border], str, str]] = {
-    "none": (lambda p: None, ONE, 'no file matches "*.np?"', "patterns are relative to the .flow file"),
+    "none": (
+        lambda p: None,
+        ONE,
+        'no file matches "*.np?"',
+        "patterns are relative to the .flow file",
+    ),
     "shape": (
         lambda p: np.save(p / "a.npy", array(2, 1, 3)),
         ONE,
@@ -407,7 +471,12 @@ BAD: dict[str, tuple[Callable[[Path], object], list[Border], str, str]] = {
         "`a.npy` has shape [], the network takes [1]",
         "several samples lie along one more axis in front",
     ),
-    "empty": (lambda p: np.save(p / "a.npy", array(0, 1, 2, 3)), ONE, "`a.npy` holds no sample", "remove the file"),
+    "empty": (
+        lambda p: np.save(p / "a.npy", array(0, 1, 2, 3)),
+        ONE,
+        "`a.npy` holds no sample",
+        "remove the file",
+    ),
     "type": (
         lambda p: np.save(p / "a.npy", array(1, 2, 3, dtype="uint8")),
         ONE,
@@ -477,16 +546,22 @@ def test_calibration_data_that_do_not_fit(tmp_path: Path, case: str) -> None:
     write(tmp_path)
     with pytest.raises(NetworkError) as raised:
         calibration("*.np?", tmp_path, inputs)
-    assert (raised.value.code, raised.value.message, raised.value.help) == ("F410", message, help_text)
+    assert (raised.value.code, raised.value.message, raised.value.help) == (
+        "F410",
+        message,
+        help_text,
+    )
 
 
 @pytest.mark.parametrize("pattern", ["", "/tmp/*.npy"])
 def test_patterns_of_files(tmp_path: Path, pattern: str) -> None:
-    with pytest.raises(NetworkError, match=f'"{pattern}" is no pattern of files'.replace("*", r"\*")):
+    with pytest.raises(
+        NetworkError, match=f'"{pattern}" is no pattern of files'.replace("*", r"\*")
+    ):
         calibration(pattern, tmp_path, ONE)
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 
 
 def test_networks_that_cannot_be_quantized(tmp_path: Path) -> None:
@@ -494,7 +569,9 @@ def test_networks_that_cannot_be_quantized(tmp_path: Path) -> None:
     onnx.save(squeezenet(), good)
     text.write_text("no network")
     onnx.save(model([N("Exp", ["x"], ["y"])], SQUARE, {}, "y"), plain)
-    odd_network = model([N("Own", ["x"], ["y"], domain="own")], SQUARE, {}, "y", {"y": TensorProto.FLOAT})
+    odd_network = model(
+        [N("Own", ["x"], ["y"], domain="own")], SQUARE, {}, "y", {"y": TensorProto.FLOAT}
+    )
     odd_network.opset_import.append(helper.make_opsetid("own", 1))
     onnx.save(odd_network, odd)
     (tmp_path / "again.onnx").write_bytes(quantize(good, samples(good)))
@@ -503,7 +580,12 @@ def test_networks_that_cannot_be_quantized(tmp_path: Path) -> None:
         (tmp_path / "none.onnx", [], "F401", "`none.onnx` does not exist"),
         (text, [], "F402", "`text.onnx` (10 bytes) is not an ONNX file"),
         (good, [], "F411", "`good.onnx` cannot be quantized: No data is collected."),
-        (good, [{"image": np.zeros((1, 4, 32, 32), np.float32)}], "F411", "`good.onnx` cannot be quantized: "),
+        (
+            good,
+            [{"image": np.zeros((1, 4, 32, 32), np.float32)}],
+            "F411",
+            "`good.onnx` cannot be quantized: ",
+        ),
         (tmp_path / "again.onnx", [], "F411", "`again.onnx` is quantized already"),
         (plain, x, "F411", "no layer of `plain.onnx` runs in 8 bits"),
         (odd, x, "F411", "`odd.onnx` cannot be quantized: "),

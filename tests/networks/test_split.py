@@ -1,4 +1,5 @@
-"""Cuts of ONNX models and the stages between them: counts, fused groups, skips, and parts that compute the whole."""
+"""Cuts of ONNX models and the stages between them: counts, fused groups, skips, and parts that
+compute the whole."""
 
 from __future__ import annotations
 
@@ -35,12 +36,16 @@ def loaded(stage: Stage) -> onnx.ModelProto:
     found = onnx.load_from_string(stage.model)
     onnx.checker.check_model(found, full_check=True)
     kept = {t.name for t in found.graph.initializer}
-    assert [v.name for v in found.graph.input if v.name not in kept] == [i.tensor.name for i in stage.inputs]
+    assert [v.name for v in found.graph.input if v.name not in kept] == [
+        i.tensor.name for i in stage.inputs
+    ]
     assert [v.name for v in found.graph.output] == [o.name for o in stage.outputs]
     return found
 
 
-def holds(path: Path, after: Sequence[str], batch: int | None = 1, tolerance: float = 1e-5) -> tuple[Stage, ...]:
+def holds(
+    path: Path, after: Sequence[str], batch: int | None = 1, tolerance: float = 1e-5
+) -> tuple[Stage, ...]:
     """Split, check against the whole and against the cuts."""
     stages = split(path, {}, batch, after)
     assert [s.layers[-1] for s in stages[:-1]] == list(after)
@@ -48,7 +53,12 @@ def holds(path: Path, after: Sequence[str], batch: int | None = 1, tolerance: fl
     assert [x for s in stages for x in s.layers] == [x.name for x in chain.layers]
     cuts = {c.layer: c for c in chain.cuts()}
     for k, name in enumerate(after):
-        crossing = {i.tensor for s in stages[k + 1 :] for i in s.inputs if i.from_stage is None or i.from_stage <= k}
+        crossing = {
+            i.tensor
+            for s in stages[k + 1 :]
+            for i in s.inputs
+            if i.from_stage is None or i.from_stage <= k
+        }
         assert {t.name for t in crossing} == set(cuts[name].tensors)
         assert sum(map(size, crossing)) == cuts[name].bytes
     for k, stage in enumerate(stages):
@@ -62,7 +72,7 @@ def holds(path: Path, after: Sequence[str], batch: int | None = 1, tolerance: fl
     return stages
 
 
-# -- counts and rules --------------------------------------------------------------------------------------------------
+# -- counts and rules ------------------------------------------------------------------------------
 
 
 def test_counts_of_the_papers() -> None:
@@ -95,7 +105,12 @@ def test_what_crosses_a_cut(tmp_path: Path) -> None:
     ]
     inputs = {**X, "late": [1, 2, 8, 8], "through": [3]}
     outs = "early y through minus"
-    constants = {"w": weights(2, 4, 1, 1), "m": weights(8, 5), "i0": np.array([0]), "i1": np.array([1])}
+    constants = {
+        "w": weights(2, 4, 1, 1),
+        "m": weights(8, 5),
+        "i0": np.array([0]),
+        "i1": np.array([1]),
+    }
     path = save(tmp_path / "n.onnx", nodes, inputs, {**constants, "i2": np.array([2])}, outs)
     chain = read_chain(path)
     assert [(x.name, x.fused, x.macs) for x in chain.layers] == [
@@ -161,10 +176,18 @@ GROUPS: dict[str, tuple[list[onnx.NodeProto], str]] = {
         "a b c",
     ),
     "read twice": (
-        [N("Conv", ["x", "w"], ["a"]), N("Relu", ["a"], ["b"]), N("Neg", ["a"], ["c"]), N("Add", ["b", "c"], ["y"])],
+        [
+            N("Conv", ["x", "w"], ["a"]),
+            N("Relu", ["a"], ["b"]),
+            N("Neg", ["a"], ["c"]),
+            N("Add", ["b", "c"], ["y"]),
+        ],
         "a b c",
     ),
-    "squared": ([N("Conv", ["x", "w"], ["a"]), N("Mul", ["a", "a"], ["b"]), N("Relu", ["b"], ["y"])], "a b"),
+    "squared": (
+        [N("Conv", ["x", "w"], ["a"]), N("Mul", ["a", "a"], ["b"]), N("Relu", ["b"], ["y"])],
+        "a b",
+    ),
     "swish": (
         [
             N("Conv", ["x", "w"], ["a"]),
@@ -193,7 +216,11 @@ GROUPS: dict[str, tuple[list[onnx.NodeProto], str]] = {
         "p b",
     ),
     "lone normalization": (
-        [N("BatchNormalization", ["x", *BN], ["b"]), N("Relu", ["b"], ["c"]), N("Conv", ["c", "w"], ["y"])],
+        [
+            N("BatchNormalization", ["x", *BN], ["b"]),
+            N("Relu", ["b"], ["c"]),
+            N("Conv", ["c", "w"], ["y"]),
+        ],
         "c",
     ),
 }
@@ -202,7 +229,12 @@ GROUPS: dict[str, tuple[list[onnx.NodeProto], str]] = {
 @pytest.mark.parametrize("case", GROUPS)
 def test_fused_groups_are_not_cut(tmp_path: Path, case: str) -> None:
     nodes, expected = GROUPS[case]
-    constants = {"w": weights(4, 4, 1, 1), "g": weights(4), "v": np.ones(4, np.float32), "k": weights(4, 1, 1)}
+    constants = {
+        "w": weights(4, 4, 1, 1),
+        "g": weights(4),
+        "v": np.ones(4, np.float32),
+        "k": weights(4, 1, 1),
+    }
     path = save(tmp_path / "n.onnx", nodes, X, constants, "y")
     assert [c.layer for c in cut_points(path)] == expected.split()
     everywhere = cut_points(path, inside_fused=True)
@@ -210,33 +242,47 @@ def test_fused_groups_are_not_cut(tmp_path: Path, case: str) -> None:
     holds(path, [c.layer for c in everywhere])
 
 
-# -- random models -----------------------------------------------------------------------------------------------------
+# -- random models ---------------------------------------------------------------------------------
 
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=14),
+    st.lists(
+        st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=14
+    ),
     st.lists(st.integers(0, 9), max_size=2),
     st.data(),
 )
-def test_parts_compute_the_whole(plan: list[tuple[int, int, int]], outputs: list[int], data: st.DataObject) -> None:
+def test_parts_compute_the_whole(
+    plan: list[tuple[int, int, int]], outputs: list[int], data: st.DataObject
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "n.onnx"
         onnx.save(random_model(plan, outputs), path)
         layers = [x.name for x in read_chain(path, {}, 2).layers]
-        chosen = data.draw(st.sets(st.sampled_from(layers[:-1]), max_size=4)) if len(layers) > 1 else set()
+        chosen = (
+            data.draw(st.sets(st.sampled_from(layers[:-1]), max_size=4))
+            if len(layers) > 1
+            else set()
+        )
         stages = holds(path, [x for x in layers if x in chosen], 2)
         cuts = [c for c in cut_points(path, {}, 2, inside_fused=True) if c.layer in chosen]
-        past = {i.tensor.name for k, s in enumerate(stages) for i in s.inputs if (i.from_stage or 0) < k - 1}
+        past = {
+            i.tensor.name
+            for k, s in enumerate(stages)
+            for i in s.inputs
+            if (i.from_stage or 0) < k - 1
+        }
         assert {t for s in skips(cuts) for t in s} == past
         assert jedi_allows(cuts) == (not past)
 
 
-# -- models of the ONNX package ----------------------------------------------------------------------------------------
+# -- models of the ONNX package --------------------------------------------------------------------
 
 
 def light(name: str, path: Path, external: bool = False) -> Path:
-    """A model with random weights in place of its constant ones; what is normalized stays of size one."""
+    """A model with random weights in place of its constant ones; what is normalized stays of size
+    one."""
     found = onnx.load(LIGHT / f"light_{name}.onnx")
     shapes = {t.name: numpy_helper.to_array(t) for t in found.graph.initializer}
     rng = np.random.default_rng(5)
@@ -252,11 +298,15 @@ def light(name: str, path: Path, external: bool = False) -> Path:
             if len(shape) > 1
             else rng.uniform(0.5, 1.5, shape)
         )
-        found.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), node.output[0]))
+        found.graph.initializer.append(
+            numpy_helper.from_array(array.astype(np.float32), node.output[0])
+        )
     del found.graph.node[:]
     found.graph.node.extend(kept)
     if kept[-1].op_type == "Softmax":  # it may hide differences
-        found.graph.output.append(helper.make_tensor_value_info(kept[-1].input[0], TensorProto.FLOAT, None))
+        found.graph.output.append(
+            helper.make_tensor_value_info(kept[-1].input[0], TensorProto.FLOAT, None)
+        )
     found.ir_version = 4
     onnx.save(found, path, save_as_external_data=external, location=f"{path.stem}.bin")
     return path
@@ -272,7 +322,9 @@ def light(name: str, path: Path, external: bool = False) -> Path:
         ("resnet50", 176, 57, 3),
     ],
 )
-def test_models_of_the_onnx_package(tmp_path: Path, name: str, layers: int, free: int, count: int) -> None:
+def test_models_of_the_onnx_package(
+    tmp_path: Path, name: str, layers: int, free: int, count: int
+) -> None:
     path = light(name, tmp_path / "n.onnx", external=name == "resnet50")
     points, inside = cut_points(path), cut_points(path, inside_fused=True)
     assert (len(inside) + 1, len(points)) == (layers, free)
@@ -281,16 +333,19 @@ def test_models_of_the_onnx_package(tmp_path: Path, name: str, layers: int, free
     chosen = rng.choice(len(inside), count, replace=False)
     after = [c.layer for k, c in enumerate(inside) if k in chosen]
     stages = holds(path, after, tolerance=1e-4)
-    weighted = [sum(t.ByteSize() for t in onnx.load_from_string(s.model).graph.initializer) for s in stages]
+    weighted = [
+        sum(t.ByteSize() for t in onnx.load_from_string(s.model).graph.initializer) for s in stages
+    ]
     whole = sum(t.ByteSize() for t in onnx.load(path).graph.initializer)
     assert sum(weighted) <= whole * 1.01
 
 
-# -- what models may bring along ---------------------------------------------------------------------------------------
+# -- what models may bring along -------------------------------------------------------------------
 
 
 def test_old_weights_listed_as_inputs(tmp_path: Path) -> None:
-    """The files as they are: weights of version 3 of the format, made by ConstantOfShape, which goes with its users."""
+    """The files as they are: weights of version 3 of the format, made by ConstantOfShape, which
+    goes with its users."""
     path = LIGHT / "light_squeezenet.onnx"
     stages = holds(path, ["r20"], tolerance=1e-4)
     made = [{n.op_type for n in loaded(s).graph.node} for s in stages]
@@ -314,7 +369,9 @@ def test_what_a_model_says_of_itself_is_kept(tmp_path: Path) -> None:
     made.functions.append(twice)
     made.producer_name, made.doc_string, made.model_version = "maker", "about", 7
     made.metadata_props.add(key="k", value="v")
-    made.graph.value_info.append(helper.make_tensor_value_info("b", TensorProto.FLOAT, [1, 4, 8, 8]))
+    made.graph.value_info.append(
+        helper.make_tensor_value_info("b", TensorProto.FLOAT, [1, 4, 8, 8])
+    )
     note = made.graph.quantization_annotation.add(tensor_name="w")
     note.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="scale")
     onnx.save(made, tmp_path / "n.onnx")
@@ -351,7 +408,11 @@ def test_fixed_shapes_become_constants(tmp_path: Path) -> None:
     stages = split(path, fixed, 3, ["a", "flat"])
     assert [s.layers for s in stages] == [("a",), ("flat",), ("more", "scale", "y")]
     assert [n.op_type for n in loaded(stages[1]).graph.node] == ["Constant", "Concat", "Reshape"]
-    assert [n.op_type for n in loaded(stages[2]).graph.node][:3] == ["Constant", "Concat", "Constant"]
+    assert [n.op_type for n in loaded(stages[2]).graph.node][:3] == [
+        "Constant",
+        "Concat",
+        "Constant",
+    ]
     assert [(i.tensor.name, i.tensor.shape) for i in stages[1].inputs] == [("a", (3, 4, 2, 8))]
     assert check_split(path, stages, 4, fixed, 3) == 0
 
@@ -363,12 +424,16 @@ def test_tensors_of_unknown_size_are_not_cut(tmp_path: Path) -> None:
         N("Neg", ["places"], ["y"]),
     ]
     made = model(nodes, X, {}, "y", {"y": TensorProto.INT64})
-    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.INT64, [4, "count"]))
+    made.graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("y", TensorProto.INT64, [4, "count"])
+    )
     path = tmp_path / "n.onnx"
     onnx.save(made, path)
     assert [c.layer for c in cut_points(path)] == ["a"]
     holds(path, ["a"])
-    with pytest.raises(NetworkError, match=r"tensor `places` of `n.onnx` has no fixed shape") as raised:
+    with pytest.raises(
+        NetworkError, match=r"tensor `places` of `n.onnx` has no fixed shape"
+    ) as raised:
         split(path, {}, 1, ["places"])
     assert raised.value.code == "F403"
 
@@ -386,24 +451,46 @@ def test_random_numbers_are_drawn_once(tmp_path: Path) -> None:
 
 
 def test_kinds_of_numbers(tmp_path: Path) -> None:
-    kinds = {"f": TensorProto.FLOAT16, "d": TensorProto.DOUBLE, "u": TensorProto.UINT8, "b": TensorProto.BOOL}
+    kinds = {
+        "f": TensorProto.FLOAT16,
+        "d": TensorProto.DOUBLE,
+        "u": TensorProto.UINT8,
+        "b": TensorProto.BOOL,
+    }
     nodes = [N("Cast", [n], [f"{n}1"], to=TensorProto.DOUBLE) for n in "fdub"] + [
         N("Sum", ["f1", "d1", "u1", "b1"], ["y"])
     ]
-    path = save(tmp_path / "n.onnx", nodes, {n: [5] for n in kinds}, {}, "y", {**kinds, "y": TensorProto.DOUBLE})
+    path = save(
+        tmp_path / "n.onnx",
+        nodes,
+        {n: [5] for n in kinds},
+        {},
+        "y",
+        {**kinds, "y": TensorProto.DOUBLE},
+    )
     holds(path, ["f1", "d1", "u1", "b1"], tolerance=0)
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 
 
 def chain_of(path: Path, names: str) -> Path:
-    return save(path, [N("Relu", [a], [b]) for a, b in zip("x" + names, names, strict=False)], X, {}, names[-1])
+    return save(
+        path,
+        [N("Relu", [a], [b]) for a, b in zip("x" + names, names, strict=False)],
+        X,
+        {},
+        names[-1],
+    )
 
 
 FAULTS: dict[str, tuple[list[str], type[SplitError], str]] = {
     "unknown": (["layer_b", "c"], NoSuchLayer, "`n.onnx` has no layer `layer_b`"),
-    "order": (["c", "a"], OutOfOrder, "layer `a` comes before `c`: name the last layers of stages from front to back"),
+    "order": (
+        ["c", "a"],
+        OutOfOrder,
+        "layer `a` comes before `c`: name the last layers of stages from front to back",
+    ),
     "twice": (["a", "c", "c"], EmptyStage, "no layer is left for the stage after `c`"),
     "last": (["a", "d"], EmptyStage, "no layer is left for the stage after `d`"),
     "many": (["a", "b", "c", "d"], TooManyStages, "`n.onnx` has 4 layers: too few for 5 stages"),
@@ -436,17 +523,25 @@ def test_faults_carry_the_facts(tmp_path: Path) -> None:
 
 def test_a_stage_must_fit_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights in another file count, and go to their stage only."""
-    nodes = [N("MatMul", ["x", "v"], ["a"]), N("MatMul", ["a", "w"], ["b"]), N("Add", ["b", "c"], ["y"])]
+    nodes = [
+        N("MatMul", ["x", "v"], ["a"]),
+        N("MatMul", ["a", "w"], ["b"]),
+        N("Add", ["b", "c"], ["y"]),
+    ]
     constants = {"v": weights(64, 64), "w": weights(64, 64), "c": weights(64)}
     found = model(nodes, {"x": [1, 64]}, constants, "y")
-    found.graph.node.insert(2, N("Constant", [], ["k"], value=numpy_helper.from_array(weights(64, 64))))
+    found.graph.node.insert(
+        2, N("Constant", [], ["k"], value=numpy_helper.from_array(weights(64, 64)))
+    )
     found.graph.node[3].input[1] = "k"
     path = tmp_path / "n.onnx"
     onnx.save(found, path, save_as_external_data=True, location="w", convert_attribute=True)
     assert path.stat().st_size < 1000
     monkeypatch.setattr("flowc.networks.onnx.split.LIMIT", 20000)
     holds(path, ["a", "b"])
-    with pytest.raises(StageTooLarge, match=r"stage 1 has 3\d{4} bytes of weights, a file holds 20000") as raised:
+    with pytest.raises(
+        StageTooLarge, match=r"stage 1 has 3\d{4} bytes of weights, a file holds 20000"
+    ) as raised:
         split(path, {}, 1, ["a"])
     assert raised.value.stage == 1 and raised.value.bytes >= 2 * 64 * 64 * 4
 
@@ -464,7 +559,9 @@ def test_models_that_cannot_be_read(tmp_path: Path) -> None:
                 call(path)
             assert raised.value.code == code
     with pytest.raises(NetworkError, match=r"no output of `idle.onnx` depends on an input"):
-        read_chain(save(tmp_path / "idle.onnx", [N("Neg", ["c"], ["y"])], X, {"c": weights(1)}, "y"))
+        read_chain(
+            save(tmp_path / "idle.onnx", [N("Neg", ["c"], ["y"])], X, {"c": weights(1)}, "y")
+        )
 
 
 def test_a_wrong_part_is_noticed(tmp_path: Path) -> None:

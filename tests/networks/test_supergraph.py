@@ -1,4 +1,5 @@
-"""What networks have in common: equal by content, never by name, and every network computes what its own file does."""
+"""What networks have in common: equal by content, never by name, and every network computes what
+its own file does."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ SHAPE = (1, 4, 8, 8)
 
 
 def whole(made: Any, *outputs: str) -> Whole:
-    return Whole(made, ((made.graph.input[0].name, SHAPE),), outputs or (made.graph.output[0].name,))
+    return Whole(
+        made, ((made.graph.input[0].name, SHAPE),), outputs or (made.graph.output[0].name,)
+    )
 
 
 def run(content: bytes, names: Sequence[str], feeds: dict[str, Any]) -> list[Any]:
@@ -56,7 +59,8 @@ KINDS = ("conv", "relu", "add", "neg")
 
 
 def network(plan: Sequence[tuple[str, int, int]], taken: Sequence[np.ndarray], prefix: str) -> Any:
-    """Layers (kind, operand from the back, number of the weight); tensors and weights are called as `prefix` says."""
+    """Layers (kind, operand from the back, number of the weight); tensors and weights are called as
+    `prefix` says."""
     names, nodes, used = [f"{prefix}x"], [], {}
     for k, (kind, operand, number) in enumerate(plan):
         source, name = names[-1 - operand % len(names)], f"{prefix}t{k}"
@@ -77,7 +81,8 @@ TAKEN = [weights(4, 4, 3, 3) for _ in range(3)]
 
 @settings(max_examples=12, deadline=None)
 @given(
-    st.lists(LAYER, min_size=1, max_size=5), st.lists(st.lists(LAYER, min_size=1, max_size=3), min_size=2, max_size=3)
+    st.lists(LAYER, min_size=1, max_size=5),
+    st.lists(st.lists(LAYER, min_size=1, max_size=3), min_size=2, max_size=3),
 )
 def test_segments_make_what_each_file_makes(trunk: Any, heads: Any) -> None:
     """Whatever is common by chance as well: names differ in all of them."""
@@ -86,7 +91,9 @@ def test_segments_make_what_each_file_makes(trunk: Any, heads: Any) -> None:
     parts = shared_parts(wholes, worth=1)
     x = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)
     for net, found in zip(nets, parts, strict=True):
-        (wanted,) = run(net.SerializeToString(), [net.graph.output[0].name], {net.graph.input[0].name: x})
+        (wanted,) = run(
+            net.SerializeToString(), [net.graph.output[0].name], {net.graph.input[0].name: x}
+        )
         if found is not None:
             np.testing.assert_allclose(played(found, x)[0], wanted, 1e-5, 1e-5)
     told = saved(wholes, parts)
@@ -108,7 +115,9 @@ def test_one_other_weight_is_never_shared(plan: Any, layer: int, place: int) -> 
     changed.CopyFrom(numpy_helper.from_array(array, changed.name))
     for net, found in zip(nets, shared_parts([whole(n) for n in nets], worth=1), strict=True):
         if found is not None:
-            own = {tensor_digest(w) for k, w in enumerate(net.graph.initializer) if k in read_of(net)}
+            own = {
+                tensor_digest(w) for k, w in enumerate(net.graph.initializer) if k in read_of(net)
+            }
             held = {tensor_digest(w) for s in found.segments for w in weights_of(s)}
             assert held == own
 
@@ -129,18 +138,29 @@ def test_an_early_exit_is_the_part_that_both_have() -> None:
     net.graph.output.extend([onnx.helper.make_tensor_value_info("t1", 1, SHAPE)])
     exits = [whole(net, "t2"), whole(net, "t1")]
     late, early = shared_parts(exits, worth=1)
-    assert late is not None and early is not None and len(late.segments) == 2 and len(early.segments) == 1
+    assert (
+        late is not None
+        and early is not None
+        and len(late.segments) == 2
+        and len(early.segments) == 1
+    )
     assert late.segments[0].digest == early.segments[0].digest
 
 
 @pytest.mark.parametrize("worth", [2 * 4 * 4 * 9 * 4, 2 * 4 * 4 * 9 * 4 + 1])
 def test_little_is_not_worth_a_segment(worth: int) -> None:
-    nets = [network([("conv", 0, 0), ("conv", 0, 1), (kind, 0, 2)], TAKEN, kind) for kind in ("neg", "relu")]
+    nets = [
+        network([("conv", 0, 0), ("conv", 0, 1), (kind, 0, 2)], TAKEN, kind)
+        for kind in ("neg", "relu")
+    ]
     parts = shared_parts([whole(n) for n in nets], worth)
     assert (parts[0] is None) == (worth > 2 * 4 * 4 * 9 * 4)
 
 
 def test_what_is_drawn_anew_each_time_is_not_common() -> None:
     nodes = [N("RandomNormalLike", ["x"], ["r"]), N("Conv", ["r", "w"], ["y"], pads=[1, 1, 1, 1])]
-    nets = [model([*nodes, N(kind, ["y"], ["z"])], {"x": SHAPE}, {"w": TAKEN[0]}, "z") for kind in ("Neg", "Relu")]
+    nets = [
+        model([*nodes, N(kind, ["y"], ["z"])], {"x": SHAPE}, {"w": TAKEN[0]}, "z")
+        for kind in ("Neg", "Relu")
+    ]
     assert shared_parts([whole(n) for n in nets], worth=1) == (None, None)

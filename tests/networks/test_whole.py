@@ -1,4 +1,5 @@
-"""What a network takes whole is what malloc counts: of sums, skips, scaled images, 8 bits and dead ends."""
+"""What a network takes whole is what malloc counts: of sums, skips, scaled images, 8 bits and dead
+ends."""
 
 from __future__ import annotations
 
@@ -52,17 +53,25 @@ def normalized() -> onnx.ModelProto:
 def in_8_bits() -> onnx.ModelProto:
     """Convolutions between conversions: rows are laid out for some, and sums of 32 bits."""
     b = Built()
-    for name, dtype, value in (("scale", np.float32, 0.05), ("zero", np.uint8, 128), ("none", np.int8, 0)):
+    for name, dtype, value in (
+        ("scale", np.float32, 0.05),
+        ("zero", np.uint8, 128),
+        ("none", np.int8, 0),
+    ):
         b.weights.append(numpy_helper.from_array(np.array(value, dtype), name))
 
     def wrapped(x: str) -> str:
-        return b.add("DequantizeLinear", b.add("QuantizeLinear", x, "scale", "zero"), "scale", "zero")
+        return b.add(
+            "DequantizeLinear", b.add("QuantizeLinear", x, "scale", "zero"), "scale", "zero"
+        )
 
     x = wrapped("x")
     for channels, filters in ((3, 16), (16, 16), (16, 8), (8, 32)):
         weights = b.weight(filters, channels, 3, 3)
         b.weights[-1].CopyFrom(
-            numpy_helper.from_array(b.rng.integers(-9, 9, (filters, channels, 3, 3)).astype(np.int8), weights)
+            numpy_helper.from_array(
+                b.rng.integers(-9, 9, (filters, channels, 3, 3)).astype(np.int8), weights
+            )
         )
         x = wrapped(b.add("Conv", x, b.add("DequantizeLinear", weights, "scale", "none"), **WINDOW))
     return b.model(x)
@@ -116,14 +125,17 @@ def test_malloc_counts_what_is_planned(tmp_path: Path) -> None:
 
 
 def test_layers_alone_do_not_tell(tmp_path: Path) -> None:
-    """Of sums they say too much, of skips that fill no blocks too little: the reason for asking ONNX Runtime."""
+    """Of sums they say too much, of skips that fill no blocks too little: the reason for asking
+    ONNX Runtime."""
     if not block_here():
         pytest.skip("there are no blocks")
     ratios = []
     for make in (residual, unet):
         onnx.save(make(), tmp_path / "net.onnx")
         net = read_net(tmp_path / "net.onnx")
-        ratios.append(by_layers(net.chain, net.model).block / needs_of(net.chain, net.model, net.folder).block)
+        ratios.append(
+            by_layers(net.chain, net.model).block / needs_of(net.chain, net.model, net.folder).block
+        )
     assert ratios[0] > 1.2 and ratios[1] < 0.8
 
 
@@ -138,14 +150,21 @@ def test_weights_outside_are_not_read(tmp_path: Path) -> None:
     """Zeros stand for what is large: the same answer with and without the file."""
     model = unet()
     onnx.save(model, tmp_path / "inside.onnx")
-    onnx.save(model, tmp_path / "outside.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    onnx.save(
+        model,
+        tmp_path / "outside.onnx",
+        save_as_external_data=True,
+        location="weights",
+        size_threshold=0,
+    )
     inside, outside = (whole_of(onnx.load(tmp_path / f"{n}.onnx", load_external_data=False), tmp_path)
                        for n in ("inside", "outside"))  # fmt: skip
     assert inside == outside is not None
 
 
 def test_order_and_lives_by_hand() -> None:
-    """Later nodes go first; what nobody reads stays, and is in nobody's way where it could work in place."""
+    """Later nodes go first; what nobody reads stays, and is in nobody's way where it could work in
+    place."""
     reads, makes = [["x"], ["x"], ["a", "b"]], [["a"], ["b"], ["c"]]
     assert order(reads, makes, range(3)) == [1, 0, 2]
     assert order(reads, makes, [1, 0, 2]) == [0, 1, 2]
@@ -160,5 +179,9 @@ def test_order_and_lives_by_hand() -> None:
     assert held(dead, {"x", "y"}) == 3 * tensor * 33 // 32
     ended = [chain[0], kernel("left", "a", over=True), kernel("y", "x")]
     assert held(ended, {"x", "y"}) == tensor * 33 // 32
-    alone = [kernel("a", "x", own=(256, 512)), kernel("b", "a", own=(512, 256)), kernel("y", "b", own=(1024,))]
+    alone = [
+        kernel("a", "x", own=(256, 512)),
+        kernel("b", "a", own=(512, 256)),
+        kernel("y", "b", own=(1024,)),
+    ]
     assert held(alone, {"x", "y"}) == (2 * tensor + 256 + 512 + 1024) * 33 // 32

@@ -1,4 +1,5 @@
-"""Networks that pins cut into stages: the graph they become, and programs that compute what the whole computes."""
+"""Networks that pins cut into stages: the graph they become, and programs that compute what the
+whole computes."""
 
 from __future__ import annotations
 
@@ -63,10 +64,19 @@ def built(flow: Path, output: Path) -> Path:
 
 
 def test_stages_become_tasks(mobile: Write) -> None:
-    checked = flowc.check(mobile('A.net -> core[0] until "conv_9" | core[1] until "clip_11" | core[0]'), platform="two")
+    checked = flowc.check(
+        mobile('A.net -> core[0] until "conv_9" | core[1] until "clip_11" | core[0]'),
+        platform="two",
+    )
     assert checked.ok
     cut = checked.system.apps[0]
-    assert [t.name for t in cut.tasks] == ["A.source", "A.net.stage1", "A.net.stage2", "A.net.stage3", "A.show"]
+    assert [t.name for t in cut.tasks] == [
+        "A.source",
+        "A.net.stage1",
+        "A.net.stage2",
+        "A.net.stage3",
+        "A.show",
+    ]
     # conv_9 is added to what follows clip_11: it goes past the second stage, straight to the third.
     assert {(c.source, c.source_port, c.destination) for c in cut.channels} == {
         ("A.source", "image", "A.net.stage1"),
@@ -89,7 +99,9 @@ def test_stages_become_tasks(mobile: Write) -> None:
         'A.net -> core[0], core[1] until "conv_9" | core[1]',
     ],
 )
-def test_a_program_with_stages_computes_what_the_whole_computes(mobile: Write, tmp_path: Path, pin: str) -> None:
+def test_a_program_with_stages_computes_what_the_whole_computes(
+    mobile: Write, tmp_path: Path, pin: str
+) -> None:
     whole = run(built(mobile(""), tmp_path / "whole"))
     cut = run(built(mobile(pin), tmp_path / "cut"))
     assert whole.returncode == cut.returncode == 0, cut.stderr
@@ -103,7 +115,9 @@ def test_a_program_with_stages_computes_what_the_whole_computes(mobile: Write, t
 
 
 def test_frames_flow_through_stages_in_a_multirate_app(examples: Path, tmp_path: Path) -> None:
-    shutil.copytree(examples / "digits", tmp_path / "digits", ignore=shutil.ignore_patterns("build"))
+    shutil.copytree(
+        examples / "digits", tmp_path / "digits", ignore=shutil.ignore_patterns("build")
+    )
     flow = tmp_path / "digits" / "digits.flow"
     flow.write_text(
         flow.read_text()
@@ -112,14 +126,17 @@ def test_frames_flow_through_stages_in_a_multirate_app(examples: Path, tmp_path:
     ended = run(built(flow, tmp_path / "out"), "--frames", "60", "--full-speed")
     assert ended.returncode == 0, ended.stderr
     assert "digits right" in ended.stdout
-    right, total = (int(w) for w in ended.stdout.split("read ")[-1].split(" digits")[0].split(" of "))
+    right, total = (
+        int(w) for w in ended.stdout.split("read ")[-1].split(" digits")[0].split(" of ")
+    )
     assert total == 300 and right >= 285
 
 
 def test_the_same_text_gives_the_same_bytes(mobile: Write, tmp_path: Path) -> None:
     flow = mobile('A.net -> core[0] until "conv_20" | core[1]')
     first, second = built(flow, tmp_path / "a"), built(flow, tmp_path / "b")
-    files = [p for p in first.rglob("*") if p.is_file() and p.name != ".flowc-manifest.json"]  # it has time stamps
+    # it has time stamps
+    files = [p for p in first.rglob("*") if p.is_file() and p.name != ".flowc-manifest.json"]
     for file in sorted(p for p in files if "__pycache__" not in p.parts):
         assert file.read_bytes() == (second / file.relative_to(first)).read_bytes(), file
 
@@ -152,7 +169,9 @@ def test_layers_are_measured_one_by_one(tmp_path: Path, monkeypatch: pytest.Monk
         [numpy_helper.from_array(weights, "w")],
     )
     path = tmp_path / "net.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path
+    )
     found = CliRunner().invoke(app, ["profile", str(path), "--seconds", "0.3", "--json"])
     assert found.exit_code == 0
     document = json.loads(found.stdout)
@@ -163,7 +182,9 @@ def test_layers_are_measured_one_by_one(tmp_path: Path, monkeypatch: pytest.Monk
     assert not list(tmp_path.glob("*.json"))
     shown = CliRunner().invoke(app, ["profile", str(path), "--seconds", "0.1"])
     assert "time before" in shown.stdout
-    heavy = LayerTimes({"pooled": 100_000.0, "convolved": 800_000.0, "positive": 0.0, "y": 100_000.0}, 0.0, 9)
+    heavy = LayerTimes(
+        {"pooled": 100_000.0, "convolved": 800_000.0, "positive": 0.0, "y": 100_000.0}, 0.0, 9
+    )
     monkeypatch.setattr(networks, "layer_times", lambda *_: heavy)
     document = json.loads(CliRunner().invoke(app, ["profile", str(path), "--json"]).stdout)
     assert [c["share"] for c in document["cuts"]] == pytest.approx([0.1, 0.9])
@@ -198,7 +219,8 @@ def show(a, b):
 
 @pytest.fixture
 def small(write: Write, tmp_path: Path) -> Write:
-    """Two instances whose names are alike, of a network that has an output more than the text uses."""
+    """Two instances whose names are alike, of a network that has an output more than the text
+    uses."""
     node = helper.make_node
     graph = helper.make_graph(
         [node("Relu", ["x"], ["h"]), node("Add", ["h", "h"], ["y"]), node("Neg", ["y"], ["a; b"])],
@@ -238,8 +260,16 @@ def test_a_path_to_a_network_ends_where_its_last_stage_ends(small: Write, adapt:
     [
         ('-> cpu[0] until "y" | cpu[0]', "the outputs of this stage are not read", "leave it out"),
         ('-> cpu[0] until "a; c" | cpu[0]', 'no layer "a; c"', 'did you mean `"a; b"`?'),
-        ('-> cpu[0] until "y" | cpu[0] until "h" | cpu[0]', 'layer "h" comes before "y"', "from front to back"),
-        ('-> cpu[0] until "nothing like it" | cpu[0] streams 2', 'no layer "nothing like it"', "--cuts` lists layers"),
+        (
+            '-> cpu[0] until "y" | cpu[0] until "h" | cpu[0]',
+            'layer "h" comes before "y"',
+            "from front to back",
+        ),
+        (
+            '-> cpu[0] until "nothing like it" | cpu[0] streams 2',
+            'no layer "nothing like it"',
+            "--cuts` lists layers",
+        ),
     ],
 )
 def test_cuts_that_cannot_be(small: Write, pin: str, message: str, hint: str) -> None:

@@ -36,12 +36,19 @@ def test_what_crosses_is_a_task_on_the_link_that_takes_its_time(write: Write) ->
     assert checked.ok and checked.platform is not None
     app = checked.system.apps[0]
     carriers = {t.name: t for t in app.tasks if t.transfer is not None}
-    assert set(carriers) == {"A.camera.mark->back", "A.split.part->back", "A.split.odd->back", "A.tell.last->front"}
+    assert set(carriers) == {
+        "A.camera.mark->back",
+        "A.split.part->back",
+        "A.split.odd->back",
+        "A.tell.last->front",
+    }
     # 4 tokens of 16 bytes at 110 MB/s behind 0.3 ms; nothing where a phase makes nothing
     assert carriers["A.split.part->back"].wcet_ns == (300 * US + Fraction(64 * 1000, 110),)
     assert carriers["A.split.odd->back"].wcet_ns == (300 * US + Fraction(8 * 1000, 110), 0)
     pins = {p.task: p.stages[0].processors for p in checked.system.pins}
-    assert pins["A.split.part->back"] == ("front->back",) and pins["A.tell.last->front"] == ("back->front",)
+    assert pins["A.split.part->back"] == ("front->back",) and pins["A.tell.last->front"] == (
+        "back->front",
+    )
     delays = {(c.source, c.destination): (c.delay, c.values) for c in app.channels if c.delay}
     assert delays == {
         ("A.camera.mark->back", "A.tell"): (2, (-1, -2)),  # initial tokens lie with the reader
@@ -64,10 +71,13 @@ def test_whatever_is_where_each_port_crosses_once_and_nothing_is_lost(
     pins = "\n".join(f"{task} -> {m}.core" for task, m in where.items())
     machines = "".join(f"machine {m} {{ cpu core }}\n" for m in ("front", "middle", "back"))
     links = "".join(
-        f"link {a} {b} 1 GB/s 20 us\n" for a, b in (("front", "middle"), ("back", "middle"), ("back", "front"))
+        f"link {a} {b} 1 GB/s 20 us\n"
+        for a, b in (("front", "middle"), ("back", "middle"), ("back", "front"))
     )
     text, _, _ = TEXT.partition("platform rig")
-    (folder / "app.flow").write_text(f"{text}platform rig {{ {machines}{links} }}\nmapping on rig {{ {pins} }}\n")
+    (folder / "app.flow").write_text(
+        f"{text}platform rig {{ {machines}{links} }}\nmapping on rig {{ {pins} }}\n"
+    )
     (folder / "tasks.py").write_text(TASKS)
     checked = flowc.check(folder / "app.flow", platform="rig")
     assert checked.ok and checked.platform is not None
@@ -76,19 +86,32 @@ def test_whatever_is_where_each_port_crosses_once_and_nothing_is_lost(
     crossing = {
         (c.source, c.source_port, where[c.destination])
         for c in plain.channels
-        if where.get(c.source) and where.get(c.destination) and where[c.source] != where[c.destination]
+        if where.get(c.source)
+        and where.get(c.destination)
+        and where[c.source] != where[c.destination]
     }
     carriers = [t for t in app.tasks if t.transfer is not None]
-    assert {t.name for t in carriers} == {f"{task}.{port}->{machine}" for task, port, machine in crossing}
-    assert with_transfers(checked.system, checked.platform)[0] == checked.system  # nothing more, the second time
+    assert {t.name for t in carriers} == {
+        f"{task}.{port}->{machine}" for task, port, machine in crossing
+    }
+    # nothing more, the second time
+    assert with_transfers(checked.system, checked.platform)[0] == checked.system
 
 
 def test_what_is_not_pinned_goes_where_its_neighbors_are(write: Write) -> None:
-    text = TEXT.replace("    A.split -> front.core[1]\n", "").replace("    A.odd -> back.core[2]\n", "")
-    flow = write(text.replace("A.camera -> front.core[0]", "A.camera -> front.core[1]"), tasks_py=TASKS)
+    text = TEXT.replace("    A.split -> front.core[1]\n", "").replace(
+        "    A.odd -> back.core[2]\n", ""
+    )
+    flow = write(
+        text.replace("A.camera -> front.core[0]", "A.camera -> front.core[1]"), tasks_py=TASKS
+    )
     out = build(flow, flow.parent / "out", platform="rig")
-    assert '"A.odd",' in (out / "parts/front/main.py").read_text() + (out / "parts/back/main.py").read_text()
-    assert '"A.split",' in (out / "parts/front/main.py").read_text()  # the first of two machines that are as near
+    assert (
+        '"A.odd",'
+        in (out / "parts/front/main.py").read_text() + (out / "parts/back/main.py").read_text()
+    )
+    # the first of two machines that are as near
+    assert '"A.split",' in (out / "parts/front/main.py").read_text()
 
 
 def test_a_crossing_channel_has_room_for_a_transfer_more(write: Write) -> None:
@@ -103,8 +126,12 @@ def test_a_crossing_channel_has_room_for_a_transfer_more(write: Write) -> None:
         c.number: not c.outgoing for c in back.part.crossings
     }
     assert front.part.whole == back.part.whole
-    assert all(whole[c.channel.name] == c.channel.capacity for p in (front, back) for c in p.part.crossings)  # type: ignore[union-attr]
-    assert {t.name for t in front.tasks} | {t.name for t in back.tasks} == {t.name for t in deployed.deployment.tasks}
+    assert all(
+        whole[c.channel.name] == c.channel.capacity for p in (front, back) for c in p.part.crossings
+    )  # type: ignore[union-attr]
+    assert {t.name for t in front.tasks} | {t.name for t in back.tasks} == {
+        t.name for t in deployed.deployment.tasks
+    }
     assert front.part.led == () and back.part.led == ("A",) and front.part.passed == ("A",)
 
 
@@ -167,7 +194,8 @@ platform rig {
 mapping on rig { A.camera -> eye.core[0]   A.detect -> brain.core[0] }
 """, tasks_py="def camera(): ...\ndef detect(frame): ...\ndef act(found): ...\n")  # fmt: skip
     mapping = find_mapping(flow, platform="rig", budget=0.2, measure=False).mapping
-    assert mapping.of("A.act")[0].startswith("eye.")  # as near as the other machine, and declared first
+    # as near as the other machine, and declared first
+    assert mapping.of("A.act")[0].startswith("eye.")
     (group,) = mapping.groups
     there, back = 300 * US + Fraction(921600 * 1000, 110), 300 * US + Fraction(64 * 1000, 110)
     assert group.schedulable and group.response_ns == ceil(13_000 * US + there + back)

@@ -43,15 +43,27 @@ def test_names_of_layers(name: str, found: dict[str, float]) -> None:
 
 
 def test_what_the_engine_says_goes_before_its_names() -> None:
-    assert times(EngineLayer("__myl_FcRelu_myl0_3", 8, ("Conv_10", "Relu_10", "w_clone_0"))) == {"c10": 8}
-    assert times(EngineLayer("{ForeignNode[Conv_1...out]}", 8, ("Conv_1", "Conv_10"))) == {"c1": 6, "c10": 2}
+    assert times(EngineLayer("__myl_FcRelu_myl0_3", 8, ("Conv_10", "Relu_10", "w_clone_0"))) == {
+        "c10": 8
+    }
+    assert times(EngineLayer("{ForeignNode[Conv_1...out]}", 8, ("Conv_1", "Conv_10"))) == {
+        "c1": 6,
+        "c10": 2,
+    }
     assert times(EngineLayer("Conv_1", 8, ("unknown",))) == {"c1": 8}
 
 
 def test_what_has_no_name_goes_to_its_neighbor() -> None:
-    nvm = [EngineLayer(n, 1) for n in ("input to nvm", "{ForeignNode[Conv_10...Relu_10]}", "output from nvm")]
+    nvm = [
+        EngineLayer(n, 1)
+        for n in ("input to nvm", "{ForeignNode[Conv_10...Relu_10]}", "output from nvm")
+    ]
     assert times(*nvm) == {"c10": 3}
-    assert times(EngineLayer("Conv_1 + Relu_1", 5), *nvm, EngineLayer("out", 2)) == {"c1": 6, "c10": 2, "out": 2}
+    assert times(EngineLayer("Conv_1 + Relu_1", 5), *nvm, EngineLayer("out", 2)) == {
+        "c1": 6,
+        "c10": 2,
+        "out": 2,
+    }
 
 
 def test_a_piece_leaves_out_what_ran_elsewhere() -> None:
@@ -86,4 +98,6 @@ def test_nothing_is_lost(parts: list[tuple[list[str], str, int, bool]]) -> None:
     ]
     found = led_back(reported, CHAIN, NODES)
     assert list(found) == [name for name, _ in LAYERS]
-    assert min(found.values()) >= 0 and sum(found.values()) == pytest.approx(sum(ns for _, _, ns, _ in parts))
+    assert min(found.values()) >= 0 and sum(found.values()) == pytest.approx(
+        sum(ns for _, _, ns, _ in parts)
+    )

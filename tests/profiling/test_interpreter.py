@@ -1,4 +1,5 @@
-"""How much of a task holds the interpreter, in a time of the test's own: a lock, two threads, and who has a core."""
+"""How much of a task holds the interpreter, in a time of the test's own: a lock, two threads, and
+who has a core."""
 
 from __future__ import annotations
 
@@ -17,22 +18,26 @@ from limits import HANGS, ended
 
 US, MS = 1_000, 1_000_000
 TICK = 4 * US
-#: What a thread does, for how many ns, and the task whose firing ends with it. With the lock ("python"), without it
-#: ("library"), or asleep.
+#: What a thread does, for how many ns, and the task whose firing ends with it. With the lock
+#: ("python"), without it ("library"), or asleep.
 Part = tuple[str, int, str]
 
 
 class Simulated(Clocks):
-    """A thread that does these parts again and again, and the contender: whoever looks at these clocks.
+    """A thread that does these parts again and again, and the contender: whoever looks at these
+    clocks.
 
-    Who wants the lock while the other one has it waits for it INTERVAL long. Of every ten ticks other programs take
-    `taken` on the core of the thread; every 5 ms they take the contender's for `away` ns.
+    Who wants the lock while the other one has it waits for it INTERVAL long. Of every ten ticks
+    other programs take `taken` on the core of the thread; every 5 ms they take the contender's for
+    `away` ns.
     """
 
     def __init__(self, *parts: Part, taken: int = 0, away: int = 0) -> None:
         self._parts, self._taken, self._away = cycle(parts), taken, away
         self._doing, self._left, self._task = next(self._parts)
-        self._now = self._used = self._ready = self._queued = self._lost = self._steps = self._wanted = 0
+        self._now = self._used = self._ready = self._queued = self._lost = self._steps = (
+            self._wanted
+        ) = 0
         self._asked = False
         self._holding = Holding(self)
         self._holding.fired("")
@@ -65,7 +70,7 @@ class Simulated(Clocks):
         while self._now < end and (self._doing == "python" or not lock):
             self._tick(lock)
 
-    # -- the clocks ------------------------------------------------------------------------------------------------
+    # -- the clocks --------------------------------------------------------------------------------
     def wall(self) -> int:  # type: ignore[override]
         return self._now
 
@@ -121,18 +126,21 @@ class Simulated(Clocks):
 def test_the_held_share_is_what_is_computed_with_the_lock(
     parts: list[Part], share: float, taken: int, away: int
 ) -> None:
-    """Waiting by itself counts as without it; that others take half a core or two fifths of the other counts nothing."""
+    """Waiting by itself counts as without it; that others take half a core or two fifths of the
+    other counts nothing."""
     found = Simulated(*parts, taken=taken, away=away).shares()
     assert found == pytest.approx({"a": share}, abs=0.08)
 
 
 def test_tasks_of_one_thread_have_held_shares_of_their_own() -> None:
     product = [("python", 100 * US, ""), ("library", 900 * US, "product")]
-    found = Simulated(("python", 2 * MS, "python"), *product, ("python", 8 * US, ""), ("asleep", MS, "camera")).shares()
+    found = Simulated(
+        ("python", 2 * MS, "python"), *product, ("python", 8 * US, ""), ("asleep", MS, "camera")
+    ).shares()
     assert found == pytest.approx({"python": 1.0, "product": 0.1, "camera": 0.0}, abs=0.08)
 
 
-# -- on this machine ---------------------------------------------------------------------------------------------------
+# -- on this machine -------------------------------------------------------------------------------
 def test_looking_on_changes_nothing_for_good() -> None:
     before = sys.getswitchinterval(), os.sched_getaffinity(0)
     share = held_share(lambda: sum(range(1000)), 0.1)

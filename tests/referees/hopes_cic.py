@@ -1,9 +1,10 @@
 """Projects of HOPES in the form of its translator: what the tool writes before it generates code.
 
-In: a project as the tool keeps it (`NAME.files` with a task.xml for each level, and the file of the tool beside it).
-Out: `NAME_algorithm.xml` with all levels in one list, channels between the tasks that fire, and the files beside it; in
-one folder, as the translator wants them. It shares no code with the importer, and does what HOPES' translator (commit
-23d492b of cap-lab/CodeGeneration) took from all projects of HOPES.
+In: a project as the tool keeps it (`NAME.files` with a task.xml for each level, and the file of the
+tool beside it). Out: `NAME_algorithm.xml` with all levels in one list, channels between the tasks
+that fire, and the files beside it; in one folder, as the translator wants them. It shares no code
+with the importer, and does what HOPES' translator (commit 23d492b of cap-lab/CodeGeneration) took
+from all projects of HOPES.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ EXTRA = {"Header": "extraHeader", "Source": "extraSource", "CIC": "extraCIC", "F
 
 
 def translated(files: Path, out: Path) -> Path:
-    """Write the project of the folder `NAME.files` into `out`, in the other form; the file of its algorithm."""
+    """Write the project of the folder `NAME.files` into `out`, in the other form; the file of its
+    algorithm."""
     return _Project(files, out).write()
 
 
@@ -30,7 +32,9 @@ class _Task:
         self.node, self.prefix, self.near = node, prefix, near
         self.name = prefix + node.get("name", "")
         self.parent = parent or self.name
-        self.said = {p.get("name", ""): p.get("value") or "" for p in node.iterfind("config/parameter")}
+        self.said = {
+            p.get("name", ""): p.get("value") or "" for p in node.iterfind("config/parameter")
+        }
         self.composite = self.said.get("HasSubGraph") == "Yes"
         self.inside = "DataFlow"
 
@@ -57,7 +61,10 @@ class _Project:
             for m in task.node.iterfind("portMap_list/portMap"):
                 inside, port = m.get("insideTask"), m.get("insideTaskPort", "")
                 if inside:
-                    self.inner[task.name, m.get("macroNodePort", ""), _way(m)] = f"{task.name}_{inside}", port
+                    self.inner[task.name, m.get("macroNodePort", ""), _way(m)] = (
+                        f"{task.name}_{inside}",
+                        port,
+                    )
         parts = [
             _element("tasks", {}, *(self._task(n, t) for n, t in enumerate(self.tasks))),
             _element("libraries", {}, *self._libraries()),
@@ -65,9 +72,15 @@ class _Project:
             _element("multicastGroups", {}, *self._groups()),
             _element("portMaps", {}, *self._maps()),
             _element("libraryConnections", {}, *self._connections()),
-            _element("modes", {}, _element("mode", {"name": "Default"}, *map(self._times, self.tasks))),
+            _element(
+                "modes", {}, _element("mode", {"name": "Default"}, *map(self._times, self.tasks))
+            ),
         ]
-        root = _element("CIC_Algorithm", {"property": said, "xmlns": NAMESPACE}, *(p for p in parts if "\n" in p))
+        root = _element(
+            "CIC_Algorithm",
+            {"property": said, "xmlns": NAMESPACE},
+            *(p for p in parts if "\n" in p),
+        )
         path = self._written("algorithm", root)
         self._others()
         return path
@@ -77,7 +90,7 @@ class _Project:
         path.write_text(f'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n{root}')
         return path
 
-    # -- the algorithm -----------------------------------------------------------------------------------------------
+    # -- the algorithm -----------------------------------------------------------------------------
     def _level(self, path: Path, prefix: str, parent: str) -> str:
         root = Xml.parse(path).getroot()
         self.levels.append((prefix, root, path.parent))
@@ -85,7 +98,9 @@ class _Project:
             task = _Task(node, prefix, parent, path.parent)
             self.tasks.append(task)
             if task.composite:
-                task.inside = self._level(self.files / task.said["CICFile"], f"{task.name}_", task.name)
+                task.inside = self._level(
+                    self.files / task.said["CICFile"], f"{task.name}_", task.name
+                )
         setting = root.find("setting_list/setting")
         return (setting.get("TaskGraphProperty") if setting is not None else None) or "DataFlow"
 
@@ -114,14 +129,23 @@ class _Project:
                 rates = [] if port.get("sample_rate") == "Variable" else port.findall("rate")
                 attributes = {"name": port.get("name", ""), "direction": way, "type": port.get("type") or "fifo",
                               "sampleSize": port.get("sample_size", ""), "sampleType": ""}  # fmt: skip
-                found = (_element("rate", {"mode": r.get("mode", ""), "rate": r.get("rate", "")}) for r in rates)
+                found = (
+                    _element("rate", {"mode": r.get("mode", ""), "rate": r.get("rate", "")})
+                    for r in rates
+                )
                 yield _element("port", attributes, *found)
         for port in node.iterfind("multicast_port_list/*"):
             way = "output" if port.get("direction") == "OUT" else "input"
-            attributes = {"name": port.get("name", ""), "group": port.get("groupName", ""), "direction": way}
+            attributes = {
+                "name": port.get("name", ""),
+                "group": port.get("groupName", ""),
+                "direction": way,
+            }
             yield _element("multicastPort", attributes)
         for port in node.iterfind("libraryPort_list/*"):
-            yield _element("libraryMasterPort", {"name": port.get("name", ""), "type": port.get("type") or "t"})
+            yield _element(
+                "libraryMasterPort", {"name": port.get("name", ""), "type": port.get("type") or "t"}
+            )
         for p in node.iterfind("control/control_params/parameter"):
             yield _element("parameter", {key: p.get(key, "") for key in ("name", "type", "value")})
         for kind, tag in EXTRA.items():
@@ -132,26 +156,39 @@ class _Project:
             mtm.attrib.clear()
             yield Xml.tostring(mtm, "unicode").strip()
         if said.get("LoopType", "NONE") not in ("NONE", ""):
-            yield _element("loopStructure", {"type": said["LoopType"].lower(), "loopCount": said["LoopCount"]})
+            yield _element(
+                "loopStructure", {"type": said["LoopType"].lower(), "loopCount": said["LoopCount"]}
+            )
         if said.get("IsDependency", said.get("IsHardwareDependent")) == "Yes":
             keys = ("Architecture", "Platform", "Runtime", "ProcessorType")
-            hard = [{k[0].lower() + k[1:]: h.get(k, "ALL") for k in keys} for h in node.iter("hardware")]
+            hard = [
+                {k[0].lower() + k[1:]: h.get(k, "ALL") for k in keys} for h in node.iter("hardware")
+            ]
             if hard:
                 yield _element("hardwareDependency", {}, *(_element("hardware", h) for h in hard))
         if any(f.get("enable") == "Yes" for f in node.iterfind("faultTolerance")):
-            yield _element("faultTolerance", {"validationTaskType": "automatic", "type": "reexecution", "number": "1"})
+            yield _element(
+                "faultTolerance",
+                {"validationTaskType": "automatic", "type": "reexecution", "number": "1"},
+            )
         if node.get("type") == "External":
             keys = ("networkFile", "architectureFile", "profileFile", "mappingFile")
             for key in keys:
                 self._copied(said.get(key, ""), task.near)
-            yield _element("externalConfig", {**{key: said.get(key, "") for key in keys}, "useCICFile": "Yes"})
+            yield _element(
+                "externalConfig", {**{key: said.get(key, "") for key in keys}, "useCICFile": "Yes"}
+            )
 
     def _times(self, task: _Task) -> str:
         parts = []
         for tag, key in (("period", "Period"), ("deadline", "Deadline")):
             value = task.said.get(key) or "1"
-            parts.append(_element(tag, {"metric": task.said.get(f"{key}Unit") or "us", "value": value}))
-        return _element("task", {"name": task.name, "priority": task.said.get("Priority") or "0"}, *parts)
+            parts.append(
+                _element(tag, {"metric": task.said.get(f"{key}Unit") or "us", "value": value})
+            )
+        return _element(
+            "task", {"name": task.name, "priority": task.said.get("Priority") or "0"}, *parts
+        )
 
     def _channels(self) -> Iterator[str]:
         for prefix, root, _ in self.levels:
@@ -160,7 +197,10 @@ class _Project:
                 into = self._end(prefix + c.get("dst_task", ""), c.get("dst_port", ""), "input")
                 attributes = {"type": "fifo", "size": c.get("size") or "0", "sampleSize": c.get("sampleSize") or "1",
                               "initialDataSize": c.get("init_size") or "0"}  # fmt: skip
-                ends = (_element(tag, {"task": t, "port": p}) for tag, (t, p) in (("src", out), ("dst", into)))
+                ends = (
+                    _element(tag, {"task": t, "port": p})
+                    for tag, (t, p) in (("src", out), ("dst", into))
+                )
                 yield _element("channel", attributes, *ends)
 
     def _end(self, task: str, port: str, way: str) -> tuple[str, str]:
@@ -184,9 +224,11 @@ class _Project:
     def _groups(self) -> Iterator[str]:
         for _, root, _ in self.levels:
             for g in root.iterfind("multicast_group_list/*"):
-                yield _element("multicastGroup", {"groupName": g.get("name", ""), "size": g.get("size", "0")})
+                yield _element(
+                    "multicastGroup", {"groupName": g.get("name", ""), "size": g.get("size", "0")}
+                )
 
-    # -- libraries ---------------------------------------------------------------------------------------------------
+    # -- libraries ---------------------------------------------------------------------------------
     def _libraries(self) -> Iterator[str]:
         number = 0
         for prefix, root, near in self.levels:
@@ -228,10 +270,13 @@ class _Project:
                               "masterPort": c.get("masterPort") or c.get("src_port") or "l"}  # fmt: skip
                 yield _element("libraryLibraryConnection", attributes)
 
-    # -- the files beside --------------------------------------------------------------------------------------------
+    # -- the files beside --------------------------------------------------------------------------
     def _others(self) -> None:
         for kind in BESIDE:
-            found = sorted(self.files.glob(f"*_{kind}.xml"), key=lambda p: (p.stem != f"{self.files.stem}_{kind}", p))
+            found = sorted(
+                self.files.glob(f"*_{kind}.xml"),
+                key=lambda p: (p.stem != f"{self.files.stem}_{kind}", p),
+            )
             if found:
                 shutil.copy(found[0], self.out / f"{self.name}_{kind}.xml")
         gui, beside = self.files.with_suffix(""), self.files / "CICTask/architecture.xml"
@@ -248,7 +293,14 @@ class _Project:
     def _copied(self, said: str, near: Path) -> str:
         """The place of the file that is meant, now in the other folder."""
         name = Path(said.replace("\\", "/")).name
-        path = next((p for p in (self.files / said.replace("\\", "/").lstrip("/"), near / name) if p.is_file()), None)
+        path = next(
+            (
+                p
+                for p in (self.files / said.replace("\\", "/").lstrip("/"), near / name)
+                if p.is_file()
+            ),
+            None,
+        )
         if path is None:
             return name
         target = self.out / (name if self.flat else path.relative_to(self.files))

@@ -1,10 +1,12 @@
-"""The second translator of HOPES as a referee: CICtoSDF3Translator, which its tool asks for schedules.
+"""The second translator of HOPES as a referee: CICtoSDF3Translator, which its tool asks for
+schedules.
 
     python tests/referees/hopes_sdf3.py [SOURCES]
 
-takes it and the libraries that it needs, which are compiled there, of cap-lab/HOPES at commit bd0c1ec: of a clone, or of
-SOURCES or the folder that FLOWC_HOPES_TOOL names, a working tree or a git directory. It needs a JDK (17 is what was
-tried) and git. Nothing of it belongs to flowc: it is kept in the user's cache.
+takes it and the libraries that it needs, which are compiled there, of cap-lab/HOPES at commit
+bd0c1ec: of a clone, or of SOURCES or the folder that FLOWC_HOPES_TOOL names, a working tree or a
+git directory. It needs a JDK (17 is what was tried) and git. Nothing of it belongs to flowc: it is
+kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -63,13 +65,16 @@ def home() -> Path:
 
 
 def referee() -> Path:
-    """The translator, which `fetch` has taken, or takes now of what FLOWC_HOPES_TOOL names. Raises Missing."""
+    """The translator, which `fetch` has taken, or takes now of what FLOWC_HOPES_TOOL names. Raises
+    Missing."""
     if shutil.which("java") is None:
         raise Missing("there is no java")
     if not (home() / "ready").exists():
         given = os.environ.get("FLOWC_HOPES_TOOL")
         if not given:
-            raise Missing("HOPES' second translator is not here: `python tests/referees/hopes_sdf3.py` fetches it")
+            raise Missing(
+                "HOPES' second translator is not here: `python tests/referees/hopes_sdf3.py` fetches it"
+            )
         fetch(Path(given))
     return home()
 
@@ -84,7 +89,9 @@ def fetch(sources: Path | None = None) -> Path:
         place.mkdir()
         if sources is None:
             sources = Path(folder) / "clone"
-            said = subprocess.run(["git", "clone", "-q", ADDRESS, str(sources)], check=False, timeout=10 * HANGS)
+            said = subprocess.run(
+                ["git", "clone", "-q", ADDRESS, str(sources)], check=False, timeout=10 * HANGS
+            )
             if said.returncode:
                 raise Missing(f"{ADDRESS} cannot be cloned")
         for jar in _JARS:
@@ -104,7 +111,13 @@ def _content(sources: Path, jar: str) -> bytes:
     if plain.is_file() and not (sources / ".git").exists():
         return plain.read_bytes()
     where = [d for d in (sources, sources / ".git", *sources.glob("*")) if (d / "HEAD").exists()]
-    command = ["git", f"--git-dir={where[0] if where else sources}", "cat-file", "blob", f"{COMMIT}:{_ROOM}{jar}"]
+    command = [
+        "git",
+        f"--git-dir={where[0] if where else sources}",
+        "cat-file",
+        "blob",
+        f"{COMMIT}:{_ROOM}{jar}",
+    ]
     said = subprocess.run(command, capture_output=True, check=False, timeout=HANGS)
     if said.returncode:
         raise Missing(f"{sources} has no {jar} in commit {COMMIT}")
@@ -117,19 +130,28 @@ def _java(
     path = ":".join(map(str, [place, *(place / jar for jar in _JARS)]))
     command = [tool, *options, "-cp", path, *words]
     return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False, timeout=HANGS
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=HANGS,
     )
 
 
 def translate(project: Path, name: str) -> dict[str, Path]:
-    """The graphs of a project in CIC XML as files of SDF3, by their names. AssertionError with its words if not."""
+    """The graphs of a project in CIC XML as files of SDF3, by their names. AssertionError with its
+    words if not."""
     place = referee()
     _with_profile(project, name)
     (project / _OUT).mkdir(parents=True, exist_ok=True)
     quick = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *_OPEN)
     said = _java("java", place, "Run", f"./{name}", cwd=project, options=quick)
     found = {path.name.partition(",")[0]: path for path in sorted((project / _OUT).glob("*.xml"))}
-    assert found and "Exception" not in said.stderr + said.stdout, (said.stdout + said.stderr)[-4000:]
+    assert found and "Exception" not in said.stderr + said.stdout, (said.stdout + said.stderr)[
+        -4000:
+    ]
     return found
 
 
@@ -138,11 +160,19 @@ def _with_profile(project: Path, name: str) -> None:
     path = project / f"{name}_profile.xml"
     if path.exists():
         return
-    said = Xml.parse(project / f"{name}_algorithm.xml").getroot().iterfind(f"{_NAMESPACE}tasks/{_NAMESPACE}task")
-    kinds = Xml.parse(project / f"{name}_architecture.xml").getroot().iter(f"{_NAMESPACE}elementType")
+    said = (
+        Xml.parse(project / f"{name}_algorithm.xml")
+        .getroot()
+        .iterfind(f"{_NAMESPACE}tasks/{_NAMESPACE}task")
+    )
+    kinds = (
+        Xml.parse(project / f"{name}_architecture.xml").getroot().iter(f"{_NAMESPACE}elementType")
+    )
     kind = next(k.get("name", "") for k in kinds if k.get("category") == "processor")
     time = f'<mode name="Default"><profile processorType="{kind}" value="1" unit="us"/></mode>'
-    tasks = "".join(f'<task name="{t.get("name")}">{time}</task>' for t in said if t.get("hasSubGraph") == "No")
+    tasks = "".join(
+        f'<task name="{t.get("name")}">{time}</task>' for t in said if t.get("hasSubGraph") == "No"
+    )
     path.write_text(f'<CIC_Profile xmlns="{_NAMESPACE[1:-1]}">{tasks}</CIC_Profile>')
 
 

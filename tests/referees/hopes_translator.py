@@ -1,12 +1,14 @@
-"""HOPES' own translator as a referee: built once, then it makes C programs of projects, and gcc builds them.
+"""HOPES' own translator as a referee: built once, then it makes C programs of projects, and gcc
+builds them.
 
     python tests/referees/hopes_translator.py [SOURCES]
 
-builds it from the sources of cap-lab/CodeGeneration at commit 23d492b, which are cloned, or lie in SOURCES or in the
-folder that FLOWC_HOPES names: a working tree or a git directory. It needs a JDK (17 is what was tried), git and gcc.
-Nothing of it belongs to flowc: it is kept in the user's cache. The sources lack one library, Ptolemy; the few classes
-of it that the translator loads are stood in for here, and only arithmetic of theirs is ever called. One line is added
-to HOPES' own code, without which programs with static orders may never end (`_MENDED`).
+builds it from the sources of cap-lab/CodeGeneration at commit 23d492b, which are cloned, or lie in
+SOURCES or in the folder that FLOWC_HOPES names: a working tree or a git directory. It needs a JDK
+(17 is what was tried), git and gcc. Nothing of it belongs to flowc: it is kept in the user's cache.
+The sources lack one library, Ptolemy; the few classes of it that the translator loads are stood in
+for here, and only arithmetic of theirs is ever called. One line is added to HOPES' own code,
+without which programs with static orders may never end (`_MENDED`).
 """
 
 from __future__ import annotations
@@ -88,10 +90,11 @@ _ARITHMETIC = {
     """,
 }
 
-#: By file: a line, and what is put in front of it. With static orders and a number of iterations, the first processor to
-#: finish asks all others to stop, and the main thread collects it within 100 ms. Another processor that is then still in
-#: its last iteration asks the same a second time, also of the thread that is gone: that thread is "stopping" again,
-#: nobody ends it, and the program waits for it for ever.
+#: By file: a line, and what is put in front of it. With static orders and a number of iterations,
+#: the first processor to finish asks all others to stop, and the main thread collects it within 100
+#: ms. Another processor that is then still in its last iteration asks the same a second time, also
+#: of the thread that is gone: that thread is "stopping" again, nobody ends it, and the program
+#: waits for it for ever.
 _MENDED = {
     "UEMLibraryCode/src/kernel/unconstrained/UKCPUCompositeTaskManager.c": (
         "\tresult = UKCPUTaskCommon_CheckTaskState(pstTaskThread->enTaskState, pstUserData->enTaskState);\n",
@@ -101,9 +104,10 @@ _MENDED = {
 }
 
 
-#: Translates one project after another: a line with the translator's arguments is answered by what it prints, and a
-#: last line that ends in 0 unless it raised something. The translator keeps nothing between two projects (it has no
-#: static variables but constants); the files that it leaves open are closed with its garbage.
+#: Translates one project after another: a line with the translator's arguments is answered by what
+#: it prints, and a last line that ends in 0 unless it raised something. The translator keeps
+#: nothing between two projects (it has no static variables but constants); the files that it leaves
+#: open are closed with its garbage.
 _MANY = r"""
     public static void main(String[] none) throws Exception {
         java.io.BufferedReader in = new java.io.BufferedReader(new java.io.InputStreamReader(System.in, "UTF-8"));
@@ -136,26 +140,32 @@ def home() -> Path:
 
 
 def referee() -> Path:
-    """The translator, which `build` has made, or makes now of the sources in FLOWC_HOPES. Raises Missing."""
+    """The translator, which `build` has made, or makes now of the sources in FLOWC_HOPES. Raises
+    Missing."""
     lacking = [name for name in ("java", "gcc") if shutil.which(name) is None]
     if lacking:
         raise Missing(f"there is no {' and no '.join(lacking)}")
     if not (home() / "ready").exists():
         given = os.environ.get("FLOWC_HOPES")
         if not given:
-            raise Missing("HOPES' translator is not built: `python tests/referees/hopes_translator.py` does it")
+            raise Missing(
+                "HOPES' translator is not built: `python tests/referees/hopes_translator.py` does it"
+            )
         build(Path(given))
     return home()
 
 
 def schemas() -> Path:
-    """The folder with HOPES' schemas, of the built translator or of the sources in FLOWC_HOPES. Raises Missing."""
+    """The folder with HOPES' schemas, of the built translator or of the sources in FLOWC_HOPES.
+    Raises Missing."""
     built = home() / _SCHEMAS
     if (home() / "ready").exists():
         return built
     given = os.environ.get("FLOWC_HOPES")
     if not given:
-        raise Missing("HOPES' schemas are not here: `python tests/referees/hopes_translator.py` fetches them")
+        raise Missing(
+            "HOPES' schemas are not here: `python tests/referees/hopes_translator.py` fetches them"
+        )
     alone = home().with_name(f"{home().name}-schemas")
     if not alone.exists():
         home().parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +176,7 @@ def schemas() -> Path:
     return alone
 
 
-# -- building ----------------------------------------------------------------------------------------------------------
+# -- building --------------------------------------------------------------------------------------
 def build(sources: Path | None = None) -> Path:
     """Compile the translator into the cache, from these sources or from a clone. Raises Missing."""
     if shutil.which("javac") is None:
@@ -191,9 +201,12 @@ def build(sources: Path | None = None) -> Path:
 
 
 def _content(sources: Path, rooms: tuple[str, ...] = _ROOMS) -> Iterator[tuple[str, bytes]]:
-    """The files that are needed, of a folder or of a git directory; some of the latter may be absent from it."""
+    """The files that are needed, of a folder or of a git directory; some of the latter may be
+    absent from it."""
     if (sources / "UEMTranslator").is_dir() and not (sources / ".git").exists():
-        for path in (p for room in rooms for p in sorted((sources / room).rglob("*")) if p.is_file()):
+        for path in (
+            p for room in rooms for p in sorted((sources / room).rglob("*")) if p.is_file()
+        ):
             yield path.relative_to(sources).as_posix(), path.read_bytes()
         return
     where = [d for d in (sources, sources / ".git", *sources.glob("*")) if (d / "HEAD").exists()]
@@ -207,7 +220,10 @@ def _content(sources: Path, rooms: tuple[str, ...] = _ROOMS) -> Iterator[tuple[s
         about, name = line.split("\t", 1)
         if name.startswith(rooms):
             blob = subprocess.run(
-                [*git, "cat-file", "blob", about.split()[2]], capture_output=True, check=False, timeout=HANGS
+                [*git, "cat-file", "blob", about.split()[2]],
+                capture_output=True,
+                check=False,
+                timeout=HANGS,
             )
             if blob.returncode == 0:
                 yield name, blob.stdout
@@ -241,7 +257,11 @@ def _compile(place: Path) -> None:
         public int getFiringCount(ptolemy.kernel.Entity of) {{ return 0; }}
     """
     _java(stand_ins, "ptolemy.domains.sdf.kernel.SDFScheduler", scheduler)
-    files = [str(p) for top in (stand_ins, place / "UEMTranslator/src") for p in sorted(top.rglob("*.java"))]
+    files = [
+        str(p)
+        for top in (stand_ins, place / "UEMTranslator/src")
+        for p in sorted(top.rglob("*.java"))
+    ]
     (place / "UEMTranslator/bin").mkdir()
     command = ["javac", "-nowarn", "-encoding", "UTF-8", _OPEN[1], "-cp", _class_path(place), "-d"]
     said = _run([*command, str(place / "UEMTranslator/bin"), *files])
@@ -250,7 +270,12 @@ def _compile(place: Path) -> None:
 
 
 def _java(
-    folder: Path, name: str, body: str = "", extends: str = "", implements: str = "", kind: str = "class"
+    folder: Path,
+    name: str,
+    body: str = "",
+    extends: str = "",
+    implements: str = "",
+    kind: str = "class",
 ) -> None:
     package, _, simple = name.rpartition(".")
     path = folder / f"{name.replace('.', '/')}.java"
@@ -262,21 +287,39 @@ def _java(
 
 def _class_path(place: Path) -> str:
     jars = [place / "JavaLibraries/jars" / jar for jar in _JARS]
-    return ":".join(map(str, [place / "UEMTranslator/bin", *jars, place / "UEMTranslator/jars/commons-cli-1.4.jar"]))
-
-
-def _run(command: list[str], cwd: Path | None = None, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False, timeout=seconds
+    return ":".join(
+        map(
+            str,
+            [place / "UEMTranslator/bin", *jars, place / "UEMTranslator/jars/commons-cli-1.4.jar"],
+        )
     )
 
 
-# -- using -------------------------------------------------------------------------------------------------------------
+def _run(
+    command: list[str], cwd: Path | None = None, seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=seconds,
+    )
+
+
+# -- using -----------------------------------------------------------------------------------------
 def translate(project: Path, name: str, iterations: int) -> Path:
-    """The program that HOPES makes of a project in CIC XML, as a folder of C. AssertionError with its words if not."""
+    """The program that HOPES makes of a project in CIC XML, as a folder of C. AssertionError with
+    its words if not."""
     place = referee()
     configuration = project / f"{name}_configuration.xml"
-    text = re.sub(r'metric="count" value="\d+"', f'metric="count" value="{iterations}"', configuration.read_text())
+    text = re.sub(
+        r'metric="count" value="\d+"',
+        f'metric="count" value="{iterations}"',
+        configuration.read_text(),
+    )
     configuration.write_text(text)
     words = [str(place / "UEMTranslator"), str(project.resolve() / name), str(project.resolve())]
     good, log = _translator().run(words)
@@ -289,13 +332,20 @@ class _Translator:
     """A process of Java that translates one project after another."""
 
     def __init__(self, place: Path) -> None:
-        self._command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *_OPEN]
+        self._command = [
+            "java",
+            "-Xshare:auto",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            *_OPEN,
+        ]
         self._command += ["-cp", f"{place / 'many'}:{_class_path(place)}", "Many"]
         self._process: subprocess.Popen[str] | None = None
         atexit.register(self.close)
 
     def run(self, words: list[str]) -> tuple[bool, str]:
-        """Did it translate the project, and what it printed. It ends where the translator ends it: so the next one is new."""
+        """Did it translate the project, and what it printed. It ends where the translator ends it:
+        so the next one is new."""
         if self._process is None:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -341,7 +391,9 @@ def counts(program: Path) -> dict[str, int]:
     """Firings of each task in an iteration, as HOPES counts them."""
     found = {}
     for path in sorted(program.rglob("uem_data.c*")):
-        for m in re.finditer(r"g_astTaskIteration_(\w+)\[\] = \{(.*?)\};", path.read_text(), re.DOTALL):
+        for m in re.finditer(
+            r"g_astTaskIteration_(\w+)\[\] = \{(.*?)\};", path.read_text(), re.DOTALL
+        ):
             found[m.group(1)] = int(re.findall(r"(-?\d+), // iteration count", m.group(2))[0])
     return found
 
@@ -349,7 +401,8 @@ def counts(program: Path) -> dict[str, int]:
 def count_as(program: Path, firings: dict[str, int]) -> None:
     """Let tasks stop after so many firings in an iteration, where HOPES counts others.
 
-    In a graph of two tasks it forgets the loops around loops of their schedule (`handleScheduleElement`).
+    In a graph of two tasks it forgets the loops around loops of their schedule
+    (`handleScheduleElement`).
     """
     for path in sorted(program.rglob("uem_data.c*")):
         text = path.read_text()
@@ -360,9 +413,12 @@ def count_as(program: Path, firings: dict[str, int]) -> None:
 
 
 def compiled(program: Path, flags: tuple[str, ...] = ("-O1", "-w")) -> Path:
-    """Compile and link what `translate` made, as its Makefile.am says. AssertionError with gcc's words if not."""
+    """Compile and link what `translate` made, as its Makefile.am says. AssertionError with gcc's
+    words if not."""
     text = (program / "Makefile.am").read_text().replace("\\\n", " ")
-    said = {m[1]: m[2] for m in re.finditer(r"^\s*([A-Za-z_]\w*)\s*=[ \t]*(.*)$", text, re.MULTILINE)}
+    said = {
+        m[1]: m[2] for m in re.finditer(r"^\s*([A-Za-z_]\w*)\s*=[ \t]*(.*)$", text, re.MULTILINE)
+    }
 
     def expanded(words: str) -> list[str]:
         for _ in range(20):
@@ -372,20 +428,38 @@ def compiled(program: Path, flags: tuple[str, ...] = ("-O1", "-w")) -> Path:
     sources = [s for s in expanded("$(proc_SOURCES)") if s != "."]
     given = [f for f in expanded("$(proc_CFLAGS)") if f not in ("-I", ".")]
     linked = [f for f in expanded("$(proc_LDFLAGS)") if f != "."]
-    sizes = "".join(f"#define HAVE_{w} 1\n" for w in ("STDLIB_H", "MEMSET", "MALLOC", "REALLOC", "PRINTF"))
+    sizes = "".join(
+        f"#define HAVE_{w} 1\n" for w in ("STDLIB_H", "MEMSET", "MALLOC", "REALLOC", "PRINTF")
+    )
     (program / "config.h").write_text(sizes + "#define SIZEOF_SIZE_T 8\n#define SIZEOF_VOID_P 8\n")
     objects = _library(
-        flags, program, given, [s for s in sources if "/application/" not in s and "/generated/" not in s]
+        flags,
+        program,
+        given,
+        [s for s in sources if "/application/" not in s and "/generated/" not in s],
     )
     own = [s for s in sources if "/application/" in s or "/generated/" in s]
-    command = ["gcc", "-DHAVE_CONFIG_H", *flags, "-I.", "-Isrc/application", *given, "-pthread", *own, *objects]
+    command = [
+        "gcc",
+        "-DHAVE_CONFIG_H",
+        *flags,
+        "-I.",
+        "-Isrc/application",
+        *given,
+        "-pthread",
+        *own,
+        *objects,
+    ]
     made = _run([*command, "-o", "proc", *linked, "-lm"], program)
     assert made.returncode == 0, made.stderr[-4000:]
     return program / "proc"
 
 
-def _library(flags: tuple[str, ...], program: Path, given: list[str], sources: list[str]) -> list[str]:
-    """HOPES' own sources, which are the same in each program: compiled once for each set of flags and headers."""
+def _library(
+    flags: tuple[str, ...], program: Path, given: list[str], sources: list[str]
+) -> list[str]:
+    """HOPES' own sources, which are the same in each program: compiled once for each set of flags
+    and headers."""
     key = json.dumps([flags, given, sources])
     place = home() / "objects" / hashlib.sha256(key.encode()).hexdigest()[:16]
     if not place.exists():

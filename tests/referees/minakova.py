@@ -10,21 +10,30 @@ from flowc.networks.onnx.layers import Cnn, Edge, Layer
 
 
 def minakova(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
-    """One actor per processor, phases by breadth-first search: Minakova's thesis, ch. 3, Algorithm 2; for comparison.
+    """One actor per processor, phases by breadth-first search: Minakova's thesis, ch. 3, Algorithm
+    2; for comparison.
 
-    A phase grows from a layer through its children until a layer with a child on another processor has been added;
-    every output edge of such a layer becomes a channel, also those that stay on the processor (lines 13-15).
+    A phase grows from a layer through its children until a layer with a child on another processor
+    has been added; every output edge of such a layer becomes a channel, also those that stay on the
+    processor (lines 13-15).
 
-    Two gaps of the print are filled in the evident way: the queue is empty again when a phase is complete (what was
-    waiting is found later, or would be lost with the last layer), and a layer that was queued twice is taken once.
+    Two gaps of the print are filled in the evident way: the queue is empty again when a phase is
+    complete (what was waiting is found later, or would be lost with the last layer), and a layer
+    that was queued twice is taken once.
 
-    The rest is kept, and it is not safe; `phased` is. Below, only x is on another processor than the rest.
-    - Deadlock: l1 -> l2 -> l4 -> x -> l3 with a skip l1 -> l3. The only phase {l1, l2, l3, l4} waits for x, x for it.
-    - Deadlock: l1 -> l2, l1 -> l3 -> l4 -> l2, l4 -> x. {l1, l2, l3, l4} is one phase; as l4 has a child elsewhere, its
+    The rest is kept, and it is not safe; `phased` is. Below, only x is on another processor than
+    the rest.
+    - Deadlock: l1 -> l2 -> l4 -> x -> l3 with a skip l1 -> l3. The only phase {l1, l2, l3, l4}
+      waits for x, x for it.
+    - Deadlock: l1 -> l2, l1 -> l3 -> l4 -> l2, l4 -> x. {l1, l2, l3, l4} is one phase; as l4 has
+      a child elsewhere, its
       edge to l2 becomes a channel from that phase to itself.
-    - An edge between phases without a channel: l1 -> l2 -> x and l1 -> l3. The phases are {l1, l2} and {l3}, but
-      l1 -> l3 is no channel, because both children of l1 are on its processor: its data is in no buffer.
-    - The same in the wrong order: l1 -> l2 and x -> l3 -> l2. The phases are {l1, l2} and {l3}: l2 runs before l3, on
+    - An edge between phases without a channel: l1 -> l2 -> x and l1 -> l3. The phases are {l1,
+      l2} and {l3}, but
+      l1 -> l3 is no channel, because both children of l1 are on its processor: its data is in no
+      buffer.
+    - The same in the wrong order: l1 -> l2 and x -> l3 -> l2. The phases are {l1, l2} and {l3}:
+      l2 runs before l3, on
       data of the frame before.
 
     Raises KeyError for a layer without processor.

@@ -9,10 +9,11 @@ from flowc.search.deadline.candidates import _count, _runs, _split
 
 
 def options_of(platform: Platform, kinds: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Rows of kinds with at most two borders, runs of one kind as long as the board has processors of it.
+    """Rows of kinds with at most two borders, runs of one kind as long as the board has processors
+    of it.
 
-    One GPU and two DLAs give the paper's A (dla, gpu), B (gpu, dla, gpu), C (dla, dla, gpu), D (gpu, dla, dla, gpu)
-    and E (gpu), and what begins or ends elsewhere.
+    One GPU and two DLAs give the paper's A (dla, gpu), B (gpu, dla, gpu), C (dla, dla, gpu), D
+    (gpu, dla, dla, gpu) and E (gpu), and what begins or ends elsewhere.
     """
     found: list[tuple[str, ...]] = []
     for runs in _runs(kinds):

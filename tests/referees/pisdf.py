@@ -1,8 +1,9 @@
-"""How often the actors of a PiSDF graph fire, by a second reading of PREESM's files that shares no code with the first.
+"""How often the actors of a PiSDF graph fire, by a second reading of PREESM's files that shares no
+code with the first.
 
-Each level is balanced from one actor outwards, fifo by fifo, and every fifo is looked at once more. Then a part is
-repeated, once more each time, until no input interface keeps tokens and no output interface lacks any, as PREESM has
-it, and the counts are multiplied downwards.
+Each level is balanced from one actor outwards, fifo by fifo, and every fifo is looked at once more.
+Then a part is repeated, once more each time, until no input interface keeps tokens and no output
+interface lacks any, as PREESM has it, and the counts are multiplied downwards.
 """
 
 from __future__ import annotations
@@ -39,8 +40,12 @@ def given(scenario: Path) -> dict[tuple[str, str], str]:
 
 
 def value(text: str, names: Mapping[str, Fraction]) -> Fraction:
-    """An expression by Python's own grammar, which has the same order of operators once `^` is `**`."""
-    return _value(ast.parse(re.sub(r"\bif\b", "if_", text.strip()).replace("^", "**"), mode="eval").body, names)
+    """An expression by Python's own grammar, which has the same order of operators once `^` is
+    `**`."""
+    return _value(
+        ast.parse(re.sub(r"\bif\b", "if_", text.strip()).replace("^", "**"), mode="eval").body,
+        names,
+    )
 
 
 def _value(node: ast.expr, names: Mapping[str, Fraction]) -> Fraction:
@@ -100,14 +105,17 @@ class Flat:
         self.found: dict[str, int] = {}
 
     def firings(self) -> dict[str, int]:
-        """Firings of the actors with code of their own in one iteration, as PREESM counts it, by `sub.actor`."""
+        """Firings of the actors with code of their own in one iteration, as PREESM counts it, by
+        `sub.actor`."""
         self._level(self.top, {}, "", 1)
         return self.found
 
     def _level(self, file: Path, outside: Mapping[str, Fraction], prefix: str, times: int) -> None:
         graph = next(ElementTree.parse(file).getroot().iter(NS + "graph"))
         nodes = {n.get("id", ""): n for n in graph.iter(NS + "node")}
-        name = next((d.text for d in graph.findall(NS + "data") if d.get("key") == "name"), "") or ""
+        name = (
+            next((d.text for d in graph.findall(NS + "data") if d.get("key") == "name"), "") or ""
+        )
         scope = self._scope(name, nodes, outside)
         arrows = list(graph.iter(NS + "edge"))
         config = {
@@ -118,7 +126,10 @@ class Flat:
         local = {n: {p or "": v for (t, p), v in config.items() if t == n} for n in nodes}
         rates = {
             (n, p.get("name")): int(
-                value(p.get("expr", "1"), {**(scope if node.get("kind") in ("src", "snk") else {}), **local[n]})
+                value(
+                    p.get("expr", "1"),
+                    {**(scope if node.get("kind") in ("src", "snk") else {}), **local[n]},
+                )
             )
             for n, node in nodes.items()
             if node.get("kind") != "delay"
@@ -132,12 +143,20 @@ class Flat:
         ]  # fmt: skip
         faces = {n for n, node in nodes.items() if node.get("kind") in ("src", "snk")}
         actors = [
-            n for n, node in nodes.items() if node.get("kind") in ("actor", "broadcast", "fork", "join", "roundbuffer")
+            n
+            for n, node in nodes.items()
+            if node.get("kind") in ("actor", "broadcast", "fork", "join", "roundbuffer")
         ]
         counts = balanced(actors, [f for f in fifos if not {f[0], f[2]} & faces])
         fitted(counts, fifos, faces)
         for n in actors:
-            inside = next((d.text for d in nodes[n].findall(NS + "data") if d.get("key") == "graph_desc"), "") or ""
+            inside = (
+                next(
+                    (d.text for d in nodes[n].findall(NS + "data") if d.get("key") == "graph_desc"),
+                    "",
+                )
+                or ""
+            )
             if inside.endswith(".pi"):
                 sub = located(file, inside)
                 assert sub is not None
@@ -156,7 +175,9 @@ class Flat:
         scope = {n: v for n, v in outside.items() if n in todo}
         todo = {n: text for n, text in todo.items() if n not in scope}
         while todo:  # whoever has all that it needs
-            ready = {n: t for n, t in todo.items() if not set(re.findall(r"[A-Za-z_]\w*", t)) & set(todo)}
+            ready = {
+                n: t for n, t in todo.items() if not set(re.findall(r"[A-Za-z_]\w*", t)) & set(todo)
+            }
             for n, text in ready.items():
                 scope[n] = value(text, scope)
                 del todo[n]
@@ -201,7 +222,9 @@ def fitted(counts: dict[str, int], fifos: list[tuple[str, int, str, int]], faces
             (
                 n
                 for a, r, b, s in fifos
-                for n, rate, wanted in ([(b, s, r)] if a in faces else [(a, r, s)] if b in faces else [])
+                for n, rate, wanted in (
+                    [(b, s, r)] if a in faces else [(a, r, s)] if b in faces else []
+                )
                 if n in counts and counts[n] * rate < wanted
             ),
             None,

@@ -1,11 +1,14 @@
-"""Every placement of small random texts, each with a utilization worked out here, and flowc's verdict on it as pins.
+"""Every placement of small random texts, each with a utilization worked out here, and flowc's
+verdict on it as pins.
 
-The searches for deadlines are held against it: what they call proved must be the least, what they call a bound must not
-be above the least, and what they call impossible must not be possible. Utilizations come from the numbers that a text
-is drawn from, without the code of the searches. Whether a placement is accepted is asked of flowc with a text that pins
-every task: the search has no choice there.
+The searches for deadlines are held against it: what they call proved must be the least, what they
+call a bound must not be above the least, and what they call impossible must not be possible.
+Utilizations come from the numbers that a text is drawn from, without the code of the searches.
+Whether a placement is accepted is asked of flowc with a text that pins every task: the search has
+no choice there.
 
-As a program it tries many texts and prints a table: `python tests/referees/placements.py 2000 [first seed]`.
+As a program it tries many texts and prints a table: `python tests/referees/placements.py 2000
+[first seed]`.
 """
 
 from __future__ import annotations
@@ -48,8 +51,8 @@ CODE = "def source(): return 0\ndef middle(x): return x\ndef sink(x): pass\n"
 class Drawn:
     """A text with the numbers that it is made of.
 
-    `times` are ns by task and kind, `firings` those of an iteration, `periods` are ns by app, `processors` have their
-    kinds.
+    `times` are ns by task and kind, `firings` those of an iteration, `periods` are ns by app,
+    `processors` have their kinds.
     """
 
     text: str
@@ -81,7 +84,8 @@ class Drawn:
 
     @property
     def profile(self) -> Profile:
-        """The times as a profile: of tasks without code there is no other way to say those of several kinds."""
+        """The times as a profile: of tasks without code there is no other way to say those of
+        several kinds."""
         entries = [
             ProfileEntry(kind, task, "", "", "", 10, ns, 0, ns, ns)
             for task, own in self.times.items()
@@ -96,14 +100,22 @@ class Drawn:
 
 
 def draw(seed: int) -> Drawn:
-    """One to three apps of rows, forks and joins with rates and delays, up to seven tasks, on up to four processors."""
+    """One to three apps of rows, forks and joins with rates and delays, up to seven tasks, on up to
+    four processors."""
     rng = random.Random(seed)
     hosted = rng.random() < 0.5  # Python code on CPUs; else boxes without code on up to three kinds
     scheduler = rng.choice(["fixed_priority", "static_order"])
     pools = [("core", "cpu", rng.randint(2, 4) if hosted else rng.randint(1, 2))]
     if not hosted:
         pools += [("g", "gpu", 1), ("d", "dla", 1)][: rng.randint(1, 2)]
-    drawn = Drawn("", {(n if count == 1 else f"{n}[{k}]"): kind for n, kind, count in pools for k in range(count)})
+    drawn = Drawn(
+        "",
+        {
+            (n if count == 1 else f"{n}[{k}]"): kind
+            for n, kind, count in pools
+            for k in range(count)
+        },
+    )
     lines = []
     for name, kind, count in pools:
         size = "" if count == 1 else f"[{count}]"
@@ -117,13 +129,21 @@ def draw(seed: int) -> Drawn:
     for _ in range(left - count):
         sizes[rng.randrange(count)] += 1
     for number, size in enumerate(sizes):
-        text += _app(rng, drawn, f"A{number}", size, load / count, hosted, [kind for _, kind, _ in pools])
+        text += _app(
+            rng, drawn, f"A{number}", size, load / count, hosted, [kind for _, kind, _ in pools]
+        )
     drawn.text = "\n".join(text) + "\n"
     return drawn
 
 
 def _app(
-    rng: random.Random, drawn: Drawn, name: str, size: int, load: float, hosted: bool, kinds: list[str]
+    rng: random.Random,
+    drawn: Drawn,
+    name: str,
+    size: int,
+    load: float,
+    hosted: bool,
+    kinds: list[str],
 ) -> list[str]:
     period = rng.choice([50, 100, 100, 150, 200])
     drawn.periods[name] = Fraction(period * 10**6)
@@ -164,7 +184,9 @@ def _app(
         delay = lcm(firings[a], firings[b]) if rng.random() < 0.1 else 0
         arrow = f"-> delay {delay} ->" if delay else "->"
         channels.append(f"t{a}.o{number} {arrow} t{b}.i{number}")
-    due = rng.choice(["", f"deadline {rng.choice([1, 2, 5, 10]) * period} ms", f"deadline {0.7 * period} ms"])
+    due = rng.choice(
+        ["", f"deadline {rng.choice([1, 2, 5, 10]) * period} ms", f"deadline {0.7 * period} ms"]
+    )
     priority = f"priority {rng.randrange(3)}"
     app = f"app {name} {{ period {period} ms  {due}  {priority}  {'  '.join(instances)}  {'  '.join(channels)} }}"
     return [*tasks, app]
@@ -197,8 +219,8 @@ def accepted(drawn: Drawn, where: dict[str, str], folder: Path) -> bool:
 
 @dataclass
 class Tried:
-    """What was seen of one text: `faults` in words, `proved` and `impossible` as the search said; `complete` where all
-    placements that matter were asked about."""
+    """What was seen of one text: `faults` in words, `proved` and `impossible` as the search said;
+    `complete` where all placements that matter were asked about."""
 
     faults: list[str]
     proved: bool = False
@@ -214,7 +236,9 @@ def tried(seed: int, name: str, folder: Path, budget: Budget, most: int = MOST_A
     try:
         valid = valid_of(drawn, drawn.text, folder)
     except Errors as errors:
-        assert {d.code for d in errors.diagnostics} <= HOPELESS, [d.message for d in errors.diagnostics]
+        assert {d.code for d in errors.diagnostics} <= HOPELESS, [
+            d.message for d in errors.diagnostics
+        ]
         return Tried([], hopeless=True)
     problem = joint_problem(valid, times_of(valid.system, valid.platform, drawn.profile))
     found = search(problem, name=name, seed=0, budget=budget, crew=ALONE)
@@ -225,7 +249,9 @@ def tried(seed: int, name: str, folder: Path, budget: Budget, most: int = MOST_A
         where = dict(zip((i.name for i in problem.items), found.assignment.items, strict=True))
         value = drawn.utilization(where)
         if value != found.verdict.maximum:
-            result.faults.append(f"the answer has {found.verdict.maximum}, and its tasks take {value}")
+            result.faults.append(
+                f"the answer has {found.verdict.maximum}, and its tasks take {value}"
+            )
         if not accepted(drawn, where, folder):
             result.faults.append("the answer is not accepted as pins")
     if not (found.proved or found.impossible or found.bound):
@@ -240,7 +266,11 @@ def tried(seed: int, name: str, folder: Path, budget: Budget, most: int = MOST_A
             result.complete = False
             break
         if accepted(drawn, where, folder):
-            claim = f"impossible ({found.impossible})" if found.impossible else f"bound {float(found.bound or 0):.6f}"
+            claim = (
+                f"impossible ({found.impossible})"
+                if found.impossible
+                else f"bound {float(found.bound or 0):.6f}"
+            )
             if found.proved:
                 claim = f"proved {float(value or 0):.6f}"
             result.faults.append(f"{claim}, and {where} has {float(least):.6f}")
@@ -249,7 +279,8 @@ def tried(seed: int, name: str, folder: Path, budget: Budget, most: int = MOST_A
 
 
 def tried_on_few_cores(seed: int, folder: Path, budget: Budget, most: int = MOST_ASKED) -> Tried:
-    """The same with the objective `cores`: no accepted placement has fewer CPUs, nor on as many less utilization."""
+    """The same with the objective `cores`: no accepted placement has fewer CPUs, nor on as many
+    less utilization."""
     drawn = draw(seed)
     try:
         valid = valid_of(drawn, drawn.text, folder)
@@ -265,10 +296,14 @@ def tried_on_few_cores(seed: int, folder: Path, budget: Budget, most: int = MOST
     value = drawn.cpus(where), drawn.utilization(where)
     assert found.cores is not None
     if value[0] > found.cores.count:
-        result.faults.append(f"the answer says {found.cores.count} CPUs, and its tasks are on {value[0]}")
+        result.faults.append(
+            f"the answer says {found.cores.count} CPUs, and its tasks are on {value[0]}"
+        )
     if not accepted(drawn, where, folder):
         result.faults.append("the answer is not accepted as pins")
-    every = sorted(((drawn.cpus(w), drawn.utilization(w)), k, w) for k, w in enumerate(drawn.placements()))
+    every = sorted(
+        ((drawn.cpus(w), drawn.utilization(w)), k, w) for k, w in enumerate(drawn.placements())
+    )
     asked = 0
     for (count, least), _, other in every:
         fewer = found.cores.proved and count < found.cores.count
@@ -280,7 +315,9 @@ def tried_on_few_cores(seed: int, folder: Path, budget: Budget, most: int = MOST
             break
         asked += 1
         if accepted(drawn, other, folder):
-            result.faults.append(f"proved {value}, and {other} has {count} CPUs and {float(least):.6f}")
+            result.faults.append(
+                f"proved {value}, and {other} has {count} CPUs and {float(least):.6f}"
+            )
             break
     return result
 

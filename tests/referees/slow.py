@@ -1,4 +1,5 @@
-"""Slow, obviously right referees for the dataflow analyses: they fire tasks one by one and look what happens."""
+"""Slow, obviously right referees for the dataflow analyses: they fire tasks one by one and look
+what happens."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def _time(times: Times, task: str, firing: int) -> Fraction:
 
 
 def runs_with(graph: Application, vector: Mapping[str, int], capacities: Mapping[str, int]) -> bool:
-    """Can an iteration complete with these capacities? Tries whatever can move until nothing does."""
+    """Can an iteration complete with these capacities? Tries whatever can move until nothing
+    does."""
     tokens = {c.name: c.delay for c in graph.channels}
     fired = {t.name: 0 for t in graph.tasks}
     if any(capacities[c.name] < c.delay for c in graph.channels):
@@ -37,8 +39,14 @@ def runs_with(graph: Application, vector: Mapping[str, int], capacities: Mapping
             k = fired[t.name]
             if k == vector[t.name]:
                 continue
-            ins = [(c, t.port(c.destination_port).rate(k)) for c in graph.channels if c.destination == t.name]
-            outs = [(c, t.port(c.source_port).rate(k)) for c in graph.channels if c.source == t.name]
+            ins = [
+                (c, t.port(c.destination_port).rate(k))
+                for c in graph.channels
+                if c.destination == t.name
+            ]
+            outs = [
+                (c, t.port(c.source_port).rate(k)) for c in graph.channels if c.source == t.name
+            ]
             if any(tokens[c.name] < n for c, n in ins):
                 continue
             if any(held[c.name] + n > capacities[c.name] for c, n in outs):
@@ -55,12 +63,16 @@ def runs_with(graph: Application, vector: Mapping[str, int], capacities: Mapping
 
 
 def period_of(
-    graph: Application, vector: Mapping[str, int], times: Times, capacities: Mapping[str, int] | None = None
+    graph: Application,
+    vector: Mapping[str, int],
+    times: Times,
+    capacities: Mapping[str, int] | None = None,
 ) -> Fraction | None:
-    """Period of an iteration in self-timed execution, None after a deadlock: run until the state repeats.
+    """Period of an iteration in self-timed execution, None after a deadlock: run until the state
+    repeats.
 
-    One firing of a task at a time. Without capacities the strongly connected parts are run one by one (the others
-    would pile up tokens), and the slowest counts.
+    One firing of a task at a time. Without capacities the strongly connected parts are run one by
+    one (the others would pile up tokens), and the slowest counts.
     """
     if capacities is None:
         whole: nx.DiGraph[str] = nx.DiGraph()
@@ -69,7 +81,9 @@ def period_of(
         periods = []
         for names in nx.strongly_connected_components(whole):
             tasks = tuple(t for t in graph.tasks if t.name in names)
-            channels = tuple(c for c in graph.channels if c.source in names and c.destination in names)
+            channels = tuple(
+                c for c in graph.channels if c.source in names and c.destination in names
+            )
             periods.append(_simulate(tasks, channels, vector, times, None))
     else:
         parts = []
@@ -110,7 +124,11 @@ def _simulate(tasks, channels, vector, times, capacities):
                         tokens[c.name] += t.port(c.source_port).rate(k)
                     if room is not None:
                         for c in ins[t.name]:
-                            room[c.name] += c.frees[k % len(c.frees)] if c.frees else t.port(c.destination_port).rate(k)
+                            room[c.name] += (
+                                c.frees[k % len(c.frees)]
+                                if c.frees
+                                else t.port(c.destination_port).rate(k)
+                            )
                     fired[t.name] += 1
                     del running[t.name]
                     progress = True
@@ -120,7 +138,9 @@ def _simulate(tasks, channels, vector, times, capacities):
                     continue
                 if any(tokens[c.name] < t.port(c.destination_port).rate(k) for c in ins[t.name]):
                     continue
-                if room is not None and any(room[c.name] < t.port(c.source_port).rate(k) for c in outs[t.name]):
+                if room is not None and any(
+                    room[c.name] < t.port(c.source_port).rate(k) for c in outs[t.name]
+                ):
                     continue
                 for c in ins[t.name]:
                     tokens[c.name] -= t.port(c.destination_port).rate(k)
@@ -159,7 +179,8 @@ def starts(
     release: Mapping[str, tuple[Fraction, ...]] | None = None,
     every: Fraction = Fraction(0),
 ) -> dict[str, list[Fraction]]:
-    """Start times of every firing, from the rule itself: wait for the firings that make the tokens it takes.
+    """Start times of every firing, from the rule itself: wait for the firings that make the tokens
+    it takes.
 
     `release` gives the earliest starts of some tasks inside an iteration, again `every` so often.
     """
@@ -170,7 +191,9 @@ def starts(
     for c in graph.channels:
         port = tasks[c.source].port(c.source_port)
         makers[c.name] = list(
-            itertools.chain.from_iterable([k] * port.rate(k) for k in range(iterations * vector[c.source]))
+            itertools.chain.from_iterable(
+                [k] * port.rate(k) for k in range(iterations * vector[c.source])
+            )
         )
     taken = {c.name: 0 for c in graph.channels}
     moved = True
@@ -208,9 +231,11 @@ def starts(
 
 
 def tick_by_tick(system: TimedSystem, horizon: int) -> dict[str, int]:
-    """Latest end of each task after its iteration's release: everything at its worst, released together and in time.
+    """Latest end of each task after its iteration's release: everything at its worst, released
+    together and in time.
 
-    For whole ns, one worker per rank on a CPU and no contention. It looks at every ns, and at firings instead of tokens.
+    For whole ns, one worker per rank on a CPU and no contention. It looks at every ns, and at
+    firings instead of tokens.
     """
     groups = {g.name: g for g in system.groups}
     tasks = {(g.name, t.name): t for g in system.groups for t in g.tasks}
@@ -223,7 +248,10 @@ def tick_by_tick(system: TimedSystem, horizon: int) -> dict[str, int]:
         rounds = dict(w.rounds)
         firings = []
         for number in range(max(count.values())):
-            firings += [(p.group, p.task, number * rounds.get(p.group, 1) + p.index, p.firing) for p in w.sequence]
+            firings += [
+                (p.group, p.task, number * rounds.get(p.group, 1) + p.index, p.firing)
+                for p in w.sequence
+            ]
         queues.append([f for f in firings if f[2] < count[f[0]]])
     on = [w.processor for w in workers_of(system)]
     work: list[list[int]] = [[] for _ in queues]
@@ -279,8 +307,8 @@ def tick_by_tick(system: TimedSystem, horizon: int) -> dict[str, int]:
 
 @dataclass
 class Soundness:
-    """What simulations of random systems showed: bounds exceeded (in words), groups, and bound / largest seen of
-    responses and of latencies of paths.
+    """What simulations of random systems showed: bounds exceeded (in words), groups, and bound /
+    largest seen of responses and of latencies of paths.
     """
 
     exceeded: list[str]
@@ -314,17 +342,26 @@ def soundness(*seeds: int, runs: int = 6, bursty: bool = False) -> Soundness:
             elif seen.groups[name]:
                 found.ratios.append(float(group.response / seen.groups[name]))
                 if seen.groups[name] > group.response:
-                    found.exceeded.append(f"seed {seed}: {name} took {seen.groups[name]}, not {group.response}")
+                    found.exceeded.append(
+                        f"seed {seed}: {name} took {seen.groups[name]}, not {group.response}"
+                    )
         for path in (p for g in told.groups.values() for p in g.paths):
             latency = seen.paths.get((path.path.source, path.path.sink), 0)
             if path.latency is not None and latency > path.latency:
-                found.exceeded.append(f"seed {seed}: {path.path} took {latency}, not {path.latency}")
+                found.exceeded.append(
+                    f"seed {seed}: {path.path} took {latency}, not {path.latency}"
+                )
             if path.latency and latency:
                 found.latencies.append(float(path.latency / latency))
         for name, task in told.tasks.items():
-            for what, bound, worst in (("end", task.end, seen.ends), ("response", task.response, seen.tasks)):
+            for what, bound, worst in (
+                ("end", task.end, seen.ends),
+                ("response", task.response, seen.tasks),
+            ):
                 if worst.get(name, 0) > bound:
-                    found.exceeded.append(f"seed {seed}: the {what} of {name} was {worst[name]}, not {bound}")
+                    found.exceeded.append(
+                        f"seed {seed}: the {what} of {name} was {worst[name]}, not {bound}"
+                    )
             if sum(t.total for t in task.terms) != task.window:
                 found.exceeded.append(f"seed {seed}: the terms of {name} do not add up")
     return found
@@ -334,7 +371,9 @@ if __name__ == "__main__":
     first, last = map(int, sys.argv[1:3])
     total = soundness(*range(first, last), bursty="bursty" in sys.argv)
     print(*total.exceeded, sep="\n")
-    print(f"{total.systems} systems, {len(total.ratios)} groups with a bound, {total.unbounded} without")
+    print(
+        f"{total.systems} systems, {len(total.ratios)} groups with a bound, {total.unbounded} without"
+    )
     for what, ratios in (("responses", sorted(total.ratios)), ("paths", sorted(total.latencies))):
         print(f"{what}: bound / seen: median {ratios[len(ratios) // 2]:.3f}, ", end="")
         print(f"90 % below {ratios[len(ratios) * 9 // 10]:.3f}")

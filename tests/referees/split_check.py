@@ -13,22 +13,31 @@ from flowc.profiling.there.kernels import random_value
 
 
 def check_split(
-    path: Path, stages: Sequence[Stage], seed: int, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1
+    path: Path,
+    stages: Sequence[Stage],
+    seed: int,
+    fixed: Mapping[str, tuple[int, ...]] = {},
+    batch: int | None = 1,
 ) -> float:
-    """Run the whole and its stages on random inputs: how far an output is off, relative to its largest value.
+    """Run the whole and its stages on random inputs: how far an output is off, relative to its
+    largest value.
 
-    Infinite where shapes or kinds of numbers differ. `fixed` and `batch` are those of `split`. Integers of more than
-    one byte are 0 or 1: they may be indices.
+    Infinite where shapes or kinds of numbers differ. `fixed` and `batch` are those of `split`.
+    Integers of more than one byte are 0 or 1: they may be indices.
     """
 
     whole = _session(str(path))
     rng = np.random.default_rng(seed)
-    values = {b.name: random_value(rng, b.dtype, b.shape) for b in read_network(path, fixed, batch).inputs}
+    values = {
+        b.name: random_value(rng, b.dtype, b.shape) for b in read_network(path, fixed, batch).inputs
+    }
     names = [o.name for o in whole.get_outputs()]
     wanted = dict(zip(names, whole.run(names, values), strict=True))
     for stage in stages:
         outputs = [o.name for o in stage.outputs]
-        found = _session(stage.model).run(outputs, {i.tensor.name: values[i.tensor.name] for i in stage.inputs})
+        found = _session(stage.model).run(
+            outputs, {i.tensor.name: values[i.tensor.name] for i in stage.inputs}
+        )
         values.update(zip(outputs, found, strict=True))
     return max(_difference(w, values[n]) for n, w in wanted.items())
 

@@ -7,7 +7,8 @@ from flowc.analysis.timing.system import Place, Refused, Worker
 
 
 def workers_from(schedule: Schedule) -> tuple[Worker, ...]:
-    """One worker per processor from static orders (one app's orders give its workers under fixed priorities).
+    """One worker per processor from static orders (one app's orders give its workers under fixed
+    priorities).
 
     Raises Refused where iterations of a task alternate between processors.
     """
@@ -15,10 +16,19 @@ def workers_from(schedule: Schedule) -> tuple[Worker, ...]:
     for processor, steps in schedule.orders.items():
         shared = sorted({s.task for s in steps if s.replicas > 1})
         if shared:
-            raise Refused([f"iterations of `{t}` alternate between processors: no bound is known" for t in shared])
+            raise Refused(
+                [
+                    f"iterations of `{t}` alternate between processors: no bound is known"
+                    for t in shared
+                ]
+            )
         places = tuple(
-            Place(s.app, s.task, k, s.index, s.stage) for s in steps for k in range(s.first, s.first + s.times)
+            Place(s.app, s.task, k, s.index, s.stage)
+            for s in steps
+            for k in range(s.first, s.first + s.times)
         )
         if places:
-            workers.append(Worker(processor, places, tuple({s.app: s.per_round for s in steps}.items())))
+            workers.append(
+                Worker(processor, places, tuple({s.app: s.per_round for s in steps}.items()))
+            )
     return tuple(workers)

@@ -63,7 +63,9 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Document:
     (folder / "t.py").write_text(CODE)
     out = build(flow, folder / "out", {"fronts.split": 3000, "tasks.show": 500_000})
     files = [folder / "run.json", folder / "trace.json"]
-    done = run(out, "--frames", "12", "--report", str(files[0]), "--trace", str(files[1]), "--quiet")
+    done = run(
+        out, "--frames", "12", "--report", str(files[0]), "--trace", str(files[1]), "--quiet"
+    )
     assert done.returncode == 0, done.stderr
     return report(flow, run_file=files[0], trace_file=files[1], compare=out).document
 
@@ -77,12 +79,19 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
     def open_page(content: str, width: int = 1200, **options: Any) -> Any:
         file = tmp_path / f"{len(contexts)}.html"
         file.write_text(content)
-        context = browser.new_context(offline=True, viewport={"width": width, "height": 800}, **options)
+        context = browser.new_context(
+            offline=True, viewport={"width": width, "height": 800}, **options
+        )
         contexts.append(context)
         shown = context.new_page()
         shown.on("console", lambda message: said.append(message.text))
         shown.on("pageerror", lambda error: said.append(str(error)))
-        shown.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+        shown.on(
+            "request",
+            lambda r: (
+                said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None
+            ),
+        )
         shown.goto(file.as_uri())
         assert shown.evaluate("window.READY") > 0
         return shown
@@ -101,7 +110,9 @@ def cells(shown: Any, table: str) -> list[dict[str, tuple[str | None, str]]]:
     return shown.evaluate(script, table)  # type: ignore[no-any-return]
 
 
-def test_every_number_of_the_tables_is_that_of_the_document(document: Document, opened: Open) -> None:
+def test_every_number_of_the_tables_is_that_of_the_document(
+    document: Document, opened: Open
+) -> None:
     shown = opened(page(document))
     tables: dict[str, tuple[Any, ...]] = {
         "tasks-table": document.tasks,
@@ -126,7 +137,9 @@ def test_every_number_of_the_tables_is_that_of_the_document(document: Document, 
     ]
     for row, seen in zip(document.tasks, cells(shown, "tasks-table"), strict=True):
         assert row.predicted_ns is not None
-        assert float(seen["predicted_ns"][1]) * unit == pytest.approx(row.predicted_ns, abs=unit / 10 + 0.5)
+        assert float(seen["predicted_ns"][1]) * unit == pytest.approx(
+            row.predicted_ns, abs=unit / 10 + 0.5
+        )
 
 
 def test_names_of_strangers_are_text(document: Document, opened: Open) -> None:
@@ -201,10 +214,24 @@ def test_firings_can_be_followed_with_the_keyboard(document: Document, opened: O
     assert shown.locator("#graph svg").first.get_attribute("viewBox") != view
 
 
-def test_a_narrow_page_does_not_scroll_sideways_and_prints_whole(document: Document, opened: Open) -> None:
+def test_a_narrow_page_does_not_scroll_sideways_and_prints_whole(
+    document: Document, opened: Open
+) -> None:
     shown = opened(page(document), width=320, color_scheme="dark", has_touch=True)
     assert shown.evaluate("document.documentElement.scrollWidth") == 320
-    wanted = ["head", "graph", "gantt", "tasks", "paths", "buffers", "fronts", "dla", "search", "compare", "trace"]
+    wanted = [
+        "head",
+        "graph",
+        "gantt",
+        "tasks",
+        "paths",
+        "buffers",
+        "fronts",
+        "dla",
+        "search",
+        "compare",
+        "trace",
+    ]
     assert shown.evaluate("[...document.querySelectorAll('section')].map(s => s.id)") == wanted
     assert shown.pdf()[:5] == b"%PDF-"
 
@@ -214,20 +241,35 @@ def test_the_trace_is_saved_with_what_was_predicted(document: Document, opened: 
     with shown.expect_download() as waiting:
         shown.get_by_role("button", name="Save the trace").click()
     events = json.loads(Path(waiting.value.path()).read_text())["traceEvents"]
-    assert {e["args"]["name"] for e in events if e["name"] == "process_name"} >= {"measured", "predicted: fronts"}
+    assert {e["args"]["name"] for e in events if e["name"] == "process_name"} >= {
+        "measured",
+        "predicted: fronts",
+    }
     assert document.measured is not None
     bars = sum(len(lane.bars) // 4 for lane in document.measured.lanes)
     assert sum(e["ph"] == "X" and e["pid"] == 1 for e in events) == bars > 100
     assert sum(e["ph"] == "b" for e in events) == 24
 
 
-def test_large_graphs_are_a_list_and_many_firings_one_bar_a_pixel(document: Document, opened: Open) -> None:
+def test_large_graphs_are_a_list_and_many_firings_one_bar_a_pixel(
+    document: Document, opened: Open
+) -> None:
     one = document.tasks[1]
-    tasks = tuple(replace(one, name=f"fronts.t{k}", label=f"t{k}", doc="", group="") for k in range(2001))
+    tasks = tuple(
+        replace(one, name=f"fronts.t{k}", label=f"t{k}", doc="", group="") for k in range(2001)
+    )
     bars = tuple(n for k in range(20_000) for n in (k % 2001, k, 100 * k, 90))
     chart = ChartRow("fronts", (Lane("cpu[0]", bars),), (), 0, 0)
     app = replace(document.apps[0], columns=(tuple(t.name for t in tasks),), routes={}, back=())
-    many = replace(document, apps=(app,), tasks=tasks, channels=(), memory=(), predicted=(chart,), measured=None)
+    many = replace(
+        document,
+        apps=(app,),
+        tasks=tasks,
+        channels=(),
+        memory=(),
+        predicted=(chart,),
+        measured=None,
+    )
     shown = opened(page(many))
     assert "too many for a picture" in shown.locator("#graph").inner_text()
     assert shown.locator("#tasks-table tbody tr").count() == 200
@@ -254,7 +296,11 @@ def test_a_page_without_any_numbers_says_how_to_get_them(opened: Open, write: Wr
     found = report(flow).document
     shown = opened(page(found))
     words = shown.locator("main").inner_text()
-    for command in ("flowc profile app.flow", "flowc report app.flow --run 200", "flowc map app.flow"):
+    for command in (
+        "flowc profile app.flow",
+        "flowc report app.flow --run 200",
+        "flowc map app.flow",
+    ):
         assert command in words
     assert "No times are known" in words
 
@@ -282,11 +328,17 @@ def contrast(one: str, other: str) -> float:
 def test_texts_stand_out_in_both_schemes() -> None:
     """WCAG 2, level AA: 4.5 to 1."""
     style = (ASSETS / "page.css").read_text()
-    schemes = [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", part)) for part in style.split("@media")[:2]]
+    schemes = [
+        dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", part)) for part in style.split("@media")[:2]
+    ]
     assert len(schemes) == 2 and schemes[0].keys() == schemes[1].keys()
     for colors in schemes:
         for text in ("ink", "soft", "link", "bad", "good"):
             for ground in ("paper", "wash", *(["bad-wash"] if text == "bad" else [])):
                 assert contrast(colors[text], colors[ground]) >= 4.5, (text, ground)
-        fills = re.findall(r'"(#[0-9a-f]{6})"', (ASSETS / "base.js").read_text().split("FILLS")[1].split("]")[0])
-        assert len(fills) == 10 and all(contrast(colors["on-fill"], fill) >= 7 for fill in [*fills, colors["free"]])
+        fills = re.findall(
+            r'"(#[0-9a-f]{6})"', (ASSETS / "base.js").read_text().split("FILLS")[1].split("]")[0]
+        )
+        assert len(fills) == 10 and all(
+            contrast(colors["on-fill"], fill) >= 7 for fill in [*fills, colors["free"]]
+        )

@@ -27,7 +27,9 @@ def server() -> Iterator[PageServer]:
         made.close()
 
 
-def ask(server: PageServer, path: str, host: str | None = None, method: str = "GET") -> tuple[int, bytes]:
+def ask(
+    server: PageServer, path: str, host: str | None = None, method: str = "GET"
+) -> tuple[int, bytes]:
     """An answer, whatever a proxy of the environment would say."""
     with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
         connection.request(method, path, headers={} if host is None else {"Host": host})
@@ -87,7 +89,8 @@ def test_without_anybody_who_grants_wishes_there_are_none(server: PageServer) ->
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{}", "127.0.0.1.evil.example:{}", "127.0.0.1:1", "", "[::1]:{}"]
+    "host",
+    ["evil.example", "evil.example:{}", "127.0.0.1.evil.example:{}", "127.0.0.1:1", "", "[::1]:{}"],
 )
 def test_names_of_others_that_point_here_get_nothing(host: str, server: PageServer) -> None:
     assert ask(server, f"/{token(server)}/", host.format(server.port))[0] == 403
@@ -164,7 +167,9 @@ def has_ended(connection: socket.socket) -> bool:
     return True
 
 
-def test_a_flood_of_strangers_takes_few_threads_and_the_page_still_answers(server: PageServer) -> None:
+def test_a_flood_of_strangers_takes_few_threads_and_the_page_still_answers(
+    server: PageServer,
+) -> None:
     before = threading.active_count()
     tab = Tab(server)
     with contextlib.ExitStack() as stack:

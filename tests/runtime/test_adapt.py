@@ -1,4 +1,5 @@
-"""A cut that moves in a running program: when, where to, and that no frame is lost on the way. Time is the tests' own."""
+"""A cut that moves in a running program: when, where to, and that no frame is lost on the way. Time
+is the tests' own."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ app A {{ source: Source  net: Net  show: Show   source -> net -> show }}
 mapping on host {{ A.net -> cpu[0] until "r5" | cpu[1] adapt
     A.source -> cpu[0]   A.show -> cpu[0] }}
 """
-#: The first frames find the second core three times as slow as planned, the others find it as planned.
+#: The first frames find the second core three times as slow as planned, the others find it as
+#: planned.
 DRIVER = """
 import json, runpy, sys, types
 home, loaded = sys.argv[1], int(sys.argv[2])
@@ -76,16 +78,23 @@ def _network(path: Path) -> None:
     for k in range(1, DEPTH + 1):
         kernel = rng.normal(0, 0.07, (CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
         weights.append(numpy_helper.from_array(kernel, f"w{k}"))
-        nodes.append(helper.make_node("Conv", [f"r{k - 1}" if k > 1 else "x", f"w{k}"], [f"c{k}"], pads=[1, 1, 1, 1]))
+        nodes.append(
+            helper.make_node(
+                "Conv", [f"r{k - 1}" if k > 1 else "x", f"w{k}"], [f"c{k}"], pads=[1, 1, 1, 1]
+            )
+        )
         nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
     shape = [1, CHANNELS, SIZE, SIZE]
     ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", f"r{DEPTH}")]
     graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path
+    )
 
 
 def test_no_frame_is_lost_while_the_cut_of_a_program_moves(write: Write, tmp_path: Path) -> None:
-    """A core is loaded, later it is free again: the cut moves, and comes back; every frame is what it would be."""
+    """A core is loaded, later it is free again: the cut moves, and comes back; every frame is what
+    it would be."""
     file = tmp_path / "frames.npy"
     frames = np.random.default_rng(3).standard_normal((7, 1, CHANNELS, SIZE, SIZE), np.float32)
     np.save(file, frames)
@@ -96,7 +105,10 @@ def test_no_frame_is_lost_while_the_cut_of_a_program_moves(write: Write, tmp_pat
     command = [sys.executable, "-c", DRIVER, str(build), str(FRAMES // 2)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
     assert done.returncode == 0, done.stderr
-    moves = [line.removeprefix("the cut of A.net moved to ") for line in json.loads(done.stdout.splitlines()[-1])]
+    moves = [
+        line.removeprefix("the cut of A.net moved to ")
+        for line in json.loads(done.stdout.splitlines()[-1])
+    ]
     assert moves == ["`r7`", "`r5`"]
     whole = onnxruntime.InferenceSession(tmp_path / "net.onnx")
     sums = [float(whole.run(None, {"x": x})[0].sum()) for x in frames]
@@ -104,7 +116,7 @@ def test_no_frame_is_lost_while_the_cut_of_a_program_moves(write: Write, tmp_pat
     np.testing.assert_allclose(np.load(f"{file}.sums.npy"), expected, rtol=1e-4, atol=1e-4)
 
 
-# -- the cut alone -----------------------------------------------------------------------------------------------------
+# -- the cut alone ---------------------------------------------------------------------------------
 class Clock:
     """Time that passes when somebody works."""
 
@@ -114,7 +126,8 @@ class Clock:
 
 
 def pipeline(cut: adapt.Cut, clock: Clock, slow: tuple[float, float], frames: int) -> float:
-    """Two stages at work, slower than planned by these factors; returns the mean time between frames."""
+    """Two stages at work, slower than planned by these factors; returns the mean time between
+    frames."""
     begin = clock.now
     for _ in range(frames):
         number = cut.current
@@ -127,10 +140,14 @@ def pipeline(cut: adapt.Cut, clock: Clock, slow: tuple[float, float], frames: in
 
 def variants() -> list[adapt.Variant]:
     nothing = ("", (), ())
-    return [adapt.Variant(f"l{k}", nothing, nothing, (k * 10e6, (10 - k) * 10e6)) for k in range(3, 8)]
+    return [
+        adapt.Variant(f"l{k}", nothing, nothing, (k * 10e6, (10 - k) * 10e6)) for k in range(3, 8)
+    ]
 
 
-def test_the_cut_moves_when_a_core_is_loaded_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cut_moves_when_a_core_is_loaded_and_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = Clock(monkeypatch)
     cut = adapt.Cut("A.net", variants(), 2)
     said: list[str] = []
@@ -138,13 +155,19 @@ def test_the_cut_moves_when_a_core_is_loaded_and_comes_back(monkeypatch: pytest.
     assert pipeline(cut, clock, (1, 1), 100) == 50e6 and cut.current == 2
     assert pipeline(cut, clock, (1, 2), 30) > 70e6  # until it is noticed
     pipeline(cut, clock, (1, 2), 60)
-    assert cut.variants[cut.current].layer == "l7" and pipeline(cut, clock, (1, 2), 30) == 70e6 < 100e6
+    assert (
+        cut.variants[cut.current].layer == "l7" and pipeline(cut, clock, (1, 2), 30) == 70e6 < 100e6
+    )
     pipeline(cut, clock, (1, 1), 100)
     assert cut.current == 2 and pipeline(cut, clock, (1, 1), 30) == 50e6
-    assert said[0] == "the cut of A.net moved to `l7`" and said[-1] == "the cut of A.net moved to `l5`"
+    assert (
+        said[0] == "the cut of A.net moved to `l7`" and said[-1] == "the cut of A.net moved to `l5`"
+    )
 
 
-def test_a_move_that_does_not_help_is_taken_back_and_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_move_that_does_not_help_is_taken_back_and_not_tried_again_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The front seems slow, but what it waits for does not move with the cut."""
     clock = Clock(monkeypatch)
     cut = adapt.Cut("A.net", variants(), 2)

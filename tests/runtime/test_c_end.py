@@ -1,4 +1,5 @@
-"""A source in C that returns FLOWC_END ends its stream as one in Python does that raises StopIteration."""
+"""A source in C that returns FLOWC_END ends its stream as one in Python does that raises
+StopIteration."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ def see(x):
 def test_the_program_does_what_one_with_a_source_in_python_does(
     write: Write, tmp_path: Path, until: int, where: tuple[int, int], period: str
 ) -> None:
-    """Alone and in chains of tasks in C, on one worker and on two, in straight rounds and before these."""
+    """Alone and in chains of tasks in C, on one worker and on two, in straight rounds and before
+    these."""
     told = []
     for source in ('c "s.c:make"', 'python "s.py:Make"'):
         text, functions = TEXT % (source, *where, period, until), SOURCE
@@ -83,9 +85,12 @@ def test_the_program_does_what_one_with_a_source_in_python_does(
         done = run(out, "--quiet", "--report", str(tmp_path / "r.json"))
         assert (done.returncode, done.stderr) == (0, "")
         document = json.loads((tmp_path / "r.json").read_text())
-        told.append((done.stdout, {name: task["firings"] for name, task in document["tasks"].items()}))
+        told.append(
+            (done.stdout, {name: task["firings"] for name, task in document["tasks"].items()})
+        )
         tested = harness(out)
-        assert tested.returncode == (0 if until else 1), tested.stderr  # no frame at all is none to compare
+        # no frame at all is none to compare
+        assert tested.returncode == (0 if until else 1), tested.stderr
     assert told[0] == told[1]
     assert told[0][0] == "".join(f"{n // 2} {(n + 1) // 2}\n" for n in range(0, 2 * until, 2))
 
@@ -101,7 +106,9 @@ def test_others_may_not_end_a_stream(write: Write, tmp_path: Path) -> None:
 
 def test_a_source_that_has_failed_does_not_end_the_stream(write: Write, tmp_path: Path) -> None:
     """-1 is what many a function returns that has failed."""
-    flow = write(TEXT % ('c "s.c:make"', 0, 0, "", 3), s_c=SOURCE.replace("FLOWC_END", "-1"), s_py=TASKS)
+    flow = write(
+        TEXT % ('c "s.c:make"', 0, 0, "", 3), s_c=SOURCE.replace("FLOWC_END", "-1"), s_py=TASKS
+    )
     done = run(build(flow, tmp_path / "out", platform="two"), "--quiet")
     assert done.returncode == 1
     assert done.stderr == "flowc: app A, task A.make failed at firing 3: make returned -1\n"
@@ -121,7 +128,9 @@ def test_live_sources_and_those_that_drop(write: Write, tmp_path: Path, way: str
         text = text.replace("{ out x: int64 rate 2", "{ live   out x: int64 rate 2")
     else:
         text = text.replace("Make(until = 6)", f"Make(until = 6) {way}")
-    done = run(build(write(text, s_c=SOURCE, s_py=TASKS), tmp_path / "out", platform="two"), "--quiet")
+    done = run(
+        build(write(text, s_c=SOURCE, s_py=TASKS), tmp_path / "out", platform="two"), "--quiet"
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "".join(f"{n // 2} {(n + 1) // 2}\n" for n in range(0, 12, 2))
 
@@ -140,6 +149,10 @@ def test_headers_are_for_cpp_as_well(write: Write, tmp_path: Path) -> None:
         ["g++", "-Wall", "-Werror", "main.cpp", "s.o", "-o", "main"],
     ):
         subprocess.run(command, cwd=tmp_path, timeout=HANGS, check=True)
-    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=HANGS, check=True)
+    done = subprocess.run(
+        [tmp_path / "main"], capture_output=True, text=True, timeout=HANGS, check=True
+    )
     assert done.stdout == "2"
-    assert f"#define FLOWC_END {hex(END)}\n" in (tmp_path / "s.flow.h").read_text() and END == code.END
+    assert (
+        f"#define FLOWC_END {hex(END)}\n" in (tmp_path / "s.flow.h").read_text() and END == code.END
+    )

@@ -1,4 +1,5 @@
-"""Chains of tasks in C give what their firings give one by one, and fail, stop and crash by name."""
+"""Chains of tasks in C give what their firings give one by one, and fail, stop and crash by
+name."""
 
 from __future__ import annotations
 
@@ -52,12 +53,15 @@ def chains(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.integers(0, 2**32), st.integers(1, 2), st.sampled_from([0.0, 0.2, 0.5]), st.booleans())
 def test_any_graph_gives_what_a_sequential_execution_gives(
     home: str, seed: int, cores: int, python: float, recorded: bool
 ) -> None:
-    """Rates, phases, delays, stages, ports that nobody reads, tasks in Python between those in C."""
+    """Rates, phases, delays, stages, ports that nobody reads, tasks in Python between those in
+    C."""
     rng = random.Random(seed)
     graph, _ = consistent(rng)
     vector = repetition(graph).vector
@@ -77,7 +81,9 @@ def test_any_graph_gives_what_a_sequential_execution_gives(
     assert program.run(frames=12, watchdog=0), str(program.failure)
     wanted = played(graph, vector, 12)
     if recorded:
-        assert {name: [firings[n] for n in sorted(firings)] for name, firings in told.items()} == wanted
+        assert {
+            name: [firings[n] for n in sorted(firings)] for name, firings in told.items()
+        } == wanted
     for task, made in zip(graph.tasks, program.apps[0].tasks, strict=True):
         seen = 0
         for firing in wanted[task.name]:
@@ -88,7 +94,10 @@ def test_any_graph_gives_what_a_sequential_execution_gives(
             assert made.code._memory.view(np.int64)[:2].tolist() == [made.firings, seen]
             assert made.busy >= made.longest > 0 and made.squares >= 0.99 * made.longest**2
         else:
-            assert isinstance(made.code, Mixed) and (made.code.n, made.code.seen) == (made.firings, seen)
+            assert isinstance(made.code, Mixed) and (made.code.n, made.code.seen) == (
+                made.firings,
+                seen,
+            )
 
 
 def line_of(home: str, count: int, **given: dict[int, int]) -> Program:
@@ -118,7 +127,9 @@ def fired(task: Task) -> int:
 
 @pytest.mark.parametrize("fails_at", [0, 1, 5])
 @pytest.mark.parametrize("task", [0, 3, 9])
-def test_a_failure_names_task_and_firing(home: str, chains: list[int], task: int, fails_at: int) -> None:
+def test_a_failure_names_task_and_firing(
+    home: str, chains: list[int], task: int, fails_at: int
+) -> None:
     program = line_of(home, 10, fails_at={task: fails_at})
     assert not program.run()
     assert (
@@ -170,16 +181,23 @@ int sink(void *s, const int32_t *x, const sink_params *p) { return 0; }
 
 
 def test_a_crash_names_task_and_firing(write: Callable[..., Path], tmp_path: Path) -> None:
-    """Another worker fires as well, and what a crash leaves behind is the chain: the board says where in it."""
+    """Another worker fires as well, and what a crash leaves behind is the chain: the board says
+    where in it."""
     flowc.build(write(CRASH, crash_c=CRASH_C), tmp_path / "out", measure=False)
     done = subprocess.run(
-        [sys.executable, tmp_path / "out" / "main.py"], capture_output=True, text=True, check=False, timeout=HANGS
+        [sys.executable, tmp_path / "out" / "main.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
     )
     assert done.returncode == 1
     assert "app A, task A.b failed at firing 50000: its process was ended by SIGSEGV" in done.stderr
 
 
-def test_a_program_has_one_board_whoever_asks_for_it_first(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_has_one_board_whoever_asks_for_it_first(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A thread looks at it while tasks start, and the main thread writes to it."""
     made = []
 

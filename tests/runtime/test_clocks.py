@@ -1,4 +1,5 @@
-"""Clock rates and meters of machines that are folders: what is written, read back, given back, and counted."""
+"""Clock rates and meters of machines that are folders: what is written, read back, given back, and
+counted."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def board(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def limits(root: Path, least: str = "scaling_min_freq", most: str = "scaling_max_freq") -> tuple[int, int]:
+def limits(
+    root: Path, least: str = "scaling_min_freq", most: str = "scaling_max_freq"
+) -> tuple[int, int]:
     folder = root / "devices/system/cpu/cpufreq/policy0"
     return int((folder / least).read_text()), int((folder / most).read_text())
 
@@ -66,12 +69,18 @@ def test_rates_go_up_before_a_change_and_down_after_it_and_back_at_the_end(board
     gpu = board / "class/devfreq/17000000.gv11b"
     assert {int((gpu / name).read_text()) for name in ("min_freq", "max_freq")} == {600 * MHZ}
     clocks.restore()
-    assert limits(board) == (1_000_000, 2_400_000) and int((gpu / "max_freq").read_text()) == 1300 * MHZ
+    assert (
+        limits(board) == (1_000_000, 2_400_000)
+        and int((gpu / "max_freq").read_text()) == 1300 * MHZ
+    )
 
 
 def test_several_pools_of_cpus_are_told_apart_by_their_highest_rates(board: Path) -> None:
     small = cpu(board, 1, 1800)
-    wanted: Wanted = {"big": ("cpu", 2400 * MHZ, 2400 * MHZ), "small": ("cpu", 1200 * MHZ, 1800 * MHZ)}
+    wanted: Wanted = {
+        "big": ("cpu", 2400 * MHZ, 2400 * MHZ),
+        "small": ("cpu", 1200 * MHZ, 1800 * MHZ),
+    }
     Clocks([wanted], str(board)).lower(wanted)
     assert limits(board) == (2_400_000, 2_400_000)
     assert (small / "scaling_max_freq").read_text().strip() == "1200000"
@@ -119,7 +128,8 @@ def test_a_program_sets_the_rates_of_its_states_and_counts_their_joules(board: P
         program.go.wait(HANGS)
         for count in (1, 2):
             frames = len(a.seen) if count == 1 else len(b.seen)
-            while len(a.seen if count == 1 else b.seen) < frames + 3:  # faster rates are set with the event
+            while len(a.seen if count == 1 else b.seen) < frames + 3:
+                # faster rates are set with the event
                 threading.Event().wait(0.001)
             program.raise_event("go")
             while len(control.changes) < count:
@@ -134,7 +144,9 @@ def test_a_program_sets_the_rates_of_its_states_and_counts_their_joules(board: P
     states = document["states"]
     assert states["three"]["joules"] is None
     for name, watts in (("one", 1), ("two", 3)):
-        assert states[name]["joules"] == pytest.approx(watts * states[name]["seconds"], rel=0.2, abs=0.05)
+        assert states[name]["joules"] == pytest.approx(
+            watts * states[name]["seconds"], rel=0.2, abs=0.05
+        )
     assert "joules (model)" in table(document)
 
 
@@ -150,12 +162,15 @@ def test_rates_that_cannot_be_set_any_more_are_left_alone(board: Path) -> None:
     (board / "class/devfreq/17000000.gv11b/min_freq").unlink()
     threading.Timer(0, lambda: (program.go.wait(HANGS), program.drain())).start()
     assert program.run() and a.right
-    assert said == ["clock rates are left alone: the clock of `volta` cannot be set: No such file or directory"]
+    assert said == [
+        "clock rates are left alone: the clock of `volta` cannot be set: No such file or directory"
+    ]
     assert report(program)["clocks"] == "model" and limits(board) == (1_000_000, 2_400_000)
 
 
 def test_clocks_are_played_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At half the rate, work takes as long again; frames under way when clocks fall go on at the old rate."""
+    """At half the rate, work takes as long again; frames under way when clocks fall go on at the
+    old rate."""
     waited: list[float] = []
     a, b = Sums(20), Sums()
     program = patrol(a, b)
@@ -173,18 +188,22 @@ def test_clocks_are_played_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     played.reach(control.states["two"].clocks)
     assert played.factors == {"c0": 1}
     ticks = itertools.count(0, 1000)
-    fake = SimpleNamespace(perf_counter_ns=lambda: next(ticks), sleep=waited.append, thread_time_ns=lambda: 0)
+    fake = SimpleNamespace(
+        perf_counter_ns=lambda: next(ticks), sleep=waited.append, thread_time_ns=lambda: 0
+    )
     monkeypatch.setattr(worker, "time", fake)
     assert program.run() and a.right and len(a.seen) == 20
     assert len(waited) == 3 * 20 and all(seconds >= 1e-6 for seconds in waited)
     assert report(program)["clocks"] == "emulate"
 
 
-# -- meters ------------------------------------------------------------------------------------------------------------
+# -- meters ----------------------------------------------------------------------------------------
 def test_a_counter_that_begins_again_is_understood(tmp_path: Path) -> None:
     package = tmp_path / "class/powercap/intel-rapl:0"
     files(package, name="package-0", energy_uj=9_000_000, max_energy_range_uj=10_000_000)
-    files(tmp_path / "class/powercap/intel-rapl:0:0", name="core", energy_uj=1, max_energy_range_uj=10)
+    files(
+        tmp_path / "class/powercap/intel-rapl:0:0", name="core", energy_uj=1, max_energy_range_uj=10
+    )
     meter = Power(str(tmp_path))
     assert meter.source == "rapl"
     meter.enter("one", 5.0)
@@ -217,12 +236,15 @@ def test_rails_of_a_board_are_added_up_unless_one_is_all_of_them(
 
 def test_without_a_meter_the_model_counts(tmp_path: Path) -> None:
     assert Power(str(tmp_path)).source == "model"
-    hidden = files(tmp_path / "class/powercap/intel-rapl:0", name="package-0", max_energy_range_uj=10)
+    hidden = files(
+        tmp_path / "class/powercap/intel-rapl:0", name="package-0", max_energy_range_uj=10
+    )
     assert not (hidden / "energy_uj").exists() and Power(str(tmp_path)).source == "model"
 
 
 class Driver:
-    """Stands in for NVIDIA's library, as nvml.h has it: two GPUs, with counters of energy if they are `counted`."""
+    """Stands in for NVIDIA's library, as nvml.h has it: two GPUs, with counters of energy if they
+    are `counted`."""
 
     def __init__(self, counted: bool) -> None:
         self.counted, self.mj, self.mw, self.status = counted, [1000, 5000], [10_000, 30_000], 0
@@ -255,7 +277,12 @@ def test_gpus_are_read_where_a_program_works_on_one(
     monkeypatch.setattr(power.ctypes, "CDLL", lambda name: driver)
     now = iter((0.0, 0.0, 2.0, 3.0, 4.0))
     monkeypatch.setattr(power, "time", SimpleNamespace(perf_counter=lambda: next(now)))
-    files(tmp_path / "class/powercap/intel-rapl:0", name="package-0", energy_uj=0, max_energy_range_uj=10**9)
+    files(
+        tmp_path / "class/powercap/intel-rapl:0",
+        name="package-0",
+        energy_uj=0,
+        max_energy_range_uj=10**9,
+    )
     assert Power(str(tmp_path)).source == "rapl"
     meter = Power(str(tmp_path), gpu=True)
     assert meter.source == "rapl + nvml"
@@ -270,7 +297,9 @@ def test_gpus_are_read_where_a_program_works_on_one(
     assert meter.source == "model" and meter.joules["two"] == pytest.approx(5.0)
 
 
-def test_a_library_without_power_is_no_meter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_without_power_is_no_meter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     driver = Driver(counted=False)
     driver.status = 3
     monkeypatch.setattr(power.ctypes, "CDLL", lambda name: driver)
@@ -279,7 +308,7 @@ def test_a_library_without_power_is_no_meter(tmp_path: Path, monkeypatch: pytest
     assert Power(str(tmp_path), gpu=True).source == "model"
 
 
-# -- a whole program ---------------------------------------------------------------------------------------------------
+# -- a whole program -------------------------------------------------------------------------------
 PROGRAM = """
 import os, signal, sys
 import numpy as np
@@ -335,8 +364,18 @@ sys.exit(main(program))
 )
 def test_clocks_are_given_back_however_a_change_ends(board: Path, act: str, status: int) -> None:
     """Within the frame that a change waits for; nor is a socket left, whoever has removed it."""
-    (board / "program.py").write_text(PROGRAM.replace("ACT", act).replace("SYSFS", repr(str(board))))
-    command = [sys.executable, str(board / "program.py"), "--quiet", "--clocks", "set", "--control", "socket"]
+    (board / "program.py").write_text(
+        PROGRAM.replace("ACT", act).replace("SYSFS", repr(str(board)))
+    )
+    command = [
+        sys.executable,
+        str(board / "program.py"),
+        "--quiet",
+        "--clocks",
+        "set",
+        "--control",
+        "socket",
+    ]
     done = subprocess.run(command, cwd=board, capture_output=True, text=True, timeout=60)
     assert done.returncode == status, done.stderr
     assert limits(board) == (1_000_000, 2_400_000) and not (board / "socket").exists()

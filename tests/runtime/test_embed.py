@@ -108,9 +108,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def gate(write: Write, tmp_path: Path) -> tuple[Path, Callable[[], None], Callable[[], None]]:
-    """A build that holds its first token back: until when to wait for that, and how to let it go."""
+    """A build that holds its first token back: until when to wait for that, and how to let it
+    go."""
     flow = write(
-        TYPES + f'app Held {{ in y: Row  out z: Row   gate: Gate(folder = "{tmp_path}")   y -> gate -> z }}', t_py=TASKS
+        TYPES
+        + f'app Held {{ in y: Row  out z: Row   gate: Gate(folder = "{tmp_path}")   y -> gate -> z }}',
+        t_py=TASKS,
     )
 
     def until_it_began() -> None:
@@ -120,12 +123,14 @@ def gate(write: Write, tmp_path: Path) -> tuple[Path, Callable[[], None], Callab
     return build(flow, tmp_path / "out"), until_it_began, (tmp_path / "open").touch
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 def test_the_only_request_is_answered(service: Path) -> None:
     """Nothing waits for the request after it, on whatever processors the tasks are."""
     with flowc.open(service) as running:
         for seed in range(3):
-            np.testing.assert_array_equal(running.ask(image(seed)).result(HANGS), plain(image(seed)))
+            np.testing.assert_array_equal(
+                running.ask(image(seed)).result(HANGS), plain(image(seed))
+            )
 
 
 def test_each_of_a_thousand_requests_at_random_moments_gets_its_own_answer(service: Path) -> None:
@@ -140,7 +145,9 @@ def test_each_of_a_thousand_requests_at_random_moments_gets_its_own_answer(servi
         np.testing.assert_array_equal(answer, plain(image(seed)))
 
     async def requests(running: Running) -> None:
-        await asyncio.gather(*(request(running, seed, moments.random() / 2) for seed in range(1000)))
+        await asyncio.gather(
+            *(request(running, seed, moments.random() / 2) for seed in range(1000))
+        )
 
     with flowc.open(service) as running:
         asyncio.run(requests(running))
@@ -151,7 +158,9 @@ def test_each_of_a_thousand_requests_at_random_moments_gets_its_own_answer(servi
 def test_threads_ask_at_once(service: Path) -> None:
     def asks(running: Running, thread: int) -> None:
         for seed in range(1000 * thread, 1000 * thread + 100):
-            np.testing.assert_array_equal(running.ask(image(seed)).result(HANGS), plain(image(seed)))
+            np.testing.assert_array_equal(
+                running.ask(image(seed)).result(HANGS), plain(image(seed))
+            )
 
     with flowc.open(service) as running, ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(asks, running, thread) for thread in range(4)]:
@@ -196,13 +205,19 @@ def test_what_does_not_fit_is_refused_at_once(service: Path) -> None:
             ([[1, 2], [3]], "list"),
             (None, "nothing"),
         ):
-            with pytest.raises(ValueError, match=r"`image` takes uint8\[4, 3\], and was given " + given):
+            with pytest.raises(
+                ValueError, match=r"`image` takes uint8\[4, 3\], and was given " + given
+            ):
                 running.put(bad)
             with pytest.raises(ValueError, match="was given"):
                 running.ask(bad)
         running.put(good.tolist())
         np.testing.assert_array_equal(running.get(timeout=HANGS), plain(good))
-        for wrong in (lambda: running.put(good, good), lambda: running.put(), lambda: running.put(picture=good)):
+        for wrong in (
+            lambda: running.put(good, good),
+            lambda: running.put(),
+            lambda: running.put(picture=good),
+        ):
             with pytest.raises(TypeError, match="image"):
                 wrong()
         with pytest.raises(TypeError, match="it gives `answer`"):
@@ -242,7 +257,7 @@ def test_the_event_loop_goes_on_while_requests_wait_for_room(gate: Any) -> None:
     assert running.report()["tasks"]["Held.gate"]["firings"] == 29
 
 
-# -- several ends ------------------------------------------------------------------------------------------------------
+# -- several ends ----------------------------------------------------------------------------------
 def test_several_ends_are_named(write: Write, tmp_path: Path) -> None:
     flow = write(
         TYPES
@@ -266,7 +281,10 @@ def test_several_ends_are_named(write: Write, tmp_path: Path) -> None:
         assert {n: a.tolist() for n, a in answer.items()} == {"c": [21] * 3, "d": [22] * 3}
         assert other.ask(one).result(HANGS).tolist() == [2, 2, 2]
         pair.put(a=two, b=one)
-        assert {n: a.tolist() for n, a in pair.get(timeout=HANGS).items()} == {"c": [12] * 3, "d": [13] * 3}
+        assert {n: a.tolist() for n, a in pair.get(timeout=HANGS).items()} == {
+            "c": [12] * 3,
+            "d": [13] * 3,
+        }
         pair.put(a=two, b=one)
         assert pair.get("d", timeout=HANGS).tolist() == [13] * 3
         with pytest.raises(TypeError, match="`b` is missing"):
@@ -304,7 +322,7 @@ def test_ends_with_rates_of_their_own(write: Write, tmp_path: Path) -> None:
         assert [late.get(timeout=HANGS).tolist() for _ in range(2)] == [[0, 0, 0], [1, 1, 1]]
 
 
-# -- ends --------------------------------------------------------------------------------------------------------------
+# -- ends ------------------------------------------------------------------------------------------
 def test_after_the_end(service: Path) -> None:
     with flowc.open(service) as running:
         running.put(image(1))
@@ -332,7 +350,9 @@ def test_stop_finishes_what_has_begun_and_drops_what_waits(gate: Any) -> None:
         ended(stopping)
         begun = [f.exception(HANGS) is None for f in futures]
         assert begun == sorted(begun, reverse=True) and begun[0] and not begun[-1]
-        assert [f.result(HANGS).tolist() for f in futures if not f.exception()] == [[n] * 3 for n in range(sum(begun))]
+        assert [f.result(HANGS).tolist() for f in futures if not f.exception()] == [
+            [n] * 3 for n in range(sum(begun))
+        ]
         assert all(isinstance(f.exception(), running.Closed) for f in futures[sum(begun) :])
 
 
@@ -367,10 +387,13 @@ def test_frames_limit_what_is_taken(service: Path) -> None:
 
 
 def test_sources_of_its_own(write: Write, tmp_path: Path) -> None:
-    """An endless source is stopped when nobody wants its results any more; without open ends a program runs to its end."""
+    """An endless source is stopped when nobody wants its results any more; without open ends a
+    program runs to its end."""
     tasks = 'task Count { out n: float32   python "t.py:Number" }\ntask Sink { in n: float32   python "s.py:sink" }\n'
     flow = write(
-        tasks + "app Numbers { out n: float32   count: Count   count -> n }", t_py=TASKS, s_py="def sink(n): 0"
+        tasks + "app Numbers { out n: float32   count: Count   count -> n }",
+        t_py=TASKS,
+        s_py="def sink(n): 0",
     )
     with flowc.open(build(flow, tmp_path / "out")) as running:
         assert [float(n) for n, _ in zip(running, range(5), strict=False)] == [1, 2, 3, 4, 5]
@@ -387,7 +410,7 @@ def test_sources_of_its_own(write: Write, tmp_path: Path) -> None:
     assert running.report()["apps"]["Numbers"]["frames"] == 5
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 def test_all_who_wait_learn_of_a_failure(gate: Any) -> None:
     build, until_it_began, let_go = gate
     with flowc.open(build) as running, ThreadPoolExecutor(3) as pool:
@@ -404,8 +427,14 @@ def test_all_who_wait_learn_of_a_failure(gate: Any) -> None:
                 waiting.result(HANGS)
             error = seen.value
             assert (error.app, error.task, error.firing) == ("Held", "Held.gate", 0)  # type: ignore[attr-defined]
-            assert "ValueError: negative" in str(error) and 'raise ValueError("negative")' in str(error)
-        for later in (lambda: running.put([1, 2, 3]), running.get, lambda: running.ask([1.0, 2, 3])):
+            assert "ValueError: negative" in str(error) and 'raise ValueError("negative")' in str(
+                error
+            )
+        for later in (
+            lambda: running.put([1, 2, 3]),
+            running.get,
+            lambda: running.ask([1.0, 2, 3]),
+        ):
             with pytest.raises(running.Failed):
                 later()
 
@@ -434,7 +463,7 @@ def test_what_is_no_build_is_not_opened(tmp_path: Path) -> None:
     assert [d.code for d in raised.value.diagnostics] == ["F002"]
 
 
-# -- in one process ----------------------------------------------------------------------------------------------------
+# -- in one process --------------------------------------------------------------------------------
 @pytest.fixture
 def known_modules() -> Iterator[None]:
     before = set(sys.modules)
@@ -456,8 +485,12 @@ def test_programs_with_equal_names_share_nothing(tmp_path: Path, known_modules: 
         )
         (folder / "helper.py").write_text(f"import parts\nVALUE = {n + 1}\n")
         (folder / "parts" / "__init__.py").write_text("")
-        (folder / "parts" / "late.py").write_text(f"from . import deep\ndef value(): return {n + 1} * deep.TEN\n")
-        (folder / "parts" / "deep.py").write_text("import helper\nTEN = 10 * helper.VALUE // helper.VALUE\n")
+        (folder / "parts" / "late.py").write_text(
+            f"from . import deep\ndef value(): return {n + 1} * deep.TEN\n"
+        )
+        (folder / "parts" / "deep.py").write_text(
+            "import helper\nTEN = 10 * helper.VALUE // helper.VALUE\n"
+        )
         (folder / "app.flow").write_text(
             'task F { in x: int64  out y: int64  python "t.py:f" }\n'
             "app A { in x: int64  out y: int64   f: F   x -> f -> y }"
@@ -497,7 +530,9 @@ def test_tasks_in_processes_of_their_own(write: Write, tmp_path: Path) -> None:
     flow = write(SERVICE.replace("total -> core[1]", "total -> core[1] process"), t_py=TASKS)
     with flowc.open(build(flow, tmp_path / "out", platform="two")) as running:
         for seed in range(20):
-            np.testing.assert_array_equal(running.ask(image(seed)).result(HANGS), plain(image(seed)))
+            np.testing.assert_array_equal(
+                running.ask(image(seed)).result(HANGS), plain(image(seed))
+            )
 
 
 FORKS = """
@@ -540,7 +575,8 @@ again.stop()
 
 
 def test_a_process_that_is_forked_has_no_program(write: Write, tmp_path: Path) -> None:
-    """It says so instead of waiting for ever; a program that it opens itself runs, and so does that of the parent."""
+    """It says so instead of waiting for ever; a program that it opens itself runs, and so does that
+    of the parent."""
     flow = write(SERVICE.replace("total -> core[1]", "total -> core[1] process"), t_py=TASKS)
     build(flow, tmp_path / "service", platform="two")
     words = [sys.executable, "-c", FORKS.format(folder=str(tmp_path))]
@@ -574,14 +610,20 @@ sys.exit(os.waitpid(child, 0)[1] >> 8)
 """
 
 
-def test_networks_are_loaded_without_threads_that_a_fork_would_wait_for(write: Write, tmp_path: Path) -> None:
+def test_networks_are_loaded_without_threads_that_a_fork_would_wait_for(
+    write: Write, tmp_path: Path
+) -> None:
     """Those of ONNX Runtime's telemetry: such a process never came to its end."""
     models.save(tmp_path / "double.onnx", [models.N("Add", ["x", "x"], ["y"])], {"x": [2]}, {}, "y")
     flow = write(DOUBLE)
     build(flow, tmp_path / "service")
     words = [sys.executable, "-c", LOADED.format(folder=str(tmp_path))]
-    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False, env=environment)
+    environment = {
+        name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"
+    }
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=HANGS, check=False, env=environment
+    )
     assert (done.returncode, done.stdout) == (5, "[2.0, 2.0]\n[2.0, 2.0]\n"), done.stderr
 
 
@@ -654,7 +696,7 @@ def test_a_build_is_a_package_that_needs_no_flowc(service: Path, tmp_path: Path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[5. 5. 5.]\n", "")
 
 
-# -- by itself ---------------------------------------------------------------------------------------------------------
+# -- by itself -------------------------------------------------------------------------------------
 def test_it_does_not_run_by_itself(service: Path) -> None:
     done = run(service)
     assert done.returncode == 2 and not done.stdout
@@ -672,7 +714,9 @@ def test_random_data_feeds_what_is_tested_and_measured(service: Path, write: Wri
     }
 
 
-def test_a_text_is_built_when_it_is_opened(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_is_built_when_it_is_opened(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     flow = write(SERVICE, t_py=TASKS)
     with flowc.open(flow, platform="two") as running:

@@ -19,9 +19,7 @@ from flowc.runtime.files import Output
 
 from builds import HANGS, build, run
 
-TEXT = (
-    'task S { out x: int64 python "t.py:make" } task D { in x: int64 python "t.py:show" } app A { s: S d: D s -> d }\n'
-)
+TEXT = 'task S { out x: int64 python "t.py:make" } task D { in x: int64 python "t.py:show" } app A { s: S d: D s -> d }\n'
 CODE = """
 import itertools, time
 count = itertools.count()
@@ -50,8 +48,10 @@ def written(output: Output, content: str) -> None:
         stream.write(content)
 
 
-# -- programs ----------------------------------------------------------------------------------------------------------
-def test_the_old_files_are_whole_while_a_program_runs_and_when_it_is_killed(program: Path, tmp_path: Path) -> None:
+# -- programs --------------------------------------------------------------------------------------
+def test_the_old_files_are_whole_while_a_program_runs_and_when_it_is_killed(
+    program: Path, tmp_path: Path
+) -> None:
     files = [tmp_path / "r.json", tmp_path / "t.json"]
     for file in files:
         file.write_text(OLD)
@@ -72,12 +72,28 @@ def test_the_old_files_are_whole_where_there_is_no_room(program: Path, tmp_path:
     files = [tmp_path / "r.json", tmp_path / "t.json"]
     for file in files:
         file.write_text(OLD)
-    command = [sys.executable, str(program / "main.py"), "--frames", "2", "--report", *files[:1], "--trace", *files[1:]]
+    command = [
+        sys.executable,
+        str(program / "main.py"),
+        "--frames",
+        "2",
+        "--report",
+        *files[:1],
+        "--trace",
+        *files[1:],
+    ]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=HANGS, check=False, preexec_fn=_with_small_files
+        command,
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=False,
+        preexec_fn=_with_small_files,
     )
     why = f"{os.strerror(errno.EFBIG)}\n"
-    assert done.stderr == "".join(f"flowc: cannot write {file}: {why}" for file in (files[1], files[0]))
+    assert done.stderr == "".join(
+        f"flowc: cannot write {file}: {why}" for file in (files[1], files[0])
+    )
     assert done.returncode == 1 and "latency ms" in done.stdout
     assert [f.read_text() for f in files] == [OLD, OLD] and len(os.listdir(tmp_path)) == 2
 
@@ -89,7 +105,9 @@ def _with_small_files() -> None:
 
 @pytest.mark.parametrize("target", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 @pytest.mark.parametrize("redirected", [False, True])
-def test_descriptors_are_written_into(program: Path, tmp_path: Path, target: str, redirected: bool) -> None:
+def test_descriptors_are_written_into(
+    program: Path, tmp_path: Path, target: str, redirected: bool
+) -> None:
     """Also where a shell has redirected one to a file: nothing that others write there is lost."""
     command = f'"$0" "$1" --frames 2 --report {target}' + (
         f" > {tmp_path}/all; cat {tmp_path}/all" if redirected else ""
@@ -114,7 +132,7 @@ def test_devices_and_pipes(program: Path, tmp_path: Path) -> None:
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and stat.S_ISFIFO(os.stat(pipe).st_mode)
 
 
-# -- the function ------------------------------------------------------------------------------------------------------
+# -- the function ----------------------------------------------------------------------------------
 def test_a_link_leads_to_the_file_that_is_written(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     file, link = tmp_path / "kept" / "r.json", tmp_path / "link"
@@ -175,7 +193,9 @@ def test_where_a_file_cannot_be_replaced_it_is_written_in_its_place(
     hindered(monkeypatch)
     for content in ("x" * 50_000, "short"):
         written(Output(str(place / "r.json")), content)
-        assert (place / "r.json").read_text() == content and (place / "r.json").stat().st_ino == number
+        assert (place / "r.json").read_text() == content and (
+            place / "r.json"
+        ).stat().st_ino == number
 
     def full(*given: object) -> None:
         os.ftruncate(given[0], 70_000)  # type: ignore[arg-type]  # as far as it came

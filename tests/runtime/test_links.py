@@ -22,7 +22,9 @@ from changing import Call, Sums, port
 class Joined:
     """App A counts, and app R looks at its numbers, with a count of its own beside."""
 
-    def __init__(self, program: Program, length: int = 10**9, before: Callable[[], Any] = lambda: None) -> None:
+    def __init__(
+        self, program: Program, length: int = 10**9, before: Callable[[], Any] = lambda: None
+    ) -> None:
         self.program, self.looked, self.own = program, list[int](), list[int]()
         numbers, own = iter(range(1, length)), iter(range(10**9))
 
@@ -112,11 +114,14 @@ def test_who_looks_sees_what_came_last_in_whatever_state_that_was(period: str | 
         before, written = written, written + stay.frames.get("A", 0)
         assert looked == sorted(looked) and all(before <= n <= written for n in looked)
         seen += count
-    assert seen == len(joined.looked) and {"writes", "reads"} <= {s.state for s in program.control.stays}
+    assert seen == len(joined.looked) and {"writes", "reads"} <= {
+        s.state for s in program.control.stays
+    }
 
 
 def test_who_looks_ends_with_a_stream_that_has_ended_in_another_state() -> None:
-    """A ends where R does not run, beside B; in the next state R has nothing to wait for, and the program ends."""
+    """A ends where R does not run, beside B; in the next state R has nothing to wait for, and the
+    program ends."""
 
     def look(n: int) -> None:
         if any(app.exhausted for app in program.apps):
@@ -132,7 +137,10 @@ def test_who_looks_ends_with_a_stream_that_has_ended_in_another_state() -> None:
     joined.reader()
     program.control.transition("first", "second", ["go"])
     assert program.run() and program.control is not None
-    assert [stay.frames for stay in program.control.stays] == [{"A": 39, "B": len(beside.seen)}, {"R": 0}]
+    assert [stay.frames for stay in program.control.stays] == [
+        {"A": 39, "B": len(beside.seen)},
+        {"R": 0},
+    ]
 
 
 def test_who_looks_has_all_frames_that_are_asked_for() -> None:

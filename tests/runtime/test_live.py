@@ -1,6 +1,8 @@
-"""Sources that wait for data, what is dropped, and what goes on after an error. Each test builds a program and runs it.
+"""Sources that wait for data, what is dropped, and what goes on after an error. Each test builds a
+program and runs it.
 
-Nothing here depends on how long anything takes: who waits is let go by an event, a file, or another task.
+Nothing here depends on how long anything takes: who waits is let go by an event, a file, or another
+task.
 """
 
 from __future__ import annotations
@@ -110,12 +112,20 @@ def report_of(out: Path, *arguments: str) -> dict[str, Any]:
 def test_a_source_that_waits_does_not_hold_up_the_end(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, pins: str
 ) -> None:
-    """Finished results have left, everybody is closed, and everything is written, though nothing ever comes."""
-    text = TASKS + "app A { c: Camera  d: Double  k: Keep   c -> d -> k }\nplatform two { cpu core[2] }\n"
-    out = build(write(text + f"mapping on two {{ {pins} }}", t_py=CODE), tmp_path / "out", platform="two")
+    """Finished results have left, everybody is closed, and everything is written, though nothing
+    ever comes."""
+    text = (
+        TASKS
+        + "app A { c: Camera  d: Double  k: Keep   c -> d -> k }\nplatform two { cpu core[2] }\n"
+    )
+    out = build(
+        write(text + f"mapping on two {{ {pins} }}", t_py=CODE), tmp_path / "out", platform="two"
+    )
     monkeypatch.setenv("SEEN", str(tmp_path / "seen.txt"))
     command = [sys.executable, str(out / "main.py")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert next_line(process) == "waits\n"
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=HANGS)
@@ -126,14 +136,18 @@ def test_a_source_that_waits_does_not_hold_up_the_end(
 
 def test_results_leave_while_the_source_waits(write: Write, tmp_path: Path) -> None:
     """Every stage is through with the last frame before another one comes."""
-    seen = "import sys\ndef show(n):\n    sys.stdout.write('out %d\\n' % n)\n    sys.stdout.flush()\n"
+    seen = (
+        "import sys\ndef show(n):\n    sys.stdout.write('out %d\\n' % n)\n    sys.stdout.flush()\n"
+    )
     text = TASKS + (
         'task Show { in n: N   python "s.py:show" }\nplatform two { cpu core[2] }\n'
         "app A { c: Camera  d: Double  e: Double  s: Show   c -> d -> e -> s }\n"
         "mapping on two { A.c -> core[0]  A.d -> core[1]  A.e -> core[0]  A.s -> core[1] }"
     )
     out = build(write(text, t_py=CODE, s_py=seen), tmp_path / "out", platform="two")
-    with subprocess.Popen([sys.executable, str(out / "main.py")], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, str(out / "main.py")], stdout=subprocess.PIPE, text=True
+    ) as process:
         lines = [next_line(process) for _ in range(21)]  # all twenty, and "waits"
         process.terminate()
         process.communicate(timeout=HANGS)
@@ -141,7 +155,8 @@ def test_results_leave_while_the_source_waits(write: Write, tmp_path: Path) -> N
 
 
 def test_data_release_a_live_source(write: Write, tmp_path: Path) -> None:
-    """Its period is what analyses take: a device whose clock runs otherwise makes nothing late. Timestamps count."""
+    """Its period is what analyses take: a device whose clock runs otherwise makes nothing late.
+    Timestamps count."""
     text = (
         TASKS
         + 'task Device { live   out n: N   python "d.py:Device" }\n'
@@ -194,7 +209,9 @@ def test_dropping_between_apps_keeps_order_and_counts(write: Write, tmp_path: Pa
     assert harness(out).returncode == 0
 
 
-def test_an_app_that_gets_too_little_for_a_frame_is_not_tested(write: Write, tmp_path: Path) -> None:
+def test_an_app_that_gets_too_little_for_a_frame_is_not_tested(
+    write: Write, tmp_path: Path
+) -> None:
     many = "def many(n):\n    pass\n"
     text = TASKS + (
         'task Many { in n: N rate 64   python "m.py:many" }\n'
@@ -206,7 +223,10 @@ def test_an_app_that_gets_too_little_for_a_frame_is_not_tested(write: Write, tmp
 
 
 def test_a_source_that_drops_does_not_wait(write: Write, tmp_path: Path) -> None:
-    text = TASKS + "app A { c: Camera(count = 300, ends = true) drop oldest 2   s: Slow  k: Keep   c -> s -> k }"
+    text = (
+        TASKS
+        + "app A { c: Camera(count = 300, ends = true) drop oldest 2   s: Slow  k: Keep   c -> s -> k }"
+    )
     out = build(write(text, t_py=CODE), tmp_path / "out")
     document = report_of(out)
     (seen,) = kept(document["out"])
@@ -216,7 +236,9 @@ def test_a_source_that_drops_does_not_wait(write: Write, tmp_path: Path) -> None
     assert harness(out).returncode == 0
 
 
-def test_timestamps_and_parameters_of_a_source_that_drops_count(write: Write, tmp_path: Path) -> None:
+def test_timestamps_and_parameters_of_a_source_that_drops_count(
+    write: Write, tmp_path: Path
+) -> None:
     device = """
 import time
 class Device:
@@ -229,14 +251,22 @@ class Device:
         self.timestamp = time.perf_counter_ns() - 5_000_000_000
         return self.left
 """
-    text = TASKS.replace('"t.py:Camera"', '"d.py:Device"') + "app A { c: Camera(count = 9) latest   k: Keep   c -> k }"
-    document = report_of(build(write(text, t_py=CODE, d_py=device), tmp_path / "out"), "--set", "A.c.count=4")
+    text = (
+        TASKS.replace('"t.py:Camera"', '"d.py:Device"')
+        + "app A { c: Camera(count = 9) latest   k: Keep   c -> k }"
+    )
+    document = report_of(
+        build(write(text, t_py=CODE, d_py=device), tmp_path / "out"), "--set", "A.c.count=4"
+    )
     assert document["dropped"]["A.c"]["written"] == 4
     assert document["apps"]["A"]["latency_ms"]["p50"] > 5000
 
 
 def test_what_a_source_raises_while_it_drops_is_its_failure(write: Write, tmp_path: Path) -> None:
-    text = TASKS.replace('"t.py:Camera"', '"b.py:Bad"') + "app A { c: Camera latest   k: Keep   c -> k }"
+    text = (
+        TASKS.replace('"t.py:Camera"', '"b.py:Bad"')
+        + "app A { c: Camera latest   k: Keep   c -> k }"
+    )
     bad = (
         "class Bad:\n    def __init__(self, count, ends):\n        self.n = 0\n    def __call__(self):\n"
         "        self.n += 1\n        import time; time.sleep(0.001)\n"
@@ -244,13 +274,20 @@ def test_what_a_source_raises_while_it_drops_is_its_failure(write: Write, tmp_pa
     )
     out = build(write(text, t_py=CODE, b_py=bad), tmp_path / "out")
     done = run(out)
-    assert done.returncode == 1 and "task A.c failed" in done.stderr and "OSError: unplugged" in done.stderr
+    assert (
+        done.returncode == 1
+        and "task A.c failed" in done.stderr
+        and "OSError: unplugged" in done.stderr
+    )
 
 
-# -- errors ------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("cores", ["", "A.c -> core[0]  A.o -> core[1]  A.d -> core[0]  A.k -> core[1]"])
+# -- errors ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "cores", ["", "A.c -> core[0]  A.o -> core[1]  A.d -> core[0]  A.k -> core[1]"]
+)
 def test_frames_are_skipped(write: Write, tmp_path: Path, cores: str) -> None:
-    """What has failed is left out up to the sink, and all else arrives; the reference skips the same."""
+    """What has failed is left out up to the sink, and all else arrives; the reference skips the
+    same."""
     text = TASKS + (
         "app A { c: Camera(count = 11, ends = true)  o: Odd  d: Double  k: Keep   c -> o -> d -> k }\n"
         f"platform two {{ cpu core[2] }}\nmapping on two {{ {cores} }}"
@@ -289,9 +326,11 @@ def test_with_several_rates_only_what_needs_it_is_skipped(write: Write, tmp_path
     assert harness(out).returncode == 0
 
 
-# -- what a program says of its deadlines ------------------------------------------------------------------------------
+# -- what a program says of its deadlines ----------------------------------------------------------
 def test_missed_deadlines_can_be_a_failure(write: Write, tmp_path: Path) -> None:
-    text = TASKS + ("app A { period 2 ms   deadline 1 ms   c: File  s: Slow  k: Keep   c -> s -> k }\n")
+    text = TASKS + (
+        "app A { period 2 ms   deadline 1 ms   c: File  s: Slow  k: Keep   c -> s -> k }\n"
+    )
     out = build(write(text, t_py=CODE), tmp_path / "out")
     good, bad = run(out, "--frames", "5"), run(out, "--frames", "5", "--fail-on-miss")
     assert (good.returncode, bad.returncode) == (0, 1)
@@ -300,7 +339,8 @@ def test_missed_deadlines_can_be_a_failure(write: Write, tmp_path: Path) -> None
 
 
 def test_paths_are_measured_from_the_newest_data(write: Write, tmp_path: Path) -> None:
-    """Four releases an iteration, 10 ms apart; pairs of them reach the sink: it waits for none but its own."""
+    """Four releases an iteration, 10 ms apart; pairs of them reach the sink: it waits for none but
+    its own."""
     pairs = "import time\ndef pair(n):\n    time.sleep(0.003)\n    return n.sum()\n"
     text = TASKS + (
         'task Pair { in n: N rate 2   out m: N   python "f.py:pair" }\ntask Both2 { in m: N rate 2   python "t.py:Keep2" }\n'
@@ -311,7 +351,12 @@ def test_paths_are_measured_from_the_newest_data(write: Write, tmp_path: Path) -
     out = build(write(text, t_py=code, f_py=pairs), tmp_path / "out")
     app = in_its_own_time(out, "--frames", "10")["apps"]["A"]
     pair, sink = app["paths"]
-    assert (pair["firings"], pair["latency_ms"]["p50"], pair["latency_ms"]["max"], pair["deadline_misses"]) == (
+    assert (
+        pair["firings"],
+        pair["latency_ms"]["p50"],
+        pair["latency_ms"]["max"],
+        pair["deadline_misses"],
+    ) == (
         20,
         3,
         3,

@@ -1,4 +1,5 @@
-"""The arena that networks share, outputs in memory of our own, and what was planned beside what is taken."""
+"""The arena that networks share, outputs in memory of our own, and what was planned beside what is
+taken."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def network(path: Path, layers: int = 3, shape: tuple[int, ...] = SHAPE) -> Path
     nodes = [helper.make_node("AveragePool", [a], [b], **window) for a, b in pairwise(names)]
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", "y")]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
@@ -40,7 +43,9 @@ def opened(path: Path, shape: tuple[int, ...] = SHAPE) -> Network:
     return code
 
 
-def test_memory_of_a_large_output_is_used_again_only_when_nobody_looks_at_it(tmp_path: Path) -> None:
+def test_memory_of_a_large_output_is_used_again_only_when_nobody_looks_at_it(
+    tmp_path: Path,
+) -> None:
     """A row of a token keeps all of it."""
     code = opened(network(tmp_path / "net.onnx"))
     inputs = [np.full(SHAPE, v, np.float32) for v in (0.0, 3.0)]
@@ -68,7 +73,8 @@ def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
 
 
 def test_what_is_rehearsed() -> None:
-    """All learn and give back; then all run, the largest block first; each session once, and errors are nobody's."""
+    """All learn and give back; then all run, the largest block first; each session once, and errors
+    are nobody's."""
     seen: list[tuple[str, bool]] = []
 
     class Options:
@@ -95,7 +101,8 @@ def test_what_is_rehearsed() -> None:
     small, large = Session("small"), Session("large")
     feeds = {"x": ((2,), np.dtype("int64"))}
     runs = [
-        memory.Rehearsal(s, block, feeds, memory.Outputs((), ())) for s, block in ((small, 1), (large, 9), (small, 1))
+        memory.Rehearsal(s, block, feeds, memory.Outputs((), ()))
+        for s, block in ((small, 1), (large, 9), (small, 1))
     ]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(onnxruntime, "RunOptions", Options)
@@ -126,13 +133,16 @@ print(used() - before)
 
 
 def test_one_arena_holds_the_largest_block_if_that_comes_first(tmp_path: Path) -> None:
-    """Counted by malloc itself. With the smallest first, blocks lie side by side: the reason for the order."""
+    """Counted by malloc itself. With the smallest first, blocks lie side by side: the reason for
+    the order."""
     import ctypes
 
     if not hasattr(ctypes.CDLL(None), "mallinfo2"):
         pytest.skip("only glibc counts")
     (tmp_path / "measure.py").write_text(MEASURE)
-    paths = [network(tmp_path / f"net{side}.onnx", 6, (1, 4, side, side)) for side in (512, 480, 448)]
+    paths = [
+        network(tmp_path / f"net{side}.onnx", 6, (1, 4, side, side)) for side in (512, 480, 448)
+    ]
     wholes = [whole_of(onnx.load(p)) for p in paths]
     blocks = [w.block for w in wholes if w is not None]
     assert blocks == sorted(blocks, reverse=True)
@@ -167,7 +177,8 @@ print(json.dumps(taken))
 
 
 def test_what_a_firing_takes_follows_from_the_graph(tmp_path: Path) -> None:
-    """Of each model of a network in bands, counted by malloc: with residual blocks, whose rows are cut out inside."""
+    """Of each model of a network in bands, counted by malloc: with residual blocks, whose rows are
+    cut out inside."""
     from flowc.model.mapping import Bands
     from flowc.networks.bands.blocked import read_blocked
     from flowc.networks.bands.made import forms
@@ -195,19 +206,29 @@ def residual(path: Path) -> Path:
     rng = np.random.default_rng(0)
     window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
     nodes, x = [helper.make_node("Conv", ["x", "stem.w"], ["stem"], **window)], "stem"
-    weights = [numpy_helper.from_array(rng.normal(0, 0.1, (32, 3, 3, 3)).astype(np.float32), "stem.w")]
+    weights = [
+        numpy_helper.from_array(rng.normal(0, 0.1, (32, 3, 3, 3)).astype(np.float32), "stem.w")
+    ]
     for k in range(4):
         for name, data in ((f"b{k}", x), (f"c{k}", f"r{k}")):
-            weights.append(numpy_helper.from_array(rng.normal(0, 0.1, (32, 32, 3, 3)).astype(np.float32), f"{name}.w"))
+            weights.append(
+                numpy_helper.from_array(
+                    rng.normal(0, 0.1, (32, 32, 3, 3)).astype(np.float32), f"{name}.w"
+                )
+            )
             nodes.append(helper.make_node("Conv", [data, f"{name}.w"], [name], **window))
             nodes += [helper.make_node("Relu", [f"b{k}"], [f"r{k}"])] if name == f"b{k}" else []
         nodes.append(helper.make_node("Add", [f"c{k}", x], [f"a{k}"]))
         x = f"a{k}"
     nodes.append(helper.make_node("GlobalAveragePool", [x], ["y"]))
     shapes = {"x": (1, 3, 64, 48), "y": (1, 32, 1, 1)}
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in shapes.items()]
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in shapes.items()
+    ]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 

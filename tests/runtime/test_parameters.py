@@ -53,7 +53,12 @@ int scale(void *state, const double *v, double *w, const scale_params *p) {
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("parameters")
-    for name, content in {"app.flow": TEXT, "a.py": PYTHON, "s.c": C, "data.txt": "first\n"}.items():
+    for name, content in {
+        "app.flow": TEXT,
+        "a.py": PYTHON,
+        "s.c": C,
+        "data.txt": "first\n",
+    }.items():
         (folder / name).write_text(content)
     return build(folder / "app.flow", folder / "out")
 
@@ -64,20 +69,35 @@ def started(
     """A run of one frame."""
     words = [word for text in settings for word in ("--set", text)]
     command = [directory / "main.py", "--frames", "1", "--quiet", *words]
-    return forks(*PROGRAM).run(command, cwd=cwd or "/", timeout=HANGS, env={**os.environ, "FLOWC_SET": variable})
+    return forks(*PROGRAM).run(
+        command, cwd=cwd or "/", timeout=HANGS, env={**os.environ, "FLOWC_SET": variable}
+    )
 
 
 def test_tasks_start_with_what_the_text_says(built: Path) -> None:
     done = started(built)
     assert (done.returncode, done.stderr) == (0, "")
-    assert sorted(done.stdout.splitlines()) == ["- 12.0", "- 12.0"] + 2 * ["made 5 0.5 2 x True first"]
+    assert sorted(done.stdout.splitlines()) == ["- 12.0", "- 12.0"] + 2 * [
+        "made 5 0.5 2 x True first"
+    ]
 
 
 def test_tasks_start_with_other_values(built: Path, tmp_path: Path) -> None:
-    """In Python, in C, in a process, in graphs and arrays; a file from where the program is started."""
+    """In Python, in C, in a process, in graphs and arrays; a file from where the program is
+    started."""
     (tmp_path / "other.txt").write_text("second\n")
-    settings = ["A.source[1].list=other.txt", "A.source[1].loud=false", "A.source[1].start=-7", "A.source[1].name=a=b"]
-    settings += ["A.source[1].step=1e1", "A.both[1].scale.by=4", "A.both[0].scale.plus=100", "A.show[0].tag=own"]
+    settings = [
+        "A.source[1].list=other.txt",
+        "A.source[1].loud=false",
+        "A.source[1].start=-7",
+        "A.source[1].name=a=b",
+    ]
+    settings += [
+        "A.source[1].step=1e1",
+        "A.both[1].scale.by=4",
+        "A.both[0].scale.plus=100",
+        "A.show[0].tag=own",
+    ]
     done = started(built, *settings, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert set(done.stdout.splitlines()) == {
@@ -87,9 +107,16 @@ def test_tasks_start_with_other_values(built: Path, tmp_path: Path) -> None:
 
 def test_states_start_with_other_values(tmp_path: Path) -> None:
     states = "scenario S { initial state one { run A }  state two { run A period 1 s }  one -> two after 1 min }"
-    for name, content in {"app.flow": TEXT + states, "a.py": PYTHON, "s.c": C, "data.txt": "first\n"}.items():
+    for name, content in {
+        "app.flow": TEXT + states,
+        "a.py": PYTHON,
+        "s.c": C,
+        "data.txt": "first\n",
+    }.items():
         (tmp_path / name).write_text(content)
-    done = started(build(tmp_path / "app.flow", tmp_path / "out"), "A.source[1].start=-7", "A.show[0].tag=own")
+    done = started(
+        build(tmp_path / "app.flow", tmp_path / "out"), "A.source[1].start=-7", "A.show[0].tag=own"
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert {"made -7 0.5 2 x True first", "own 12.0"} < set(done.stdout.splitlines())
 
@@ -119,7 +146,8 @@ def test_all_mistakes_are_told_before_anything_starts(built: Path, tmp_path: Pat
     *told, last = done.stderr.splitlines()
     places = ["FLOWC_SET", *["--set"] * (len(mistakes) - 1)]
     assert told == [
-        f"flowc: {place} {text}: {why}" for place, (text, why) in zip(places, mistakes.items(), strict=True)
+        f"flowc: {place} {text}: {why}"
+        for place, (text, why) in zip(places, mistakes.items(), strict=True)
     ]
     assert last.startswith(
         "flowc: parameters that can be set: A.source[0].start (int, 5), A.source[0].step (float, 0.5)"
@@ -134,7 +162,9 @@ def test_an_opened_program_starts_with_other_values(
     monkeypatch.setenv("FLOWC_SET", "A.source[1].start=8")
     with flowc.open(built, frames=1, settings=["A.source[0].start=-7"]):
         pass
-    made = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("made")]
+    made = [
+        line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("made")
+    ]
     assert sorted(made) == ["-7", "5"]
     with pytest.raises(ValueError, match="an int is needed") as caught:
         flowc.open(built, settings=["A.sourc.start=1", "A.source[0].start=x"])
@@ -142,7 +172,9 @@ def test_an_opened_program_starts_with_other_values(
 
 
 def test_without_parameters_there_is_nothing_to_list(write: Write, tmp_path: Path) -> None:
-    flow = write('task T { out n: int64  python "t.py:t" }\napp A { t: T }', t_py="def t(): return 1\n")
+    flow = write(
+        'task T { out n: int64  python "t.py:t" }\napp A { t: T }', t_py="def t(): return 1\n"
+    )
     done = started(build(flow, tmp_path / "out"), "A.t.x=3")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "flowc: no parameter of this program can be set"
@@ -176,7 +208,11 @@ def test_what_the_program_is_made_of_is_fixed(write: Write, tmp_path: Path) -> N
         "A.host": ["rows", "count", "time", "size"], "A.device": ["rows", "factor"], "A.end": [],
     }  # fmt: skip
     done = started(built.directory, "A.device.factor=3", "A.host.time=1", "A.host.free=x")
-    assert done.returncode == 2 and done.stderr.count("it is fixed") == 2 and "an int is needed" in done.stderr
+    assert (
+        done.returncode == 2
+        and done.stderr.count("it is fixed") == 2
+        and "an int is needed" in done.stderr
+    )
 
 
 def test_the_harness_is_not_affected(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,12 +236,20 @@ def test_flowc_run_passes_all_options_on(built: Path, tmp_path: Path) -> None:
     both = run("--json", "--report", str(report))
     assert json.loads(both.stdout) == json.loads(report.read_text())
     refused = run("--json", "--report", str(report), "--set", "A.x.y=1")
-    assert (refused.returncode, refused.stdout) == (2, "") and "app A has no task x" in refused.stderr
+    assert (refused.returncode, refused.stdout) == (
+        2,
+        "",
+    ) and "app A has no task x" in refused.stderr
 
 
 def test_the_python_face_takes_settings(built: Path) -> None:
     ran = flowc.run(
-        built.parent / "app.flow", built, frames=1, settings=["A.source[0].name=face"], watchdog=9.0, document=True
+        built.parent / "app.flow",
+        built,
+        frames=1,
+        settings=["A.source[0].name=face"],
+        watchdog=9.0,
+        document=True,
     )
     assert ran.status == 0 and ran.report is not None
     assert json.loads(ran.report)["tasks"]["A.source[0]"]["firings"] == 1

@@ -76,7 +76,9 @@ def run_parts(
     return in_forks(commands, [environments[name] for name in ("back", "front")])
 
 
-def in_forks(commands: list[list[str]], environments: list[dict[str, str]]) -> list[subprocess.CompletedProcess[str]]:
+def in_forks(
+    commands: list[list[str]], environments: list[dict[str, str]]
+) -> list[subprocess.CompletedProcess[str]]:
     cases = [{**os.environ, **e} for e in environments]
     return forks(*PROGRAM, "zmq").at_once(commands, cwd="/", timeout=HANGS, env=cases)
 
@@ -90,7 +92,12 @@ def started(
     with ExitStack() as stack:
         found = {}
         for name, environment in environments.items():
-            words = [*(prefix or {}).get(name, []), sys.executable, str(out / "parts" / name / "main.py"), "--quiet"]
+            words = [
+                *(prefix or {}).get(name, []),
+                sys.executable,
+                str(out / "parts" / name / "main.py"),
+                "--quiet",
+            ]
             child = subprocess.Popen(
                 words,
                 env={**os.environ, **environment},
@@ -146,12 +153,17 @@ def test_frames_are_counted_together(made: Callable[[str], Path]) -> None:
 
 
 def test_a_task_that_fails_ends_all_and_is_named(made: Callable[[str], Path]) -> None:
-    failing = TEXT.replace('"tasks.py:weigh"', '"tasks.py:broken"').replace("core[0], back.core[1]", "core[0]")
+    failing = TEXT.replace('"tasks.py:weigh"', '"tasks.py:broken"').replace(
+        "core[0], back.core[1]", "core[0]"
+    )
     out = made(failing)
     back, front = run_parts(out, "--quiet")
     assert back.returncode == front.returncode == 1
     assert "task A.weigh failed at firing 9: ValueError: no luck" in back.stderr
-    assert "part back failed: app A, task A.weigh failed at firing 9: ValueError: no luck; here" in front.stderr
+    assert (
+        "part back failed: app A, task A.weigh failed at firing 9: ValueError: no luck; here"
+        in front.stderr
+    )
 
 
 def test_a_part_that_is_killed_ends_the_other(made: Callable[[str], Path]) -> None:
@@ -160,7 +172,9 @@ def test_a_part_that_is_killed_ends_the_other(made: Callable[[str], Path]) -> No
         parts["front"].kill()
         status, said = ends(parts["back"])
     assert status == 1
-    assert re.search(r"part front at tcp://127.0.0.1:\d+ is gone; here .*waits for data from A\.", said), said
+    assert re.search(
+        r"part front at tcp://127.0.0.1:\d+ is gone; here .*waits for data from A\.", said
+    ), said
 
 
 def test_a_signal_to_one_part_ends_all_in_order(made: Callable[[str], Path]) -> None:
@@ -172,18 +186,24 @@ def test_a_signal_to_one_part_ends_all_in_order(made: Callable[[str], Path]) -> 
         assert ends(parts["front"])[0] == 0
     *lines, last = out.decode().splitlines()
     marks = [int(line.split()[0]) for line in lines]
-    assert marks == list(range(marks[0], marks[0] + len(marks)))  # nothing is lost, nothing comes twice
+    # nothing is lost, nothing comes twice
+    assert marks == list(range(marks[0], marks[0] + len(marks)))
     assert last.startswith("odd ")
 
 
 def test_parts_are_joined_where_there_are_channels(write: Write, tmp_path: Path) -> None:
-    """And with one that hands on what others have to know: when frames begin, how many there are, who has failed."""
+    """And with one that hands on what others have to know: when frames begin, how many there are,
+    who has failed."""
     out, names = build(write(ROW, row_py=ROW_TASKS), tmp_path / "out", platform="rig"), "abcd"
 
     def ran(*words: str) -> list[subprocess.CompletedProcess[str]]:
         mains = [[str(out / "parts" / n / "main.py"), "--quiet"] for n in names]
-        own = [["--report", str(tmp_path / f"{n}.json"), *(words if n == "d" else ())] for n in names]
-        return in_forks([m + o for m, o in zip(mains, own, strict=True)], list(joined(names).values()))
+        own = [
+            ["--report", str(tmp_path / f"{n}.json"), *(words if n == "d" else ())] for n in names
+        ]
+        return in_forks(
+            [m + o for m, o in zip(mains, own, strict=True)], list(joined(names).values())
+        )
 
     done = ran()
     assert [d.returncode for d in done] == [0] * 4, [d.stderr for d in done]
@@ -213,7 +233,10 @@ def test_who_does_not_belong_is_refused(made: Callable[[str], Path]) -> None:
 def test_a_part_alone_says_how_it_is_started(made: Callable[[str], Path]) -> None:
     done = run(made(TEXT) / "parts/front")
     assert done.returncode == 2
-    assert "this is part front of back and front: start all parts together, with `flowc run --machines`" in done.stderr
+    assert (
+        "this is part front of back and front: start all parts together, with `flowc run --machines`"
+        in done.stderr
+    )
 
 
 def test_over_a_cable_that_is_cut(made: Callable[[str], Path], tmp_path: Path) -> None:
@@ -224,7 +247,9 @@ def test_over_a_cable_that_is_cut(made: Callable[[str], Path], tmp_path: Path) -
     if (
         ip is None
         or os.geteuid()
-        or subprocess.run([ip, "netns", "add", names["back"]], capture_output=True, timeout=HANGS).returncode
+        or subprocess.run(
+            [ip, "netns", "add", names["back"]], capture_output=True, timeout=HANGS
+        ).returncode
     ):
         pytest.skip("network namespaces are for root")
     hosts = {"back": "10.77.0.2", "front": "10.77.0.1"}
@@ -257,7 +282,9 @@ def test_over_a_cable_that_is_cut(made: Callable[[str], Path], tmp_path: Path) -
             do("-n", names["front"], "link", "set", "veth0", "down")
             found = {part: ends(child) for part, child in parts.items()}
         assert {status for status, _ in found.values()} == {1}
-        assert "part back at tcp://10.77.0.2:" in found["front"][1] and "is gone" in found["front"][1]
+        assert (
+            "part back at tcp://10.77.0.2:" in found["front"][1] and "is gone" in found["front"][1]
+        )
     finally:
         for name in names.values():
             subprocess.run([ip, "netns", "delete", name], capture_output=True, timeout=HANGS)

@@ -116,8 +116,11 @@ def port(shape: tuple[int, ...] = (), dtype: str = "int64", rates: tuple[int, ..
     return Port("n", dtype, shape, rates)
 
 
-def chain(home: Path, *stages: Code, ports: Port | tuple[Port, ...] = INT, capacity: int = 3) -> Program:
-    """A program: source, stages, sink, each on a processor of its own. Every port is the same, or the one given."""
+def chain(
+    home: Path, *stages: Code, ports: Port | tuple[Port, ...] = INT, capacity: int = 3
+) -> Program:
+    """A program: source, stages, sink, each on a processor of its own. Every port is the same, or
+    the one given."""
     program = Program("t", str(home))
     app = program.app("A")
     between = ports if isinstance(ports, tuple) else (ports,) * (len(stages) - 1)
@@ -154,14 +157,16 @@ def seen(text: str) -> str:
     return next(line for line in text.splitlines() if line.startswith("seen "))
 
 
-def both(make: Callable[[Wrap], Program], frames: int | None = None, **options: object) -> tuple[str, str]:
+def both(
+    make: Callable[[Wrap], Program], frames: int | None = None, **options: object
+) -> tuple[str, str]:
     """The same outcome, whether tasks are threads or processes."""
     there, here = (outcome(make(wrap), frames, **options) for wrap in (process, thread))
     assert there == here
     return there
 
 
-# -- other processes ---------------------------------------------------------------------------------------------------
+# -- other processes -------------------------------------------------------------------------------
 def children(parent: int) -> list[int]:
     """Processes that this one has started, and not those that are only waiting to be buried."""
     found = []
@@ -242,7 +247,12 @@ def started(main: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A running program, leader of a group of its own as behind a terminal."""
     command = [sys.executable, str(main), "--quiet", *arguments]
     with subprocess.Popen(
-        command, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as program:
         try:
             yield program
@@ -253,7 +263,8 @@ def started(main: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 def interrupted_again(program: subprocess.Popen[str]) -> str:
     """Send Ctrl-C to its group until it has ended; what it wrote to standard error.
 
-    Two within a moment count as one, and a busy machine may hand two over at once: so there may be a third.
+    Two within a moment count as one, and a busy machine may hand two over at once: so there may be
+    a third.
     """
     for _ in range(HANGS):
         os.killpg(program.pid, signal.SIGINT)
@@ -271,12 +282,16 @@ def wait_for(program: subprocess.Popen[str], start: str) -> str:
     raise AssertionError(f"no line {start}")
 
 
-# -- results -----------------------------------------------------------------------------------------------------------
-def test_results_state_and_close_are_those_of_threads(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+# -- results ---------------------------------------------------------------------------------------
+def test_results_state_and_close_are_those_of_threads(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     said = []
     for wrap in (process, thread):
         total = wrap(py("Total", start=5))
-        assert outcome(chain(home, wrap(py("Count", limit=30)), total, wrap(py("double")), wrap(py("Keep")))) == (
+        assert outcome(
+            chain(home, wrap(py("Count", limit=30)), total, wrap(py("double")), wrap(py("Keep")))
+        ) == (
             "",
             "",
         )
@@ -287,12 +302,18 @@ def test_results_state_and_close_are_those_of_threads(home: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("shape", [(8_000_000,), (3, 0, 2), (100_000,)])
-def test_tokens_of_any_size(home: Path, capsys: pytest.CaptureFixture[str], shape: tuple[int, ...]) -> None:
+def test_tokens_of_any_size(
+    home: Path, capsys: pytest.CaptureFixture[str], shape: tuple[int, ...]
+) -> None:
     said = []
     for wrap in (process, thread):
         frames = wrap(py("Frames", shape=shape, limit=4))
         program = chain(
-            home, frames, wrap(py("double" if 0 in shape else "same")), py("Keep"), ports=port(shape, "uint8")
+            home,
+            frames,
+            wrap(py("double" if 0 in shape else "same")),
+            py("Keep"),
+            ports=port(shape, "uint8"),
         )
         assert outcome(program) == ("", "")
         said.append(capsys.readouterr().out)
@@ -301,7 +322,9 @@ def test_tokens_of_any_size(home: Path, capsys: pytest.CaptureFixture[str], shap
         assert seen(said[0]) == f"seen {[[shape, i, i] for i in (1, 2, 3, 4)]}"
 
 
-def test_rates_that_vary_from_firing_to_firing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rates_that_vary_from_firing_to_firing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """0, 1 and 3 blocks in turn; of a size where slots are lent."""
     (home / "r.py").write_text(
         "import numpy as np\nclass Deal:\n"
@@ -319,16 +342,29 @@ def test_rates_that_vary_from_firing_to_firing(home: Path, capsys: pytest.Captur
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
     # Block after block: its number, and how many tokens it has.
-    blocks = [[], [(1, 20000), 3, 3], [(3, 20000), 6, 6], [], [(1, 20000), 6, 6], [(3, 20000), 9, 9]]
+    blocks = [
+        [],
+        [(1, 20000), 3, 3],
+        [(3, 20000), 6, 6],
+        [],
+        [(1, 20000), 6, 6],
+        [(3, 20000), 9, 9],
+    ]
     assert seen(said[0]) == f"seen {[*blocks, [], [(1, 20000), 9, 9], [(3, 20000), 12, 12]]}"
 
 
-def test_inputs_that_a_task_keeps_stay_what_they_were(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inputs_that_a_task_keeps_stay_what_they_were(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Even more of them than there are slots; and outputs that a sink keeps."""
     said = []
     for wrap in (process, thread):
         ports = (port((20000,), "uint8"), port((3,), "uint8"))
-        stages = [wrap(py("Frames", shape=(20000,), limit=30)), wrap(py("Window", length=12)), wrap(py("Keep"))]
+        stages = [
+            wrap(py("Frames", shape=(20000,), limit=30)),
+            wrap(py("Window", length=12)),
+            wrap(py("Keep")),
+        ]
         assert outcome(chain(home, *stages, ports=ports)) == ("", "")
         stages = [wrap(py("Frames", shape=(20000,), limit=30)), wrap(py("same")), wrap(py("Keep"))]
         assert outcome(chain(home, *stages, ports=port((20000,), "uint8"))) == ("", "")
@@ -355,7 +391,8 @@ def test_a_slot_is_used_again_as_soon_as_nothing_refers_to_it(home: Path) -> Non
         first, second = places[0], places[3]
         assert first != second and places == [first, first, first, second, second, second, first]
         kept = [code.fire([np.full(20000, i, np.uint8)], 0)[0] for i in range(LENT + 3)]
-        assert [bool(y.flags.owndata) for y in kept] == [False] * (LENT - 1) + [True] * 4  # `y` still has one
+        # `y` still has one
+        assert [bool(y.flags.owndata) for y in kept] == [False] * (LENT - 1) + [True] * 4
         assert [int(y[0]) for y in kept] == list(range(LENT + 3))
         part = kept[0][100:]
         where = kept[0].ctypes.data
@@ -407,7 +444,9 @@ def test_the_harness_and_the_reference_take_processes(write: Write, tmp_path: Pa
     out = build(flow, tmp_path / "out", platform="two")
     plain = run(out, "--frames", "9", "--quiet")
     main = out / "main.py"
-    text, count = re.subn(r"^( +)(Python\(.*\)),$", r"\1Process(\2),", main.read_text(), flags=re.MULTILINE)
+    text, count = re.subn(
+        r"^( +)(Python\(.*\)),$", r"\1Process(\2),", main.read_text(), flags=re.MULTILINE
+    )
     assert count == 4 and "import Fire, Port, Program" in text
     with_processes(out, text)
     done = run(out, "--frames", "9", "--quiet")
@@ -424,18 +463,27 @@ def test_the_harness_and_the_reference_take_processes(write: Write, tmp_path: Pa
     assert [int(a[0]) for a in reference.expected["A.k"]] == [0, 1, 4, 10, 20, 35]
 
 
-# -- where it runs -----------------------------------------------------------------------------------------------------
+# -- where it runs ---------------------------------------------------------------------------------
 def test_the_child_imports_the_task_and_not_the_program(home: Path) -> None:
     code = "import os, sys\nimport beside\nprint('imported by', os.getpid() == int(os.environ['MAIN']), sys.argv[1:], os.getcwd())\n"
     code += "def f(n):\n    return n + beside.ONE\n"
     (home / "f.py").write_text(code)
     (home / "beside.py").write_text("ONE = 1\n")
     (home / "elsewhere").mkdir()
-    (home / "elsewhere" / "json.py").write_text("raise SystemExit('not the library, but what lies where one starts')\n")
-    main = main_py(home, 'Python("t.py", "Count", limit=3)', 'Process(Python("f.py", "f"))', 'Python("t.py", "Keep")')
+    (home / "elsewhere" / "json.py").write_text(
+        "raise SystemExit('not the library, but what lies where one starts')\n"
+    )
+    main = main_py(
+        home,
+        'Python("t.py", "Count", limit=3)',
+        'Process(Python("f.py", "f"))',
+        'Python("t.py", "Keep")',
+    )
     main.write_text("import os\nos.environ['MAIN'] = str(os.getpid())\n" + main.read_text())
     command = [sys.executable, str(main), "--quiet"]
-    done = subprocess.run(command, cwd=home / "elsewhere", capture_output=True, text=True, check=False, timeout=HANGS)
+    done = subprocess.run(
+        command, cwd=home / "elsewhere", capture_output=True, text=True, check=False, timeout=HANGS
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "main is __main__", f"imported by False ['--quiet'] {home / 'elsewhere'}", "seen [1, 2, 3]"
@@ -469,7 +517,7 @@ def test_the_child_has_the_priority_of_its_worker(home: Path) -> None:
     assert got == [os.SCHED_FIFO, 3, 1]
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 BODIES = {
     "raises": "if n == 2: raise ValueError('no\\nmore ü')\n    return n",
     "chained": "try:\n        1 / 0\n    except ZeroDivisionError as e:\n        raise KeyError('k') from e",
@@ -498,7 +546,12 @@ def test_a_firing_fails_in_the_same_words(home: Path, body: str) -> None:
     else:
         at = 2 if body in ("raises", "late") else 0
         assert reason.startswith(f"app A, task A.b failed at firing {at}: ")
-        assert details.count("bad.py") == {"raises": 1, "chained": 1, "read_only": 1, "exit": 1}.get(body, 0)
+        assert details.count("bad.py") == {
+            "raises": 1,
+            "chained": 1,
+            "read_only": 1,
+            "exit": 1,
+        }.get(body, 0)
 
 
 OPENINGS = {
@@ -534,10 +587,13 @@ def test_parameters_that_cannot_be_sent_are_told(home: Path) -> None:
 
 def test_what_reaches_a_process_is_checked_where_it_is_made(home: Path) -> None:
     """It would not fit into the memory."""
-    (home / "w.py").write_text("import numpy as np\ndef wide(n):\n    return n if n < 2 else np.zeros(9)\n")
+    (home / "w.py").write_text(
+        "import numpy as np\ndef wide(n):\n    return n if n < 2 else np.zeros(9)\n"
+    )
     program = chain(home, py("Count", limit=4), py("wide", "w.py"), Process(py("same")), py("Keep"))
     assert (
-        outcome(program)[0] == "app A, task A.b failed at firing 2: returned float64[9] for port `n`, which is int64[]"
+        outcome(program)[0]
+        == "app A, task A.b failed at firing 2: returned float64[9] for port `n`, which is int64[]"
     )
 
 
@@ -573,7 +629,10 @@ def test_nobody_waits_for_what_a_dead_child_has_started(home: Path, born: Born) 
     reason, _ = outcome(program)
     heir = int((home / "heir").read_text())
     try:
-        assert reason == "app A, task A.b failed at firing 0: its process was ended by SIGKILL (Killed)"
+        assert (
+            reason
+            == "app A, task A.b failed at firing 0: its process was ended by SIGKILL (Killed)"
+        )
         assert gone(born()) and alive(heir)
     finally:
         os.kill(heir, signal.SIGKILL)
@@ -592,30 +651,45 @@ def test_a_child_that_is_killed_between_firings_stops_everything(home: Path) -> 
         os.kill(child, signal.SIGKILL)
         _, stderr = program.communicate(timeout=HANGS)
     assert program.returncode == 1
-    assert re.search(r"app A, task A\.b failed at firing \d+: its process was ended by SIGKILL", stderr), stderr
+    assert re.search(
+        r"app A, task A\.b failed at firing \d+: its process was ended by SIGKILL", stderr
+    ), stderr
 
 
 def test_a_failing_close_is_told(home: Path) -> None:
     (home / "c.py").write_text(
         "class Close:\n    def __call__(self, n):\n        pass\n    def close(self):\n        1 / 0\n"
     )
-    reason, details = both(lambda wrap: chain(home, py("Count", limit=2), wrap(py("Close", "c.py"))))
-    assert reason == "app A, task A.b failed: close: ZeroDivisionError: division by zero" and "line 5" in details
+    reason, details = both(
+        lambda wrap: chain(home, py("Count", limit=2), wrap(py("Close", "c.py")))
+    )
+    assert (
+        reason == "app A, task A.b failed: close: ZeroDivisionError: division by zero"
+        and "line 5" in details
+    )
 
 
-def test_the_watchdog_ends_a_child_that_hangs(home: Path, born: Born, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_watchdog_ends_a_child_that_hangs(
+    home: Path, born: Born, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The other tasks are closed, although one never returned."""
     program = chain(home, py("Count"), Process(py("Total")), Process(py("hold")))
     reason, _ = outcome(program, watchdog=2.0)  # enough for the others on a busy machine
-    assert re.match(r"app A, task A\.c failed at firing 0: did not return for \d+ s \(see --watchdog\)", reason), reason
+    assert re.match(
+        r"app A, task A\.c failed at firing 0: did not return for \d+ s \(see --watchdog\)", reason
+    ), reason
     assert not born()
     assert "total " in capsys.readouterr().out
 
 
-# -- signals -----------------------------------------------------------------------------------------------------------
+# -- signals ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("wrap", ["Process(%s)", "%s"])
 def test_ctrl_c_reaches_the_children_and_changes_nothing(home: Path, wrap: str) -> None:
-    stages = ['Python("t.py", "Count")', 'Python("t.py", "say", name="b")', 'Python("t.py", "Keep")']
+    stages = [
+        'Python("t.py", "Count")',
+        'Python("t.py", "say", name="b")',
+        'Python("t.py", "Keep")',
+    ]
     main = main_py(home, *[wrap % s for s in stages], app='p.app("A", period="10000000")')
     with started(main) as program:
         wait_for(program, "b 3")
@@ -659,7 +733,9 @@ def test_nothing_is_left_when_the_program_is_killed(home: Path, what: str) -> No
 
 
 def test_a_signal_while_a_task_is_opened_leaves_nothing(home: Path) -> None:
-    (home / "slow.py").write_text(f"import time\nprint('opening', flush=True)\ntime.sleep({HANGS})\n")
+    (home / "slow.py").write_text(
+        f"import time\nprint('opening', flush=True)\ntime.sleep({HANGS})\n"
+    )
     main = main_py(home, 'Process(Python("t.py", "Count"))', 'Process(Python("slow.py", "f"))')
     with started(main) as program:
         wait_for(program, "opening")
@@ -670,9 +746,12 @@ def test_a_signal_while_a_task_is_opened_leaves_nothing(home: Path) -> None:
     assert len(born) == 2 and gone(born)
 
 
-# -- what tasks print --------------------------------------------------------------------------------------------------
-def test_lines_come_in_the_order_in_which_they_are_printed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One task after the other prints a line, here and there, to both streams; a part of a line, and no ASCII."""
+# -- what tasks print ------------------------------------------------------------------------------
+def test_lines_come_in_the_order_in_which_they_are_printed(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One task after the other prints a line, here and there, to both streams; a part of a line,
+    and no ASCII."""
     (home / "s.py").write_text(
         "import sys\ndef part(n):\n    print('part', end=' ')\n    sys.stderr.write('ü€')\n    return n\n"
         "def thread_part(n):\n    import threading\n    t = threading.Thread(target=print, args=('thread', int(n)))\n"
@@ -691,7 +770,8 @@ def test_lines_come_in_the_order_in_which_they_are_printed(home: Path, capsys: p
         ]
         program = chain(home, *stages, capacity=1)
         entries = [order[0] for _, order in program.orders]
-        program.orders, program.priorities = [("cpu", entries)], [None]  # one worker: one order of all lines
+        # one worker: one order of all lines
+        program.orders, program.priorities = [("cpu", entries)], [None]
         return program
 
     said = []
@@ -712,7 +792,9 @@ def test_nobody_reads_what_the_program_prints(home: Path) -> None:
             program.stdout.close()
             assert program.wait(HANGS) == 1
             stderr = program.stderr.read()  # no limit: it has ended
-        assert re.search(r"task A\.b failed at firing \d+: BrokenPipeError: \[Errno 32\] Broken pipe", stderr), stderr
+        assert re.search(
+            r"task A\.b failed at firing \d+: BrokenPipeError: \[Errno 32\] Broken pipe", stderr
+        ), stderr
         (home / "runtime").unlink()
 
 
@@ -721,7 +803,9 @@ def test_what_a_task_leaves_to_its_exit(
 ) -> None:
     """Its last lines arrive; a thread of its own does not keep it alive."""
     code = "import atexit, os, sys, threading, time\natexit.register(print, 'at exit')\n"
-    code += f"def f(n):\n    threading.Thread(target=time.sleep, args=({HANGS} * int(n),)).start()\n"
+    code += (
+        f"def f(n):\n    threading.Thread(target=time.sleep, args=({HANGS} * int(n),)).start()\n"
+    )
     (home / "e.py").write_text(code)
     start = time.monotonic()
     assert outcome(chain(home, py("Count", limit=2), Process(py("f", "e.py")))) == ("", "")
@@ -733,7 +817,9 @@ def test_what_a_task_leaves_to_its_exit(
     assert not born()
 
 
-def test_without_memory_files_another_file_without_a_name_does(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memory_files_another_file_without_a_name_does(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = set(os.listdir("/dev/shm"))
     monkeypatch.delattr(os, "memfd_create")
     code, ports = Process(py("same")), [port((20000,), "uint8")]
@@ -744,7 +830,7 @@ def test_without_memory_files_another_file_without_a_name_does(home: Path, monke
     assert same.min() == same.max() == 7  # memory is there as long as an array needs it
 
 
-# -- where there is no room ---------------------------------------------------------------------------------------------
+# -- where there is no room ------------------------------------------------------------------------
 WITHOUT_MEMFD = """
 import os, runpy, sys
 del os.memfd_create
@@ -762,16 +848,33 @@ def _small_files() -> None:
 @pytest.mark.parametrize("way", ["limit", "folder"])
 def test_memory_that_is_too_small_is_told_at_the_start(home: Path, way: str) -> None:
     """By a limit, or because /dev/shm is full, where a kernel has no memory without a name."""
-    main = main_py(home, 'Python("t.py", "Frames", shape=(100_000,))', 'Process(Python("t.py", "Keep"))')
-    main.write_text(main.read_text().replace('Port("n", "int64")', 'Port("n", "uint8", (100_000,))'))
+    main = main_py(
+        home, 'Python("t.py", "Frames", shape=(100_000,))', 'Process(Python("t.py", "Keep"))'
+    )
+    main.write_text(
+        main.read_text().replace('Port("n", "int64")', 'Port("n", "uint8", (100_000,))')
+    )
     words = [sys.executable, str(main), "--frames", "3"]
     if way == "folder":
-        words = ["unshare", "-rm", "sh", "-c", SMALL_FOLDER, "sh", sys.executable, "-c", WITHOUT_MEMFD, *words[1:]]
+        words = [
+            "unshare",
+            "-rm",
+            "sh",
+            "-c",
+            SMALL_FOLDER,
+            "sh",
+            sys.executable,
+            "-c",
+            WITHOUT_MEMFD,
+            *words[1:],
+        ]
         mounted = ["unshare", "-rm", "sh", "-c", SMALL_FOLDER, "sh", "true"]
         if subprocess.run(mounted, timeout=HANGS, check=False).returncode:
             pytest.skip("nothing can be mounted here")
     limit = _small_files if way == "limit" else None
-    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False, preexec_fn=limit)
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=HANGS, check=False, preexec_fn=limit
+    )
     assert done.returncode == 1
     said = r"flowc: app A, task A\.b failed: cannot start: no room for tokens in shared memory \(\d\.\d MB\): .*\n"
     assert re.fullmatch(said, done.stderr), done.stderr

@@ -1,4 +1,5 @@
-"""Generated programs at work: results, order, pace, and every way to stop. Each test builds one and runs it."""
+"""Generated programs at work: results, order, pace, and every way to stop. Each test builds one and
+runs it."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ class Deal:
     out = build(flow, tmp_path / "out")
     done = run(out, "--frames", "3", "--strict")
     assert done.returncode == 0, done.stderr
-    # Four counts per iteration: pairs (-2 -1) (0 1) (2 3) (4 5) ...; odd pairs give their first, even ones both.
+    # Four counts per iteration: pairs (-2 -1) (0 1) (2 3) (4 5) ...; odd pairs give their first,
+    # even ones both.
     lines = [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("seen ")]
     assert lines == [[-2, 2, 6], [5, 0, 1, 4, 5, 8]]
     assert harness(out).returncode == 0
@@ -204,7 +206,8 @@ int last(void *state, const int64_t *n, int64_t *out, const last_params *p) {
 def test_a_c_task_that_fails_stops_the_program(write: Write, tmp_path: Path) -> None:
     code = "int f(void *s, const int64_t *n, int64_t *m, const f_params *p) { *m = *n; return *n == 5 ? 42 : 0; }"
     flow = write(
-        COMMON + 'task F { in n: N  out m: N  c "f.c:f"  stateless }\napp A { c: Count  f: F  k: Keep  c -> f -> k }',
+        COMMON
+        + 'task F { in n: N  out m: N  c "f.c:f"  stateless }\napp A { c: Count  f: F  k: Keep  c -> f -> k }',
         t_py=COUNT,
         f_c=code,
     )
@@ -222,14 +225,17 @@ def test_a_c_task_says_why_it_failed(write: Write, tmp_path: Path, lacks: str) -
     const char *f_error(void *s) {{ return s == &why || !s ? why : "another state"; }}
     """
     flow = write(
-        COMMON + 'task F { in n: N  out m: N  c "f.c:f" }\napp A { c: Count  f: F  k: Keep  c -> f -> k }',
+        COMMON
+        + 'task F { in n: N  out m: N  c "f.c:f" }\napp A { c: Count  f: F  k: Keep  c -> f -> k }',
         t_py=COUNT,
         f_c=code,
     )
     done = run(build(flow, tmp_path / "out"))
     assert done.returncode == 1
     words = (
-        "f_init returned NULL: no room for é" if lacks == "init" else "failed at firing 5: f returned 1: five is odd"
+        "f_init returned NULL: no room for é"
+        if lacks == "init"
+        else "failed at firing 5: f returned 1: five is odd"
     )
     assert words in done.stderr
 
@@ -241,7 +247,8 @@ int64_t times(int64_t n) { return 3 * n; }
 int f(void *s, const int64_t *n, int64_t *m, const f_params *p) { *m = times(*n); return 0; }
 """
     flow = write(
-        COMMON + 'task F { in n: N  out m: N  c "f.c:f" }\napp A { c: Count  f: F  k: Keep  c -> f -> k }',
+        COMMON
+        + 'task F { in n: N  out m: N  c "f.c:f" }\napp A { c: Count  f: F  k: Keep  c -> f -> k }',
         t_py=COUNT,
         f_c=code,
     )
@@ -250,11 +257,14 @@ int f(void *s, const int64_t *n, int64_t *m, const f_params *p) { *m = times(*n)
     assert seen(done.stdout) == [0, 3, 6]
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("if n == 7: raise ValueError('no more')\n    return n", "failed at firing 7: ValueError: no more"),
+        (
+            "if n == 7: raise ValueError('no more')\n    return n",
+            "failed at firing 7: ValueError: no more",
+        ),
         (
             "import numpy as np\n    return np.zeros(3)",
             "failed at firing 0: returned float64[3] for port `m`, which is int64[]",
@@ -266,7 +276,9 @@ int f(void *s, const int64_t *n, int64_t *m, const f_params *p) { *m = times(*n)
         ("import sys\n    sys.exit(3)", "failed at firing 0: SystemExit: 3"),
     ],
 )
-def test_a_failing_task_stops_everything_and_is_named(write: Write, tmp_path: Path, body: str, said: str) -> None:
+def test_a_failing_task_stops_everything_and_is_named(
+    write: Write, tmp_path: Path, body: str, said: str
+) -> None:
     flow = write(
         COMMON + 'task Bad { in n: N  out m: N  python "bad.py:bad" }\n'
         "app A { c: Count  b: Bad  k: Keep  c -> b -> k }\n"
@@ -280,13 +292,16 @@ def test_a_failing_task_stops_everything_and_is_named(write: Write, tmp_path: Pa
     assert "app A, task A.b" in done.stderr and said in done.stderr, done.stderr
 
 
-def test_failing_stops_everything_even_when_another_task_is_stuck(write: Write, tmp_path: Path) -> None:
+def test_failing_stops_everything_even_when_another_task_is_stuck(
+    write: Write, tmp_path: Path
+) -> None:
     stuck = tmp_path / "stuck"
     code = COUNT.replace('print("forever", flush=True)', f"open({str(stuck)!r}, 'w').close()")
     code += f"\ndef late(n):\n    import os, time\n    while not os.path.exists({str(stuck)!r}):\n"
     code += "        time.sleep(0.01)\n    1 / 0\n"
     flow = write(
-        COMMON + 'task Stuck { in n: N  python "t.py:forever" }\ntask Late { in n: N  python "t.py:late" }\n'
+        COMMON
+        + 'task Stuck { in n: N  python "t.py:forever" }\ntask Late { in n: N  python "t.py:late" }\n'
         "app A { c: Count  s: Stuck  c -> s }\napp B { c: Count  l: Late  c -> l }\n"
         "platform two { cpu core[2] }\n"
         "mapping on two { A.c -> core[0]  A.s -> core[0]  B.c -> core[1]  B.l -> core[1] }",
@@ -299,7 +314,9 @@ def test_failing_stops_everything_even_when_another_task_is_stuck(write: Write, 
 def test_a_task_that_cannot_start_is_named(write: Write, tmp_path: Path) -> None:
     code = "class Odd:\n    def __init__(self):\n        raise OSError('no device')\n    def __call__(self):\n        return 0\n"
     flow = write(
-        COMMON + 'task Odd { out n: N  python "o.py:Odd" }\napp A { o: Odd  k: Keep  o -> k }', t_py=COUNT, o_py=code
+        COMMON + 'task Odd { out n: N  python "o.py:Odd" }\napp A { o: Odd  k: Keep  o -> k }',
+        t_py=COUNT,
+        o_py=code,
     )
     done = run(build(flow, tmp_path / "out"))
     assert done.returncode == 1
@@ -309,15 +326,21 @@ def test_a_task_that_cannot_start_is_named(write: Write, tmp_path: Path) -> None
 def test_strict_checks_every_firing(write: Write, tmp_path: Path) -> None:
     code = "import numpy as np\ndef bad(n):\n    return n if n < 3 else np.zeros(2, np.int64)\n"
     text = (
-        COMMON + 'task Bad { in n: N  out m: N  python "bad.py:bad" }\napp A { c: Count  b: Bad  k: Keep  c -> b -> k }'
+        COMMON
+        + 'task Bad { in n: N  out m: N  python "bad.py:bad" }\napp A { c: Count  b: Bad  k: Keep  c -> b -> k }'
     )
     out = build(write(text, t_py=COUNT, bad_py=code), tmp_path / "out")
-    assert "failed at firing 3: returned int64[2] for port `m`" in run(out, "--strict", "--frames", "9").stderr
+    assert (
+        "failed at firing 3: returned int64[2] for port `m`"
+        in run(out, "--strict", "--frames", "9").stderr
+    )
 
 
 def test_the_watchdog_stops_a_task_that_never_returns(write: Write, tmp_path: Path) -> None:
     flow = write(
-        COMMON + 'task Stuck { in n: N  python "t.py:forever" }\napp A { c: Count  s: Stuck  c -> s }', t_py=COUNT
+        COMMON
+        + 'task Stuck { in n: N  python "t.py:forever" }\napp A { c: Count  s: Stuck  c -> s }',
+        t_py=COUNT,
     )
     done = run(build(flow, tmp_path / "out"), "--watchdog", "0.5")
     assert done.returncode == 1
@@ -346,7 +369,8 @@ def test_a_wrong_number_of_tokens_is_noticed_at_any_firing(write: Write, tmp_pat
     code = "import numpy as np\nclass Two:\n    def __init__(self): self.n = 1\n    def __call__(self):\n"
     code += "        self.n += 1\n        return np.zeros(self.n, np.int64)\n"
     flow = write(
-        COMMON + 'task Two { out n: N rate 2  python "w.py:Two" }\napp A { c: Two  k: Keep  c -> k }',
+        COMMON
+        + 'task Two { out n: N rate 2  python "w.py:Two" }\napp A { c: Two  k: Keep  c -> k }',
         t_py=COUNT,
         w_py=code,
     )
@@ -369,9 +393,7 @@ def test_what_c_code_reads_is_checked_at_every_firing(write: Write, tmp_path: Pa
 
 def test_a_reused_output_buffer_is_an_error_not_other_data(write: Write, tmp_path: Path) -> None:
     code = "import numpy as np\nclass Reuse:\n    def __init__(self): self.buffer, self.n = np.zeros((1, 2), np.int64), 0\n"
-    code += (
-        "    def __call__(self):\n        self.buffer[:] = self.n\n        self.n += 1\n        return self.buffer[0]\n"
-    )
+    code += "    def __call__(self):\n        self.buffer[:] = self.n\n        self.n += 1\n        return self.buffer[0]\n"
     flow = write(
         'task R { out x: int64[2]  python "r.py:Reuse" }\ntask K { in x: int64[2] rate 4  python "t.py:Keep" }\napp A { r: R  k: K  r -> k }',
         t_py=COUNT,
@@ -379,7 +401,9 @@ def test_a_reused_output_buffer_is_an_error_not_other_data(write: Write, tmp_pat
     )
     done = run(build(flow, tmp_path / "out"))
     assert (
-        done.returncode == 1 and "failed at firing 1" in done.stderr and "return a new array each firing" in done.stderr
+        done.returncode == 1
+        and "failed at firing 1" in done.stderr
+        and "return a new array each firing" in done.stderr
     )
 
 
@@ -402,7 +426,7 @@ def test_plain_values_are_converted_only_where_nothing_is_lost(
     assert "seen [1, 255]" in run(build(flow, tmp_path / "out"), "--frames", "1").stdout
 
 
-# -- signals -----------------------------------------------------------------------------------------------------------
+# -- signals ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_drains_and_stops(write: Write, tmp_path: Path, number: int, status: int) -> None:
     text = (
@@ -423,13 +447,19 @@ def test_a_signal_drains_and_stops(write: Write, tmp_path: Path, number: int, st
 
 
 def test_a_second_signal_stops_at_once(write: Write, tmp_path: Path) -> None:
-    text = COMMON + 'task Stuck { in n: N  python "t.py:forever" }\napp A { c: Count  s: Stuck  c -> s }'
+    text = (
+        COMMON
+        + 'task Stuck { in n: N  python "t.py:forever" }\napp A { c: Count  s: Stuck  c -> s }'
+    )
     out = build(write(text, t_py=COUNT), tmp_path / "out")
     command = [sys.executable, str(out / "main.py")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as child:
         assert child.stdout is not None
         next(line for line in child.stdout if line.startswith("forever"))
-        for _ in range(HANGS):  # two within a moment count as one, and a busy machine may hand two over at once
+        for _ in range(HANGS):
+            # two within a moment count as one, and a busy machine may hand two over at once
             child.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 child.communicate(timeout=1)
@@ -437,9 +467,12 @@ def test_a_second_signal_stops_at_once(write: Write, tmp_path: Path) -> None:
     assert child.returncode == 130
 
 
-# -- pace --------------------------------------------------------------------------------------------------------------
+# -- pace ------------------------------------------------------------------------------------------
 def test_a_period_paces_the_sources_and_misses_are_counted(write: Write, tmp_path: Path) -> None:
-    code = COUNT + "\ndef late(n):\n    import time\n    time.sleep(0.03 if n == 5 else 0.001)\n    return n\n"
+    code = (
+        COUNT
+        + "\ndef late(n):\n    import time\n    time.sleep(0.03 if n == 5 else 0.001)\n    return n\n"
+    )
     flow = write(
         COMMON + 'task Late { in n: N  out m: N  python "t.py:late" }\n'
         "app A { period 10 ms  c: Count  l: Late  k: Keep  c -> l -> k }\n"
@@ -453,9 +486,15 @@ def test_a_period_paces_the_sources_and_misses_are_counted(write: Write, tmp_pat
     # The sixth frame ends 30 ms after its release, the next three 21, 12 and 3.
     assert (apps["A"]["deadline_misses"], apps["A"]["overruns"]) == (3, 2)
     assert apps["A"]["latency_ms"] == {"mean": 4.1, "p50": 1.0, "p99": 30.0, "max": 30.0}
-    assert apps["A"]["seconds"] == 0.191 and apps["Slow"]["seconds"] == 19 * 0.04 and apps["Slow"]["fps"] == 25
+    assert (
+        apps["A"]["seconds"] == 0.191
+        and apps["Slow"]["seconds"] == 19 * 0.04
+        and apps["Slow"]["fps"] == 25
+    )
     fast = in_its_own_time(out, "--frames", "20", "--full-speed")["apps"]
-    assert fast["A"]["seconds"] == 0.049 and fast["A"]["overruns"] == fast["A"]["deadline_misses"] == 0
+    assert (
+        fast["A"]["seconds"] == 0.049 and fast["A"]["overruns"] == fast["A"]["deadline_misses"] == 0
+    )
     assert fast["Slow"]["seconds"] == 0
 
 
@@ -494,7 +533,8 @@ def test_fixed_priority_has_a_worker_per_app_and_processor(write: Write, tmp_pat
     done = run(out, "--frames", "10")
     assert done.returncode == 0
     assert (
-        sorted(line for line in done.stdout.splitlines() if line.startswith("seen")) == [f"seen {list(range(10))}"] * 2
+        sorted(line for line in done.stdout.splitlines() if line.startswith("seen"))
+        == [f"seen {list(range(10))}"] * 2
     )
 
 
@@ -524,11 +564,14 @@ def test_a_paced_pipeline_has_a_latency_of_its_work_only(write: Write, tmp_path:
     out = build(flow, tmp_path / "out", {"A.s": 12_000_000, "A.t": 12_000_000}, platform="two")
     assert "stage=1" in (out / "main.py").read_text()
     app = in_its_own_time(out, "--frames", "25")["apps"]["A"]
-    assert app["latency_ms"]["p50"] == 24  # one worker for both would make it wait for the next releases
+    # one worker for both would make it wait for the next releases
+    assert app["latency_ms"]["p50"] == 24
     assert harness(out).returncode == 0
 
 
-def test_an_app_without_a_period_is_not_held_up_by_one_that_has_one(write: Write, tmp_path: Path) -> None:
+def test_an_app_without_a_period_is_not_held_up_by_one_that_has_one(
+    write: Write, tmp_path: Path
+) -> None:
     code = COUNT + "\ndef brief(n):\n    import time\n    time.sleep(0.001)\n    return n\n"
     flow = write(
         COMMON + 'task Brief { in n: N  out m: N  python "t.py:brief" }\n'
@@ -541,11 +584,19 @@ def test_an_app_without_a_period_is_not_held_up_by_one_that_has_one(write: Write
     assert apps["Paced"]["frames"] == 2 and apps["Paced"]["seconds"] == 0.3
 
 
-# -- reports -----------------------------------------------------------------------------------------------------------
+# -- reports ---------------------------------------------------------------------------------------
 def test_trace_and_report(write: Write, tmp_path: Path) -> None:
     flow = write(COMMON + "app A { c: Count  d: Double  k: Keep  c -> d -> k }", t_py=COUNT)
     out = build(flow, tmp_path / "out")
-    done = run(out, "--frames", "6", "--trace", str(tmp_path / "t.json"), "--report", str(tmp_path / "r.json"))
+    done = run(
+        out,
+        "--frames",
+        "6",
+        "--trace",
+        str(tmp_path / "t.json"),
+        "--report",
+        str(tmp_path / "r.json"),
+    )
     assert done.returncode == 0
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     slices = [e for e in events if e["ph"] == "X"]
@@ -554,7 +605,17 @@ def test_trace_and_report(write: Write, tmp_path: Path) -> None:
     assert {e["name"] for e in events if e["ph"] == "C"} == {"A.c.n->A.d.n", "A.d.m->A.k.n"}
     report = json.loads((tmp_path / "r.json").read_text())
     assert set(report) == {
-        *("status", "failure", "build", "apps", "processors", "tasks", "memory", "channels", "dropped")
+        *(
+            "status",
+            "failure",
+            "build",
+            "apps",
+            "processors",
+            "tasks",
+            "memory",
+            "channels",
+            "dropped",
+        )
     }
     assert set(report["apps"]["A"]["latency_ms"]) == {"mean", "p50", "p99", "max"}
     assert report["tasks"]["A.d"]["firings"] == 6
@@ -569,7 +630,9 @@ def test_workers_of_one_processor_have_lanes_of_their_own(write: Write, tmp_path
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} == {"core", "core (2)"}
     for lane in {e["tid"] for e in events if e["ph"] == "X"}:
-        slices = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and e["tid"] == lane)
+        slices = sorted(
+            (e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and e["tid"] == lane
+        )
         assert all(a[1] <= b[0] + 1e-3 for a, b in pairwise(slices))
 
 
@@ -582,13 +645,22 @@ def test_zero_frames_and_wrong_options(write: Write, tmp_path: Path) -> None:
 
 def test_a_build_runs_without_flowc_from_another_place(write: Write, tmp_path: Path) -> None:
     """Moved elsewhere, in an interpreter that cannot import flowc."""
-    flow = write(COMMON + "app A { c: Count  k: Keep  c -> k }", t_py="import helper\n" + COUNT, helper_py="X = 1\n")
+    flow = write(
+        COMMON + "app A { c: Count  k: Keep  c -> k }",
+        t_py="import helper\n" + COUNT,
+        helper_py="X = 1\n",
+    )
     moved = tmp_path / "some where else"
     build(flow, tmp_path / "out").rename(moved)
     block = "import sys; sys.modules['flowc'] = None; sys.argv = ['main.py', '--frames', '3']; import runpy; "
     block += f"runpy.run_path({str(moved / 'main.py')!r}, run_name='__main__')"
     done = subprocess.run(
-        [sys.executable, "-c", block], cwd="/", capture_output=True, text=True, check=False, timeout=HANGS
+        [sys.executable, "-c", block],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stderr
     assert seen(done.stdout) == [0, 1, 2]
@@ -613,7 +685,11 @@ def test_measuring_names_a_task_that_fails(write: Write, tmp_path: Path) -> None
 
 def test_a_profile_is_measured_again_when_code_changes(write: Write, tmp_path: Path) -> None:
 
-    flow = write(COMMON + "app A { c: Count  k: Keep  c -> k }", t_py="import helper\n" + COUNT, helper_py="X = 1\n")
+    flow = write(
+        COMMON + "app A { c: Count  k: Keep  c -> k }",
+        t_py="import helper\n" + COUNT,
+        helper_py="X = 1\n",
+    )
     store_profile(flow)
     assert store.read_profile(flowc.check(flow).require())[0] is not None
     (tmp_path / "helper.py").write_text("X = 2\n")

@@ -37,7 +37,9 @@ class Count:
 KEEP = "#include <signal.h>\n#include <unistd.h>\nint keep(void *state, const int64_t *n, const keep_params *p) { %s return 0; }\n"
 
 
-def reported(write: Write, tmp_path: Path, python: str, c: str, *words: str) -> tuple[int, dict[str, Any]]:
+def reported(
+    write: Write, tmp_path: Path, python: str, c: str, *words: str
+) -> tuple[int, dict[str, Any]]:
     """Exit status and report of a program."""
     out = build(write(TEXT, t_py=COUNT % python, k_c=KEEP % c), tmp_path / "out")
     report = tmp_path / "report.json"
@@ -57,12 +59,26 @@ def test_a_run_that_ends_has_no_failure(write: Write, tmp_path: Path) -> None:
         ("assert self.n < 2, 'no luck'", "", "A.c", 2, "AssertionError: no luck", 2),
         ("", "if (*n == 1) return 7;", "A.k", 1, "keep returned 7", 1),
         # Nobody is left who has counted frames.
-        ("", "if (*n == 1) raise(SIGSEGV);", "A.k", 1, "its process was ended by SIGSEGV (Segmentation fault)", 0),
+        (
+            "",
+            "if (*n == 1) raise(SIGSEGV);",
+            "A.k",
+            1,
+            "its process was ended by SIGSEGV (Segmentation fault)",
+            0,
+        ),
         ("", "if (*n == 1) _exit(0);", "A.k", 1, "its process exited with status 0", 0),
     ],
 )
 def test_a_failure_is_in_the_report(
-    python: str, c: str, task: str, firing: int, reason: str, frames: int, write: Write, tmp_path: Path
+    python: str,
+    c: str,
+    task: str,
+    firing: int,
+    reason: str,
+    frames: int,
+    write: Write,
+    tmp_path: Path,
 ) -> None:
     status, document = reported(write, tmp_path, python, c)
     assert (status, document["status"]) == (1, 1)
@@ -72,7 +88,10 @@ def test_a_failure_is_in_the_report(
 
 def test_a_task_that_cannot_start_is_in_the_report(write: Write, tmp_path: Path) -> None:
     status, document = reported(
-        write, tmp_path, "\n    def __init__(self): raise OSError('no camera')\n    def x(self):", ""
+        write,
+        tmp_path,
+        "\n    def __init__(self): raise OSError('no camera')\n    def x(self):",
+        "",
     )
     assert (status, document["status"]) == (1, 1)
     assert document["failure"] == {
@@ -87,7 +106,7 @@ def test_the_status_of_a_signal_is_in_the_report(write: Write, tmp_path: Path) -
     assert document["apps"]["A"]["frames"] >= 3
 
 
-# -- a line a minute ---------------------------------------------------------------------------------------------------
+# -- a line a minute -------------------------------------------------------------------------------
 @dataclass
 class App:
     name: str
@@ -132,12 +151,13 @@ def test_a_log_gets_a_line_a_minute() -> None:
     assert look(119.9) == []
     spot.frames, spot.misses = 1905, 2
     assert look(120.04) == ["120 s: Spot 1905 frames, 0.5 fps, 2 missed; Free 600 frames, 0.0 fps"]
-    spot.frames = 4905  # the process was suspended for a while: the rate is that of the time between two lines
+    # the process was suspended for a while: the rate is that of the time between two lines
+    spot.frames = 4905
     assert look(720.04) == ["720 s: Spot 4905 frames, 5.0 fps, 2 missed; Free 600 frames, 0.0 fps"]
     assert look(779.0) == []
 
 
-# -- figures for pages -------------------------------------------------------------------------------------------------
+# -- figures for pages -----------------------------------------------------------------------------
 @given(st.lists(st.integers(0, 10**12), max_size=300))
 def test_a_histogram_counts_every_latency_once(values: list[int]) -> None:
     """In bins that hold what they say, from the shortest to the longest."""
@@ -161,7 +181,8 @@ app A { c: Count  p: Pack  k: Keep  c -> p -> k }
 
 
 def test_a_report_tells_the_build_and_how_full_channels_were(write: Write, tmp_path: Path) -> None:
-    """Written rounds included: what channels need is what the schedule says, however long it runs."""
+    """Written rounds included: what channels need is what the schedule says, however long it
+    runs."""
     python = "\nimport numpy\n\ndef pack(n):\n    return numpy.int64(n.sum())\n"
     out = build(write(MANY, t_py=COUNT % "" + python, k_c=KEEP % ""), tmp_path / "out")
     told = []
@@ -188,7 +209,9 @@ task Count { out n: int64  python "t.py:Count" }
 task Pack { in n: int64 rate 3  out p: int64  python "t.py:pack" }
 app A { period 30 ms  deadline 25 ms  c: Count  p: Pack  c -> p }
 """
-SLOW = "\nimport time\n\ndef pack(n):\n    time.sleep(0.004 + 0.020 * (n[0] == 6))\n    return n[0]\n"
+SLOW = (
+    "\nimport time\n\ndef pack(n):\n    time.sleep(0.004 + 0.020 * (n[0] == 6))\n    return n[0]\n"
+)
 
 
 def test_a_trace_has_frames_releases_misses_and_arrows(write: Write, tmp_path: Path) -> None:
@@ -205,11 +228,18 @@ def test_a_trace_has_frames_releases_misses_and_arrows(write: Write, tmp_path: P
     assert sorted(begun.values()) == [(30.0 * k, k) for k in range(5)]
     # Released at 60, its last token at 80 ms, and 24 ms more.
     by_frame = {frame: ended[name] for name, (_, frame) in begun.items()}
-    assert by_frame[2] == pytest.approx(104, abs=0.01) and by_frame[1] == pytest.approx(54, abs=0.01)
+    assert by_frame[2] == pytest.approx(104, abs=0.01) and by_frame[1] == pytest.approx(
+        54, abs=0.01
+    )
     (missed,) = [e for e in events if e["name"] == "deadline missed"]
-    assert missed["args"]["frame"] == 2 and missed["args"]["late_us"] == pytest.approx(19000, abs=10)
+    assert missed["args"]["frame"] == 2 and missed["args"]["late_us"] == pytest.approx(
+        19000, abs=10
+    )
     slices = {(e["name"], e["args"]["firing"]): e for e in events if e["ph"] == "X"}
-    assert all(e["args"]["frame"] == e["args"]["firing"] // (3 if e["name"] == "A.c" else 1) for e in slices.values())
+    assert all(
+        e["args"]["frame"] == e["args"]["firing"] // (3 if e["name"] == "A.c" else 1)
+        for e in slices.values()
+    )
     starts = {e["id"]: e for e in events if e["ph"] == "s"}
     arrows = [(starts[e["id"]], e) for e in events if e["ph"] == "f"]
     assert len(arrows) == 5
@@ -239,10 +269,15 @@ def test_what_is_no_range_of_frames(text: str) -> None:
 
 
 def test_ranges_of_frames() -> None:
-    assert [frames_of(t) for t in ("3:5", ":5", "3:", ":")] == [(3, 5), (0, 5), (3, None), (0, None)]
+    assert [frames_of(t) for t in ("3:5", ":5", "3:", ":")] == [
+        (3, 5),
+        (0, 5),
+        (3, None),
+        (0, None),
+    ]
 
 
-# -- for somebody who shows it -----------------------------------------------------------------------------------------
+# -- for somebody who shows it ---------------------------------------------------------------------
 @dataclass
 class Busy:
     processor: str
@@ -254,7 +289,9 @@ def live_program() -> Any:
     app = SimpleNamespace(name="Spot", frames=0, skipped=0, latencies=deque[int](), late=lambda: 0)
     app.channels = [Channel("a->b", 3), LocalChannel("b->c", 2)]
     workers = [Busy("core[0]"), Busy("core[0]")]
-    return SimpleNamespace(apps=[app], running=[app], state_name=None, workers=workers, begin=0, now=0)
+    return SimpleNamespace(
+        apps=[app], running=[app], state_name=None, workers=workers, begin=0, now=0
+    )
 
 
 def test_who_shows_a_run_gets_a_line_every_half_second() -> None:
@@ -276,7 +313,11 @@ def test_who_shows_a_run_gets_a_line_every_half_second() -> None:
     assert lines[0] == {
         "seconds": 0.5, "apps": {"Spot": spot}, "processors": {"core[0]": 0.5}, "channels": {"a->b": [0, 3]},
     }  # fmt: skip
-    assert len(lines) == 2 and lines[1]["apps"]["Spot"]["fps"] == 10.0 and lines[1]["processors"] == {"core[0]": 0.0}
+    assert (
+        len(lines) == 2
+        and lines[1]["apps"]["Spot"]["fps"] == 10.0
+        and lines[1]["processors"] == {"core[0]": 0.0}
+    )
 
 
 def test_nobody_waits_for_who_shows_a_run() -> None:

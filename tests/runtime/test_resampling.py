@@ -1,4 +1,5 @@
-"""`repeat` and `last` on arrows give what a sequential execution gives that knows nothing of tasks on arrows."""
+"""`repeat` and `last` on arrows give what a sequential execution gives that knows nothing of tasks
+on arrows."""
 
 from __future__ import annotations
 
@@ -47,32 +48,50 @@ class Drawn:
 
 
 def resampled(rng: random.Random) -> Drawn:
-    """A random consistent graph, where ends of arrows take or give so much more as words on them say."""
+    """A random consistent graph, where ends of arrows take or give so much more as words on them
+    say."""
     plain, _ = consistent(rng, most_tasks=4)
     factors: dict[tuple[str, str], int] = {}
     edges = []
     for c in plain.channels:
         steps: list[Step] = [InitialTokens(c.delay, ())] if c.delay else []
         for _ in range(rng.choice((0, 0, 1, 1, 2))):
-            what = Resampling(rng.choice(("repeat", "last")), rng.randint(1, 4), rng.choice((1, 1, 2, 3)))
-            end = (c.destination, c.destination_port) if what.word == "repeat" else (c.source, c.source_port)
+            what = Resampling(
+                rng.choice(("repeat", "last")), rng.randint(1, 4), rng.choice((1, 1, 2, 3))
+            )
+            end = (
+                (c.destination, c.destination_port)
+                if what.word == "repeat"
+                else (c.source, c.source_port)
+            )
             factors[end] = factors.get(end, 1) * what.count
             steps.insert(rng.randint(0, len(steps)), Resampled(what, PLACE))
-        if c.delay and rng.random() < 0.5:  # where tokens are counted after resampling, a cycle may need more of them
+        if c.delay and rng.random() < 0.5:
+            # where tokens are counted after resampling, a cycle may need more of them
             steps.append(InitialTokens(c.delay * 4, ()))
-        edges.append(Edge((c.source, c.source_port), (c.destination, c.destination_port), tuple(steps), PLACE))
+        edges.append(
+            Edge(
+                (c.source, c.source_port), (c.destination, c.destination_port), tuple(steps), PLACE
+            )
+        )
 
     def more(task: Task, port: Port) -> Port:
         rates = tuple(factors.get((task.name, port.name), 1) * r for r in port.rates)
         return replace(port, rates=rates, stacked=port.stacked or rates[0] > 1)
 
     tasks = tuple(
-        replace(t, inputs=tuple(more(t, p) for p in t.inputs), outputs=tuple(more(t, p) for p in t.outputs))
+        replace(
+            t,
+            inputs=tuple(more(t, p) for p in t.inputs),
+            outputs=tuple(more(t, p) for p in t.outputs),
+        )
         for t in plain.tasks
     )
     made = Channels(Context(), tasks, edges)
     channels = tuple(made.made())
-    return Drawn(tasks, tuple(edges), replace(plain, tasks=(*tasks, *made.resampling), channels=channels))
+    return Drawn(
+        tasks, tuple(edges), replace(plain, tasks=(*tasks, *made.resampling), channels=channels)
+    )
 
 
 def through(steps: Sequence[Step], tokens: list[int]) -> list[int]:
@@ -83,16 +102,24 @@ def through(steps: Sequence[Step], tokens: list[int]) -> list[int]:
             continue
         n, size = step.what.count, step.what.block
         blocks = [tokens[k : k + size] for k in range(0, len(tokens) - size + 1, size)]
-        chosen = [b for b in blocks for _ in range(n)] if step.what.word == "repeat" else blocks[n - 1 :: n]
+        chosen = (
+            [b for b in blocks for _ in range(n)]
+            if step.what.word == "repeat"
+            else blocks[n - 1 :: n]
+        )
         tokens = [x for b in chosen for x in b]
     return tokens
 
 
-def read_by(given: Drawn, vector: Mapping[str, int], frames: int) -> dict[str, list[list[list[int]]]]:
+def read_by(
+    given: Drawn, vector: Mapping[str, int], frames: int
+) -> dict[str, list[list[list[int]]]]:
     """What every firing of every task reads in so many iterations, one firing after the other."""
     codes = {t.name: Mixed(k, None) for k, t in enumerate(given.tasks)}
     for t in given.tasks:
-        codes[t.name].open("", (), [RuntimePort(p.name, "int64", (), p.rates, p.stacked) for p in t.outputs])
+        codes[t.name].open(
+            "", (), [RuntimePort(p.name, "int64", (), p.rates, p.stacked) for p in t.outputs]
+        )
     gone_in: list[list[int]] = [[] for _ in given.edges]
     used = [0] * len(given.edges)
     read: dict[str, list[list[list[int]]]] = {t.name: [] for t in given.tasks}
@@ -103,15 +130,25 @@ def read_by(given: Drawn, vector: Mapping[str, int], frames: int) -> dict[str, l
             n = len(read[t.name])
             if n == frames * vector[t.name]:
                 continue
-            arrows = [(i, e) for p in t.inputs for i, e in enumerate(given.edges) if e.destination == (t.name, p.name)]
+            arrows = [
+                (i, e)
+                for p in t.inputs
+                for i, e in enumerate(given.edges)
+                if e.destination == (t.name, p.name)
+            ]
             wanted = [t.port(e.destination[1]).rate(n) for _, e in arrows]
-            taken = [through(e.steps, gone_in[i])[used[i] :][:k] for (i, e), k in zip(arrows, wanted, strict=True)]
+            taken = [
+                through(e.steps, gone_in[i])[used[i] :][:k]
+                for (i, e), k in zip(arrows, wanted, strict=True)
+            ]
             if any(len(tokens) < count for tokens, count in zip(taken, wanted, strict=True)):
                 continue
             for (i, _), count in zip(arrows, wanted, strict=True):
                 used[i] += count
             made: Any = codes[t.name].fire([np.array(tokens, np.int64) for tokens in taken], n)
-            for p, values in zip(t.outputs, made if isinstance(made, tuple) else (made,), strict=True):
+            for p, values in zip(
+                t.outputs, made if isinstance(made, tuple) else (made,), strict=True
+            ):
                 for i, e in enumerate(given.edges):
                     if e.source == (t.name, p.name):
                         gone_in[i] += np.atleast_1d(values).tolist()
@@ -129,7 +166,9 @@ def mixed(firings: list[list[list[int]]]) -> int:
     return seen
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.integers(0, 2**32),
     st.integers(1, 2),
@@ -138,9 +177,16 @@ def mixed(firings: list[list[list[int]]]) -> int:
     st.sampled_from(["unseen", "recorded", 0, 1, 5, 20]),
 )
 def test_words_on_arrows_mean_what_they_say(
-    home: str, monkeypatch: pytest.MonkeyPatch, seed: int, cores: int, python: float, straight: bool, watched: str | int
+    home: str,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    cores: int,
+    python: float,
+    straight: bool,
+    watched: str | int,
 ) -> None:
-    """Blocks, delays before and behind them, several words on an arrow, cycles, stages; tasks in C and in Python.
+    """Blocks, delays before and behind them, several words on an arrow, cycles, stages; tasks in C
+    and in Python.
 
     `watched` is how the program is looked at, or after how many firings its sources end.
     """
@@ -183,7 +229,10 @@ def test_words_on_arrows_mean_what_they_say(
             firings = [told[task.name][n] for n in range(frames * vector[task.name])]
             assert task.name not in wanted or firings == wanted[task.name]
         if ending is None and isinstance(made.code, C):
-            assert made.code._memory.view(np.int64)[:2].tolist() == [made.firings, mixed(wanted[task.name])]
+            assert made.code._memory.view(np.int64)[:2].tolist() == [
+                made.firings,
+                mixed(wanted[task.name]),
+            ]
         elif ending is None and isinstance(made.code, Mixed):
             assert (made.code.n, made.code.seen) == (made.firings, mixed(wanted[task.name]))
     assert all(channel.least_free >= 0 for channel in program.channels)

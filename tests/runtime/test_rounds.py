@@ -1,4 +1,5 @@
-"""Straight rounds: what a worker does when nothing is left to decide gives what the general rounds give."""
+"""Straight rounds: what a worker does when nothing is left to decide gives what the general rounds
+give."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def diamond(functions: dict[str, Callable[..., Any]], seen: list[Any]) -> Progra
     for name, inputs, outputs in (
         ("source", "", "ab"), ("left", "a", "l"), ("right", "b", "r"), ("join", "lra", "y"), ("sink", "y", ""),
     ):  # fmt: skip
-        made[name] = app.task(f"A.{name}", Call(calls[name]), [port(p) for p in inputs], [port(p) for p in outputs])
+        made[name] = app.task(
+            f"A.{name}", Call(calls[name]), [port(p) for p in inputs], [port(p) for p in outputs]
+        )
     for a, out, b, into in (
         ("source", "a", "left", "a"), ("source", "b", "right", "b"), ("left", "l", "join", "l"),
         ("right", "r", "join", "r"), ("source", "a", "join", "a"), ("join", "y", "sink", "y"),
@@ -95,7 +98,9 @@ def rounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> l
 
 
 @pytest.mark.parametrize("frames", [None, 1, 2, 500])
-def test_frames_and_statistics(rounds: list[bool], frames: int | None, request: pytest.FixtureRequest) -> None:
+def test_frames_and_statistics(
+    rounds: list[bool], frames: int | None, request: pytest.FixtureRequest
+) -> None:
     seen: list[Any] = []
     program = diamond({}, seen)
     assert program.run(frames=frames)
@@ -139,12 +144,18 @@ def ends() -> None:
     ],
 )
 @pytest.mark.parametrize("after", [0, 1, 300])
-def test_failures_name_task_and_firing(rounds: list[bool], error: Callable[[], Any], said: str, after: int) -> None:
+def test_failures_name_task_and_firing(
+    rounds: list[bool], error: Callable[[], Any], said: str, after: int
+) -> None:
     seen: list[Any] = []
     program = diamond({"left": failing(after, error)}, seen)
     assert not program.run()
     failure = program.failure
-    assert failure is not None and (failure.task, failure.firing) == ("A.left", after) and said in str(failure)
+    assert (
+        failure is not None
+        and (failure.task, failure.firing) == ("A.left", after)
+        and said in str(failure)
+    )
     assert len(seen) == after == program.apps[0].frames
 
 
@@ -181,7 +192,8 @@ class Preempted(App):
 
 
 def test_a_stop_loses_no_frame_that_begins_meanwhile() -> None:
-    """Between its look at the frames that have begun and its last word, the worker begins another one."""
+    """Between its look at the frames that have begun and its last word, the worker begins another
+    one."""
 
     def sink(y: Any) -> None:
         if y[0] == 400:
@@ -205,14 +217,20 @@ def test_arrays_between_tasks_are_read_only(rounds: list[bool]) -> None:
 
     program = diamond({"left": left}, [])
     assert not program.run()
-    assert program.failure is not None and "read-only" in str(program.failure) and program.failure.firing == 6
+    assert (
+        program.failure is not None
+        and "read-only" in str(program.failure)
+        and program.failure.firing == 6
+    )
 
 
 def test_who_watches_single_firings_gets_general_rounds() -> None:
     seen: list[str] = []
 
     class Tracer:
-        def firing(self, processor: str, task: Task, firing: int, group: int, start: int, end: int) -> None:
+        def firing(
+            self, processor: str, task: Task, firing: int, group: int, start: int, end: int
+        ) -> None:
             seen.append(task.name)
 
         def frame(self, app: Any, number: int, begin: int, end: int) -> None:
@@ -233,7 +251,9 @@ def test_tokens_go_with_their_last_reader(rounds: list[bool]) -> None:
         made.append(weakref.ref(found))
         return found
 
-    program = diamond({"left": left, "sink": lambda y: alive.append(sum(m() is not None for m in made))}, [])
+    program = diamond(
+        {"left": left, "sink": lambda y: alive.append(sum(m() is not None for m in made))}, []
+    )
     assert program.run(frames=20)
     assert max(alive) == 0
 
@@ -265,15 +285,19 @@ def test_what_a_blocked_source_has_done_counts(rounds: list[bool]) -> None:
     go_on.set()
 
 
-# -- any graph, any order ----------------------------------------------------------------------------------------------
+# -- any graph, any order --------------------------------------------------------------------------
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.sampled_from([None, None, 0, 1, 9, 40]))
-def test_any_graph_gives_what_a_sequential_execution_gives(seed: int, cores: int, ends_at: int | None) -> None:
+def test_any_graph_gives_what_a_sequential_execution_gives(
+    seed: int, cores: int, ends_at: int | None
+) -> None:
     graph, _ = consistent(random.Random(seed))
     vector = repetition(graph).vector
     if not iterates(graph, vector):
         return
-    program = from_graph(graph, vector, cores, seed, ends_at, lambda number, task, ends_at: Mixed(number, ends_at))
+    program = from_graph(
+        graph, vector, cores, seed, ends_at, lambda number, task, ends_at: Mixed(number, ends_at)
+    )
     seen: dict[str, dict[int, list[Any]]] = {t.name: {} for t in graph.tasks}
 
     def record(task: Task, firing: int, group: int, inputs: Any, outputs: Any) -> None:

@@ -1,4 +1,5 @@
-"""States that differ in alternatives alone: changes without a pause lose, double and reorder nothing."""
+"""States that differ in alternatives alone: changes without a pause lose, double and reorder
+nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def port(name: str) -> Port:
 
 
 class Chosen:
-    """An app that multiplies what it counts by 1 or by -1, as its state says, and adds up the numbers themselves."""
+    """An app that multiplies what it counts by 1 or by -1, as its state says, and adds up the
+    numbers themselves."""
 
     def __init__(self, protocol: str, stages: int, replicas: int, moments: int = 2) -> None:
         self.seen: list[tuple[int, int]] = []
@@ -76,7 +78,12 @@ class Chosen:
         select = Select([(s, f"A.net.{s}", code) for s, code in self.codes.items()])
         net = app.task("A.net", select, [port("x")], [port("y")])
         add = app.task("A.add", Call(lambda s, y: s + abs(y)), [port("s"), port("y")], [port("t")])
-        sink = app.task("A.sink", Call(lambda y, t: self.seen.append((int(y), int(t)))), [port("y"), port("t")], [])
+        sink = app.task(
+            "A.sink",
+            Call(lambda y, t: self.seen.append((int(y), int(t)))),
+            [port("y"), port("t")],
+            [],
+        )
         program.channel(source, "x", net, "x", 6)
         program.channel(net, "y", add, "y", 6)
         program.channel(net, "y", sink, "y", 8)
@@ -105,12 +112,16 @@ class Chosen:
         assert [t for _, t in self.seen] == list(accumulate(range(len(self.seen))))
         assert self.program.control is not None
         wanted = [
-            (1 if stay.state == "plus" else -1) for stay in self.program.control.stays for _ in range(stay.frames["A"])
+            (1 if stay.state == "plus" else -1)
+            for stay in self.program.control.stays
+            for _ in range(stay.frames["A"])
         ]
         assert self.signs[1:] == wanted[1:] and len(wanted) == len(self.seen)
         (app,) = self.program.told
         firings = {t.name: t.firings for t in app.tasks}
-        assert firings["A.net.plus"] == wanted.count(1) and firings["A.net.minus"] == wanted.count(-1)
+        assert firings["A.net.plus"] == wanted.count(1) and firings["A.net.minus"] == wanted.count(
+            -1
+        )
         assert firings["A.source"] == len(wanted)
 
 
@@ -184,7 +195,8 @@ def test_an_inference_is_broken_off_and_its_frame_done_again() -> None:
 
 
 def test_two_changes_while_an_inference_ends_are_no_failure() -> None:
-    """The frame before it is done again and ends, so that the next change may come, and leads back."""
+    """The frame before it is done again and ends, so that the next change may come, and leads
+    back."""
     chosen = Chosen("at once", 1, 1)
     select = chosen.program.apps[0].tasks[1].code
     assert isinstance(select, Select)
@@ -234,4 +246,10 @@ def test_what_was_asked_for_stays_as_it_is() -> None:
 
 def test_a_program_that_never_began_has_a_report() -> None:
     program = Chosen("next", 1, 1).program
-    assert set(report(program)["tasks"]) == {"A.source", "A.net.plus", "A.net.minus", "A.add", "A.sink"}
+    assert set(report(program)["tasks"]) == {
+        "A.source",
+        "A.net.plus",
+        "A.net.minus",
+        "A.add",
+        "A.sink",
+    }

@@ -1,4 +1,5 @@
-"""Programs with states: no frame is lost, doubled or out of order at a change, and what lies in delays goes on."""
+"""Programs with states: no frame is lost, doubled or out of order at a change, and what lies in
+delays goes on."""
 
 from __future__ import annotations
 
@@ -51,9 +52,12 @@ def test_running_sums_stay_right_over_many_changes(period: str | None) -> None:
     control = program.control
     assert control is not None and len(control.changes) >= 150
     assert {x.name: x.frames for x in program.told} == {"A": len(a.seen), "B": len(b.seen)}
-    assert all(min(s.frames.values()) > 0 for s in control.stays[:-1])  # an event waits for a frame of each app
+    # an event waits for a frame of each app
+    assert all(min(s.frames.values()) > 0 for s in control.stays[:-1])
     firings = {t.name: t.firings for x in program.told for t in x.tasks}
-    assert firings == {f"{n}.{t}": len(s.seen) for n, s in (("A", a), ("B", b)) for t in ("source", "add", "sink")}
+    assert firings == {
+        f"{n}.{t}": len(s.seen) for n, s in (("A", a), ("B", b)) for t in ("source", "add", "sink")
+    }
 
 
 def test_a_run_is_repeated_by_its_report() -> None:
@@ -96,7 +100,9 @@ def test_a_live_line_has_all_frames_of_an_app_and_the_channels_of_its_state() ->
     os.close(reading)
     (line,) = lines
     assert line["state"] == "three" and line["apps"]["A"]["frames"] == len(a.seen) >= 3
-    assert 3 <= line["apps"]["B"]["frames"] <= len(b.seen) and line["apps"]["A"]["latency_ms"] is None
+    assert (
+        3 <= line["apps"]["B"]["frames"] <= len(b.seen) and line["apps"]["A"]["latency_ms"] is None
+    )
     assert line["channels"] and all(name.startswith("B.") for name in line["channels"])
 
 
@@ -134,7 +140,8 @@ def test_a_state_ends_after_some_time_and_unknown_events_count_nowhere() -> None
 
 
 def test_what_waits_for_a_frame_that_never_comes_takes_no_tokens() -> None:
-    """The sum is there, what is to be added is not: it waits for both, whatever the order of its inputs."""
+    """The sum is there, what is to be added is not: it waits for both, whatever the order of its
+    inputs."""
     a, b = Sums(), Sums()
     program = patrol(a, b)
     program.control, program._of_state = None, [None] * len(program.orders)
@@ -143,7 +150,11 @@ def test_what_waits_for_a_frame_that_never_comes_takes_no_tokens() -> None:
     program.priorities, program._of_state = program.priorities[:2], [None, None]
     program.wiring = [w for w in program.wiring if w[0].app is app]
     assert program.run(frames=7)
-    assert {c.name.partition("->")[2]: c.filled for c in app.channels} == {"A.add.x": 0, "A.add.s": 1, "A.sink.y": 0}
+    assert {c.name.partition("->")[2]: c.filled for c in app.channels} == {
+        "A.add.x": 0,
+        "A.add.s": 1,
+        "A.sink.y": 0,
+    }
     with pytest.raises(EndOfStream):
         app.begin(7)
 
@@ -172,7 +183,10 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
     outside.close()
     assert not path.exists()
     assert [c.target.name for c in control.changes] == ["two"]
-    assert said[0].startswith("there is no event `goo`; did you mean `go`?") and control.ignored["goo"] == 1
+    assert (
+        said[0].startswith("there is no event `goo`; did you mean `go`?")
+        and control.ignored["goo"] == 1
+    )
 
 
 def test_the_socket_of_a_program_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
@@ -209,7 +223,9 @@ def test_a_program_in_this_process_is_told_of_events() -> None:
         with pytest.raises(ValueError, match="no event `gone`"):
             running.raise_event("gone")
         running.stop()
-    assert program.control is not None and [c.target.name for c in program.control.changes] == ["two"]
+    assert program.control is not None and [c.target.name for c in program.control.changes] == [
+        "two"
+    ]
     assert a.right and b.right
 
 
@@ -268,4 +284,7 @@ def test_a_pace_takes_the_slowest_level_that_is_enough() -> None:
     threading.Thread(target=steer, daemon=True).start()
     assert program.run() and a.right and b.right
     assert seen == ["go[50]", "go[25]", "go[100]", "rest", "rest", "go[50]", "go[50]"]
-    assert set(pairwise(s.state for s in control.tour(3))) >= {("rest", "go[25]"), ("go[25]", "go[100]")}
+    assert set(pairwise(s.state for s in control.tour(3))) >= {
+        ("rest", "go[25]"),
+        ("go[25]", "go[100]"),
+    }

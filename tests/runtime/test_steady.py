@@ -1,4 +1,5 @@
-"""The clock of the system may be set while a program runs: nothing waits longer for that, and nothing ends earlier."""
+"""The clock of the system may be set while a program runs: nothing waits longer for that, and
+nothing ends earlier."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ app B { period 5 ms   make: Make   see: See   make -> see }
 scenario Turns { initial state one { run A }  state two { run B }  one -> two after 50 ms  two -> one after 50 ms }
 """
 TASKS = "def make(): return 1\ndef see(x): pass\n"
-#: The clock of the system is an hour ahead whenever it is looked at, as if it were set back behind each look.
+#: The clock of the system is an hour ahead whenever it is looked at, as if it were set back behind
+#: each look.
 SET_BACK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -64,12 +66,30 @@ def test_a_clock_that_is_set_back(write: Write, tmp_path: Path, steady: bool) ->
     (tmp_path / "set.c").write_text(SET_BACK)
     library = str(tmp_path / "set.so")
     subprocess.run(
-        ["cc", "-shared", "-fPIC", "-o", library, str(tmp_path / "set.c"), "-ldl"], timeout=HANGS, check=True
+        ["cc", "-shared", "-fPIC", "-o", library, str(tmp_path / "set.c"), "-ldl"],
+        timeout=HANGS,
+        check=True,
     )
-    command = [sys.executable, str(out / "main.py"), "--quiet", "--frames", "60", "--report", str(tmp_path / "r.json")]
+    command = [
+        sys.executable,
+        str(out / "main.py"),
+        "--quiet",
+        "--frames",
+        "60",
+        "--report",
+        str(tmp_path / "r.json"),
+    ]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=HANGS, check=False, env={**os.environ, "LD_PRELOAD": library}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=False,
+        env={**os.environ, "LD_PRELOAD": library},
     )
     assert (done.returncode, done.stderr) == (0, "")
     report = json.loads((tmp_path / "r.json").read_text())
-    assert max(app["frames"] for app in report["apps"].values()) == 60 and report["apps"]["B"]["frames"] > 0
+    assert (
+        max(app["frames"] for app in report["apps"].values()) == 60
+        and report["apps"]["B"]["frames"] > 0
+    )

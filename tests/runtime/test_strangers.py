@@ -1,4 +1,5 @@
-"""Who reaches the port of a part, and is no part: it takes no memory to speak of, ends nothing, and is counted."""
+"""Who reaches the port of a part, and is no part: it takes no memory to speak of, ends nothing, and
+is counted."""
 
 from __future__ import annotations
 
@@ -26,13 +27,16 @@ from limits import HANGS, next_line
 from rigs import TASKS, TEXT, joined
 
 ENDLESS = TEXT.replace("count: int = 40", "count: int = 1000000")
-#: What strangers can take at a port, in bytes: one of them, and many who come faster than they are sent away.
+#: What strangers can take at a port, in bytes: one of them, and many who come faster than they are
+#: sent away.
 MOST = {"frames": 8_000_000, "many": 40_000_000, "bytes": 8_000_000}
 #: Parts that a door may expect.
 PARTS = 10
-#: How ZeroMQ begins a conversation, for each way to say who one is; and the beginning of a frame of 2 GiB.
+#: How ZeroMQ begins a conversation, for each way to say who one is; and the beginning of a frame of
+#: 2 GiB.
 GREETING = {
-    m: b"\xff" + bytes(8) + b"\x7f\x03\x00" + m.ljust(20, b"\0") + bytes(32) for m in (b"NULL", b"PLAIN", b"CURVE")
+    m: b"\xff" + bytes(8) + b"\x7f\x03\x00" + m.ljust(20, b"\0") + bytes(32)
+    for m in (b"NULL", b"PLAIN", b"CURVE")
 }
 LARGE = b"\x06" + struct.pack(">Q", 1 << 31)
 
@@ -96,8 +100,13 @@ def many(port: int, mechanism: bytes) -> Iterator[list[socket.socket]]:
 
 
 def bytes_(port: int, mechanism: bytes) -> Iterator[Any]:
-    """Messages of a byte, of who does not say who it is, or says something else; one that is not of ZeroMQ at all."""
-    with zmq.Context() as context, context.socket(zmq.PUSH) as plain, context.socket(zmq.PUSH) as other:
+    """Messages of a byte, of who does not say who it is, or says something else; one that is not of
+    ZeroMQ at all."""
+    with (
+        zmq.Context() as context,
+        context.socket(zmq.PUSH) as plain,
+        context.socket(zmq.PUSH) as other,
+    ):
         for sender in (plain, other):
             sender.setsockopt(zmq.LINGER, 0)
         other.setsockopt(zmq.PLAIN_USERNAME, b"front")
@@ -110,12 +119,18 @@ def bytes_(port: int, mechanism: bytes) -> Iterator[Any]:
             yield connection
 
 
-ATTACKS: dict[str, Callable[[int, bytes], Iterator[Any]]] = {"frames": frames, "many": many, "bytes": bytes_}
+ATTACKS: dict[str, Callable[[int, bytes], Iterator[Any]]] = {
+    "frames": frames,
+    "many": many,
+    "bytes": bytes_,
+}
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("encrypted", [True, False])
-def test_strangers_take_nothing_and_end_nothing(out: Path, attack: str, encrypted: bool, tmp_path: Path) -> None:
+def test_strangers_take_nothing_and_end_nothing(
+    out: Path, attack: str, encrypted: bool, tmp_path: Path
+) -> None:
     environments = joined(["back", "front"])
     for name, other in (("back", "front"), ("front", "back")):
         document = json.loads(environments[name]["FLOWC_MACHINES"])
@@ -126,9 +141,19 @@ def test_strangers_take_nothing_and_end_nothing(out: Path, attack: str, encrypte
     port = int(json.loads(environments["front"]["FLOWC_MACHINES"])["listen"].rpartition(":")[2])
 
     def started(name: str, stack: ExitStack) -> subprocess.Popen[bytes]:
-        words = [sys.executable, str(out / "parts" / name / "main.py"), "--quiet", "--report", str(tmp_path / name)]
+        words = [
+            sys.executable,
+            str(out / "parts" / name / "main.py"),
+            "--quiet",
+            "--report",
+            str(tmp_path / name),
+        ]
         child = subprocess.Popen(
-            words, env={**os.environ, **environments[name]}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+            words,
+            env={**os.environ, **environments[name]},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
         )
         stack.enter_context(child)
         stack.callback(child.kill)
@@ -176,7 +201,9 @@ def test_a_door_is_where_it_has_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_connections_that_are_too_many_are_ended_the_oldest_first() -> None:
     with zmq.Context() as context, ExitStack() as stack:
-        made = Door(context, {"listen": "tcp://127.0.0.1:*", "token": "t", "encrypted": False}, PARTS)
+        made = Door(
+            context, {"listen": "tcp://127.0.0.1:*", "token": "t", "encrypted": False}, PARTS
+        )
         stack.callback(context.destroy, 0)
         stack.callback(made.close)
         strangers = []
@@ -187,7 +214,9 @@ def test_connections_that_are_too_many_are_ended_the_oldest_first() -> None:
         assert all(_has_ended(s, HANGS) for s in strangers[:5])
         assert not any(_has_ended(s, 0) for s in strangers[5:])
         made.shut()
-        assert all(_has_ended(s, HANGS) for s in strangers) and made.refused == door.MOST + PARTS + 5
+        assert (
+            all(_has_ended(s, HANGS) for s in strangers) and made.refused == door.MOST + PARTS + 5
+        )
 
 
 def _has_ended(connection: socket.socket, seconds: float) -> bool:

@@ -74,14 +74,17 @@ def program(deployed: Deployed, codes: dict[str, Code]) -> Program:
     app = made.app(described.name)
     for t in described.tasks:
         sides = [
-            [Port(p.name, p.dtype, p.shape, p.rates, p.stacked, p.window) for p in s] for s in (t.inputs, t.outputs)
+            [Port(p.name, p.dtype, p.shape, p.rates, p.stacked, p.window) for p in s]
+            for s in (t.inputs, t.outputs)
         ]
         tasks[t.name] = app.task(t.name, codes[t.name], *sides)
     for c in described.channels:
         ends = tasks[c.source], c.source_port, tasks[c.destination], c.destination_port
         made.channel(*ends, c.capacity, c.delay, c.values)
     for w in deployed.deployment.processors:
-        order = [Fire(tasks[e.task], e.times, e.first, e.stage, e.replica, e.round) for e in w.order]
+        order = [
+            Fire(tasks[e.task], e.times, e.first, e.stage, e.replica, e.round) for e in w.order
+        ]
         made.processor(w.processor, order, w.fixed_priority)
     return made
 
@@ -98,7 +101,9 @@ def test_a_firing_sees_the_last_tokens_of_the_stream(
     several = len(rates) == 1  # a task with phases is not shared
     pins = ", ".join(f"core[{k}]" for k in (places if several else places[:1]))
     flow = tmp_path_factory.mktemp("w") / "t.flow"
-    (flow.parent / "t.py").write_text("class Count:\n    def __call__(self): pass\ndef f(x): pass\ntake = f\n")
+    (flow.parent / "t.py").write_text(
+        "class Count:\n    def __call__(self): pass\ndef f(x): pass\ntake = f\n"
+    )
     flow.write_text(
         f"""
         task Count {{ out x: int64 rate {made}   python "t.py:Count" }}
@@ -112,8 +117,12 @@ def test_a_firing_sees_the_last_tokens_of_the_stream(
     checked = flowc.check(flow, platform="some")
     assert checked.ok, [d.message for d in checked.diagnostics]
     look = Look()
-    assert program(planned(checked.require(), None), {"A.c": Count(), "A.l": look, "A.k": Take()}).run(strict=True)
-    stream = np.concatenate([np.zeros(window, int), np.full(delay, 7), np.arange(LENGTH + 7 * made)])
+    assert program(
+        planned(checked.require(), None), {"A.c": Count(), "A.l": look, "A.k": Take()}
+    ).run(strict=True)
+    stream = np.concatenate(
+        [np.zeros(window, int), np.full(delay, 7), np.arange(LENGTH + 7 * made)]
+    )
     views = sliding_window_view(stream, window)
     taken = np.cumsum([rates[k % len(rates)] for k in range(len(look.seen))])
     assert sorted(look.seen) == list(range(len(taken))) and taken[-1] > LENGTH // 2

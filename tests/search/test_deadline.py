@@ -1,4 +1,5 @@
-"""Tasks and networks mapped together under deadlines: candidates, placing, bounds, optimum, and the verb."""
+"""Tasks and networks mapped together under deadlines: candidates, placing, bounds, optimum, and the
+verb."""
 
 from __future__ import annotations
 
@@ -37,7 +38,16 @@ from flowc.search.deadline.exact import solve
 from flowc.search.deadline.genetic import heuristic_ga
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.place import Placer, plain
-from flowc.search.deadline.problem import Assignment, Candidate, Item, JointChannel, JointProblem, Net, Step, Team
+from flowc.search.deadline.problem import (
+    Assignment,
+    Candidate,
+    Item,
+    JointChannel,
+    JointProblem,
+    Net,
+    Step,
+    Team,
+)
 from flowc.search.deadline.program import timed
 from flowc.search.deadline.relaxed import relax
 from flowc.search.deadline.states import Placed, pinned_in
@@ -62,7 +72,8 @@ def board(cores: int = 2, dlas: int = 2, engines: int | None = None) -> Platform
 
 
 def _around(channel: JointChannel, net: str, firings: int) -> JointChannel:
-    """The channel with rates for a network that fires so often in an iteration, and its neighbors once."""
+    """The channel with rates for a network that fires so often in an iteration, and its neighbors
+    once."""
     if channel.destination == net:
         return replace(channel, produced=(firings,))
     return replace(channel, consumed=(firings,)) if channel.source == net else channel
@@ -74,7 +85,8 @@ def chain(names: list[str]) -> tuple[JointChannel, ...]:
 
 @st.composite
 def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
-    """One to three groups: a row of tasks with a network in the middle, which may fire several times an iteration."""
+    """One to three groups: a row of tasks with a network in the middle, which may fire several
+    times an iteration."""
     teams, items, nets = [], [], []
     for g in range(draw(st.integers(1, 3))):
         name = f"G{g}"
@@ -92,7 +104,10 @@ def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
             candidates = tuple(
                 Candidate(
                     "-".join(r),
-                    tuple(Step(k, (draw(st.integers(1, 6)) * MS,), f"l{s}", firings=firings) for s, k in enumerate(r)),
+                    tuple(
+                        Step(k, (draw(st.integers(1, 6)) * MS,), f"l{s}", firings=firings)
+                        for s, k in enumerate(r)
+                    ),
                 )
                 for r in rows
             )
@@ -101,14 +116,22 @@ def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
         paths: tuple[TimedPath, ...] = ()
         if len(row) > 1 and draw(st.booleans()):
             due = draw(st.none() | st.integers(5, 60).map(lambda ms: ms * MS))
-            paths = (TimedPath(row[0], row[-1], (0,) * (firings if row[-1].endswith(".net") else 1), due),)
+            paths = (
+                TimedPath(
+                    row[0], row[-1], (0,) * (firings if row[-1].endswith(".net") else 1), due
+                ),
+            )
         teams.append(Team(name, period, None, g, channels, paths))
     return JointProblem(
-        board(cores, 2, draw(st.sampled_from([None, 2, 3]))), tuple(teams), tuple(items), tuple(nets), {}
+        board(cores, 2, draw(st.sampled_from([None, 2, 3]))),
+        tuple(teams),
+        tuple(items),
+        tuple(nets),
+        {},
     )
 
 
-# -- candidates --------------------------------------------------------------------------------------------------------
+# -- candidates ------------------------------------------------------------------------------------
 def test_options_of_a_xavier_contain_those_of_the_paper() -> None:
     options = options_of(board(8, 2), ["gpu", "dla"])
     for paper in ("dla gpu", "gpu dla gpu", "dla dla gpu", "gpu dla dla gpu", "gpu"):
@@ -121,7 +144,8 @@ def test_the_front_leaves_nothing_out(data: st.DataObject) -> None:
     """Every way to cut a network is beaten or equalled by a candidate of the front."""
     count = data.draw(st.integers(1, 6))
     times = {
-        kind: [data.draw(st.one_of(st.integers(0, 9), st.just(inf))) for _ in range(count)] for kind in ("gpu", "dla")
+        kind: [data.draw(st.one_of(st.integers(0, 9), st.just(inf))) for _ in range(count)]
+        for kind in ("gpu", "dla")
     }
     if any(min(times[k][i] for k in times) == inf for i in range(count)):
         return
@@ -157,7 +181,10 @@ def nothing_left_out(times: dict[str, list[float]], border: int) -> None:
             ]
             wanted = _vector(stages)
             if inf not in wanted:
-                assert any(all(x <= y for x, y in zip(v, wanted, strict=True)) for v in vectors), (option, ends)
+                assert any(all(x <= y for x, y in zip(v, wanted, strict=True)) for v in vectors), (
+                    option,
+                    ends,
+                )
     for c in found.candidates:
         assert sum(len(s.kernels) if s.kind == "gpu" else 1 for s in c.steps) >= len(c.steps)
 
@@ -168,9 +195,10 @@ def _vector(stages: list[tuple[str, float]]) -> tuple[float, float, int]:
     return gpu, max(dla, default=0.0) if len(dla) <= 2 else sum(dla), len(dla)
 
 
-# -- placing and bounds ------------------------------------------------------------------------------------------------
+# -- placing and bounds ----------------------------------------------------------------------------
 def test_with_too_many_cuts_some_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evenly over the network; what they give is no better than all of them, and said not to be exact."""
+    """Evenly over the network; what they give is no better than all of them, and said not to be
+    exact."""
     rng = np.random.default_rng(3)
     times = {"gpu": rng.integers(1, 9, 24).tolist(), "dla": rng.integers(2, 18, 24).tolist()}
     times["dla"][7] = inf
@@ -192,7 +220,9 @@ def test_with_too_many_cuts_some_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=80)
 @given(problems(), st.booleans(), st.randoms(use_true_random=False))
-def test_populations_are_placed_like_individuals(problem: JointProblem, at_home: bool, random: object) -> None:
+def test_populations_are_placed_like_individuals(
+    problem: JointProblem, at_home: bool, random: object
+) -> None:
     rng = np.random.default_rng(random.randrange(10**6))  # type: ignore[attr-defined]
     choices = np.stack([rng.integers(0, len(n.candidates), size=5) for n in problem.nets], axis=1) if problem.nets else (
         np.zeros((5, 0), int)
@@ -208,15 +238,23 @@ def test_populations_are_placed_like_individuals(problem: JointProblem, at_home:
 
 
 @pytest.mark.parametrize("name", ["orin", "orin_nx", "xavier"])
-def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(name: str, tmp_path: Path) -> None:
+def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(
+    name: str, tmp_path: Path
+) -> None:
     """Their files speak of kinds of processors, and call their pools otherwise."""
-    (tmp_path / "a.flow").write_text("task T { out x: float32 wcet 1 ms } app A { period 9 ms t: T }")
+    (tmp_path / "a.flow").write_text(
+        "task T { out x: float32 wcet 1 ms } app A { period 9 ms t: T }"
+    )
     platform = flowc.check(tmp_path / "a.flow", platform=name).platform
     assert platform is not None and platform.contention
     teams = tuple(Team(k, Fraction(100 * MS), None, 0, ()) for k in ("gpu", "dla"))
-    problem = JointProblem(platform, teams, tuple(Item(f"{k}.t", k, {k: 10 * MS}) for k in ("gpu", "dla")), (), {})
+    problem = JointProblem(
+        platform, teams, tuple(Item(f"{k}.t", k, {k: 10 * MS}) for k in ("gpu", "dla")), (), {}
+    )
     places = Assignment((), (), (problem.of_kind["gpu"][0], problem.of_kind["dla"][0]))
-    apart = verdict(replace(problem, platform=replace(platform, contention=())), places).worst.groups
+    apart = verdict(
+        replace(problem, platform=replace(platform, contention=())), places
+    ).worst.groups
     together = verdict(problem, places).worst.groups
     factors = {c.victim: c.factor for c in platform.contention}
     assert all(apart[k] == 10 * MS and together[k] > 10 * MS for k in factors)
@@ -252,7 +290,9 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
     if len(every) > 400:
         return
     feasible = [v.maximum for v in (verdict(problem, a) for a in every) if v.feasible]
-    allowed = [max(utilizations(problem, a).values()) for a in every if not broken_limits(problem, a)]
+    allowed = [
+        max(utilizations(problem, a).values()) for a in every if not broken_limits(problem, a)
+    ]
     found = solve(problem, seed=0, budget=Budget(60))
     if allowed:
         relaxed = relax(problem)
@@ -268,7 +308,11 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
 @settings(max_examples=8)
 @given(problems())
 def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: JointProblem) -> None:
-    found = {name: run(problem, 0, Budget(60), None, ALONE) for name, run in SEARCHES.items() if name != "entire-ga"}
+    found = {
+        name: run(problem, 0, Budget(60), None, ALONE)
+        for name, run in SEARCHES.items()
+        if name != "entire-ga"
+    }
     bound = found["auto"].bound
     for name, outcome in found.items():
         if outcome.verdict is not None and outcome.verdict.feasible:
@@ -282,22 +326,36 @@ def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: Jo
 @given(problem=problems(), which=st.integers(0, 10**6))
 @settings(max_examples=30, database=None)
 def test_what_one_state_has_placed_is_pinned_in_the_next(problem: JointProblem, which: int) -> None:
-    """Stages that are tasks take the same time; that their kernels are not told apart makes no bound shorter."""
+    """Stages that are tasks take the same time; that their kernels are not told apart makes no
+    bound shorter."""
     assignments = everything(problem)
     assignment = assignments[which % len(assignments)]
-    nets = {n.name: (c, s) for n, c, s in zip(problem.nets, assignment.choice, assignment.steps, strict=True)}
+    nets = {
+        n.name: (c, s)
+        for n, c, s in zip(problem.nets, assignment.choice, assignment.steps, strict=True)
+    }
     items = {i.name: p for i, p in zip(problem.items, assignment.items, strict=True)}
     fixed = pinned_in(problem, Placed(items, nets))
     there = Placed(dict(fixed.pins)).of(fixed)
-    assert not fixed.nets and verdict(fixed, there).utilization == verdict(problem, assignment).utilization
+    assert (
+        not fixed.nets
+        and verdict(fixed, there).utilization == verdict(problem, assignment).utilization
+    )
     whole = verdict(problem, assignment).worst.groups
     for name, bound in verdict(fixed, there).worst.groups.items():
         assert whole[name] is None or bound is None or bound >= whole[name]
 
 
 def test_a_seed_gives_the_same_answer_and_searches_do_not_disturb_each_other() -> None:
-    items = tuple(Item(f"G{g}.t{t}", f"G{g}", {"cpu": (3 + t) * MS, "gpu": MS}) for g in range(3) for t in range(4))
-    teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, g, chain([f"G{g}.t{t}" for t in range(4)])) for g in range(3))
+    items = tuple(
+        Item(f"G{g}.t{t}", f"G{g}", {"cpu": (3 + t) * MS, "gpu": MS})
+        for g in range(3)
+        for t in range(4)
+    )
+    teams = tuple(
+        Team(f"G{g}", Fraction(50 * MS), None, g, chain([f"G{g}.t{t}" for t in range(4)]))
+        for g in range(3)
+    )
     problem = JointProblem(board(4), teams, items, (), {})
     first = heuristic_ga(problem, seed=7, budget=Budget(60), population=64)
     heuristic_ga(problem, seed=8, budget=Budget(1), population=64)
@@ -309,13 +367,15 @@ def test_too_many_engines_are_impossible() -> None:
     candidates = (Candidate("dla", (Step("dla", (MS,), None),)),)
     nets = tuple(Net(f"G{g}.net", f"G{g}", candidates) for g in range(3))
     items = tuple(Item(f"G{g}.t", f"G{g}", {"cpu": MS}) for g in range(3))
-    teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, 0, chain([f"G{g}.t", f"G{g}.net"])) for g in range(3))
+    teams = tuple(
+        Team(f"G{g}", Fraction(50 * MS), None, 0, chain([f"G{g}.t", f"G{g}.net"])) for g in range(3)
+    )
     problem = JointProblem(board(2, 2, 2), teams, items, nets, {})
     assert solve(problem, seed=0, budget=Budget(60)).impossible == "limits"
     assert search(problem, name="auto", seed=0, budget=Budget(60)).impossible == "limits"
 
 
-# -- the verb ----------------------------------------------------------------------------------------------------------
+# -- the verb --------------------------------------------------------------------------------------
 TEXT = """
 task Camera {{ out x wcet 2 ms }}
 task Filter {{ in x out y wcet 4 ms }}
@@ -336,13 +396,21 @@ def test_map_meets_deadlines_and_says_so(write: Write, tmp_path: Path) -> None:
     chart = tmp_path / "g.svg"
     status, out, err = call("map", flow, "--platform", "two", "--explain", "--gantt", chart)
     assert status == 0, err
-    assert "schedulable" in out and "proved" in out and "is the tightest" in out and chart.stat().st_size > 1000
+    assert (
+        "schedulable" in out
+        and "proved" in out
+        and "is the tightest" in out
+        and chart.stat().st_size > 1000
+    )
     status, out, err = call("map", flow, "--platform", "two", "--json")
     found = json.loads(out)
     assert status == 0 and set(found) == {
         "max_utilization", "utilization", "groups", "tasks", "networks", "disturbed", "file", "search",
     }  # fmt: skip
-    assert found["groups"]["Left"]["schedulable"] and found["groups"]["Left"]["response_time_ns"] >= 7 * MS
+    assert (
+        found["groups"]["Left"]["schedulable"]
+        and found["groups"]["Left"]["response_time_ns"] >= 7 * MS
+    )
     assert found["search"]["optimal"] and found["max_utilization"] == pytest.approx(0.25)
     stored = flowc.check(flow, platform="two")
     assert stored.ok and len([p for p in stored.system.pins if p.platform == "two"]) == 6
@@ -374,10 +442,14 @@ class Show:
 def test_bounds_are_about_the_program_that_is_built(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On one core: Left's camera, filter, show, save, then Right's; no task preempts another one."""
+    """On one core: Left's camera, filter, show, save, then Right's; no task preempts another
+    one."""
     wcet = {"c": 3, "v": 4, "f": 5, "s": 6}
     pins = "\n".join(
-        f"{a}.{t} -> cpu[0] wcet {wcet[t]} ms" for a in ("Left", "Right") for t in wcet if (a, t) != ("Right", "v")
+        f"{a}.{t} -> cpu[0] wcet {wcet[t]} ms"
+        for a in ("Left", "Right")
+        for t in wcet
+        if (a, t) != ("Right", "v")
     )
     (tmp_path / "tasks.py").write_text(CODE)
     flow = write(HOST.format(pins=pins))
@@ -399,7 +471,9 @@ def test_bounds_are_about_the_program_that_is_built(
 
 
 def test_a_deadline_that_cannot_be_met(write: Write, tmp_path: Path) -> None:
-    status, out, _ = call("map", write(TEXT.format(left="6 ms")), "--platform", "two", "--budget", "2s", "--explain")
+    status, out, _ = call(
+        "map", write(TEXT.format(left="6 ms")), "--platform", "two", "--budget", "2s", "--explain"
+    )
     assert status == 1 and "Left   too late " in out
     assert (tmp_path / "app.two.mapping.json").exists()  # the best there is
 
@@ -416,13 +490,17 @@ def test_an_overloaded_processor_makes_nobody_else_late() -> None:
 def test_with_slack_few_processors_are_used(ms: int, spared: bool) -> None:
     items = tuple(Item(f"{g}.t{k}", g, {"cpu": ms * MS}) for g in "AB" for k in range(2))
     teams = tuple(Team(g, Fraction(100 * MS), None, 0, chain([f"{g}.t0", f"{g}.t1"])) for g in "AB")
-    found = search(JointProblem(board(4), teams, items, (), {}), name="auto", seed=0, budget=Budget(60))
+    found = search(
+        JointProblem(board(4), teams, items, (), {}), name="auto", seed=0, budget=Budget(60)
+    )
     assert found.verdict is not None and found.verdict.feasible and found.assignment is not None
     assert (found.spared is not None, len(set(found.assignment.items)) == 1) == (spared, spared)
     assert found.spared == (Fraction(ms, 100) if spared else None)
 
 
-def test_where_few_processors_are_late_more_are_tried(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_few_processors_are_late_more_are_tried(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run of the program may show that it takes longer than the profile knows."""
     tried: list[bool] = []
 
@@ -437,12 +515,17 @@ def test_where_few_processors_are_late_more_are_tried(write: Write, monkeypatch:
     flow = write("task T { wcet 1 ms }\nplatform board { cpu core[4] }\n" + text)
     found = find_mapping(flow, platform="board", budget=2.0)
     assert tried == [True, False] and found.joint is not None
-    assert found.joint.outcome.spared is None and len({p.processors for p in found.mapping.placements}) > 1
+    assert (
+        found.joint.outcome.spared is None
+        and len({p.processors for p in found.mapping.placements}) > 1
+    )
 
 
 def test_without_a_bound_it_is_said_what_would_help() -> None:
     teams = tuple(Team(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
-    problem = JointProblem(board(1), teams, tuple(Item(f"{t.name}.x", t.name, {"gpu": 6 * MS}) for t in teams), (), {})
+    problem = JointProblem(
+        board(1), teams, tuple(Item(f"{t.name}.x", t.name, {"gpu": 6 * MS}) for t in teams), (), {}
+    )
     found = Assignment((), (), ("volta", "volta"))
     told = verdict(problem, found)
     outcome = Outcome("auto", found, told, None, False, None, 0, 0.0)
@@ -460,7 +543,9 @@ def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: P
     status, out, _ = call(*words, "--keep")
     found = json.loads(out)
     (stored,) = tmp_path.glob("*.mapping.json")
-    assert status == 0 and list(found["utilization"]) == ["core[0]"] and found["file"] == str(stored)
+    assert (
+        status == 0 and list(found["utilization"]) == ["core[0]"] and found["file"] == str(stored)
+    )
     assert found["max_utilization"] == pytest.approx(0.14)
     # It says what was supposed, counts for the text, and proves nothing for its own rates.
     assert json.loads(stored.read_text())["supposed"] == {"fps": "10", "cores": 1}
@@ -487,7 +572,9 @@ def test_more_work_than_time_is_said_before_any_search(write: Write) -> None:
 
 
 def test_searches_of_the_other_problem_are_refused(write: Write) -> None:
-    status, _, err = call("map", write(TEXT.format(left="20 ms")), "--platform", "two", "--search", "jedi")
+    status, _, err = call(
+        "map", write(TEXT.format(left="20 ms")), "--platform", "two", "--search", "jedi"
+    )
     assert status == 1 and "F508" in err and "entire-ga" in err
 
 
@@ -502,7 +589,10 @@ platform two {{ cpu core[2] }}
 
 
 def network(write: Write, **words: object) -> Path:
-    flow = write(NETWORK.format(**{"rate": 1, "mapping": "", **words}), t_py="def source(): ...\ndef sink(y): ...\n")
+    flow = write(
+        NETWORK.format(**{"rate": 1, "mapping": "", **words}),
+        t_py="def source(): ...\ndef sink(y): ...\n",
+    )
     shutil.copy(Path(__file__).parents[1] / "faulty/files/linear.onnx", flow.with_name("net.onnx"))
     return flow
 
@@ -520,7 +610,9 @@ def test_a_network_that_fires_several_times_in_an_iteration(write: Write, tmp_pa
     status, out, _ = call("map", flow, "--platform", "two", "--budget", "2s", "--json")
     found = json.loads(out)
     assert status == 0 and found["groups"]["A"]["schedulable"]
-    assert sum(found["utilization"].values()) == pytest.approx((MS + MS + 3 * 2 * MS) / (20 * MS), rel=1e-3)
+    assert sum(found["utilization"].values()) == pytest.approx(
+        (MS + MS + 3 * 2 * MS) / (20 * MS), rel=1e-3
+    )
 
 
 def test_a_pin_without_times_there_is_said(write: Write) -> None:
@@ -530,7 +622,9 @@ def test_a_pin_without_times_there_is_said(write: Write) -> None:
     assert status == 1 and "error[F509]: `A.net` has no worst-case time on the gpu of `orin`" in err
 
 
-def test_a_worst_case_that_the_text_gives_holds_for_each_firing(write: Write, tmp_path: Path) -> None:
+def test_a_worst_case_that_the_text_gives_holds_for_each_firing(
+    write: Write, tmp_path: Path
+) -> None:
     """Pinned or declared, whatever the profile has; what only it knows has its curve."""
     pins = "mapping on two { A.source -> core[0] wcet 5 ms }"
     flow = network(write, mapping=pins)
@@ -542,7 +636,9 @@ def test_a_worst_case_that_the_text_gives_holds_for_each_firing(write: Write, tm
     path.write_text(json.dumps(document))
     checked = flowc.check(flow, platform="two")
     valid = checked.require()
-    problem = joint_problem(valid, times_of(valid.system, valid.platform, store.read_profile(valid)[0]))
+    problem = joint_problem(
+        valid, times_of(valid.system, valid.platform, store.read_profile(valid)[0])
+    )
     work = {i.name: i.work("cpu") for i in problem.items}
     assert work == {"A.source": 5 * MS, "A.net": Fraction(7 * MS, 3), "A.sink": MS}
 
@@ -558,7 +654,7 @@ def test_few_processors_are_no_fewer_where_pins_hold_others() -> None:
     assert found.assignment is not None and set(found.assignment.items) == {"arm[1]", "arm[2]"}
 
 
-# -- paths -------------------------------------------------------------------------------------------------------------
+# -- paths -----------------------------------------------------------------------------------------
 SPOT = """
 task Mic {{ out x: float32 rate 512  wcet 1 ms }}
 task Frame {{ in x: float32 rate 160  out y: float32  wcet 1 ms }}
@@ -593,7 +689,12 @@ def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) ->
     assert "  `Rival` preempts it: 9.00 ms (1 x long 9.00)" in out
     assert "a deadline of 16.00 ms would be met, or a higher priority than 1" in out
     # What would help helps: the priority, or a processor of its own.
-    assert call("map", write(SPOT.format(due="7 ms", priority=3)), "--platform", "one", "--budget", "2s")[0] == 0
+    assert (
+        call(
+            "map", write(SPOT.format(due="7 ms", priority=3)), "--platform", "one", "--budget", "2s"
+        )[0]
+        == 0
+    )
     flow = write(SPOT.format(due="7 ms", priority=1))
     status, out, _ = call("map", flow, "--platform", "two", "--budget", "2s", "--json")
     (path,) = json.loads(out)["groups"]["Spot"]["paths"]
@@ -604,25 +705,54 @@ def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) ->
 
 def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:
     """Paths keep their order; those that no firing ended show nothing."""
-    paths = tuple(TimedPath("A.a", name, (0,), due) for name, due in (("A.b", 30 * MS), ("A.c", None)))
-    team = Team("A", Fraction(40 * MS), None, 0, (JointChannel("A.a", "A.b"), JointChannel("A.a", "A.c")), paths)
+    paths = tuple(
+        TimedPath("A.a", name, (0,), due) for name, due in (("A.b", 30 * MS), ("A.c", None))
+    )
+    team = Team(
+        "A",
+        Fraction(40 * MS),
+        None,
+        0,
+        (JointChannel("A.a", "A.b"), JointChannel("A.a", "A.c")),
+        paths,
+    )
     items = tuple(Item(f"A.{t}", "A", {"cpu": MS}) for t in "abc")
     problem = JointProblem(board(1), (team,), items, (), {})
     found = Assignment((), (), ("arm[0]",) * 3)
     outcome = Outcome("auto", found, verdict(problem, found), None, False, None, 0, 0.0)
-    seen = Seen({}, {}, {}, {}, {}, longest_ns={"A": 5}, frames={"A": 3}, paths={"A": [(4, 3, 1), (None, 0, 0)]})
+    seen = Seen(
+        {},
+        {},
+        {},
+        {},
+        {},
+        longest_ns={"A": 5},
+        frames={"A": 3},
+        paths={"A": [(4, 3, 1), (None, 0, 0)]},
+    )
     (group,) = mapping_of(problem, outcome, outcome.verdict, 0, seen).groups
     assert group.deadline_ns is None and group.schedulable
     assert [(p.latency_ns, p.deadline_ns, p.seen_ns, p.firings, p.missed) for p in group.paths] == [
         (group.paths[0].latency_ns, 30 * MS, 4, 3, 1), (group.paths[1].latency_ns, None, None, 0, 0),
     ]  # fmt: skip
     assert {p.latency_ns for p in group.paths} == {2 * MS, 3 * MS}
-    assert Mapping.from_json(mapping_of(problem, outcome, outcome.verdict, 0, seen).to_json({}))[0].groups == (group,)
+    assert Mapping.from_json(mapping_of(problem, outcome, outcome.verdict, 0, seen).to_json({}))[
+        0
+    ].groups == (group,)
 
 
 def test_a_path_to_a_network_ends_with_its_last_stage() -> None:
-    candidates = (Candidate("dla-gpu", (Step("dla", (2 * MS,), "l"), Step("gpu", (3 * MS,), None))),)
-    team = Team("A", Fraction(40 * MS), None, 0, chain(["A.a", "A.net"]), (TimedPath("A.a", "A.net", (0,), 5 * MS),))
+    candidates = (
+        Candidate("dla-gpu", (Step("dla", (2 * MS,), "l"), Step("gpu", (3 * MS,), None))),
+    )
+    team = Team(
+        "A",
+        Fraction(40 * MS),
+        None,
+        0,
+        chain(["A.a", "A.net"]),
+        (TimedPath("A.a", "A.net", (0,), 5 * MS),),
+    )
     items = (Item("A.a", "A", {"cpu": MS}),)
     problem = JointProblem(board(1), (team,), items, (Net("A.net", "A", candidates),), {})
     told = verdict(problem, Assignment((0,), (("nvdla[0]", "volta"),), ("arm[0]",)))

@@ -18,7 +18,9 @@ NUMBERS = st.none() | st.floats(0, 1e6)
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), NUMBERS, NUMBERS), max_size=40))
-def test_best_values_fall_and_bounds_rise(told: list[tuple[int, float | None, float | None]]) -> None:
+def test_best_values_fall_and_bounds_rise(
+    told: list[tuple[int, float | None, float | None]],
+) -> None:
     heard: list[Event] = []
     teller = Teller(heard.append)
     for count, value, bound in told:
@@ -30,7 +32,10 @@ def test_best_values_fall_and_bounds_rise(told: list[tuple[int, float | None, fl
     bounds = [b for _, _, b in told if b is not None]
     history = teller.history()
     if values or bounds:
-        assert (history[-1].value, history[-1].bound) == (min(values, default=None), max(bounds, default=None))
+        assert (history[-1].value, history[-1].bound) == (
+            min(values, default=None),
+            max(bounds, default=None),
+        )
     assert len(history) == len({(p.value, p.bound) for p in history})
 
 
@@ -39,7 +44,10 @@ def test_a_long_history_is_thinned_and_keeps_its_end() -> None:
     for k in range(5000, 0, -1):
         teller("", evaluations=5000 - k, value=float(k))
     history = teller.history()
-    assert 100 < len(history) <= MOST_POINTS and (history[0].value, history[-1].value) == (5000.0, 1.0)
+    assert 100 < len(history) <= MOST_POINTS and (history[0].value, history[-1].value) == (
+        5000.0,
+        1.0,
+    )
 
 
 TEXT = """
@@ -72,11 +80,15 @@ def test_a_mapping_keeps_how_it_was_found_and_what_else_there_was(write: Write) 
     assert all(p.value is None or 0 < p.value <= 1 for p in effort.history)
     front = effort.front
     assert front == tuple(sorted(front, key=lambda p: p.utilization))
-    assert all(a.utilization < b.utilization and a.tightest > b.tightest for a, b in pairwise(front))
+    assert all(
+        a.utilization < b.utilization and a.tightest > b.tightest for a, b in pairwise(front)
+    )
     best = max(share for _, share in found.utilization)
     assert front[0].utilization <= best + 1e-9 and all(0 < p.tightest <= 1 for p in front)
     for point in front:
-        assert set(pinned_again(flow, point.pins)) == {f"{app}.{task}" for app in ("Fast", "Slow") for task in "abc"}
+        assert set(pinned_again(flow, point.pins)) == {
+            f"{app}.{task}" for app in ("Fast", "Slow") for task in "abc"
+        }
     assert Mapping.from_json(found.to_json({}))[0].effort == effort
 
 

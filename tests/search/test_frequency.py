@@ -18,13 +18,31 @@ from hypothesis import strategies as st
 #: Table 4.7 of Kim's thesis, in MHz: GPU, CPU and DLA of a Xavier.
 XAVIER = {
     "gpu": (675.75, 828.75, 905.25, 1032.75, 1198.5, 1236.75, 1338.75, 1377),
-    "cpu": (1190.4, 1267.2, 1344, 1420.8, 1497.6, 1574.4, 1651.2, 1728, 1804.8, 1881.6, 2035.2, 2112, 2188.8, 2265.6),
+    "cpu": (
+        1190.4,
+        1267.2,
+        1344,
+        1420.8,
+        1497.6,
+        1574.4,
+        1651.2,
+        1728,
+        1804.8,
+        1881.6,
+        2035.2,
+        2112,
+        2188.8,
+        2265.6,
+    ),
     "dla": (550.4, 640, 729.6, 806.4, 896, 972.8, 1062.4, 1152, 1228.8, 1395.2),
 }
 
 
-def drawn(rng: random.Random, rates: dict[str, tuple[float, ...]], period: Fraction | None = None) -> ClockProblem:
-    """Responses a / f_gpu + b / f_cpu + c / f_dla of some apps, and powers that rise as voltages do."""
+def drawn(
+    rng: random.Random, rates: dict[str, tuple[float, ...]], period: Fraction | None = None
+) -> ClockProblem:
+    """Responses a / f_gpu + b / f_cpu + c / f_dla of some apps, and powers that rise as voltages
+    do."""
     period = period or Fraction(rng.randint(20, 70))
     apps = [[Fraction(rng.randint(1, 30)) for _ in rates] for _ in range(rng.randint(1, 4))]
     apps = [[x * Fraction(rng.randint(30, 95), 100) * 40 / sum(own) for x in own] for own in apps]
@@ -32,15 +50,22 @@ def drawn(rng: random.Random, rates: dict[str, tuple[float, ...]], period: Fract
 
     def holds(levels: Levels) -> bool:
         return all(
-            sum(x / speeds[n][k] for n, (x, k) in enumerate(zip(own, levels, strict=True))) <= period for own in apps
+            sum(x / speeds[n][k] for n, (x, k) in enumerate(zip(own, levels, strict=True)))
+            <= period
+            for own in apps
         )
 
     domains = []
     for (name, own), speed in zip(rates.items(), speeds, strict=True):
         idle, busy, share = rng.uniform(0.2, 3), rng.uniform(1, 12), rng.uniform(0.1, 0.7)
         volts = [0.65 + 0.35 * float(f) for f in speed]
-        watts = [idle * (v + v * v * float(f)) / 2 + busy * v * v * share for v, f in zip(volts, speed, strict=True)]
-        domains.append(Domain(name, name, tuple(Fraction(f) for f in own), tuple(map(Fraction, watts))))
+        watts = [
+            idle * (v + v * v * float(f)) / 2 + busy * v * v * share
+            for v, f in zip(volts, speed, strict=True)
+        ]
+        domains.append(
+            Domain(name, name, tuple(Fraction(f) for f in own), tuple(map(Fraction, watts)))
+        )
     return ClockProblem(tuple(domains), Fraction(4), holds)
 
 
@@ -68,7 +93,9 @@ def test_the_optimum_is_that_of_all_combinations(seed: int) -> None:
     found = optimal(problem)
     held = [problem.watts(x) for x in all_of(problem) if problem.holds(x)]
     assert found.watts == min(held, default=None) and found.proved
-    assert found.levels is None or (problem.holds(found.levels) and problem.watts(found.levels) == found.watts)
+    assert found.levels is None or (
+        problem.holds(found.levels) and problem.watts(found.levels) == found.watts
+    )
     assert certified(problem, found)
     other = greedy(problem)
     assert (other.watts is None) == (found.watts is None)
@@ -76,11 +103,14 @@ def test_the_optimum_is_that_of_all_combinations(seed: int) -> None:
 
 
 def test_what_witnesses_rule_out_is_doubted() -> None:
-    """Bounds are not quite monotone: here, one combination keeps the deadlines although faster ones do not."""
+    """Bounds are not quite monotone: here, one combination keeps the deadlines although faster ones
+    do not."""
     tested: set[Levels] = set()
     rates = {kind: own[::2] for kind, own in XAVIER.items()}
     problem = next(
-        p for n in range(20) if not optimal(p := drawn(random.Random(n), rates), doubts=Budget(evaluations=0)).whole
+        p
+        for n in range(20)
+        if not optimal(p := drawn(random.Random(n), rates), doubts=Budget(evaluations=0)).whole
     )
 
     def noted(levels: Levels) -> bool:

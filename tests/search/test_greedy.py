@@ -46,7 +46,9 @@ def test_the_frames_of_one_heavy_task_are_shared() -> None:
 def test_apps_of_similar_size_get_a_core_each() -> None:
     ms = {"A.t0": 0.1, "A.t1": 7.2, "A.t2": 0.1, "B.t0": 0.1, "B.t1": 6.8, "B.t2": 0.1}
     placed = place([chain("A", "pcp"), chain("B", "pcp")], ms)
-    assert {p for n, p in placed.items() if n[0] == "A"} != {p for n, p in placed.items() if n[0] == "B"}
+    assert {p for n, p in placed.items() if n[0] == "A"} != {
+        p for n, p in placed.items() if n[0] == "B"
+    }
     assert all(len({placed[f"{app}.t{i}"] for i in range(3)}) == 1 for app in "AB")
 
 

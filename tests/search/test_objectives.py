@@ -1,4 +1,5 @@
-"""Every objective for every kind of text: a mapping that was searched for it, or a refusal with its reason."""
+"""Every objective for every kind of text: a mapping that was searched for it, or a refusal with its
+reason."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def kind_of(text: str) -> str:
 
 def mapped(write: Write, text: str, objective: str, **asked: object) -> Answer:
     path = write(TEXTS[text], t_py=CODE)
-    return find_mapping(path, platform="board", objective=objective, measure=False, budget=5, **asked)
+    return find_mapping(
+        path, platform="board", objective=objective, measure=False, budget=5, **asked
+    )
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -70,7 +73,9 @@ def test_each_objective_is_followed_or_refused(write: Write, text: str, objectiv
         ("no periods", "speed"),
     ],
 )
-def test_lists_that_cannot_be_followed_say_which_can(write: Write, text: str, objective: str) -> None:
+def test_lists_that_cannot_be_followed_say_which_can(
+    write: Write, text: str, objective: str
+) -> None:
     with pytest.raises(Errors) as caught:
         mapped(write, text, objective)
     (fault,) = caught.value.diagnostics
@@ -85,8 +90,16 @@ def test_few_cores_are_one_objective_and_little_load_is_another(write: Write) ->
     """Three tasks of 6 ms in 20 ms fit on one core; the least load takes three."""
     few = mapped(write, "deadlines", "cores")
     least = mapped(write, "deadlines", "utilization")
-    assert few.joint is not None and few.joint.outcome.cores is not None and few.joint.outcome.cores.proved
-    assert len(used(few)) == 1 and few.joint.outcome.proved and few.mapping.effort.objective == "cores,utilization"
+    assert (
+        few.joint is not None
+        and few.joint.outcome.cores is not None
+        and few.joint.outcome.cores.proved
+    )
+    assert (
+        len(used(few)) == 1
+        and few.joint.outcome.proved
+        and few.mapping.effort.objective == "cores,utilization"
+    )
     assert len(used(least)) == 3 and least.joint is not None and least.joint.outcome.proved
 
 

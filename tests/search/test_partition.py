@@ -26,15 +26,21 @@ KINDS = ("cpu", "gpu", "dla")
 
 @st.composite
 def networks(draw: st.DrawFn) -> tuple[Costs, list[Place]]:
-    """Small chains: some layers cannot run somewhere, some cuts are missing, some places are groups or busy."""
+    """Small chains: some layers cannot run somewhere, some cuts are missing, some places are groups
+    or busy."""
     layers = draw(st.integers(1, 6))
     kinds = KINDS[: draw(st.integers(1, 3))]
-    time_or_never = st.one_of(st.integers(1, 20), st.integers(1, 20), st.integers(1, 20), st.just(inf))
+    time_or_never = st.one_of(
+        st.integers(1, 20), st.integers(1, 20), st.integers(1, 20), st.just(inf)
+    )
     times = {k: draw(st.lists(time_or_never, min_size=layers, max_size=layers)) for k in kinds}
     cuts = tuple((i, draw(st.integers(0, 9))) for i in range(1, layers) if draw(st.integers(0, 4)))
     price = draw(st.sampled_from([0, 1, 3]))
     costs = Costs(
-        times, {k: draw(st.integers(0, 2)) for k in kinds}, cuts, lambda a, b, count: price * (count + (a != b))
+        times,
+        {k: draw(st.integers(0, 2)) for k in kinds},
+        cuts,
+        lambda a, b, count: price * (count + (a != b)),
     )
     places = []
     for k in kinds:
@@ -45,8 +51,11 @@ def networks(draw: st.DrawFn) -> tuple[Costs, list[Place]]:
     return costs, places
 
 
-def brute_force(costs: Costs, places: list[Place], objective: Objective, stages: int) -> Partition | None:
-    """All cuts and all orders; places that share a processor do not come together for throughput."""
+def brute_force(
+    costs: Costs, places: list[Place], objective: Objective, stages: int
+) -> Partition | None:
+    """All cuts and all orders; places that share a processor do not come together for
+    throughput."""
     found: Partition | None = None
     for ends in combinations([after for after, _ in costs.cuts], stages - 1):
         for order in product(places, repeat=stages):
@@ -78,13 +87,20 @@ def test_nothing_is_better(problem: tuple[Costs, list[Place]], objective: Object
 
 
 def test_two_stages_on_one_processor_count_their_sum() -> None:
-    costs = Costs({"cpu": [4, 1, 4], "gpu": [9, 1, 9]}, {"cpu": 0, "gpu": 0}, ((1, 0), (2, 0)), lambda a, b, c: 0)
+    costs = Costs(
+        {"cpu": [4, 1, 4], "gpu": [9, 1, 9]},
+        {"cpu": 0, "gpu": 0},
+        ((1, 0), (2, 0)),
+        lambda a, b, c: 0,
+    )
     cpu, gpu = Place(("cpu",), "cpu"), Place(("gpu",), "gpu")
     assert evaluate(costs, (1, 2, 3), (cpu, gpu, cpu), "throughput").cost == 8
 
 
 def test_the_paper_stops_too_early_where_only_the_middle_gains() -> None:
-    costs = Costs({"a": [4, 8, 4], "b": [inf, 2, inf]}, {"a": 0, "b": 0}, ((1, 0), (2, 0)), lambda a, b, c: 0)
+    costs = Costs(
+        {"a": [4, 8, 4], "b": [inf, 2, inf]}, {"a": 0, "b": 0}, ((1, 0), (2, 0)), lambda a, b, c: 0
+    )
     found = best_partitions(costs, [Place(("a",), "a"), Place(("b",), "b")], "throughput")
     assert [(len(p.ends), p.cost) for p in found] == [(1, 16), (3, 8)]
     assert paper_stops([16, 16, 8]) == 1
@@ -95,7 +111,9 @@ def test_equation_2() -> None:
 
 
 @pytest.mark.parametrize("objective", ["throughput", "latency"])
-def test_a_long_network_on_three_kinds_of_processors_is_solved_at_once(objective: Objective) -> None:
+def test_a_long_network_on_three_kinds_of_processors_is_solved_at_once(
+    objective: Objective,
+) -> None:
     """The benchmark measures it; here only that it is not quadratically off."""
     layers = 500
     times = {k: [(7 * i * s + 3) % 11 + 1.0 for i in range(layers)] for s, k in enumerate(KINDS, 1)}

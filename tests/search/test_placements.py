@@ -1,4 +1,5 @@
-"""What searches for deadlines call proved, a bound or impossible, against every placement (tests/referees/placements)."""
+"""What searches for deadlines call proved, a bound or impossible, against every placement
+(tests/referees/placements)."""
 
 from __future__ import annotations
 
@@ -35,13 +36,16 @@ def test_no_claim_about_fewer_cores_is_false(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("search", ["auto", "exact"])
 def test_work_that_is_split_over_a_period_is_not_ruled_out(write: Write, search: str) -> None:
-    found = find_mapping(write(THREE, t_py=CODE), platform="two", search=search, measure=False, budget=60).joint
+    found = find_mapping(
+        write(THREE, t_py=CODE), platform="two", search=search, measure=False, budget=60
+    ).joint
     assert found is not None and found.verdict is not None and found.outcome.proved
     assert found.verdict.feasible and float(found.verdict.maximum) == pytest.approx(0.61)
 
 
 def test_apps_without_a_common_round_have_bounds(write: Write) -> None:
-    """One order of both would have 19,980 iterations: each app has a worker of its own, and they share the core."""
+    """One order of both would have 19,980 iterations: each app has a worker of its own, and they
+    share the core."""
     text = """
         task S { out x: int32  wcet 3 ms }
         app G { period 10007 us  s: S }
@@ -50,4 +54,7 @@ def test_apps_without_a_common_round_have_bounds(write: Write) -> None:
     """
     found = find_mapping(write(text), platform="board", measure=False, budget=30).joint
     assert found is not None and found.verdict is not None and found.verdict.feasible
-    assert {name: float(ns or 0) for name, ns in found.verdict.worst.groups.items()} == {"G": 6e6, "H": 6e6}
+    assert {name: float(ns or 0) for name, ns in found.verdict.worst.groups.items()} == {
+        "G": 6e6,
+        "H": 6e6,
+    }

@@ -1,4 +1,5 @@
-"""What a search bounds is the program that a build writes: the same workers, orders, stages and capacities."""
+"""What a search bounds is the program that a build writes: the same workers, orders, stages and
+capacities."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def take(*values): pass
 
 
 def network(rng: random.Random) -> onnx.ModelProto:
-    """Layers that a DLA can run, over two inputs, with skip connections; every tensor is read, some also given out."""
+    """Layers that a DLA can run, over two inputs, with skip connections; every tensor is read, some
+    also given out."""
     names, nodes, unread = ["x", "x2"], [], ["x2", "x"]
     for k in range(rng.randint(4, 8)):
         a = unread.pop() if unread and rng.random() < 0.7 else rng.choice(names)
@@ -83,14 +85,20 @@ def network(rng: random.Random) -> onnx.ModelProto:
     outs = [n for n in names if n not in read]
     outs += [n for n in names[2:] if n in read and rng.random() < 0.1]
     shapes = {name: [1, 8, 16, 16] for name in ("x", "x2", *outs)}
-    infos = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()}
+    infos = {
+        name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    }
     weight = numpy_helper.from_array(np.ones((8, 8, 3, 3), np.float32), "w")
-    graph = helper.make_graph(nodes, "g", [infos["x"], infos["x2"]], [infos[n] for n in outs], [weight])
+    graph = helper.make_graph(
+        nodes, "g", [infos["x"], infos["x2"]], [infos[n] for n in outs], [weight]
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def drawn(write: Write, seed: int) -> tuple[Valid, Profile, JointProblem]:
-    """A random network in an app with rates, beside another app, on some CPUs with or without a GPU and DLAs."""
+    """A random network in an app with rates, beside another app, on some CPUs with or without a GPU
+    and DLAs."""
     rng = random.Random(seed)
     model = network(rng)
     outs = [o.name for o in model.graph.output]
@@ -115,7 +123,9 @@ def drawn(write: Write, seed: int) -> tuple[Valid, Profile, JointProblem]:
     for kind in ("cpu", "gpu", "dla"):
         layers = tuple(LayerTime(x.name, rng.randint(1, 4) * MS) for x in chain.layers)
         whole = int(sum(x.mean_ns for x in layers))
-        entries.append(ProfileEntry(kind, "A.net", "", "", "", 10, whole, 0, whole, whole, layers=layers))
+        entries.append(
+            ProfileEntry(kind, "A.net", "", "", "", 10, whole, 0, whole, whole, layers=layers)
+        )
     profile = Profile("board", "made up", tuple(entries))
     return valid, profile, joint_problem(valid, times_of(valid.system, valid.platform, profile))
 
@@ -129,12 +139,16 @@ def some_assignment(problem: JointProblem, rng: random.Random) -> Assignment:
     return Assignment(choice, steps, tuple(rng.choice(problem.places(i)) for i in problem.items))
 
 
-def built(valid: Valid, profile: Profile, problem: JointProblem, assignment: Assignment) -> TimedSystem:
+def built(
+    valid: Valid, profile: Profile, problem: JointProblem, assignment: Assignment
+) -> TimedSystem:
     """The timing of the deployment that a build writes."""
     outcome = Outcome("test", assignment, verdict(problem, assignment), None, False, None, 0, 0.0)
     mapping = mapping_of(problem, outcome, outcome.verdict, 0)
     known = KnownTimes(profile, times_of(valid.system, valid.platform, profile))
-    found = program(valid, known, Joint(problem, outcome, mapping, outcome.verdict), Request(measure=False))
+    found = program(
+        valid, known, Joint(problem, outcome, mapping, outcome.verdict), Request(measure=False)
+    )
     assert found is not None
     return found[0]
 
@@ -158,15 +172,20 @@ def test_a_search_bounds_the_program_that_is_built(write: Write, seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_simulation_exceeds_the_bounds_of_stages(write: Write, seed: int) -> None:
-    """Programs end in every phase: where iterations are missing at the end, workers have their turns earlier."""
+    """Programs end in every phase: where iterations are missing at the end, workers have their
+    turns earlier."""
     _, _, problem = drawn(write, seed)
     rng = random.Random(seed)
     for _ in range(3):
         system = timed(problem, some_assignment(problem, rng))
         worst = worst_cases(system)
         for run in range(6):
-            choices = Choices(execution=rng.choice(["worst", "random", "extreme"]), shuffle=run % 2 == 1)
-            horizon = rng.randint(2, 9) * min(g.period for g in system.groups) + rng.randint(0, 10 * MS)
+            choices = Choices(
+                execution=rng.choice(["worst", "random", "extreme"]), shuffle=run % 2 == 1
+            )
+            horizon = rng.randint(2, 9) * min(g.period for g in system.groups) + rng.randint(
+                0, 10 * MS
+            )
             seen = simulate(system, horizon, choices, rng)
             for name, bound in worst.groups.items():
                 assert bound is None or seen.groups[name] <= bound, (name, run)
@@ -174,7 +193,8 @@ def test_no_simulation_exceeds_the_bounds_of_stages(write: Write, seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_bound_of_an_app_alone_in_stages_is_exact(write: Write, seed: int) -> None:
-    """With one worker on each processor, all worst cases together are the worst case (docs/mapping.md, bounds)."""
+    """With one worker on each processor, all worst cases together are the worst case
+    (docs/mapping.md, bounds)."""
     _, _, problem = drawn(write, seed)
     rng = random.Random(seed)
     alone = replace(

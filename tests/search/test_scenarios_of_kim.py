@@ -1,7 +1,8 @@
-"""What the tables of Kim's thesis (ch. 4) say of each other, and what holds for its three ways to map states.
+"""What the tables of Kim's thesis (ch. 4) say of each other, and what holds for its three ways to
+map states.
 
-PR has one mapping, judged state by state; GB has one that is judged for all apps at once; LC has a mapping for each
-state. Figures are those that the thesis prints.
+PR has one mapping, judged state by state; GB has one that is judged for all apps at once; LC has a
+mapping for each state. Figures are those that the thesis prints.
 """
 
 from __future__ import annotations
@@ -26,12 +27,21 @@ FSM = {
     "C": ((0, 3), (0,), (3,), (0, 1), (1, 3), (0, 2), (2, 3), (1, 2)),
     "D": ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)),
 }
-#: Highest frames per second of four machines of states with the networks of case alpha, then of beta: PR, BS and GB.
-PR, BS, GB = (47, 47, 56, 40, 32, 32, 38, 28), (32, 32, 44, 24, 21, 21, 33, 15), (40,) * 4 + (28,) * 4
+#: Highest frames per second of four machines of states with the networks of case alpha, then of
+#: beta: PR, BS and GB.
+PR, BS, GB = (
+    (47, 47, 56, 40, 32, 32, 38, 28),
+    (32, 32, 44, 24, 21, 21, 33, 15),
+    (40,) * 4 + (28,) * 4,
+)
 #: Table 4.7: how many rates DLA, GPU and CPU have.
 RATES = (10, 8, 14)
-#: Seconds of an evaluation by the greedy rule and by all combinations, and of a whole search with each.
-EVALUATION = (1.41, 3.44, 3.08, 1.68, 2.28, 5.07, 3.98, 3.30), (46.13, 99.76, 87.30, 57.08, 61, 131.78, 118.78, 87.21)
+#: Seconds of an evaluation by the greedy rule and by all combinations, and of a whole search with
+#: each.
+EVALUATION = (
+    (1.41, 3.44, 3.08, 1.68, 2.28, 5.07, 3.98, 3.30),
+    (46.13, 99.76, 87.30, 57.08, 61, 131.78, 118.78, 87.21),
+)
 WHOLE = (
     (317.66, 1119.19, 1268.51, 439.59, 519.03, 1223.27, 726.65, 867.07),
     (13390.05, 35457.24, 36095.17, 17972.25, 17405.57, 34586.12, 23861.59, 27643.66),
@@ -53,18 +63,25 @@ def test_the_tables_agree_with_each_other() -> None:
 
 
 def test_a_machine_with_a_state_of_all_apps_gains_nothing() -> None:
-    """FSM-D is the last of each case: what all apps at once reach is what its last state reaches."""
+    """FSM-D is the last of each case: what all apps at once reach is what its last state
+    reaches."""
     assert [(PR[n], GB[n]) for n in (3, 7)] == [(40, 40), (28, 28)]
     assert [any(len(s) == 4 for s in states) for states in FSM.values()] == [False, False, True]
 
 
 def whole(rng: random.Random) -> JointProblem:
     """Four apps of a few tasks each, on two cores."""
-    costs = {f"A{app}.t{k}": rng.randint(1, 9) for app in range(4) for k in range(2 if app % 2 else 1)}
+    costs = {
+        f"A{app}.t{k}": rng.randint(1, 9) for app in range(4) for k in range(2 if app % 2 else 1)
+    }
     items = tuple(Item(name, name.partition(".")[0], {"cpu": cost}) for name, cost in costs.items())
     teams = tuple(Team(f"A{app}", Fraction(100), None, app, ()) for app in range(4))
     return JointProblem(
-        Platform("duo", (Pool("c", "cpu", 2, True, "fixed_priority"),), (), "", None), teams, items, (), {}
+        Platform("duo", (Pool("c", "cpu", 2, True, "fixed_priority"),), (), "", None),
+        teams,
+        items,
+        (),
+        {},
     )
 
 
@@ -77,10 +94,15 @@ def of(problem: JointProblem, apps: Sequence[int]) -> JointProblem:
 
 def least(problem: JointProblem, part: Budget) -> Outcome:
     """The placement with the least maximum utilization, by trying all."""
-    free = [[problem.pins[i.name]] if i.name in problem.pins else list(problem.processors) for i in problem.items]
+    free = [
+        [problem.pins[i.name]] if i.name in problem.pins else list(problem.processors)
+        for i in problem.items
+    ]
     every = (Assignment((), (), places) for places in itertools.product(*free))
     told, found = min(((verdict(problem, a), a) for a in every), key=lambda pair: pair[0].maximum)
-    return Outcome("all", found, told, told.maximum if not problem.pins else None, True, None, 1, 0.0)
+    return Outcome(
+        "all", found, told, told.maximum if not problem.pins else None, True, None, 1, 0.0
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -94,7 +116,8 @@ def test_state_by_state_is_between_one_mapping_for_all_and_one_for_each(seed: in
     def most(places: dict[str, str], apps: Sequence[int]) -> Fraction:
         mine = of(problem, apps).items
         return max(
-            sum((i.work("cpu") for i in mine if places[i.name] == p), Fraction(0)) / 100 for p in problem.processors
+            sum((i.work("cpu") for i in mine if places[i.name] == p), Fraction(0)) / 100
+            for p in problem.processors
         )
 
     gb = min(most(places, range(4)) for places in every)
@@ -103,7 +126,9 @@ def test_state_by_state_is_between_one_mapping_for_all_and_one_for_each(seed: in
         pr = min(max(most(places, apps) for apps in states) for places in every)
         assert lc <= pr <= gb
         found = search_states(
-            {str(n): of(problem, apps) for n, apps in enumerate(states)}, least, budget=Budget(evaluations=100)
+            {str(n): of(problem, apps) for n, apps in enumerate(states)},
+            least,
+            budget=Budget(evaluations=100),
         )
         reached = max(o.verdict.maximum for o in found.states.values() if o.verdict is not None)
         assert found.bound is not None and found.bound <= lc and reached >= pr

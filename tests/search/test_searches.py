@@ -1,4 +1,5 @@
-"""The published searches: what they promise, the equations and rules of their papers, and what they cost beside auto.
+"""The published searches: what they promise, the equations and rules of their papers, and what they
+cost beside auto.
 
 Nothing is run here: `Fake` stands for runs, with what the evaluator predicts and some noise.
 """
@@ -43,7 +44,8 @@ def problem(
     crossing: tuple[tuple[str, ...], ...] = (),
     price: float = 0.0002,
 ) -> Problem:
-    """camera -> prepare -> network -> top; times of layers in ms, a cut after each of them, 100 kB across."""
+    """camera -> prepare -> network -> top; times of layers in ms, a cut after each of them, 100 kB
+    across."""
     app = chain("A", "cccc", stateless=True)
     count = len(next(iter(layers.values())))
     times = {k: [ms * 1e6 for ms in v] for k, v in layers.items()}
@@ -59,12 +61,22 @@ def problem(
         lambda a, b, n: 0.0,
     )
     network = Divisible(
-        tuple(f"l{i}" for i in range(count)), Costs(times, dict.fromkeys(times, 2e4), cuts, transfer), energy, crossing
+        tuple(f"l{i}" for i in range(count)),
+        Costs(times, dict.fromkeys(times, 2e4), cuts, transfer),
+        energy,
+        crossing,
     )
     kept = tuple(Pool(k, k, n, n > 1, "static_order") for k, n in pools.items())
     firing = {t.name: {"cpu": others_ms * 1e6} for t in app.tasks}
     firing[NET] = {k: sum(v) + 2e4 for k, v in times.items()}
-    return Problem((app,), Platform("p", kept, (), "", None), {"A": repetition(app).vector}, firing, {}, {NET: network})
+    return Problem(
+        (app,),
+        Platform("p", kept, (), "", None),
+        {"A": repetition(app).vector},
+        firing,
+        {},
+        {NET: network},
+    )
 
 
 def random_layers(seed: int, count: int, kinds: tuple[str, ...]) -> dict[str, list[float]]:
@@ -76,7 +88,9 @@ CASES: dict[str, Callable[[], Problem]] = {
     "two cores": lambda: problem(random_layers(1, 7, ("cpu",)), {"cpu": 2}),
     "three cores": lambda: problem(random_layers(2, 6, ("cpu",)), {"cpu": 3}),
     "cpu and gpu": lambda: problem(random_layers(3, 8, ("cpu", "gpu")), {"cpu": 1, "gpu": 1}),
-    "a board": lambda: problem(random_layers(4, 9, ("cpu", "gpu", "dla")), {"cpu": 2, "gpu": 1, "dla": 2}),
+    "a board": lambda: problem(
+        random_layers(4, 9, ("cpu", "gpu", "dla")), {"cpu": 2, "gpu": 1, "dla": 2}
+    ),
     "a gpu that cannot run the end": lambda: problem(
         {"cpu": [1, 1, 1, 1], "gpu": [0.2, 0.2, 0.2, inf]}, {"cpu": 1, "gpu": 1}
     ),
@@ -118,7 +132,14 @@ class Fake:
 
 
 def found(name: str, given: Problem, **wishes: object) -> Mapping:
-    wanted = {"seed": 0, "budget": Budget(60.0), "progress": None, "measure": None, "objective": "throughput", **wishes}
+    wanted = {
+        "seed": 0,
+        "budget": Budget(60.0),
+        "progress": None,
+        "measure": None,
+        "objective": "throughput",
+        **wishes,
+    }
     return next(s for s in searches_for("throughput") if s.name == name).run(given, **wanted)
 
 
@@ -129,7 +150,9 @@ def valid(given: Problem, mapping: Mapping) -> bool:
         layers = given.networks[plan.task].layers
         ends = [len(layers) if s.until is None else layers.index(s.until) + 1 for s in plan.stages]
         in_order = all(a < b for a, b in pairwise([0, *ends])) and ends[-1] == len(layers)
-        if not in_order or any(not s.processors or not {*s.processors} <= known for s in plan.stages):
+        if not in_order or any(
+            not s.processors or not {*s.processors} <= known for s in plan.stages
+        ):
             return False
         if any(a.processors == b.processors for a, b in pairwise(plan.stages)):
             return False
@@ -138,13 +161,18 @@ def valid(given: Problem, mapping: Mapping) -> bool:
 
 
 def predicted(given: Problem, mapping: Mapping) -> float:
-    return complete(given, mapping.networks, "", "throughput", {p.task: p for p in mapping.placements}).predicted
+    return complete(
+        given, mapping.networks, "", "throughput", {p.task: p for p in mapping.placements}
+    ).predicted
 
 
 def plain(given: Problem) -> list[float]:
-    """What a network takes whole on the main processor, and on all cores in turn where that is asked for a host."""
+    """What a network takes whole on the main processor, and on all cores in turn where that is
+    asked for a host."""
     table = [o for o in options(given, NET) if len(o.stages) == 1]
-    return [complete(given, [NetworkPlan(NET, (StagePlan(o.stages[0]),))], "").predicted for o in table]
+    return [
+        complete(given, [NetworkPlan(NET, (StagePlan(o.stages[0]),))], "").predicted for o in table
+    ]
 
 
 @pytest.fixture
@@ -153,7 +181,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ga, "PREDICTED", (60, 60, 10))
 
 
-# -- all of them -------------------------------------------------------------------------------------------------------
+# -- all of them -----------------------------------------------------------------------------------
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -161,7 +189,10 @@ def test_a_valid_answer_that_is_not_worse_than_plain_ones(name: str, case: str) 
     given = CASES[case]()
     mapping = found(name, given)
     assert valid(given, mapping) and mapping.search == name
-    assert mapping.effort.measured_runs == 0 and mapping.effort.evaluations >= len(mapping.contestants) > 0
+    assert (
+        mapping.effort.measured_runs == 0
+        and mapping.effort.evaluations >= len(mapping.contestants) > 0
+    )
     best = mapping.contestants[0]
     assert best.predicted_ns == predicted(given, mapping)
     given_up = 1 + jedi.LOSS if name == "jedi" else 1.0  # for fewer threads and buffers
@@ -198,7 +229,9 @@ def test_runs_are_counted_and_nothing_measured_is_worse_than_plain(name: str) ->
     if name == "exact":
         assert fake.runs == 1
         return
-    whole = [c for c in mapping.contestants if " | " not in c.configuration and c.measured_ns is not None]
+    whole = [
+        c for c in mapping.contestants if " | " not in c.configuration and c.measured_ns is not None
+    ]
     assert all(mapping.contestants[0].measured_ns <= c.measured_ns * 1.005 for c in whole)  # type: ignore[operator]
 
 
@@ -221,8 +254,13 @@ def test_small_networks_are_never_slower_than_on_one_core(total_ms: float, hop_u
 @pytest.mark.parametrize(("scatter", "winner"), [(0.0, "other"), (0.2, "simple")])
 def test_where_runs_scatter_the_simpler_one_wins(scatter: float, winner: str) -> None:
     shares = {"simple": 1.0, "other": 0.98}
-    runs = {name: cycle([share * (1 + k * scatter) for k in (0, 1, -1)]) for name, share in shares.items()}
-    contest = Contest(lambda m: Measurement({"A": next(runs[m.search])}), "throughput", Budget(inf), None)
+    runs = {
+        name: cycle([share * (1 + k * scatter) for k in (0, 1, -1)])
+        for name, share in shares.items()
+    }
+    contest = Contest(
+        lambda m: Measurement({"A": next(runs[m.search])}), "throughput", Budget(inf), None
+    )
     for name in shares:
         contest.enter(Design(name, Mapping("p", (), (), name), 1.0, {}))
     decided = contest.decide()
@@ -231,14 +269,18 @@ def test_where_runs_scatter_the_simpler_one_wins(scatter: float, winner: str) ->
     assert decided.value is not None and other.value is not None
     said = auto.lead(decided.value, other.value, other.design.name, 4)
     if winner == "simple":
-        assert said == "other was 2.0% better in medians of 4 and 4 runs, but not significantly, and is more complex"
+        assert (
+            said
+            == "other was 2.0% better in medians of 4 and 4 runs, but not significantly, and is more complex"
+        )
     else:
         assert said == "2.0% better than the next, simple, in medians of 4 and 4 runs"
 
 
 @pytest.mark.parametrize(("delayed", "winner"), [(0.0, "other"), (0.3, "simple"), (0.1, "other")])
 def test_what_others_take_from_runs_is_no_reason(delayed: float, winner: str) -> None:
-    """With more threads a program gets more of a machine that others use too: this says nothing of the program."""
+    """With more threads a program gets more of a machine that others use too: this says nothing of
+    the program."""
     contest = Contest(
         lambda m: Measurement({"A": 1.0 if m.search == "simple" else 0.8}, delayed=delayed),
         "throughput",
@@ -254,7 +296,9 @@ def test_what_others_take_from_runs_is_no_reason(delayed: float, winner: str) ->
 def test_who_wins_has_to_win_again(later: float, winner: str) -> None:
     """Threads of a library are fast or slow for a whole run: four good ones are no proof."""
     runs = {"simple": cycle([1.0]), "other": iter([0.6] * 4 + [later] * 9), "third": cycle([0.7])}
-    contest = Contest(lambda m: Measurement({"A": next(runs[m.search])}), "throughput", Budget(inf), None)
+    contest = Contest(
+        lambda m: Measurement({"A": next(runs[m.search])}), "throughput", Budget(inf), None
+    )
     for name in runs:
         contest.enter(Design(name, Mapping("p", (), (), name), 1.0, {}))
     assert contest.decide().design.name == winner
@@ -275,7 +319,9 @@ class SideBySide(Fake):
 @pytest.mark.parametrize("name", ["auto", "ga"])
 def test_machines_side_by_side_find_what_one_finds(name: str) -> None:
     given = CASES["cpu and gpu"]()
-    alone, together = (found(name, given, measure=kind(given, noise=0.0)) for kind in (Fake, SideBySide))
+    alone, together = (
+        found(name, given, measure=kind(given, noise=0.0)) for kind in (Fake, SideBySide)
+    )
     assert together.contestants[0].pins == alone.contestants[0].pins
     assert together.effort.measured_runs >= alone.effort.measured_runs
     if name == "auto":
@@ -302,7 +348,9 @@ def test_who_does_not_run_is_out_of_the_race() -> None:
         return measure
 
     told: list[Event] = []
-    second = found("auto", given, measure=refusing((best.contestants[0].pins,)), progress=told.append)
+    second = found(
+        "auto", given, measure=refusing((best.contestants[0].pins,)), progress=told.append
+    )
     assert second.contestants[0].pins != best.contestants[0].pins
     assert any("does not run" in str(e) for e in told)
     plainest = next(c.pins for c in best.contestants if c.name == "one core")
@@ -363,7 +411,9 @@ def test_a_configuration_that_does_not_run_is_out_of_the_race() -> None:
 
     said: list[Event] = []
     mapping = found("jedi", given, measure=fragile, progress=said.append)
-    assert all(len(n.stages) == 1 for n in mapping.networks) and any("does not run" in str(event) for event in said)
+    assert all(len(n.stages) == 1 for n in mapping.networks) and any(
+        "does not run" in str(event) for event in said
+    )
     with pytest.raises(Errors):
         found("jedi", given, measure=lambda mapping: (_ for _ in ()).throw(Errors([])))
 
@@ -389,7 +439,11 @@ def test_apps_without_networks_are_left_to_auto(name: str) -> None:
     given = replace(CASES["two cores"](), networks={})
     mapping = found(name, given)
     same = found("auto", given)
-    assert mapping.placements == same.placements and mapping.search == name and "is `auto`" in mapping.why[-1]
+    assert (
+        mapping.placements == same.placements
+        and mapping.search == name
+        and "is `auto`" in mapping.why[-1]
+    )
 
 
 @pytest.mark.parametrize("name", ["jedi", "ga-balance"])
@@ -397,7 +451,10 @@ def test_apps_without_networks_are_left_to_auto(name: str) -> None:
 def test_other_objectives_are_refused_where_the_paper_has_none(name: str, objective: str) -> None:
     with pytest.raises(Errors) as refused:
         found(name, CASES["two cores"](), objective=objective)
-    assert refused.value.diagnostics[0].code == "F508" and objective in refused.value.diagnostics[0].message
+    assert (
+        refused.value.diagnostics[0].code == "F508"
+        and objective in refused.value.diagnostics[0].message
+    )
 
 
 @pytest.mark.usefixtures("small")
@@ -409,7 +466,9 @@ def test_two_networks_are_mapped_together(name: str) -> None:
     firing = {**one.firing_ns, **{t.name: one.firing_ns[f"A.{t.name[2:]}"] for t in other.tasks}}
     apps: tuple[Application, ...] = (*one.apps, other)
     vectors = {a.name: repetition(a).vector for a in apps}
-    given = replace(one, apps=apps, networks={**one.networks, **twin}, firing_ns=firing, repetition=vectors)
+    given = replace(
+        one, apps=apps, networks={**one.networks, **twin}, firing_ns=firing, repetition=vectors
+    )
     mapping = found(name, given)
     assert valid(given, mapping) and {n.task for n in mapping.networks} == {NET, "B.t2"}
     whole = [NetworkPlan(n, (StagePlan(("cpu",)),)) for n in given.networks]
@@ -417,7 +476,7 @@ def test_two_networks_are_mapped_together(name: str) -> None:
     assert name != "exact" or not mapping.effort.optimal
 
 
-# -- exact -------------------------------------------------------------------------------------------------------------
+# -- exact -----------------------------------------------------------------------------------------
 def every_partition(given: Problem, objective: partition.Objective) -> float:
     """The best of all cuts and orders of single processors, the others on the first core."""
     network = given.networks[NET]
@@ -429,7 +488,9 @@ def every_partition(given: Problem, objective: partition.Objective) -> float:
             for order in product(given.platform.processors, repeat=stages):
                 if all(a != b for a, b in pairwise(order)):
                     untils = [*(network.layers[e - 1] for e in ends), None]
-                    plan = NetworkPlan(NET, tuple(StagePlan((p,), u) for p, u in zip(order, untils, strict=True)))
+                    plan = NetworkPlan(
+                        NET, tuple(StagePlan((p,), u) for p, u in zip(order, untils, strict=True))
+                    )
                     least = min(least, complete(given, [plan], "", objective, others).predicted)
     return least
 
@@ -440,7 +501,8 @@ def test_exact_equals_brute_force(objective: partition.Objective, seed: int) -> 
     given = problem(random_layers(seed, 6, ("cpu", "gpu")), {"cpu": 1, "gpu": 1}, others_ms=0.001)
     mapping = found("exact", given, objective=objective)
     assert mapping.contestants[0].predicted_ns == pytest.approx(every_partition(given, objective))
-    # With seed 4, four stages look better where hand-overs that they bring are not counted: no claim is made.
+    # With seed 4, four stages look better where hand-overs that they bring are not counted: no
+    # claim is made.
     assert mapping.effort.optimal == (seed == 3 or objective != "throughput")
     assert ("not proved" in "\n".join(mapping.why)) != mapping.effort.optimal
 
@@ -450,7 +512,9 @@ def test_ga_finds_the_exact_optimum_of_a_small_problem(seed: int) -> None:
     given = problem(random_layers(seed, 6, ("cpu", "gpu")), {"cpu": 1, "gpu": 1})
     for objective in ("throughput", "latency", "energy"):
         best = found("exact", given, objective=objective).contestants[0].predicted_ns
-        assert found("ga", given, objective=objective).contestants[0].predicted_ns == pytest.approx(best)
+        assert found("ga", given, objective=objective).contestants[0].predicted_ns == pytest.approx(
+            best
+        )
 
 
 def test_exact_says_what_the_paper_counts_and_where_it_stops() -> None:
@@ -464,7 +528,7 @@ def test_exact_says_what_the_paper_counts_and_where_it_stops() -> None:
     assert "`b` skip" in said and "upper bound" in said
 
 
-# -- jedi --------------------------------------------------------------------------------------------------------------
+# -- jedi ------------------------------------------------------------------------------------------
 def test_the_mapping_options_are_those_of_table_3_2() -> None:
     table = {o.name: o.stages for o in options(CASES["a board"](), NET)}
     gpu, d0, d1 = ("gpu",), ("dla[0]",), ("dla[1]",)
@@ -494,7 +558,8 @@ def test_no_tuple_of_jedi_lets_a_tensor_skip_a_stage() -> None:
 
 
 def test_a_warm_start_takes_fewer_runs() -> None:
-    """The neighbor is the same network with other input: layers take longer, not all by the same factor."""
+    """The neighbor is the same network with other input: layers take longer, not all by the same
+    factor."""
     layers = random_layers(9, 40, ("cpu", "gpu"))
     rng = random.Random(0)
     larger = {k: [ms * rng.uniform(1.4, 1.8) for ms in v] for k, v in layers.items()}
@@ -533,11 +598,13 @@ def test_buffers_are_at_least_as_many_as_any_other_parameter() -> None:
     assert setting.changed(2, -1) is None and setting.changed(0, -1) is None
 
 
-# -- ga-balance --------------------------------------------------------------------------------------------------------
+# -- ga-balance ------------------------------------------------------------------------------------
 def test_equation_3_1_by_hand() -> None:
     """Layers of 3, 2 and 1 ms on two cores, 100 kB between them at 0 ns per byte on one kind."""
     given = problem({"cpu": [3, 2, 1]}, {"cpu": 2})
-    table = ga_balance.charges(given, given.networks[NET], ga_balance.able(given, given.networks[NET]))
+    table = ga_balance.charges(
+        given, given.networks[NET], ga_balance.able(given, given.networks[NET])
+    )
     population = numpy.array([[0, 1, 1], [0, 0, 0], [0, 1, 0]])
     tau = ga_balance.loads(table, population)
     assert (tau / 1e6).tolist() == [[3, 3], [6, 0], [4, 2]]
@@ -554,7 +621,8 @@ def test_equation_3_4_charges_what_stays_on_a_processor() -> None:
 
 
 def test_equal_sums_are_told_apart_by_the_busiest_processor() -> None:
-    """Both layers are slow together on one kind and fast on the other: loads (10, 10) and (1, 1) are equal for (3.1)."""
+    """Both layers are slow together on one kind and fast on the other: loads (10, 10) and (1, 1)
+    are equal for (3.1)."""
     assert ga_balance.fitness(numpy.array([[10.0, 10.0], [1.0, 1.0]])).tolist() == [0, 0]
     table = numpy.array([[10e6, 1e6], [1e6, 10e6]])
     best = ga_balance.evolve(table, numpy.random.default_rng(0), Budget(inf))
@@ -564,20 +632,26 @@ def test_equal_sums_are_told_apart_by_the_busiest_processor() -> None:
 def test_a_stage_for_every_run_of_genes() -> None:
     network = CASES["one core"]().networks[NET]
     plan = ga_balance.plan_of_genes(NET, network, ["a", "a", "b", "a", "a"])
-    assert [(s.processors, s.until) for s in plan.stages] == [(("a",), "l1"), (("b",), "l2"), (("a",), None)]
+    assert [(s.processors, s.until) for s in plan.stages] == [
+        (("a",), "l1"),
+        (("b",), "l2"),
+        (("a",), None),
+    ]
 
 
 def test_layers_stay_where_they_can_run_and_150_are_no_matter() -> None:
     layers = random_layers(10, 150, ("cpu", "gpu"))
     layers["gpu"][140:] = [inf] * 10
     given = problem(layers, {"cpu": 3, "gpu": 1})
-    table = ga_balance.charges(given, given.networks[NET], ga_balance.able(given, given.networks[NET]))
+    table = ga_balance.charges(
+        given, given.networks[NET], ga_balance.able(given, given.networks[NET])
+    )
     best = ga_balance.evolve(table, numpy.random.default_rng(0), Budget(inf))
     assert 3 not in best.genes[140:] and best.generations > ga_balance.PATIENCE
     assert best.fitness < 0.01 * sum(layers["cpu"]) * 1e6
 
 
-# -- ga ----------------------------------------------------------------------------------------------------------------
+# -- ga --------------------------------------------------------------------------------------------
 def test_genes_that_say_the_same_are_one_configuration() -> None:
     given = CASES["cpu and gpu"]()
     space = ga.Space(given, "throughput")
@@ -596,15 +670,19 @@ def test_mutation_stays_in_range() -> None:
         assert all(0 <= g < n for g, n in zip(genes, space.high, strict=True))
 
 
-# -- beside auto -------------------------------------------------------------------------------------------------------
+# -- beside auto -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("seed", [11, 12])
 def test_auto_needs_a_fifth_of_the_runs_for_an_answer_as_good(seed: int) -> None:
-    """60 layers on two processors: what the published searches spend where every run takes a second.
+    """60 layers on two processors: what the published searches spend where every run takes a
+    second.
 
     On two equal cores frames in turn are best, nothing is to be found, and it is a fourth only.
     """
     given = problem(random_layers(seed, 60, ("cpu", "gpu")), {"cpu": 1, "gpu": 1})
-    answers = {name: found(name, given, measure=Fake(given), budget=Budget(600)) for name in ("auto", "jedi", "ga")}
+    answers = {
+        name: found(name, given, measure=Fake(given), budget=Budget(600))
+        for name in ("auto", "jedi", "ga")
+    }
     value = {name: predicted(given, m) for name, m in answers.items()}
     runs = {name: m.effort.measured_runs for name, m in answers.items()}
     for name in ("jedi", "ga"):

@@ -31,9 +31,16 @@ def test_states_that_do_not_disturb_each_other_get_the_best_there_is(seed: int) 
     rng = random.Random(seed)
     counts = {state: rng.randint(1, 4) for state in "abc"[: rng.randint(1, 3)]}
     good = {state: {k for k in range(n) if rng.random() < 0.5} for state, n in counts.items()}
-    hopeless = {(s, k): "never" for s, n in counts.items() for k in range(n) if k not in good[s] and rng.random() < 0.4}
+    hopeless = {
+        (s, k): "never"
+        for s, n in counts.items()
+        for k in range(n)
+        if k not in good[s] and rng.random() < 0.4
+    }
     every = itertools.product(*map(range, counts.values()))
-    mappings = Mappings({key: {s for s, k in zip(counts, key, strict=True) if k not in good[s]} for key in every})
+    mappings = Mappings(
+        {key: {s for s, k in zip(counts, key, strict=True) if k not in good[s]} for key in every}
+    )
     found = most_accurate(counts, hopeless, mappings.judge)
     assert found.kept == all(good.values())
     for state, own in good.items():

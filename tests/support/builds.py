@@ -36,7 +36,8 @@ Write = Callable[..., Path]
 
 @contextmanager
 def in_a_moment() -> Iterator[None]:
-    """What takes a second or two, of which other programs have no part, and may take thirty on a slow machine.
+    """What takes a second or two, of which other programs have no part, and may take thirty on a
+    slow machine.
 
     It is against what would take hours: costs that grow with the square of an input, or faster.
     """
@@ -45,8 +46,11 @@ def in_a_moment() -> Iterator[None]:
     assert time.process_time() - begin < 30
 
 
-def store_profile(flow: Path, times_ns: dict[str, int] | None = None, platform: str = "host") -> None:
-    """Put a made-up profile beside a text, so that building it measures nothing (default 1000 ns per firing)."""
+def store_profile(
+    flow: Path, times_ns: dict[str, int] | None = None, platform: str = "host"
+) -> None:
+    """Put a made-up profile beside a text, so that building it measures nothing (default 1000 ns
+    per firing)."""
     checked = flowc.check(flow, platform=platform)
     assert checked.ok, [d.message for d in checked.diagnostics]
     assert checked.platform is not None
@@ -56,7 +60,9 @@ def store_profile(flow: Path, times_ns: dict[str, int] | None = None, platform: 
         for name, digest in task_hashes(part.system).items()
         for ns in [(times_ns or {}).get(name, 1000)]
     )
-    assert not store.save_profile(checked.require(), Profile(checked.platform.name, description(), entries))
+    assert not store.save_profile(
+        checked.require(), Profile(checked.platform.name, description(), entries)
+    )
 
 
 def placed(valid: Valid, profile: Profile | None) -> Mapping:
@@ -70,14 +76,18 @@ def planned(valid: Valid, profile: Profile | None) -> Deployed:
     return plan(valid, times, place(valid, times))
 
 
-def build(flow: Path, output: Path, times_ns: dict[str, int] | None = None, platform: str = "host") -> Path:
+def build(
+    flow: Path, output: Path, times_ns: dict[str, int] | None = None, platform: str = "host"
+) -> Path:
     """Build without measuring."""
     store_profile(flow, times_ns, platform)
     flowc.build(flow, output, platform=platform)
     return output
 
 
-def run(directory: Path, *arguments: str, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
+def run(
+    directory: Path, *arguments: str, timeout: float = HANGS
+) -> subprocess.CompletedProcess[str]:
     """Run a build from another directory than its own."""
     return forks(*PROGRAM).run([directory / "main.py", *arguments], cwd="/", timeout=timeout)
 
@@ -88,17 +98,24 @@ def harness(directory: Path) -> subprocess.CompletedProcess[str]:
     return forks(*PROGRAM).run(command, cwd=directory, timeout=HANGS)
 
 
-def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], float] = lambda build: 1e6) -> None:
-    """Let nothing be measured: a firing takes 1000 ns, and a frame of a build what `period_ns` says.
+def pretend_runs(
+    monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], float] = lambda build: 1e6
+) -> None:
+    """Let nothing be measured: a firing takes 1000 ns, and a frame of a build what `period_ns`
+    says.
 
     Layers of networks are measured, for a moment.
     """
     monkeypatch.setattr(measuring, "LAYERS", 0.1)
 
-    def pretended(directory: Path, seconds: float, *, strict: bool, paced: bool = False, **_: object) -> Seen:
+    def pretended(
+        directory: Path, seconds: float, *, strict: bool, paced: bool = False, **_: object
+    ) -> Seen:
         apps = load_deployment(str(directory))["apps"]
         period = {a["name"]: period_ns(directory) for a in apps}
-        return Seen({t["name"]: (1000,) * 40 for a in apps for t in a["tasks"]}, period, period, {}, {})
+        return Seen(
+            {t["name"]: (1000,) * 40 for a in apps for t in a["tasks"]}, period, period, {}, {}
+        )
 
     monkeypatch.setattr(measure, "run_build", pretended)
     monkeypatch.setattr(measuring, "run_build", pretended)
@@ -107,14 +124,17 @@ def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], fl
 def in_its_own_time(out: Path, *arguments: str) -> dict[str, Any]:
     """Run it where only sleeping takes time; the report."""
     script, report = ROOT / "tests/support/virtual.py", out / "r.json"
-    done = forks(*PROGRAM).run([script, out, *arguments, "--report", report], cwd=out, timeout=HANGS)
+    done = forks(*PROGRAM).run(
+        [script, out, *arguments, "--report", report], cwd=out, timeout=HANGS
+    )
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(report.read_text())
     return {**document, "said": done.stdout}
 
 
 def with_processes(out: Path, text: str) -> None:
-    """Give a build a main.py in which tasks have processes of their own, and the files of the runtime for that."""
+    """Give a build a main.py in which tasks have processes of their own, and the files of the
+    runtime for that."""
     assert "Port, Program" in text
     (out / "main.py").write_text(text.replace("Port, Program", "Port, Process, Program"))
     for path, content in carried(["Process"]).items():

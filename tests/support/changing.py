@@ -33,11 +33,16 @@ def port(name: str) -> Port:
 
 
 class Sums:
-    """An app that adds up what its source counts; the sum comes back through a delay, and stands in front of it."""
+    """An app that adds up what its source counts; the sum comes back through a delay, and stands in
+    front of it."""
 
     def __init__(self, length: int = 10**9, at: Callable[[int], None] = lambda y: None) -> None:
         self.seen: list[int] = []
-        self.source, self.add, self.sink = Call(self._next), Call(lambda s, x: s + x), Call(self._see)
+        self.source, self.add, self.sink = (
+            Call(self._next),
+            Call(lambda s, x: s + x),
+            Call(self._see),
+        )
         self._numbers, self._at = iter(range(length)), at
 
     def _next(self) -> Any:
@@ -47,7 +52,9 @@ class Sums:
         self.seen.append(int(y))
         self._at(len(self.seen))
 
-    def in_state(self, program: Program, name: str, period: str | None = None) -> tuple[Task, Task, Task]:
+    def in_state(
+        self, program: Program, name: str, period: str | None = None
+    ) -> tuple[Task, Task, Task]:
         app = program.app(name, period)
         source = app.task(f"{name}.source", self.source, [], [port("x")])
         add = app.task(f"{name}.add", self.add, [port("s"), port("x")], [port("y")])

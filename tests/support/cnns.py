@@ -34,18 +34,29 @@ class Growing:
 
     def weights(self, *shape: int) -> str:
         name = f"w{len(self.constants)}"
-        self.constants[name] = self.rng.normal(0, (2 / prod(shape[1:])) ** 0.5, shape).astype(np.float32)
+        self.constants[name] = self.rng.normal(0, (2 / prod(shape[1:])) ** 0.5, shape).astype(
+            np.float32
+        )
         return name
 
     def conv(self, x: str, shape: tuple[int, ...], stride: int = 1, group: int = 1) -> str:
         """A convolution, padded so that stride alone changes sizes."""
         pad = shape[-1] // 2
-        return self.add("Conv", x, self.weights(*shape), strides=[stride] * 2, pads=[pad] * 4, group=group)
+        return self.add(
+            "Conv", x, self.weights(*shape), strides=[stride] * 2, pads=[pad] * 4, group=group
+        )
 
     def norm(self, x: str, channels: int) -> str:
         stem = f"n{len(self.nodes)}"
-        for part, (center, width) in {"g": (1, 0.1), "b": (0, 0.1), "m": (0, 0.1), "v": (1, 0.1)}.items():
-            self.constants[stem + part] = self.rng.uniform(center - width, center + width, channels).astype(np.float32)
+        for part, (center, width) in {
+            "g": (1, 0.1),
+            "b": (0, 0.1),
+            "m": (0, 0.1),
+            "v": (1, 0.1),
+        }.items():
+            self.constants[stem + part] = self.rng.uniform(
+                center - width, center + width, channels
+            ).astype(np.float32)
         return self.add("BatchNormalization", x, *(stem + p for p in "gbmv"))
 
     def scores(self, x: str, channels: int) -> onnx.ModelProto:
@@ -55,7 +66,9 @@ class Growing:
         else:
             self.nodes[-1].output[0] = "scores"
         found = model(self.nodes, IMAGE, self.constants, "scores")
-        found.graph.output[0].CopyFrom(helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 10]))
+        found.graph.output[0].CopyFrom(
+            helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 10])
+        )
         return found
 
 
@@ -89,7 +102,12 @@ def resnet() -> onnx.ModelProto:
 
 def squeezenet() -> onnx.ModelProto:
     g = Growing()
-    x = g.add("MaxPool", g.add("Relu", g.conv("image", (8, 3, 3, 3), 2)), kernel_shape=[3, 3], strides=[2, 2])
+    x = g.add(
+        "MaxPool",
+        g.add("Relu", g.conv("image", (8, 3, 3, 3), 2)),
+        kernel_shape=[3, 3],
+        strides=[2, 2],
+    )
     for channels in (8, 16):
         x = g.add("Relu", g.conv(x, (4, channels, 1, 1)))
         x = g.add("Concat", *(g.add("Relu", g.conv(x, (8, 4, k, k))) for k in (1, 3)), axis=1)
@@ -106,4 +124,6 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
 def samples(path: Path, count: int = 8, batch: int = 1) -> list[Sample]:
     rng = np.random.default_rng(5)
     inputs = read_network(path, {}, batch).inputs
-    return [{b.name: rng.standard_normal(b.shape).astype(b.dtype) for b in inputs} for _ in range(count)]
+    return [
+        {b.name: rng.standard_normal(b.shape).astype(b.dtype) for b in inputs} for _ in range(count)
+    ]

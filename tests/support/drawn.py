@@ -60,9 +60,11 @@ class Drawn:
 
 
 def draw(seed: int) -> Drawn:
-    """Chains, forks, cycles and tasks that wait for themselves, at one rate or several, on 1 to 3 CPUs, maybe a GPU.
+    """Chains, forks, cycles and tasks that wait for themselves, at one rate or several, on 1 to 3
+    CPUs, maybe a GPU.
 
-    Times are declared, by phases too, pinned, measured or estimated, or several of these; some are nowhere.
+    Times are declared, by phases too, pinned, measured or estimated, or several of these; some are
+    nowhere.
     """
     rng = random.Random(seed)
     cores, gpu = rng.randint(1, 3), rng.random() < 0.35
@@ -77,19 +79,26 @@ def draw(seed: int) -> Drawn:
         ports, chains = _channels(rng, count)
         for k in range(count):
             name, ns = f"{app}.t{k}", rng.choice([200 * US, 500 * US, MS, 2 * MS, 3 * MS, 7 * MS])
-            how = rng.choice(["declared", "declared", "phases", "measured", "both", "pinned", "estimated"])
+            how = rng.choice(
+                ["declared", "declared", "phases", "measured", "both", "pinned", "estimated"]
+            )
             clause = ""
             if how in ("declared", "both"):
                 clause = f"wcet {ns} ns"
             elif how == "phases":
                 clause = f"wcet [{ns}, {rng.choice([0, ns // 4, ns])}] ns"
             elif how == "pinned":
-                pins.append(f"{name} -> {rng.choice(places)}" + rng.choice(["", f" wcet {ns} ns", f" wcet {ns} ns"]))
+                pins.append(
+                    f"{name} -> {rng.choice(places)}"
+                    + rng.choice(["", f" wcet {ns} ns", f" wcet {ns} ns"])
+                )
             if rng.random() < 0.4:
                 clause += "  stateless"
             lines.append(f"task {app}T{k} {{ {'  '.join(ports[k] or ['out nothing'])}  {clause} }}")
             seen = rng.choice([ns // 10, ns // 2, ns, 2 * ns])
-            entries.append(Entry(name, "cpu", seen, rng.randint(seen // 2, seen), how == "estimated"))
+            entries.append(
+                Entry(name, "cpu", seen, rng.randint(seen // 2, seen), how == "estimated")
+            )
             if gpu and rng.random() < 0.5:
                 on_gpu = rng.choice([seen // 3, 4 * seen // 5, 2 * seen])
                 entries.append(Entry(name, "gpu", on_gpu, rng.randint(on_gpu // 2, on_gpu)))
@@ -108,7 +117,8 @@ def draw(seed: int) -> Drawn:
 
 
 def _channels(rng: random.Random, count: int) -> tuple[list[list[str]], list[str]]:
-    """Ports by task, and arrows: connected, with rates that balance, and enough tokens on every cycle."""
+    """Ports by task, and arrows: connected, with rates that balance, and enough tokens on every
+    cycle."""
     firings = [rng.choice([1, 1, 1, 2, 3]) for _ in range(count)]
     arrows = [(rng.choice([k - 1, k - 1, rng.randrange(k)]), k, 0) for k in range(1, count)]
     if count > 2 and rng.random() < 0.3:

@@ -1,4 +1,5 @@
-"""Functional Mock-up Units, driven step by step by FMPy, and what the sequential reference makes of the same graph."""
+"""Functional Mock-up Units, driven step by step by FMPy, and what the sequential reference makes of
+the same graph."""
 
 from __future__ import annotations
 
@@ -85,7 +86,9 @@ class Instance:
     def __init__(self, unit: Unit) -> None:
         self.said: list[str] = []
         self._unit, self._time = unit, 0.0
-        self._fmu = instantiate_fmu(str(unit.folder), unit.description, "CoSimulation", logger=self._log)
+        self._fmu = instantiate_fmu(
+            str(unit.folder), unit.description, "CoSimulation", logger=self._log
+        )
 
     def _log(self, *words: Any) -> None:
         self.said.append(words[-1].decode())
@@ -145,7 +148,9 @@ def opened(file: Path) -> Iterator[Unit]:
         shutil.rmtree(unit.folder)
 
 
-def simulated(file: Path, inputs: Sequence[Mapping[str, Any]], **parameters: Any) -> list[dict[str, Any]]:
+def simulated(
+    file: Path, inputs: Sequence[Mapping[str, Any]], **parameters: Any
+) -> list[dict[str, Any]]:
     """The outputs of one instance after each step."""
     with opened(file) as unit:
         instance = Instance(unit)
@@ -156,16 +161,23 @@ def simulated(file: Path, inputs: Sequence[Mapping[str, Any]], **parameters: Any
 
 
 def expected(flow: Path, app: str, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What the sequential reference makes of an app with open ends whose only sources they are, step by step."""
+    """What the sequential reference makes of an app with open ends whose only sources they are,
+    step by step."""
     out = flow.parent / "reference"
     build(flow, out)
     (document,) = [a for a in load_deployment(str(out))["apps"] if a["name"] == app]
-    ends = {kind: [t for t in document["tasks"] if t["code"]["kind"] == kind] for kind in ("in", "out")}
+    ends = {
+        kind: [t for t in document["tasks"] if t["code"]["kind"] == kind] for kind in ("in", "out")
+    }
     produced: dict[str, dict[int, list[np.ndarray]]] = {}
     for task in ends["in"]:
         (port,) = task["outputs"]
-        blocks = [np.asarray(i[port["name"]], port["dtype"]).reshape(-1, *port["shape"]) for i in inputs]
-        produced[task["name"]] = {k: [np.array(token)] for k, token in enumerate(np.concatenate(blocks))}
+        blocks = [
+            np.asarray(i[port["name"]], port["dtype"]).reshape(-1, *port["shape"]) for i in inputs
+        ]
+        produced[task["name"]] = {
+            k: [np.array(token)] for k, token in enumerate(np.concatenate(blocks))
+        }
     reference = Reference(document, str(out))
     reference.run([(document, len(inputs))], produced, {})
     found: list[dict[str, Any]] = [{} for _ in inputs]
@@ -181,9 +193,14 @@ def expected(flow: Path, app: str, inputs: Sequence[Mapping[str, Any]]) -> list[
 def tokens_for(file: Path, steps: int, seed: int = 0) -> list[dict[str, Any]]:
     """Inputs for a unit: small whole numbers, drawn by lot."""
     rng = np.random.default_rng(seed)
-    variables = [v for v in read_model_description(str(file)).modelVariables if v.causality == "input"]
+    variables = [
+        v for v in read_model_description(str(file)).modelVariables if v.causality == "input"
+    ]
     return [
-        {v.name: rng.integers(0, 2 if v.type == "Boolean" else 100, v.shape or ()).tolist() for v in variables}
+        {
+            v.name: rng.integers(0, 2 if v.type == "Boolean" else 100, v.shape or ()).tolist()
+            for v in variables
+        }
         for _ in range(steps)
     ]
 
@@ -197,22 +214,27 @@ def same(found: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]
             np.testing.assert_array_equal(here[name], there[name], f"{name} after step {step}")
 
 
-# -- graphs that are drawn by lot --------------------------------------------------------------------------------------
+# -- graphs that are drawn by lot ------------------------------------------------------------------
 TYPES = {
     "float64": "double", "float32": "float", "int32": "int32_t", "uint8": "uint8_t", "int64": "int64_t", "bool": "_Bool",
 }  # fmt: skip
 
 
 def random_text(seed: int, folder: Path) -> Path | None:
-    """A graph of C tasks with several rates, phases, delays, cycles, windows, shapes and types, as app A with open ends.
+    """A graph of C tasks with several rates, phases, delays, cycles, windows, shapes and types, as
+    app A with open ends.
 
-    Each task counts its firings, and mixes all that it gets. None if the graph that was drawn blocks.
+    Each task counts its firings, and mixes all that it gets. None if the graph that was drawn
+    blocks.
     """
     rng = random.Random(seed)
     graph, _ = consistent(rng, most_tasks=5)
     kinds = {f"{c.source}.{c.source_port}": rng.choice(list(TYPES)) for c in graph.channels}
     shapes = {name: rng.choice(["", "", "[2]", "[2, 3]"]) for name in kinds}
-    arrows = {f"{c.destination}.{c.destination_port}": f"{c.source}.{c.source_port}" for c in graph.channels}
+    arrows = {
+        f"{c.destination}.{c.destination_port}": f"{c.source}.{c.source_port}"
+        for c in graph.channels
+    }
     declared, code, lines = [], ["#include <math.h>\n"], []
     for number, task in enumerate(graph.tasks):
         short = task.name.partition(".")[2]
@@ -221,9 +243,14 @@ def random_text(seed: int, folder: Path) -> Path | None:
             key = f"{task.name}.{port.name}"
             kind, shape = kinds[arrows.get(key, key)], shapes[arrows.get(key, key)]
             rates = list(port.rates) if len(port.rates) > 1 else port.rates[0]
-            seen = rng.choice([0, 0, max(port.rates) + rng.randint(0, 3)]) if port.direction == "in" else 0
+            seen = (
+                rng.choice([0, 0, max(port.rates) + rng.randint(0, 3)])
+                if port.direction == "in"
+                else 0
+            )
             ports.append(
-                f"{port.direction} {port.name}: {kind}{shape} rate {rates}" + (f" window {seen}" if seen else "")
+                f"{port.direction} {port.name}: {kind}{shape} rate {rates}"
+                + (f" window {seen}" if seen else "")
             )
             of = inputs if port.direction == "in" else outputs
             of.append((port.name, kind, port.rates, {"": 1, "[2]": 2, "[2, 3]": 6}[shape], seen))
@@ -234,7 +261,9 @@ def random_text(seed: int, folder: Path) -> Path | None:
                 ports.append(f"{way} {end}: {kind} rate {rate}")
                 of.append((end, kind, (rate,), 1, 0))
                 lines.insert(0, f"{way} {end}: {kind}")
-                lines.append(f"{end} -> {short}.{end}" if way == "in" else f"{short}.{end} -> {end}")
+                lines.append(
+                    f"{end} -> {short}.{end}" if way == "in" else f"{short}.{end} -> {end}"
+                )
         gain = rng.randint(1, 9) / 4
         declared.append(
             f'task T{number}(gain: float = {gain}) {{ {"  ".join(ports)}  state n: int64  c "a.c:f{number}" }}'
@@ -242,7 +271,11 @@ def random_text(seed: int, folder: Path) -> Path | None:
         code.append(_function(number, inputs, outputs))
         lines.append(f"{short}: T{number}")
     for c in graph.channels:
-        values = f" = {[rng.randint(0, 1) for _ in range(c.delay)]}" if c.delay and rng.random() < 0.5 else ""
+        values = (
+            f" = {[rng.randint(0, 1) for _ in range(c.delay)]}"
+            if c.delay and rng.random() < 0.5
+            else ""
+        )
         delay = f"delay {c.delay}{values} -> " if c.delay else ""
         ends = f"{c.source}.{c.source_port}", f"{c.destination}.{c.destination_port}"
         lines.append(" -> ".join(e.partition(".")[2] for e in ends).replace(" -> ", f" -> {delay}"))
@@ -260,12 +293,20 @@ def _function(number: int, inputs: list[Any], outputs: list[Any]) -> str:
     arguments += [f"{TYPES[kind]} *{name}" for name, kind, *_ in outputs]
     body = [f"f{number}_state *s = state;", "double sum = p->gain * (s->n + 1);", "long k;"]
     for name, _, rates, size, seen in inputs:
-        counts = f"((long[]){{{', '.join(map(str, rates))}}}[s->n % {len(rates)}])" if not seen else str(seen)
-        body.append(f"for (k = 0; k < {counts} * {size}; k++) sum = fmod(sum * 3 + (double){name}[k], 251);")
+        counts = (
+            f"((long[]){{{', '.join(map(str, rates))}}}[s->n % {len(rates)}])"
+            if not seen
+            else str(seen)
+        )
+        body.append(
+            f"for (k = 0; k < {counts} * {size}; k++) sum = fmod(sum * 3 + (double){name}[k], 251);"
+        )
     for name, kind, rates, size, _ in outputs:
         counts = f"((long[]){{{', '.join(map(str, rates))}}}[s->n % {len(rates)}])"
         value = "fmod(sum + k, 2) < 1" if kind == "bool" else "fmod(sum + k, 100)"
-        body.append(f"for (k = 0; k < {counts} * {size}; k++) {name}[k] = ({TYPES[kind]})({value});")
+        body.append(
+            f"for (k = 0; k < {counts} * {size}; k++) {name}[k] = ({TYPES[kind]})({value});"
+        )
     body += ["s->n++;", "return 0;"]
     head = f"int f{number}(void *state, {', '.join(arguments)}, const f{number}_params *p)"
     return f"{head}\n{{\n    " + "\n    ".join(body) + "\n}\n"
@@ -276,4 +317,6 @@ if (
 ):  # a process of its own: UNIT FILE, with inputs of each step and parameters; prints the outputs
     told, settings = json.loads(Path(sys.argv[2]).read_text())
     outputs = simulated(Path(sys.argv[1]), told, **settings)
-    print(json.dumps([{name: np.asarray(v).tolist() for name, v in step.items()} for step in outputs]))
+    print(
+        json.dumps([{name: np.asarray(v).tolist() for name, v in step.items()} for step in outputs])
+    )

@@ -1,12 +1,13 @@
 """Python processes that cost little: forks of one that has imported what they need.
 
-Starting Python and importing numpy takes longer than most programs of the tests run, and flowc takes twice as long. A
-fork has modules already, and is otherwise what `python SCRIPT` or `python -m MODULE` would be: a process of its own,
-with its own arguments, folder, environment and output, and an ordinary end. Tests of what happens when Python starts,
-of signals, and of what is imported start Python itself.
+Starting Python and importing numpy takes longer than most programs of the tests run, and flowc
+takes twice as long. A fork has modules already, and is otherwise what `python SCRIPT` or `python -m
+MODULE` would be: a process of its own, with its own arguments, folder, environment and output, and
+an ordinary end. Tests of what happens when Python starts, of signals, and of what is imported start
+Python itself.
 
-A fork has none of the threads that a library has started, and onnxruntime waits for its own for ever: it is not among
-the modules.
+A fork has none of the threads that a library has started, and onnxruntime waits for its own for
+ever: it is not among the modules.
 """
 
 from __future__ import annotations
@@ -68,9 +69,15 @@ class Forks:
         atexit.register(self.close)
 
     def run(
-        self, command: Sequence[str | Path], *, cwd: str | Path, timeout: float, env: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str | Path],
+        *,
+        cwd: str | Path,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run `SCRIPT ARGUMENT...`, or `-m MODULE ARGUMENT...`, as `subprocess.run` would. Raises TimeoutExpired."""
+        """Run `SCRIPT ARGUMENT...`, or `-m MODULE ARGUMENT...`, as `subprocess.run` would. Raises
+        TimeoutExpired."""
         (done,) = self.at_once([command], cwd=cwd, timeout=timeout, env=env)
         return done
 
@@ -85,7 +92,10 @@ class Forks:
         """The same for several at a time; each may have an environment of its own."""
         words = [[str(w) for w in command] for command in commands]
         own = [env or os.environ] * len(words) if isinstance(env, Mapping | None) else env
-        cases = [{"words": w, "cwd": str(cwd), "environment": dict(e)} for w, e in zip(words, own, strict=True)]
+        cases = [
+            {"words": w, "cwd": str(cwd), "environment": dict(e)}
+            for w, e in zip(words, own, strict=True)
+        ]
         assert self._server.stdin is not None
         print(json.dumps(cases), file=self._server.stdin, flush=True)
         pids = self._answer(timeout)
@@ -103,9 +113,12 @@ class Forks:
         assert self._server.stdout is not None
         end = time.monotonic() + timeout
         while b"\n" not in self._said:
-            if not select.select([self._server.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+            if not select.select([self._server.stdout], [], [], max(0.0, end - time.monotonic()))[
+                0
+            ]:
                 raise TimeoutError
-            more = os.read(self._server.stdout.fileno(), 1 << 16)  # no limit: `select` says that there is something
+            # no limit: `select` says that there is something
+            more = os.read(self._server.stdout.fileno(), 1 << 16)
             assert more, "the server has ended"
             self._said += more
         line, _, self._said = self._said.partition(b"\n")
@@ -123,7 +136,7 @@ def forks(*modules: str) -> Forks:
     return Forks(*modules)
 
 
-# -- the server, a process of its own ----------------------------------------------------------------------------------
+# -- the server, a process of its own --------------------------------------------------------------
 def _forked(case: dict[str, Any], outputs: Sequence[int]) -> int:
     """The number of the process, or 0 in it; it writes to these files."""
     child = os.fork()
@@ -139,7 +152,8 @@ def _forked(case: dict[str, Any], outputs: Sequence[int]) -> int:
 
 
 def _next() -> list[str]:
-    """Start what is asked for. Comes back in each process that was started, and in the server at the end."""
+    """Start what is asked for. Comes back in each process that was started, and in the server at
+    the end."""
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     for line in requests:
         cases = json.loads(line)
@@ -155,14 +169,16 @@ def _next() -> list[str]:
         print(json.dumps(children), file=answers, flush=True)
         # no limit: who asked for them kills those that take too long
         statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        ended = [[status, *map(_written, files)] for status, files in zip(statuses, outputs, strict=True)]
+        ended = [
+            [status, *map(_written, files)] for status, files in zip(statuses, outputs, strict=True)
+        ]
         print(json.dumps(ended), file=answers, flush=True)
     return []
 
 
 def _output() -> int:
-    """A file in memory. It is appended to: two threads that write at once would otherwise write over each other, for
-    the position of such a file has no lock.
+    """A file in memory. It is appended to: two threads that write at once would otherwise write
+    over each other, for the position of such a file has no lock.
     """
     file = os.memfd_create("output")
     fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
@@ -196,7 +212,8 @@ def _compile_once() -> None:
 
 
 def _prepare() -> None:
-    """What the first build of a process reads and compiles: the grammar, and the templates of programs."""
+    """What the first build of a process reads and compiles: the grammar, and the templates of
+    programs."""
     from flowc.codegen.printing import printing
     from flowc.dsl.parse import Parser
 
@@ -217,7 +234,8 @@ def _main(*modules: str) -> None:
     for name in modules:
         with contextlib.suppress(ImportError):  # then nobody will import it either
             importlib.import_module(name)
-    if "flowc.cli._common" in sys.modules:  # what is said every few seconds says how busy the machine is
+    if "flowc.cli._common" in sys.modules:
+        # what is said every few seconds says how busy the machine is
         sys.modules["flowc.cli._common"].progress.between = float("inf")
         _prepare()
     words = _next()

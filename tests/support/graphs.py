@@ -19,21 +19,33 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 def task(
-    name: str, ins: Mapping[str, Sequence[int]], outs: Mapping[str, Sequence[int]], *, stateless: bool = True
+    name: str,
+    ins: Mapping[str, Sequence[int]],
+    outs: Mapping[str, Sequence[int]],
+    *,
+    stateless: bool = True,
 ) -> Task:
     """A task without code; rates per phase."""
-    inputs = tuple(Port(n, "in", None, tuple(r), len(r) > 1 or r[0] > 1, PLACE) for n, r in ins.items())
-    outputs = tuple(Port(n, "out", None, tuple(r), len(r) > 1 or r[0] > 1, PLACE) for n, r in outs.items())
+    inputs = tuple(
+        Port(n, "in", None, tuple(r), len(r) > 1 or r[0] > 1, PLACE) for n, r in ins.items()
+    )
+    outputs = tuple(
+        Port(n, "out", None, tuple(r), len(r) > 1 or r[0] > 1, PLACE) for n, r in outs.items()
+    )
     return Task(name, name, inputs, outputs, (), (), (), stateless, (), None, "", PLACE)
 
 
 def app(tasks: Sequence[Task], channels: Sequence[tuple[str, str, str, str, int]]) -> Application:
     """Channels are (source, port, destination, port, delay)."""
-    made = tuple(Channel(f"{a}.{p}->{b}.{q}", a, p, b, q, d, (), PLACE) for a, p, b, q, d in channels)
+    made = tuple(
+        Channel(f"{a}.{p}->{b}.{q}", a, p, b, q, d, (), PLACE) for a, p, b, q, d in channels
+    )
     return Application("A", tuple(tasks), made, None, None, 0, "", PLACE)
 
 
-def consistent(rng: random.Random, *, most_tasks: int = 6, delays: bool = True) -> tuple[Application, dict[str, int]]:
+def consistent(
+    rng: random.Random, *, most_tasks: int = 6, delays: bool = True
+) -> tuple[Application, dict[str, int]]:
     """A random connected consistent CSDF graph with cycles and several arrows between tasks.
 
     Also a repetition vector it was made from (not necessarily the least).
@@ -65,7 +77,8 @@ def _split(rng: random.Random, total: int, parts: int) -> list[int]:
 
 
 def iterates(graph: Application, vector: Mapping[str, int]) -> bool:
-    """Can every task fire `vector` times from the initial tokens, in some order? Tries until nothing moves."""
+    """Can every task fire `vector` times from the initial tokens, in some order? Tries until
+    nothing moves."""
     tokens = {c.name: c.delay for c in graph.channels}
     fired = {t.name: 0 for t in graph.tasks}
     moved = True
@@ -74,7 +87,9 @@ def iterates(graph: Application, vector: Mapping[str, int]) -> bool:
         for t in graph.tasks:
             ins = [c for c in graph.channels if c.destination == t.name]
             k = fired[t.name]
-            if k < vector[t.name] and all(tokens[c.name] >= t.port(c.destination_port).rate(k) for c in ins):
+            if k < vector[t.name] and all(
+                tokens[c.name] >= t.port(c.destination_port).rate(k) for c in ins
+            ):
                 for c in ins:
                     tokens[c.name] -= t.port(c.destination_port).rate(k)
                 for c in graph.channels:
@@ -86,13 +101,17 @@ def iterates(graph: Application, vector: Mapping[str, int]) -> bool:
 
 
 def balanced(graph: Application, vector: Mapping[str, int]) -> bool:
-    """Does every channel return to its initial tokens after `vector` firings (whole phase cycles)?"""
+    """Does every channel return to its initial tokens after `vector` firings (whole phase
+    cycles)?"""
     tasks = {t.name: t for t in graph.tasks}
     for t in graph.tasks:
         if vector[t.name] % t.phases:
             return False
     for c in graph.channels:
-        out, into = tasks[c.source].port(c.source_port), tasks[c.destination].port(c.destination_port)
+        out, into = (
+            tasks[c.source].port(c.source_port),
+            tasks[c.destination].port(c.destination_port),
+        )
         produced = Fraction(sum(out.rates) * vector[c.source], len(out.rates))
         consumed = Fraction(sum(into.rates) * vector[c.destination], len(into.rates))
         if produced != consumed:
@@ -103,7 +122,8 @@ def balanced(graph: Application, vector: Mapping[str, int]) -> bool:
 class Machine:
     """Processors that follow static orders on bounded channels, in a random interleaving.
 
-    Space is claimed when a firing starts and freed when it ends; a firing lasts until its processor is picked again.
+    Space is claimed when a firing starts and freed when it ends; a firing lasts until its processor
+    is picked again.
     """
 
     def __init__(
@@ -115,8 +135,12 @@ class Machine:
         iterations: int,
     ) -> None:
         self._tasks = {t.name: t for t in graph.tasks}
-        self._ins = {t.name: [c for c in graph.channels if c.destination == t.name] for t in graph.tasks}
-        self._outs = {t.name: [c for c in graph.channels if c.source == t.name] for t in graph.tasks}
+        self._ins = {
+            t.name: [c for c in graph.channels if c.destination == t.name] for t in graph.tasks
+        }
+        self._outs = {
+            t.name: [c for c in graph.channels if c.source == t.name] for t in graph.tasks
+        }
         self._vector = vector
         self._filled = {c.name: c.delay for c in graph.channels}
         self._free = {c.name: capacities[c.name] - c.delay for c in graph.channels}
@@ -141,7 +165,9 @@ class Machine:
         """True when every processor came to the end of its order."""
         while any(self._queues.values()) or any(self._running.values()):
             movable = [
-                p for p in self._queues if self._running[p] or (self._queues[p] and self._ready(*self._queues[p][0]))
+                p
+                for p in self._queues
+                if self._running[p] or (self._queues[p] and self._ready(*self._queues[p][0]))
             ]
             if not movable:
                 return False
@@ -150,8 +176,12 @@ class Machine:
 
     def _ready(self, name: str, firing: int) -> bool:
         t = self._tasks[name]
-        tokens = all(self._filled[c.name] >= t.port(c.destination_port).rate(firing) for c in self._ins[name])
-        space = all(self._free[c.name] >= t.port(c.source_port).rate(firing) for c in self._outs[name])
+        tokens = all(
+            self._filled[c.name] >= t.port(c.destination_port).rate(firing) for c in self._ins[name]
+        )
+        space = all(
+            self._free[c.name] >= t.port(c.source_port).rate(firing) for c in self._outs[name]
+        )
         return tokens and space and self._next[name] == firing
 
     def _step(self, processor: str) -> None:
@@ -179,12 +209,18 @@ class Machine:
 def times(rng: random.Random, graph: Application) -> dict[str, tuple[Fraction, ...]]:
     """Random execution times in ns, per phase or one for all; zero and fractions too."""
     choices = (0, 1, 1, 2, 3, 5, Fraction(1, 2), Fraction(4, 3))
-    return {t.name: tuple(Fraction(rng.choice(choices)) for _ in range(rng.choice((1, t.phases)))) for t in graph.tasks}
+    return {
+        t.name: tuple(Fraction(rng.choice(choices)) for _ in range(rng.choice((1, t.phases))))
+        for t in graph.tasks
+    }
 
 
 def known(name: str) -> tuple[Application, str]:
-    """A published benchmark graph, without the self-loops that say `one firing at a time`, and its period."""
-    found = next(g for g in json.loads((DATA / "known_graphs.json").read_text()) if g["name"] == name)
+    """A published benchmark graph, without the self-loops that say `one firing at a time`, and its
+    period."""
+    found = next(
+        g for g in json.loads((DATA / "known_graphs.json").read_text()) if g["name"] == name
+    )
     ins: dict[str, dict[str, list[int]]] = {f"A.{n}": {} for n in found["exec"]}
     outs: dict[str, dict[str, list[int]]] = {f"A.{n}": {} for n in found["exec"]}
     channels = []
@@ -198,16 +234,23 @@ def known(name: str) -> tuple[Application, str]:
 
 
 def windowed(rng: random.Random, graph: Application) -> Application:
-    """The graph with sliding windows on some channels: a firing gives back less than it took, a later one more."""
+    """The graph with sliding windows on some channels: a firing gives back less than it took, a
+    later one more."""
     channels = []
     for c in graph.channels:
         target = graph.task(c.destination)
-        taken = target.port(c.destination_port).rates * (target.phases // len(target.port(c.destination_port).rates))
+        taken = target.port(c.destination_port).rates * (
+            target.phases // len(target.port(c.destination_port).rates)
+        )
         frees, held = [], 0
         for n in taken[:-1]:
             held += n
             frees.append(rng.randint(0, held))
             held -= frees[-1]
         frees.append(held + taken[-1])
-        channels.append(replace(c, frees=tuple(frees)) if rng.random() < 0.5 and c.source != c.destination else c)
+        channels.append(
+            replace(c, frees=tuple(frees))
+            if rng.random() < 0.5 and c.source != c.destination
+            else c
+        )
     return replace(graph, channels=tuple(channels))

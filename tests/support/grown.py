@@ -27,7 +27,9 @@ class Built:
 
     def weight(self, *shape: int, dtype: type = np.float32) -> str:
         self.weights.append(
-            numpy_helper.from_array(self.rng.normal(0, 0.1, shape).astype(dtype), f"w{len(self.weights)}")
+            numpy_helper.from_array(
+                self.rng.normal(0, 0.1, shape).astype(dtype), f"w{len(self.weights)}"
+            )
         )
         return self.weights[-1].name
 
@@ -63,6 +65,11 @@ def unet(side: int = 96, base: int = 8, depths: int = 3) -> onnx.ModelProto:
         x = b.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
     x, channels = b.add("Relu", b.conv(x, channels, base << depths)), base << depths
     for skip, fewer in reversed(skips):
-        x = b.add("ConvTranspose", x, b.weight(channels, fewer, 2, 2), kernel_shape=[2, 2], strides=[2, 2])
-        x, channels = b.add("Relu", b.conv(b.add("Concat", x, skip, axis=1), 2 * fewer, fewer)), fewer
+        x = b.add(
+            "ConvTranspose", x, b.weight(channels, fewer, 2, 2), kernel_shape=[2, 2], strides=[2, 2]
+        )
+        x, channels = (
+            b.add("Relu", b.conv(b.add("Concat", x, skip, axis=1), 2 * fewer, fewer)),
+            fewer,
+        )
     return b.model(b.conv(x, channels, 1))

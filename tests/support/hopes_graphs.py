@@ -1,4 +1,5 @@
-"""Random graphs of C tasks that print what they compute: whoever runs them has to print the same lines."""
+"""Random graphs of C tasks that print what they compute: whoever runs them has to print the same
+lines."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _SIZES = {"": 1, "[2]": 2, "[2, 3]": 6}
 
 
 def random_system(seed: int, folder: Path, most_tasks: int = 6) -> Path | None:
-    """A text with one to three apps on two cores: several rates, phases, delays with values, cycles, windows, types.
+    """A text with one to three apps on two cores: several rates, phases, delays with values,
+    cycles, windows, types.
 
     None if a graph that was drawn blocks.
     """
@@ -46,11 +48,16 @@ def random_system(seed: int, folder: Path, most_tasks: int = 6) -> Path | None:
     return None if codes else flow
 
 
-def _tasks(rng: random.Random, graph: Application, first: int, code: list[str]) -> tuple[list[str], list[str]]:
+def _tasks(
+    rng: random.Random, graph: Application, first: int, code: list[str]
+) -> tuple[list[str], list[str]]:
     """Declarations of the tasks of a graph, and its arrows."""
     kinds = {f"{c.source}.{c.source_port}": rng.choice(list(TYPES)) for c in graph.channels}
     shapes = {name: rng.choice(["", "", "[2]", "[2, 3]"]) for name in kinds}
-    into = {f"{c.destination}.{c.destination_port}": f"{c.source}.{c.source_port}" for c in graph.channels}
+    into = {
+        f"{c.destination}.{c.destination_port}": f"{c.source}.{c.source_port}"
+        for c in graph.channels
+    }
     declared = []
     for number, task in enumerate(graph.tasks, first):
         ports: list[str] = []
@@ -59,7 +66,11 @@ def _tasks(rng: random.Random, graph: Application, first: int, code: list[str]) 
             key = into.get(f"{task.name}.{port.name}", f"{task.name}.{port.name}")
             kind, shape = kinds[key], shapes[key]
             rates = list(port.rates) if len(port.rates) > 1 else port.rates[0]
-            seen = rng.choice([0, 0, max(port.rates) + rng.randint(0, 3)]) if port.direction == "in" else 0
+            seen = (
+                rng.choice([0, 0, max(port.rates) + rng.randint(0, 3)])
+                if port.direction == "in"
+                else 0
+            )
             window = f" window {seen}" if seen else ""
             ports.append(f"{port.direction} {port.name}: {kind}{shape} rate {rates}{window}")
             moved.append((port.direction, port.name, kind, port.rates, _SIZES[shape], seen))
@@ -70,7 +81,11 @@ def _tasks(rng: random.Random, graph: Application, first: int, code: list[str]) 
         code.append(_function(number, moved))
     arrows = []
     for c in graph.channels:
-        values = f" = {[rng.randint(0, 1) for _ in range(c.delay)]}" if c.delay and rng.random() < 0.5 else ""
+        values = (
+            f" = {[rng.randint(0, 1) for _ in range(c.delay)]}"
+            if c.delay and rng.random() < 0.5
+            else ""
+        )
         delay = f"delay {c.delay}{values} -> " if c.delay else ""
         ends = (f"{c.source}.{c.source_port}", f"{c.destination}.{c.destination_port}")
         here, there = (e.partition(".")[2] for e in ends)
@@ -81,15 +96,33 @@ def _tasks(rng: random.Random, graph: Application, first: int, code: list[str]) 
 def _function(number: int, moved: list[Any]) -> str:
     const = {"in": "const ", "out": ""}
     arguments = [f"{const[way]}{TYPES[kind]} *{name}" for way, name, kind, *_ in moved]
-    body = [f"f{number}_state *s = state;", "double sum = p->gain * (s->n + 1);", "long k;", "(void)k;"]
+    body = [
+        f"f{number}_state *s = state;",
+        "double sum = p->gain * (s->n + 1);",
+        "long k;",
+        "(void)k;",
+    ]
     for way, name, kind, rates, size, seen in moved:
-        counts = f"((long[]){{{', '.join(map(str, rates))}}}[s->n % {len(rates)}])" if not seen else str(seen)
+        counts = (
+            f"((long[]){{{', '.join(map(str, rates))}}}[s->n % {len(rates)}])"
+            if not seen
+            else str(seen)
+        )
         if way == "in":
-            body.append(f"for (k = 0; k < {counts} * {size}; k++) sum = fmod(sum * 3 + (double){name}[k], 251);")
+            body.append(
+                f"for (k = 0; k < {counts} * {size}; k++) sum = fmod(sum * 3 + (double){name}[k], 251);"
+            )
         else:
             value = "fmod(sum + k, 2) < 1" if kind == "bool" else "fmod(sum + k, 100)"
-            body.append(f"for (k = 0; k < {counts} * {size}; k++) {name}[k] = ({TYPES[kind]})({value});")
-    body += [f'printf("{number} %ld %.17g\\n", (long)s->n, sum);', "fflush(stdout);", "s->n++;", "return 0;"]
+            body.append(
+                f"for (k = 0; k < {counts} * {size}; k++) {name}[k] = ({TYPES[kind]})({value});"
+            )
+    body += [
+        f'printf("{number} %ld %.17g\\n", (long)s->n, sum);',
+        "fflush(stdout);",
+        "s->n++;",
+        "return 0;",
+    ]
     head = f"int f{number}(void *state, {''.join(a + ', ' for a in arguments)}const f{number}_params *p)"
     return f"{head}\n{{\n    " + "\n    ".join(body) + "\n}\n"
 

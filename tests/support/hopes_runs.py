@@ -1,4 +1,5 @@
-"""Exported projects of HOPES, run without HOPES: a thread for each task, and queues as long as the project says.
+"""Exported projects of HOPES, run without HOPES: a thread for each task, and queues as long as the
+project says.
 
 What stands here for HOPES is what its wrappers call. Schedules and priorities are nobody's.
 """
@@ -157,14 +158,23 @@ def run(
     for task in tasks:
         text = _MACROS.replace("NAME", str(task.get("name")))
         headers = "".join(f'#include "../{h.text}"\n' for h in task.findall(f"{SCHEMA}extraHeader"))
-        (there / f"{task.get('name')}.c").write_text(f'{text}{headers}#include "../{task.get("file")}"\n')
+        (there / f"{task.get('name')}.c").write_text(
+            f'{text}{headers}#include "../{task.get("file")}"\n'
+        )
     queues = prototypes = table = ""
     for c in algorithm.iter(f"{SCHEMA}channel"):
         size = int(c.attrib["sampleSize"])
         ends = [
-            f'"{e.get("task")}", "{e.get("port")}"' for e in (*c.findall(f"{SCHEMA}src"), *c.findall(f"{SCHEMA}dst"))
+            f'"{e.get("task")}", "{e.get("port")}"'
+            for e in (*c.findall(f"{SCHEMA}src"), *c.findall(f"{SCHEMA}dst"))
         ]
-        numbers = [int(c.attrib["size"]) * size, size, int(c.attrib["initialDataSize"]) * size, 0, 0]
+        numbers = [
+            int(c.attrib["size"]) * size,
+            size,
+            int(c.attrib["initialDataSize"]) * size,
+            0,
+            0,
+        ]
         queues += f"    {{ {', '.join([*ends, *map(str, numbers), 'NULL'])} }},\n"
     for task in tasks:
         n = str(task.get("name"))
@@ -181,4 +191,6 @@ def run(
         text=True,
         timeout=HANGS,
     )
-    return subprocess.run([str(there / "proc")], capture_output=True, text=True, check=False, timeout=HANGS)
+    return subprocess.run(
+        [str(there / "proc")], capture_output=True, text=True, check=False, timeout=HANGS
+    )

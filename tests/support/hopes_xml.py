@@ -12,17 +12,29 @@ def task(name: str, ins: str = "", outs: str = "", more: str = "", **words: str)
 
     def ports(tag: str, given: str) -> str:
         parts = [p.split(":") for p in given.split()]
-        lines = (f'<port name="{n}" sample_size="{s}"><rate mode="Default" rate="{r}"/></port>' for n, s, r in parts)
+        lines = (
+            f'<port name="{n}" sample_size="{s}"><rate mode="Default" rate="{r}"/></port>'
+            for n, s, r in parts
+        )
         return f"<{tag}>{''.join(lines)}</{tag}>"
 
     return f'<task name="{name}"><config>{said}</config>{ports("inport_list", ins)}{ports("outport_list", outs)}{more}</task>\n'
 
 
 def composite(name: str, file: str, ins: str, outs: str, *maps: str, **words: str) -> str:
-    """Maps are `port:task:port`, inputs first, with a fourth part for what a loop does (`broadcasting`)."""
+    """Maps are `port:task:port`, inputs first, with a fourth part for what a loop does
+    (`broadcasting`)."""
     given = ["In"] * len(ins.split()) + ["Out"] * len(outs.split())
     found = "".join(port_map(way, *m.split(":")) for way, m in zip(given, maps, strict=True))
-    return task(name, ins, outs, f"<portMap_list>{found}</portMap_list>", CICFile=file, HasSubGraph="Yes", **words)
+    return task(
+        name,
+        ins,
+        outs,
+        f"<portMap_list>{found}</portMap_list>",
+        CICFile=file,
+        HasSubGraph="Yes",
+        **words,
+    )
 
 
 def port_map(way: str, port: str, inside: str = "", inner: str = "", kind: str = "normal") -> str:

@@ -1,4 +1,5 @@
-"""A system that is hard to map under its deadlines: evolution alone finds nothing, and annealing is needed."""
+"""A system that is hard to map under its deadlines: evolution alone finds nothing, and annealing is
+needed."""
 
 from __future__ import annotations
 
@@ -7,13 +8,22 @@ from fractions import Fraction
 from itertools import pairwise
 
 from flowc.model.platform import Platform, Pool
-from flowc.search.deadline.problem import Candidate, Item, JointChannel, JointProblem, Net, Step, Team
+from flowc.search.deadline.problem import (
+    Candidate,
+    Item,
+    JointChannel,
+    JointProblem,
+    Net,
+    Step,
+    Team,
+)
 
 MS = 1_000_000
 
 
 def crowded(seed: int = 0, groups: int = 3, tasks: int = 3, load: float = 0.6) -> JointProblem:
-    """Groups of tasks in a row on three cores and a GPU, with a network each; `load` is the share of the cores' time."""
+    """Groups of tasks in a row on three cores and a GPU, with a network each; `load` is the share
+    of the cores' time."""
     rng = random.Random(seed)
     pools = (Pool("arm", "cpu", 3, True, "fixed_priority"), Pool("volta", "gpu", 1, False, "fifo"))
     teams, items, nets = [], [], []
@@ -33,11 +43,16 @@ def crowded(seed: int = 0, groups: int = 3, tasks: int = 3, load: float = 0.6) -
                 name,
                 (
                     Candidate("gpu", (Step("gpu", kernels, None),)),
-                    Candidate("gpu-cpu", (Step("gpu", kernels[:2], "l1"), Step("cpu", (3 * kernels[2],), None))),
+                    Candidate(
+                        "gpu-cpu",
+                        (Step("gpu", kernels[:2], "l1"), Step("cpu", (3 * kernels[2],), None)),
+                    ),
                 ),
             )
         )
         row.insert(tasks // 2, f"{name}.net")
         channels = tuple(JointChannel(a, b) for a, b in pairwise(row))
         teams.append(Team(name, Fraction(period), None, g, channels))
-    return JointProblem(Platform("board", pools, (), "", None), tuple(teams), tuple(items), tuple(nets), {})
+    return JointProblem(
+        Platform("board", pools, (), "", None), tuple(teams), tuple(items), tuple(nets), {}
+    )

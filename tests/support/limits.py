@@ -1,4 +1,5 @@
-"""How long tests wait for others, at most. That a test ends at all is seen to by `timeout` in pyproject.toml."""
+"""How long tests wait for others, at most. That a test ends at all is seen to by `timeout` in
+pyproject.toml."""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ class Loopback:
         self._server: subprocess.Popen[bytes] | None = None
         for name in ("host", "user"):
             subprocess.run(
-                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True, timeout=HANGS
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name],
+                check=True,
+                timeout=HANGS,
             )
         shutil.copy(folder / "user.pub", folder / "authorized")
         host = (folder / "host.pub").read_text()
@@ -42,7 +44,11 @@ class Loopback:
             "PermitRootLogin yes", "LogLevel ERROR",
         ]  # fmt: skip
         (folder / "sshd_config").write_text("\n".join(lines) + "\n")
-        options = [f"IdentityFile {folder}/user", "IdentitiesOnly yes", f"UserKnownHostsFile {folder}/known"]
+        options = [
+            f"IdentityFile {folder}/user",
+            "IdentitiesOnly yes",
+            f"UserKnownHostsFile {folder}/known",
+        ]
         (folder / "config").write_text("Host *\n" + "".join(f"    {line}\n" for line in options))
 
     @property
@@ -55,7 +61,9 @@ class Loopback:
     def start(self) -> None:
         os.makedirs("/run/sshd", exist_ok=True)
         assert SSHD is not None
-        self._server = subprocess.Popen([SSHD, "-D", "-e", "-f", self._folder / "sshd_config"], stderr=subprocess.PIPE)
+        self._server = subprocess.Popen(
+            [SSHD, "-D", "-e", "-f", self._folder / "sshd_config"], stderr=subprocess.PIPE
+        )
         while True:
             with socket.socket() as there:
                 if there.connect_ex(("127.0.0.1", self._port)) == 0:

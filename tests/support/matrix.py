@@ -1,8 +1,10 @@
-"""Kinds of arrows, ports and features of apps, and kinds of programs: small texts, and what comes of each pair.
+"""Kinds of arrows, ports and features of apps, and kinds of programs: small texts, and what comes
+of each pair.
 
-`FEATURES`, `KINDS` and `TOGETHER` are what tests/end_to_end/test_matrix.py tries pair by pair, and what docs/matrix.md
-shows. A feature stands between a source, which counts from 1, and a sink, which keeps what it gets. What that has to be
-is worked out here in plain Python, apart from all that flowc knows.
+`FEATURES`, `KINDS` and `TOGETHER` are what tests/end_to_end/test_matrix.py tries pair by pair, and
+what docs/matrix.md shows. A feature stands between a source, which counts from 1, and a sink, which
+keeps what it gets. What that has to be is worked out here in plain Python, apart from all that
+flowc knows.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from itertools import accumulate
 
 Numbers = list[int]
 
-#: What comes of a pair that does not exist, or is tried in another row; and of one that works, but for a pause.
+#: What comes of a pair that does not exist, or is tried in another row; and of one that works, but
+#: for a pause.
 NOTHING, PAUSES = "-", "pauses"
 #: How far a source counts; and at most, where its end is due to what others have got.
 LAST, FAR = 12, 2000
@@ -43,7 +46,11 @@ KINDS = (
         "two states that differ in the variant of a network in a second app; the harness, where the app has one, too",
     ),
     Kind("once", "states, `at once`", "the same, and an inference under way is broken off"),
-    Kind("parts", "parts on machines", "two parts in processes of their own, between which each number travels"),
+    Kind(
+        "parts",
+        "parts on machines",
+        "two parts in processes of their own, between which each number travels",
+    ),
     Kind("open", "`flowc.open`", "source and sink are open ends, used from Python"),
     Kind("fmu", "FMU", "source and sink are variables of a unit, which FMPy drives"),
     Kind("external", "networks in C", "the functions of the library, without its shim"),
@@ -57,16 +64,18 @@ STATES = ("pause", "next", "once")
 OPEN = ("open", "fmu", "dora", "ros2")
 
 
-# -- features ----------------------------------------------------------------------------------------------------------
+# -- features --------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """`inside` leads from `{x}` to `{y}`; the sink gets what `wanted` makes of the numbers of the source.
+    """`inside` leads from `{x}` to `{y}`; the sink gets what `wanted` makes of the numbers of the
+    source.
 
-    `head` is what else stands in the app, `pins` has processors as `{0}` and `{1}`. `source` is the task that counts,
-    with what stands behind it in `dropping`; `reader` is a second app, which then has the sink. A sink may have got all
-    of `wanted` but the last `ahead` numbers, or some of them if it `loses` any. `network` says what the network makes of
-    a number, `other` what the sink gets by its other variant, which one of two states takes. `comes` says what comes of
-    kinds of programs in which it does not run: a code, PAUSES, or NOTHING.
+    `head` is what else stands in the app, `pins` has processors as `{0}` and `{1}`. `source` is the
+    task that counts, with what stands behind it in `dropping`; `reader` is a second app, which then
+    has the sink. A sink may have got all of `wanted` but the last `ahead` numbers, or some of them
+    if it `loses` any. `network` says what the network makes of a number, `other` what the sink gets
+    by its other variant, which one of two states takes. `comes` says what comes of kinds of
+    programs in which it does not run: a code, PAUSES, or NOTHING.
     """
 
     name: str
@@ -102,7 +111,9 @@ class Feature:
         if self.loses:
             return got == sorted(got) and set(got) <= set(wanted)
         other = wanted if self.other is None else self.other(given)
-        return all(n in two for n, *two in zip(got, wanted, other, strict=False)) and len(got) <= len(wanted)
+        return all(n in two for n, *two in zip(got, wanted, other, strict=False)) and len(
+            got
+        ) <= len(wanted)
 
     def is_whole(self, given: Numbers, got: Numbers) -> bool:
         """Is that all of it?"""
@@ -144,7 +155,8 @@ ROWS = "m: Image   n: Rows   p: Pick   {x} -> m -> n -> p -> {y}"
 #: The app that reads another one.
 READER = "{ends}   i: Inc   A.s -> HOW -> i -> {y}"
 
-#: Where other kinds of programs are of no interest: for variants of one network, and for two machines.
+#: Where other kinds of programs are of no interest: for variants of one network, and for two
+#: machines.
 ELSEWHERE = dict.fromkeys([k.name for k in KINDS if k.name not in ("one", *STATES)], NOTHING)
 BETWEEN = {**dict.fromkeys([k.name for k in KINDS], NOTHING), "parts": "F532"}
 
@@ -326,7 +338,8 @@ FEATURES = (
 
 @dataclass(frozen=True)
 class Both:
-    """Two kinds of programs in one: several apps, or states, and where it runs. `comes`: see `Feature`."""
+    """Two kinds of programs in one: several apps, or states, and where it runs. `comes`: see
+    `Feature`."""
 
     name: str
     title: str
@@ -341,7 +354,7 @@ TOGETHER = (
 )
 
 
-# -- texts -------------------------------------------------------------------------------------------------------------
+# -- texts -----------------------------------------------------------------------------------------
 TASKS = """
 type V = float32[1, 4]
 task Count(last: int, until: string = "") { out v: V   python "t.py:Count" }
@@ -412,7 +425,8 @@ app B {{ c: Count(last = 12)   i: Inc   k: Keep(name = "B")   c -> i -> k }}
 
 
 def text(feature: Feature, kind: str, beside: str = "") -> str:
-    """The text of a pair; `beside`: in a program of that kind as well, with a source and a sink of its own."""
+    """The text of a pair; `beside`: in a program of that kind as well, with a source and a sink of
+    its own."""
     beside = beside or kind
     ends = feature.name == "ends" or (kind in OPEN and beside not in STATES)
     apps = _with_ends(feature) if ends else _with_tasks(feature, beside)
@@ -428,7 +442,9 @@ def text(feature: Feature, kind: str, beside: str = "") -> str:
     )
     if ends:  # no task of the app raises anything
         apps = apps.replace("A.k.go", "go").replace("scenario S {", "scenario S {   event go")
-    platform, names = (RIG, ("b.core[0]", "b.core[1]")) if kind == "parts" else (DUO, ("core[0]", "core[1]"))
+    platform, names = (
+        (RIG, ("b.core[0]", "b.core[1]")) if kind == "parts" else (DUO, ("core[0]", "core[1]"))
+    )
     first, last = ("x", "y") if ends else ("c", "k")
     pins = feature.pins.format(*names)
     platform = platform.format(scheduler=feature.scheduler, pins=pins, first=first, last=last)
@@ -473,7 +489,8 @@ def _declared(apps: str) -> str:
 
 
 def alike(feature: Feature) -> bool:
-    """Can it stand in one unit with others: one number goes in and one comes out in a step, at no pace of its own?"""
+    """Can it stand in one unit with others: one number goes in and one comes out in a step, at no
+    pace of its own?"""
     return not (feature.outcome("fmu") or feature.head or feature.reader or feature.per_frame > 1)
 
 
@@ -481,7 +498,9 @@ def unit() -> str:
     """An app with one `in`, and an `out` for each feature that is like the others."""
     inside = [f for f in FEATURES if alike(f)]
     graphs = "".join(_graph(f"F{f.name}", f) for f in inside)
-    outs = "   ".join(f"out y{f.name}: V   f{f.name}: F{f.name}   x -> f{f.name} -> y{f.name}" for f in inside)
+    outs = "   ".join(
+        f"out y{f.name}: V   f{f.name}: F{f.name}   x -> f{f.name} -> y{f.name}" for f in inside
+    )
     apps = f"{graphs}app A {{ in x: V   {outs} }}\n"
     return _declared(apps) + apps
 
@@ -490,7 +509,7 @@ def _graph(name: str, feature: Feature) -> str:
     return f"graph {name} {{ in x: V   out y: V   {feature.inside.format(x='x', y='y')} }}\n"
 
 
-# -- code of tasks -----------------------------------------------------------------------------------------------------
+# -- code of tasks ---------------------------------------------------------------------------------
 PYTHON = '''
 import time
 import numpy as np

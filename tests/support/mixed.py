@@ -1,4 +1,5 @@
-"""Tasks whose every token depends on all that they have read, in graphs of any shape, and what they have to read."""
+"""Tasks whose every token depends on all that they have read, in graphs of any shape, and what they
+have to read."""
 
 from __future__ import annotations
 
@@ -32,17 +33,24 @@ class Mixed(Code):
                 self.seen = (31 * self.seen + token + 1) % 1_000_003
         made = []
         for i, p in enumerate(self.outputs):
-            values = [(self.seen + 7 * self.task + 3 * i + 11 * self.n + k) % 1_000_003 for k in range(p.rate(self.n))]
+            values = [
+                (self.seen + 7 * self.task + 3 * i + 11 * self.n + k) % 1_000_003
+                for k in range(p.rate(self.n))
+            ]
             made.append(np.array(values if p.stacked else values[0], np.int64))
         self.n += 1
         return tuple(made) if len(made) != 1 else made[0]
 
 
-def played(graph: Application, vector: Mapping[str, int], frames: int) -> dict[str, list[list[list[int]]]]:
+def played(
+    graph: Application, vector: Mapping[str, int], frames: int
+) -> dict[str, list[list[list[int]]]]:
     """What every firing of every task reads, one firing after the other."""
     codes = {t.name: Mixed(k, None) for k, t in enumerate(graph.tasks)}
     for t in graph.tasks:
-        codes[t.name].open("", (), [Port(p.name, "int64", (), p.rates, p.stacked) for p in t.outputs])
+        codes[t.name].open(
+            "", (), [Port(p.name, "int64", (), p.rates, p.stacked) for p in t.outputs]
+        )
     waiting = {c.name: [0] * c.delay for c in graph.channels}
     read: dict[str, list[list[list[int]]]] = {t.name: [] for t in graph.tasks}
     progress = True
@@ -56,14 +64,18 @@ def played(graph: Application, vector: Mapping[str, int], frames: int) -> dict[s
                 for c in graph.channels
                 if (c.destination, c.destination_port) == (t.name, p.name)
             ]
-            if n == frames * vector[t.name] or any(len(waiting[c.name]) < p.rate(n) for p, c in feeders):
+            if n == frames * vector[t.name] or any(
+                len(waiting[c.name]) < p.rate(n) for p, c in feeders
+            ):
                 continue
             taken = []
             for p, c in feeders:
                 taken.append(waiting[c.name][: p.rate(n)])
                 del waiting[c.name][: p.rate(n)]
             made = codes[t.name].fire([np.array(x, np.int64) for x in taken], n)
-            for p, values in zip(t.outputs, made if isinstance(made, tuple) else (made,), strict=True):
+            for p, values in zip(
+                t.outputs, made if isinstance(made, tuple) else (made,), strict=True
+            ):
                 for c in graph.channels:
                     if (c.source, c.source_port) == (t.name, p.name):
                         waiting[c.name] += np.atleast_1d(values).tolist()
@@ -88,16 +100,23 @@ def from_graph(
     """A program of that graph; `seed` draws placement and times."""
     rng = random.Random(seed)
     placement = {t.name: (f"cpu[{rng.randrange(cores)}]",) for t in graph.tasks}
-    found = schedule([graph], {"A": vector}, placement, dict.fromkeys(placement, 1e6 * rng.random()))
+    found = schedule(
+        [graph], {"A": vector}, placement, dict.fromkeys(placement, 1e6 * rng.random())
+    )
     program = Program("p", home)
     made = program.app("A")
     tasks = {}
     for k, t in enumerate(graph.tasks):
-        ports = [[Port(p.name, "int64", (), p.rates, p.stacked) for p in side] for side in (t.inputs, t.outputs)]
+        ports = [
+            [Port(p.name, "int64", (), p.rates, p.stacked) for p in side]
+            for side in (t.inputs, t.outputs)
+        ]
         tasks[t.name] = made.task(t.name, code(k, t, ends_at if not t.inputs else None), *ports)
     for c in graph.channels:
         ends = (tasks[c.source], c.source_port, tasks[c.destination], c.destination_port)
         program.channel(*ends, found.capacities[c.name], c.delay)
     for processor, steps in found.orders.items():
-        program.processor(processor, [Fire(tasks[s.task], s.times, s.first, s.stage) for s in steps])
+        program.processor(
+            processor, [Fire(tasks[s.task], s.times, s.first, s.stage) for s in steps]
+        )
     return program

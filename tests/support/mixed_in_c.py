@@ -14,7 +14,8 @@ from limits import HANGS
 
 #: Arguments of the functions: inputs and outputs.
 MOST = 7
-#: What support/mixed.py does in Python. The rates of a phase stand in a text: "1 2,0 3," are those of two ports.
+#: What support/mixed.py does in Python. The rates of a phase stand in a text: "1 2,0 3," are those
+#: of two ports.
 C_CODE = """
 #include <stdint.h>
 #include <stdlib.h>

@@ -37,8 +37,14 @@ def model(
     graph = helper.make_graph(
         list(nodes),
         "g",
-        [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), d) for n, d in inputs.items()],
-        [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), inputs.get(n)) for n in outs.split()],
+        [
+            helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), d)
+            for n, d in inputs.items()
+        ],
+        [
+            helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), inputs.get(n))
+            for n in outs.split()
+        ],
         [numpy_helper.from_array(a, n) for n, a in constants.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir)
@@ -50,7 +56,8 @@ def save(path: Path, *args: object, **more: object) -> Path:
 
 
 def random_model(plan: Sequence[tuple[int, int, int]], outputs: Sequence[int]) -> onnx.ModelProto:
-    """Layers (kind, operand, other operand) over tensors of 8 x 8; operands count back from the newest tensor."""
+    """Layers (kind, operand, other operand) over tensors of 8 x 8; operands count back from the
+    newest tensor."""
     rng = np.random.default_rng(len(plan))
     channels = {"x": 4, "x2": 2}
     names = list(channels)
@@ -87,7 +94,9 @@ def random_model(plan: Sequence[tuple[int, int, int]], outputs: Sequence[int]) -
 def stack(path: Path, layers: int = 4, height: int = 64, tail: bool = True) -> Path:
     """Convolutions of 3 x 3 in a row, then a mean over the image."""
     rng = np.random.default_rng(1)
-    weights = [rng.normal(0, 0.2, (16, 16 if k else 3, 3, 3)).astype(np.float32) for k in range(layers)]
+    weights = [
+        rng.normal(0, 0.2, (16, 16 if k else 3, 3, 3)).astype(np.float32) for k in range(layers)
+    ]
     nodes = [N("Conv", [f"c{k - 1}" if k else "x", f"w{k}"], [f"c{k}"], kernel_shape=[3, 3], pads=[1] * 4)
              for k in range(layers)]  # fmt: skip
     last, shape = f"c{layers - 1}", [1, 16, height, 32]
@@ -97,5 +106,7 @@ def stack(path: Path, layers: int = 4, height: int = 64, tail: bool = True) -> P
     infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in ends]
     kept = [numpy_helper.from_array(w, f"w{k}") for k, w in enumerate(weights)]
     graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], kept)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path

@@ -1,4 +1,5 @@
-"""A program on two machines that crosses in both directions: several rates, phases, delays, shared firings."""
+"""A program on two machines that crosses in both directions: several rates, phases, delays, shared
+firings."""
 
 from __future__ import annotations
 
@@ -114,21 +115,28 @@ def show(k): pass
 
 
 def port_of_nobody() -> int:
-    """Below those that the system gives to whoever connects, which may be taken before somebody listens."""
+    """Below those that the system gives to whoever connects, which may be taken before somebody
+    listens."""
     while True:
         with socket.socket() as free, contextlib.suppress(OSError):
             free.bind(("", port := random.randrange(20000, 32000)))
             return port
 
 
-def joined(names: Sequence[str], hosts: Mapping[str, str] | None = None, **changed: str) -> dict[str, dict[str, str]]:
-    """The environment of each part; `hosts` are the addresses of machines, `changed` goes into what the last one gets."""
+def joined(
+    names: Sequence[str], hosts: Mapping[str, str] | None = None, **changed: str
+) -> dict[str, dict[str, str]]:
+    """The environment of each part; `hosts` are the addresses of machines, `changed` goes into what
+    the last one gets."""
     keys = {name: [k.decode() for k in zmq.curve_keypair()] for name in names}
     ports = {name: port_of_nobody() for name in names}
     found = {}
     for name in names:
         peers = {
-            n: {"address": f"tcp://{(hosts or {}).get(n, '127.0.0.1')}:{ports[n]}", "public": keys[n][0]}
+            n: {
+                "address": f"tcp://{(hosts or {}).get(n, '127.0.0.1')}:{ports[n]}",
+                "public": keys[n][0],
+            }
             for n in names
             if n != name
         }

@@ -29,32 +29,45 @@ HARMONIC = (200, 300, 400, 600)
 
 
 def random_system(rng: random.Random, *, most_groups: int = 4, most_tasks: int = 7) -> TimedSystem:
-    """Fork-join graphs with several rates on a few processors, every one used for at most 95 % of its time.
+    """Fork-join graphs with several rates on a few processors, every one used for at most 95 % of
+    its time.
 
-    CPUs by priority or in static order, GPU and DLAs in order of arrival; equal priorities, jitter, initial tokens,
-    cycles, bounded channels and contention happen.
+    CPUs by priority or in static order, GPU and DLAs in order of arrival; equal priorities, jitter,
+    initial tokens, cycles, bounded channels and contention happen.
     """
     cpu: Scheduler = "static_order" if rng.random() < 0.25 else "fixed_priority"
     processors = [TimedProcessor(f"cpu{i}", cpu, "arm", "cpu") for i in range(rng.randint(1, 3))]
     processors += [TimedProcessor("gpu", "fifo", "volta", "gpu")] * rng.randint(0, 1)
-    processors += [TimedProcessor(f"dla{i}", "fifo", "nvdla", "dla") for i in range(rng.choice((0, 0, 1, 2)))]
+    processors += [
+        TimedProcessor(f"dla{i}", "fifo", "nvdla", "dla") for i in range(rng.choice((0, 0, 1, 2)))
+    ]
     periods = HARMONIC if cpu == "static_order" else PERIODS
     groups = []
     for i in range(rng.randint(1, most_groups)):
         period: Time = rng.choice(periods)
         if rng.random() < 0.05:
             period = Fraction(period, 3)
-        jitter = rng.choice((0, 0, 0, rng.randint(1, int(period)), rng.randint(1, int(period) // 4)))
+        jitter = rng.choice(
+            (0, 0, 0, rng.randint(1, int(period)), rng.randint(1, int(period) // 4))
+        )
         if rng.random() < 0.05:
             jitter = rng.randint(1, 2 * int(period))
-        tasks, channels = _graph(rng, f"g{i}", [p.name for p in processors], rng.randint(1, most_tasks))
-        groups.append(Group(f"g{i}", period, tuple(tasks), tuple(channels), None, rng.randint(0, 3), jitter))
+        tasks, channels = _graph(
+            rng, f"g{i}", [p.name for p in processors], rng.randint(1, most_tasks)
+        )
+        groups.append(
+            Group(f"g{i}", period, tuple(tasks), tuple(channels), None, rng.randint(0, 3), jitter)
+        )
     system = TimedSystem(tuple(groups), tuple(processors))
     system = _loaded(rng, system)
     if rng.random() < 0.25:
         words = sorted({w for p in processors for w in (p.pool, p.kind)})
         slow = [
-            Slowdown(rng.choice(words), rng.choice(words), rng.choice((Fraction(3, 2), Fraction(11, 10), Fraction(2))))
+            Slowdown(
+                rng.choice(words),
+                rng.choice(words),
+                rng.choice((Fraction(3, 2), Fraction(11, 10), Fraction(2))),
+            )
             for _ in range(rng.randint(1, 2))
         ]
         system = replace(system, slowdowns=tuple(slow))
@@ -67,7 +80,9 @@ def with_paths(system: TimedSystem) -> TimedSystem:
     groups = []
     for g in system.groups:
         ways = [
-            TimedPath(source, sink, behind, rng.choice((None, None, rng.randint(1, 2 * int(g.period)))))
+            TimedPath(
+                source, sink, behind, rng.choice((None, None, rng.randint(1, 2 * int(g.period))))
+            )
             for source in sorted(sources(g))
             for sink, behind in data_behind(g, source).items()
         ]
@@ -76,7 +91,8 @@ def with_paths(system: TimedSystem) -> TimedSystem:
 
 
 def data_behind(group: Group, source: str, iterations: int = 24) -> dict[str, tuple[int, ...]]:
-    """The newest firing of the source behind each firing of the tasks: tokens carry what they were made of.
+    """The newest firing of the source behind each firing of the tasks: tokens carry what they were
+    made of.
 
     After some iterations the numbers repeat; tasks that no data reach by then are left out.
     """
@@ -94,7 +110,10 @@ def data_behind(group: Group, source: str, iterations: int = 24) -> dict[str, tu
         moved = False
         for name, n in firings.items():
             k = len(marks[name])
-            wanted = {i: group.channels[i].consumed[k % n % len(group.channels[i].consumed)] for i in ins[name]}
+            wanted = {
+                i: group.channels[i].consumed[k % n % len(group.channels[i].consumed)]
+                for i in ins[name]
+            }
             if k == iterations * n or any(len(waiting[i]) < count for i, count in wanted.items()):
                 continue
             read: list[int | None] = marks[name][-1:]
@@ -121,7 +140,9 @@ def _clocked(system: TimedSystem) -> TimedSystem:
     share = rng.choice((0, 0.6, 1))
     groups = []
     for g in system.groups:
-        offset = rng.choice((0, 0, rng.randrange(int(g.period)), Fraction(rng.randrange(int(g.period)), 2)))
+        offset = rng.choice(
+            (0, 0, rng.randrange(int(g.period)), Fraction(rng.randrange(int(g.period)), 2))
+        )
         groups.append(replace(g, offset=offset) if rng.random() < share else g)
     return replace(system, groups=tuple(groups))
 
@@ -130,7 +151,10 @@ def _graph(
     rng: random.Random, name: str, processors: list[str], count: int
 ) -> tuple[list[TimedTask], list[TimedChannel]]:
     rates = (1,) if rng.random() < 0.5 else (1, 1, 2, 3, 4)
-    tasks = [TimedTask(f"{name}.t{i}", rng.choice(processors), (1,), (), rng.choice(rates)) for i in range(count)]
+    tasks = [
+        TimedTask(f"{name}.t{i}", rng.choice(processors), (1,), (), rng.choice(rates))
+        for i in range(count)
+    ]
     arrows = []
     for i in range(1, count):
         if rng.random() < 0.9:
@@ -144,15 +168,25 @@ def _graph(
         produced, consumed = (total // tasks[a].firings,), (total // tasks[b].firings,)
         if rng.random() < 0.05 and tasks[b].firings == 2:
             consumed = (total, 0)
-        channels.append(TimedChannel(tasks[a].name, tasks[b].name, produced, consumed, delay, capacity))
+        channels.append(
+            TimedChannel(tasks[a].name, tasks[b].name, produced, consumed, delay, capacity)
+        )
         if a in fed and rng.random() < 0.08:
-            channels.append(TimedChannel(tasks[b].name, tasks[a].name, consumed, produced, total * rng.randint(1, 2)))
+            channels.append(
+                TimedChannel(
+                    tasks[b].name, tasks[a].name, consumed, produced, total * rng.randint(1, 2)
+                )
+            )
     return tasks, channels
 
 
 def _loaded(rng: random.Random, system: TimedSystem) -> TimedSystem:
     """The system with execution times that use every processor for at most 95 %."""
-    weight = {t.name: rng.choice((0, 1, 1, 2, 5, 10)) * rng.random() for g in system.groups for t in g.tasks}
+    weight = {
+        t.name: rng.choice((0, 1, 1, 2, 5, 10)) * rng.random()
+        for g in system.groups
+        for t in g.tasks
+    }
     period = {t.name: g.period for g in system.groups for t in g.tasks}
     aim = rng.choice((0.3, 0.5, 0.7, 0.85, 0.95))
     load = {p.name: aim * rng.uniform(0.5, 1) for p in system.processors}
@@ -166,13 +200,19 @@ def _loaded(rng: random.Random, system: TimedSystem) -> TimedSystem:
     for g in system.groups:
         tasks = []
         for t in g.tasks:
-            share = load[t.processor] * weight[t.name] / total[t.processor] if total[t.processor] else 0
+            share = (
+                load[t.processor] * weight[t.name] / total[t.processor] if total[t.processor] else 0
+            )
             cost = int(share * float(period[t.name]) / t.firings)
             parts = [cost]
             for _ in range(rng.randint(0, 5) if t.processor in fifo else 0):
                 cut = rng.randint(0, parts[-1])
                 parts[-1:] = [cut, parts[-1] - cut]
-            best = {"none": [0] * len(parts), "equal": parts, "some": [rng.randint(0, x) for x in parts]}[precise]
+            best = {
+                "none": [0] * len(parts),
+                "equal": parts,
+                "some": [rng.randint(0, x) for x in parts],
+            }[precise]
             tasks.append(replace(t, wcet=tuple(parts), bcet=tuple(best)))
         groups.append(replace(g, tasks=tuple(tasks)))
     made = replace(system, groups=tuple(groups))
@@ -181,18 +221,23 @@ def _loaded(rng: random.Random, system: TimedSystem) -> TimedSystem:
 
 
 def distinct(system: TimedSystem) -> TimedSystem:
-    """The system with a rank of its own for each group, releases at whole ns and in time, and no contention."""
+    """The system with a rank of its own for each group, releases at whole ns and in time, and no
+    contention."""
     groups = (
-        replace(g, period=int(g.period) // 12 * 12, jitter=0, priority=10 * g.priority + i, offset=None)
+        replace(
+            g, period=int(g.period) // 12 * 12, jitter=0, priority=10 * g.priority + i, offset=None
+        )
         for i, g in enumerate(system.groups)
     )
     return replace(system, groups=tuple(groups), slowdowns=())
 
 
 def bursty(rng: random.Random, system: TimedSystem) -> tuple[TimedSystem, dict[str, list[int]]]:
-    """The system with workload curves for some tasks, and execution times that keep to them, over and over.
+    """The system with workload curves for some tasks, and execution times that keep to them, over
+    and over.
 
-    Most firings are short, some as long as never before: with worst cases alone, there would often be too much work.
+    Most firings are short, some as long as never before: with worst cases alone, there would often
+    be too much work.
     """
     times: dict[str, list[int]] = {}
     groups = []
@@ -201,7 +246,11 @@ def bursty(rng: random.Random, system: TimedSystem) -> tuple[TimedSystem, dict[s
         for t in g.tasks:
             if len(t.wcet) == 1 and int(t.cost) == t.cost > 0 and rng.random() < 0.7:
                 short, long = max(1, int(t.cost) // 2), int(t.cost) * rng.randint(1, 4)
-                own = [short] * rng.randint(3, 12) + [long] * rng.randint(1, 3) + [rng.randint(short, long)]
+                own = (
+                    [short] * rng.randint(3, 12)
+                    + [long] * rng.randint(1, 3)
+                    + [rng.randint(short, long)]
+                )
                 own += [short] * rng.randint(0, 9)
                 rng.shuffle(own)
                 times[t.name] = own
@@ -223,19 +272,30 @@ class Seen:
 
     def add(self, observed: Observed) -> None:
         """Take the larger ones."""
-        for mine, other in ((self.groups, observed.groups), (self.tasks, observed.tasks), (self.ends, observed.ends)):
+        for mine, other in (
+            (self.groups, observed.groups),
+            (self.tasks, observed.tasks),
+            (self.ends, observed.ends),
+        ):
             for name, value in other.items():
                 mine[name] = max(mine.get(name, value), value)
         for way, value in observed.paths.items():
             self.paths[way] = max(self.paths.get(way, value), value)
 
 
-def hunt(system: TimedSystem, rng: random.Random, runs: int, times: Mapping[str, Sequence[int]] | None = None) -> Seen:
-    """The largest responses found: releases together, at random, and so that one activation meets others.
+def hunt(
+    system: TimedSystem,
+    rng: random.Random,
+    runs: int,
+    times: Mapping[str, Sequence[int]] | None = None,
+) -> Seen:
+    """The largest responses found: releases together, at random, and so that one activation meets
+    others.
 
-    Random offsets seldom hit the worst case. So some runs shift every group that may disturb a task so that one of its
-    activations on that processor coincides with one of the task's, with all lateness at once and all ties lost.
-    Groups that share a clock keep their offsets. Execution times that are given begin anywhere.
+    Random offsets seldom hit the worst case. So some runs shift every group that may disturb a task
+    so that one of its activations on that processor coincides with one of the task's, with all
+    lateness at once and all ties lost. Groups that share a clock keep their offsets. Execution
+    times that are given begin anywhere.
     """
     seen = Seen({}, {}, {}, {})
     horizon = 8 * max(g.period + g.jitter for g in system.groups)
@@ -265,7 +325,11 @@ def hunt(system: TimedSystem, rng: random.Random, runs: int, times: Mapping[str,
             lateness=rng.choice(("first", "first", "random", "none")),
             shuffle=rng.random() < 0.2,
             against=victim.name,
-            times={t: [*own[k:], *own[:k]] for t, own in given.items() for k in [rng.randrange(len(own))]},
+            times={
+                t: [*own[k:], *own[:k]]
+                for t, own in given.items()
+                for k in [rng.randrange(len(own))]
+            },
         )
         seen.add(simulate(system, horizon, choices, rng))
     return seen

@@ -93,14 +93,24 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def save_network(path: Path, kind: int = TensorProto.FLOAT, batch: str | int = 1, last: str = "Relu") -> None:
+def save_network(
+    path: Path, kind: int = TensorProto.FLOAT, batch: str | int = 1, last: str = "Relu"
+) -> None:
     rng = np.random.default_rng(1)
     dtype = helper.tensor_dtype_to_np_dtype(kind)
-    weights = [numpy_helper.from_array(rng.normal(size=s).astype(dtype), n) for n, s in (("w", (3, 3, 1, 1)), ("b", 3))]
-    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], name="conv"), helper.make_node(last, ["c"], ["y"])]
+    weights = [
+        numpy_helper.from_array(rng.normal(size=s).astype(dtype), n)
+        for n, s in (("w", (3, 3, 1, 1)), ("b", 3))
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], name="conv"),
+        helper.make_node(last, ["c"], ["y"]),
+    ]
     values = [helper.make_tensor_value_info(n, kind, [batch, 3, 8, 8]) for n in "xy"]
     graph = helper.make_graph(nodes, "net", values[:1], values[1:], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
 
 
 def frames(count: int) -> list[np.ndarray]:
@@ -129,7 +139,7 @@ def filled(gpu: StandIn, value: float = 1.0) -> Memory:
     return memory
 
 
-# -- the face ----------------------------------------------------------------------------------------------------------
+# -- the face --------------------------------------------------------------------------------------
 def test_kernels_run_and_only_when_somebody_waits(gpu: StandIn, home: Path) -> None:
     stream, source = gpu.stream, np.arange(COUNT, dtype=np.float32)
     a, b, last = gpu.memory(source.nbytes), gpu.memory(source.nbytes), gpu.memory(4)
@@ -173,7 +183,12 @@ def test_memory_that_is_overwritten_before_it_has_been_read(gpu: StandIn, home: 
     first, second = gpu.new_stream(), gpu.new_stream()
     start(second, kernel(gpu, home, "offset"), b, c, np.int32(COUNT))
     first.copy(b.pointer, a.pointer, b.nbytes)
-    one(gpu.violations, "copy of 768 bytes", "is not ordered behind kernel offset", "the first writes")
+    one(
+        gpu.violations,
+        "copy of 768 bytes",
+        "is not ordered behind kernel offset",
+        "the first writes",
+    )
 
 
 def test_pinned_memory_of_the_host(gpu: StandIn) -> None:
@@ -182,21 +197,32 @@ def test_pinned_memory_of_the_host(gpu: StandIn) -> None:
     pinned.host.view(np.float32)[:] = 5
     gpu.stream.upload(a.pointer, pinned.host)
     np.copyto(pinned.host.view(np.float32), np.zeros(COUNT, np.float32))
-    one(gpu.violations, "the host (MainThread) writes bytes of pinned memory", "without having waited for upload")
+    one(
+        gpu.violations,
+        "the host (MainThread) writes bytes of pinned memory",
+        "without having waited for upload",
+    )
     gpu.violations.clear()
     gpu.stream.synchronize()
     one(gpu.violations, "the host changed the source of upload of 768 bytes")
     gpu.violations.clear()
     gpu.stream.download(pinned.host, a.pointer)
     assert np.add(pinned.host, 0)[0] == 0xA5
-    one(gpu.violations, "the host (MainThread) reads bytes of pinned memory", "without having waited for download")
+    one(
+        gpu.violations,
+        "the host (MainThread) reads bytes of pinned memory",
+        "without having waited for download",
+    )
 
 
 def test_arrays_that_go_too_early_or_lie_apart(gpu: StandIn) -> None:
     a = gpu.memory(4 * COUNT)
     gpu.stream.upload(a.pointer, np.ones(COUNT, np.float32))
     gpu.stream.synchronize()
-    one(gpu.violations, "the host array of upload of 768 bytes was dropped before it had been copied")
+    one(
+        gpu.violations,
+        "the host array of upload of 768 bytes was dropped before it had been copied",
+    )
     kept = np.ones((COUNT // 2, 4), np.float32)
     gpu.stream.upload(a.pointer, kept[:, :2][: COUNT // 4])
     one(gpu.violations, "does not lie in one piece")
@@ -228,7 +254,10 @@ def test_kernels_that_are_started_wrongly(gpu: StandIn, home: Path) -> None:
     offset = kernel(gpu, home, "offset")
     for arguments, words in (
         ((a, b), "has 3 parameters, and is given 2"),
-        ((a, b, np.int64(COUNT)), "argument 3 of kernel offset is int64 (8 bytes), its parameter has 4"),
+        (
+            (a, b, np.int64(COUNT)),
+            "argument 3 of kernel offset is int64 (8 bytes), its parameter has 4",
+        ),
     ):
         with pytest.raises(CudaError, match="INVALID_VALUE"):
             start(gpu.stream, offset, *arguments)
@@ -267,7 +296,13 @@ def test_failures_on_purpose(gpu: StandIn, home: Path) -> None:
     gpu.stream.synchronize()
     start(gpu.stream, scale, *arguments)
     event = gpu.stream.record()
-    for use in (event.synchronize, event.done, gpu.stream.synchronize, lambda: gpu.memory(1), lambda: gpu.free(a)):
+    for use in (
+        event.synchronize,
+        event.done,
+        gpu.stream.synchronize,
+        lambda: gpu.memory(1),
+        lambda: gpu.free(a),
+    ):
         with pytest.raises(CudaError, match="ILLEGAL_ADDRESS: an illegal memory access"):
             use()
     assert not gpu.violations
@@ -315,7 +350,7 @@ def test_a_thread_has_to_enter(gpu: StandIn) -> None:
     one(gpu.violations, "stranger uses the GPU without having entered it")
 
 
-# -- the runtime, with a line taken away -------------------------------------------------------------------------------
+# -- the runtime, with a line taken away -----------------------------------------------------------
 class Lane:
     """A thread that does what it is told, one thing after the other, like a worker."""
 
@@ -356,7 +391,8 @@ def task(home: Path, name: str, *more: Any, mirrored: bool = False, graph: bool 
 
 
 def two_workers(home: Path, count: int = 4) -> list[np.ndarray]:
-    """A host, two lanes with a kernel each, a host; as little waiting as the runtime itself does."""
+    """A host, two lanes with a kernel each, a host; as little waiting as the runtime itself
+    does."""
     scale, offset = task(home, "scale", ("float32", 2.0)), task(home, "offset", mirrored=True)
     first, second = Lane(), Lane()
     results = []
@@ -379,23 +415,33 @@ def test_tasks_on_two_lanes(monkeypatch: pytest.MonkeyPatch, home: Path, integra
     assert not gpu.violations
 
 
-def test_without_waiting_for_another_stream(monkeypatch: pytest.MonkeyPatch, gpu: StandIn, home: Path) -> None:
+def test_without_waiting_for_another_stream(
+    monkeypatch: pytest.MonkeyPatch, gpu: StandIn, home: Path
+) -> None:
     monkeypatch.setattr(device, "_follow", lambda token, stream: None)
     assert not all(map(np.array_equal, two_workers(home), expected(4)))
     one(gpu.violations, "kernel offset", "is not ordered behind kernel scale", "the second writes")
 
 
 @pytest.mark.parametrize("integrated", [False, True])
-def test_without_waiting_on_the_host(monkeypatch: pytest.MonkeyPatch, home: Path, integrated: bool) -> None:
+def test_without_waiting_on_the_host(
+    monkeypatch: pytest.MonkeyPatch, home: Path, integrated: bool
+) -> None:
     gpu = installed(monkeypatch, StandIn(integrated=integrated))
     monkeypatch.setattr(device, "_await", lambda token: None)
     assert not all(map(np.array_equal, two_workers(home), expected(4)))
     who = "kernel offset" if integrated else "download"
-    one(gpu.violations, "the host (MainThread) reads bytes of pinned memory", f"without having waited for {who}")
+    one(
+        gpu.violations,
+        "the host (MainThread) reads bytes of pinned memory",
+        f"without having waited for {who}",
+    )
 
 
 @pytest.mark.parametrize("integrated", [False, True])
-def test_without_waiting_for_a_pinned_block(monkeypatch: pytest.MonkeyPatch, home: Path, integrated: bool) -> None:
+def test_without_waiting_for_a_pinned_block(
+    monkeypatch: pytest.MonkeyPatch, home: Path, integrated: bool
+) -> None:
     gpu = installed(monkeypatch, StandIn(integrated=integrated))
 
     class Forgetful(device._Use):
@@ -406,12 +452,18 @@ def test_without_waiting_for_a_pinned_block(monkeypatch: pytest.MonkeyPatch, hom
 
     monkeypatch.setattr(device, "_Use", Forgetful)
     two_workers(home)
-    one(gpu.violations, "writes bytes of pinned memory", "waited for " + ("kernel scale" if integrated else "upload"))
+    one(
+        gpu.violations,
+        "writes bytes of pinned memory",
+        "waited for " + ("kernel scale" if integrated else "upload"),
+    )
     if not integrated:
         one(gpu.violations, "the host changed the source of upload")
 
 
-def test_memory_back_in_its_pool_without_its_readers(monkeypatch: pytest.MonkeyPatch, gpu: StandIn, home: Path) -> None:
+def test_memory_back_in_its_pool_without_its_readers(
+    monkeypatch: pytest.MonkeyPatch, gpu: StandIn, home: Path
+) -> None:
     def give_back(self: device.Token) -> None:
         self.pool.give_back(self.memory, [self.ready] if self.ready is not None else [])
 
@@ -420,7 +472,9 @@ def test_memory_back_in_its_pool_without_its_readers(monkeypatch: pytest.MonkeyP
     one(gpu.violations, "kernel scale", "is not ordered behind kernel offset", "the first writes")
 
 
-def test_memory_back_in_its_pool_without_its_writer(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_memory_back_in_its_pool_without_its_writer(
+    monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
     gpu = installed(monkeypatch, StandIn())
     monkeypatch.setattr(device.Token, "__del__", lambda self: self.pool.give_back(self.memory, []))
     scale = task(home, "scale", ("float32", 2.0))
@@ -439,7 +493,11 @@ def test_a_view_that_outlives_its_token(monkeypatch: pytest.MonkeyPatch, home: P
     assert not gpu.violations  # another piece of memory was taken
     offset._pools[0].give_back(token.token.memory, [])
     offset.fire([frames(1)[0]], 2)
-    one(gpu.violations, "overwrites bytes of pinned memory", "the host (MainThread) still reads them")
+    one(
+        gpu.violations,
+        "overwrites bytes of pinned memory",
+        "the host (MainThread) still reads them",
+    )
     del view, held
 
 
@@ -450,14 +508,18 @@ def test_closing_before_the_work_is_over(gpu: StandIn, home: Path) -> None:
     one(gpu.violations, "is freed while", "may still be under way")
 
 
-# -- TensorRT ----------------------------------------------------------------------------------------------------------
+# -- TensorRT --------------------------------------------------------------------------------------
 class Trt:
     """A version of TensorRT, with a plan of the network."""
 
-    def __init__(self, gpu: StandIn, home: Path, version: str = "10.3.0", dla: bool = False, **options: Any) -> None:
+    def __init__(
+        self, gpu: StandIn, home: Path, version: str = "10.3.0", dla: bool = False, **options: Any
+    ) -> None:
         self.gpu, self.trt = gpu, tensorrt.module(gpu, version, tensorrt.Options(**options))
         self.logger = self.trt.Logger(self.trt.Logger.WARNING)
-        self.plan = self.build(home / "net.onnx", dla, ["FP16"] if hasattr(self.trt.BuilderFlag, "FP16") else [])
+        self.plan = self.build(
+            home / "net.onnx", dla, ["FP16"] if hasattr(self.trt.BuilderFlag, "FP16") else []
+        )
 
     def build(
         self,
@@ -493,7 +555,9 @@ class Trt:
         if core is not None:
             runtime.DLA_core = core
         engine = runtime.deserialize_cuda_engine(self.plan)
-        made = engine.create_execution_context(self.trt.ExecutionContextAllocationStrategy.USER_MANAGED)
+        made = engine.create_execution_context(
+            self.trt.ExecutionContextAllocationStrategy.USER_MANAGED
+        )
         arena = arena or self.gpu.memory(4096)
         made.set_device_memory(arena.pointer, arena.nbytes)
         for name in "xy":
@@ -553,7 +617,9 @@ def test_an_arena_that_is_missing_or_small(gpu: StandIn, home: Path) -> None:
     with pytest.raises(CudaError, match="INVALID_VALUE"):
         small.context.execute_async_v3(gpu.stream.handle)
     one(gpu.violations, "engine net needs 4096 bytes between its layers, and is given 1024")
-    none = small.engine.create_execution_context(trt.trt.ExecutionContextAllocationStrategy.USER_MANAGED)
+    none = small.engine.create_execution_context(
+        trt.trt.ExecutionContextAllocationStrategy.USER_MANAGED
+    )
     for name in "xy":
         none.set_tensor_address(name, filled(gpu).pointer)
     with pytest.raises(CudaError, match="INVALID_VALUE"):
@@ -570,7 +636,12 @@ def test_an_arena_that_two_streams_share(gpu: StandIn, home: Path) -> None:
     b.context.execute_async_v3(other.handle)
     assert not gpu.violations
     a.context.execute_async_v3(one_stream.handle)
-    one(gpu.violations, "engine net", "is not ordered behind engine net", "(4096 bytes), and both write")
+    one(
+        gpu.violations,
+        "engine net",
+        "is not ordered behind engine net",
+        "(4096 bytes), and both write",
+    )
     gpu.stream.wait(other.record())
     for stream in (one_stream, other):
         stream.synchronize()
@@ -627,13 +698,19 @@ def test_networks_that_cannot_be_built(gpu: StandIn, home: Path) -> None:
     save_network(home / "free.onnx", batch="n")
     assert trt.build(home / "free.onnx") is None and "no optimization profile" in trt.trt.said[-1]
     save_network(home / "soft.onnx", last="Softmax")
-    assert trt.build(home / "soft.onnx", dla=True) is None and "cannot run on DLA" in trt.trt.said[-1]
+    assert (
+        trt.build(home / "soft.onnx", dla=True) is None and "cannot run on DLA" in trt.trt.said[-1]
+    )
     assert trt.build(home / "soft.onnx", dla=True, flags=["FP16", "GPU_FALLBACK"]) is not None
-    assert trt.build(home / "net.onnx", dla=True, flags=[]) is None and "FP16 and INT8" in trt.trt.said[-1]
+    assert (
+        trt.build(home / "net.onnx", dla=True, flags=[]) is None
+        and "FP16 and INT8" in trt.trt.said[-1]
+    )
 
 
 def pairs(zero: Any, home: Path, data: Any = None, kind: type = np.float32) -> Path:
-    """A network that rounds its input to 8 bits (or reads a quantized constant), and a convolution."""
+    """A network that rounds its input to 8 bits (or reads a quantized constant), and a
+    convolution."""
     constants = {"s": kind(0.02), "z": zero, "w": np.ones((3, 3, 1, 1), kind)}
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], "quantize"),
@@ -643,16 +720,22 @@ def pairs(zero: Any, home: Path, data: Any = None, kind: type = np.float32) -> P
     if data is not None:
         constants["b"] = data
         nodes.append(helper.make_node("DequantizeLinear", ["b", "s"], ["c"], "bias"))
-    values = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), SHAPE) for n in "xy"]
+    values = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), SHAPE)
+        for n in "xy"
+    ]
     weights = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
     graph = helper.make_graph(nodes, "pairs", values[:1], values[1:], weights)
     path = home / "pairs.onnx"
-    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 19)]), path)
+    onnx.save(
+        helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 19)]), path
+    )
     return path
 
 
 def test_networks_in_8_bits(gpu: StandIn, home: Path) -> None:
-    """With pairs around 0, or with a range for each tensor: never both, and a DLA takes ranges alone before 11."""
+    """With pairs around 0, or with a range for each tensor: never both, and a DLA takes ranges
+    alone before 11."""
     trt = Trt(gpu, home)
 
     def refusal(path: Path) -> str:
@@ -666,12 +749,21 @@ def test_networks_in_8_bits(gpu: StandIn, home: Path) -> None:
     assert "has to be int8" in refusal(pairs(np.int8(0), home, np.zeros(2, np.int32)))
     good = pairs(np.int8(0), home)
     assert trt.build(good, flags=["INT8"]) is not None
-    assert trt.build(good, dla=True, flags=["INT8"]) is None and "quantize cannot run on DLA" in trt.trt.said[-1]
-    assert trt.build(good, flags=["INT8"], ranges={"x": 1.0}) is None and "no Q/DQ layers" in trt.trt.said[-1]
+    assert (
+        trt.build(good, dla=True, flags=["INT8"]) is None
+        and "quantize cannot run on DLA" in trt.trt.said[-1]
+    )
+    assert (
+        trt.build(good, flags=["INT8"], ranges={"x": 1.0}) is None
+        and "no Q/DQ layers" in trt.trt.said[-1]
+    )
     net = home / "net.onnx"
     assert trt.build(net, flags=["INT8"]) is None and "no scaling factors" in trt.trt.said[-1]
     assert trt.build(net, dla=True, flags=["INT8"], ranges={"x": 1.0}) is not None
-    assert trt.build(net, flags=["INT8"], ranges={"x": 1.0}, int8=["y"]) is None and "y: int8" in trt.trt.said[-1]
+    assert (
+        trt.build(net, flags=["INT8"], ranges={"x": 1.0}, int8=["y"]) is None
+        and "y: int8" in trt.trt.said[-1]
+    )
     strong = Trt(gpu, home, "11.4.1")
     assert strong.build(good, dla=True, flags=[]) is None and "FP16 and INT8" in strong.trt.said[-1]
     assert strong.build(pairs(np.int8(0), home, kind=np.float16), dla=True, flags=[]) is not None
@@ -679,9 +771,14 @@ def test_networks_in_8_bits(gpu: StandIn, home: Path) -> None:
 
 def test_tensors_of_8_bits_are_scaled_by_their_range(gpu: StandIn, home: Path) -> None:
     trt = Trt(gpu, home)
-    trt.plan = trt.build(home / "net.onnx", True, ["FP16", "INT8"], {"x": 4.0, "y": 8.0}, ["x", "y"])
+    trt.plan = trt.build(
+        home / "net.onnx", True, ["FP16", "INT8"], {"x": 4.0, "y": 8.0}, ["x", "y"]
+    )
     found = trt.context(core=0)
-    given, result = np.arange(np.prod(SHAPE)).reshape(SHAPE).astype(np.int8), np.empty(SHAPE, np.int8)
+    given, result = (
+        np.arange(np.prod(SHAPE)).reshape(SHAPE).astype(np.int8),
+        np.empty(SHAPE, np.int8),
+    )
     for name in "xy":
         found.context.set_tensor_address(name, gpu.memory(result.nbytes).pointer)
     gpu.stream.upload(found.context.get_tensor_address("x"), given)
@@ -692,17 +789,25 @@ def test_tensors_of_8_bits_are_scaled_by_their_range(gpu: StandIn, home: Path) -
     assert np.abs(result - np.clip(np.rint(wanted), -128, 127)).max() <= 1 and not gpu.violations
 
 
-@pytest.mark.parametrize(("version", "knows"), [("8.5.2", False), ("8.6.1", True), ("10.3.0", True)])
+@pytest.mark.parametrize(
+    ("version", "knows"), [("8.5.2", False), ("8.6.1", True), ("10.3.0", True)]
+)
 def test_layers_of_engines(gpu: StandIn, home: Path, version: str, knows: bool) -> None:
     trt = Trt(gpu, home, version)
     assert trt.plan is not None
-    engine = trt.trt.Runtime(trt.logger).deserialize_cuda_engine(trt.build(home / "net.onnx", detailed=True))
-    text = engine.create_engine_inspector().get_engine_information(trt.trt.LayerInformationFormat.JSON)
+    engine = trt.trt.Runtime(trt.logger).deserialize_cuda_engine(
+        trt.build(home / "net.onnx", detailed=True)
+    )
+    text = engine.create_engine_inspector().get_engine_information(
+        trt.trt.LayerInformationFormat.JSON
+    )
     assert ("\x1f" in text) == (version == "8.6.1")  # which is no JSON, strictly
     layers = json.loads(text, strict=False)
     assert any("[ONNX Layer: " in x.get("Metadata", "") for x in layers["Layers"]) == knows
     plain = trt.trt.Runtime(trt.logger).deserialize_cuda_engine(trt.plan)
-    layers = json.loads(plain.create_engine_inspector().get_engine_information(trt.trt.LayerInformationFormat.JSON))
+    layers = json.loads(
+        plain.create_engine_inspector().get_engine_information(trt.trt.LayerInformationFormat.JSON)
+    )
     assert all(isinstance(x, str) for x in layers["Layers"])
 
 
@@ -743,20 +848,29 @@ def test_what_a_version_does_not_have(gpu: StandIn) -> None:
         ("ITensor", "set_dynamic_range", (True, True, False)),
     ]
     for holder, name, where in has:
-        assert tuple(hasattr(getattr(m, holder), name) for m in (old, middle, new)) == where, (holder, name)
-    assert not hasattr(old, "ExecutionContextAllocationStrategy") and not hasattr(old, "IProgressMonitor")
+        assert tuple(hasattr(getattr(m, holder), name) for m in (old, middle, new)) == where, (
+            holder,
+            name,
+        )
+    assert not hasattr(old, "ExecutionContextAllocationStrategy") and not hasattr(
+        old, "IProgressMonitor"
+    )
     config = old.Builder(old.Logger()).create_builder_config()
     with pytest.raises(AttributeError, match="progress_monitor"):
         config.progress_monitor = None
 
 
-@pytest.mark.parametrize(("dialect", "version"), [("trt8", "8.5.2"), ("trt10", "10.3.0"), ("trt11", "11.4.1")])
+@pytest.mark.parametrize(
+    ("dialect", "version"), [("trt8", "8.5.2"), ("trt10", "10.3.0"), ("trt11", "11.4.1")]
+)
 def test_all_that_it_has_is_genuine(
     gpu: StandIn, tensorrt_stubs: Callable[[str], Path], dialect: str, version: str
 ) -> None:
     stubs = tensorrt_stubs(dialect)
     genuine = (
-        (stubs / "tensorrt" / "tensorrt.pyi").read_text() if (stubs / "tensorrt" / "tensorrt.pyi").is_file() else ""
+        (stubs / "tensorrt" / "tensorrt.pyi").read_text()
+        if (stubs / "tensorrt" / "tensorrt.pyi").is_file()
+        else ""
     )
     genuine += (stubs / "tensorrt" / "__init__.pyi").read_text()
     made = tensorrt.module(gpu, version)
@@ -768,7 +882,7 @@ def test_all_that_it_has_is_genuine(
             assert attribute.startswith("_") or attribute in genuine, f"{name}.{attribute}"
 
 
-# -- whole programs ----------------------------------------------------------------------------------------------------
+# -- whole programs --------------------------------------------------------------------------------
 class Feed(Code):
     """A source of arrays."""
 
@@ -796,7 +910,9 @@ class Keep(Code):
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         if self.last is not None:
-            assert np.array_equal(self.last, self.seen[-1]), "a token changed while it was being held"
+            assert np.array_equal(self.last, self.seen[-1]), (
+                "a token changed while it was being held"
+            )
         self.last = inputs[0]
         self.seen.append(inputs[0].copy())
 
@@ -805,13 +921,25 @@ class Emitted:
     """The two files that flowc emits for TensorRT, as modules on a stand-in."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, gpu: StandIn, home: Path, version: str, stage: str, **options: Any
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        gpu: StandIn,
+        home: Path,
+        version: str,
+        stage: str,
+        **options: Any,
     ) -> None:
         dialect = {"8": "trt8", "10": "trt10", "11": "trt11"}[version.split(".")[0]]
         self.trt = tensorrt.module(gpu, version, tensorrt.Options(**options))
         jinja = environment()
         jinja.filters["line"] = str
-        words = {"name": "test", "version": version, "dialect": dialect, "stages": [stage], "implicit": False}
+        words = {
+            "name": "test",
+            "version": version,
+            "dialect": dialect,
+            "stages": [stage],
+            "implicit": False,
+        }
         monkeypatch.setitem(sys.modules, "tensorrt", self.trt)
         monkeypatch.setitem(sys.modules, "runtime", runtime)
         for name in ("engines", "build_engines"):
@@ -832,9 +960,15 @@ def program(home: Path, keep: Keep, count: int, *, graph: bool = False) -> Progr
     """Host -> scale (gpu) -> network (dla0) -> offset (gpu) -> host."""
     p = Program("test", str(home))
     app = p.app("A")
-    network = runtime.TensorRT("net.onnx", ["x"], ["y"], on={"dla0": ("dla", 0)}, digest="0", precision="fp16")
+    network = runtime.TensorRT(
+        "net.onnx", ["x"], ["y"], on={"dla0": ("dla", 0)}, digest="0", precision="fp16"
+    )
     shape = (1, 1, 1), (256, 1, 1)
-    scale = Kernels("k.cu", [Launch("scale", ["x", "y", ("int32", COUNT), ("float32", 2.0)], *shape)], graph=graph)
+    scale = Kernels(
+        "k.cu",
+        [Launch("scale", ["x", "y", ("int32", COUNT), ("float32", 2.0)], *shape)],
+        graph=graph,
+    )
     offset = Kernels("k.cu", [Launch("offset", ["x", "y", ("int32", COUNT)], *shape)])
     x, y = Port("x", "float32", SHAPE), Port("y", "float32", SHAPE)
     tasks = [app.task("feed", Feed(frames(count)), outputs=[y])]
@@ -856,14 +990,20 @@ STAGE = "'net.onnx', 'dla', 'fp16', 1, '0', {'x': (1, 3, 8, 8)}"
 
 @pytest.mark.parametrize(
     ("version", "integrated", "graph"),
-    [("8.5.2", True, False), ("10.3.0", True, True), ("10.3.0", False, True), ("11.4.1", True, False)],
+    [
+        ("8.5.2", True, False),
+        ("10.3.0", True, True),
+        ("10.3.0", False, True),
+        ("11.4.1", True, False),
+    ],
 )
 def test_a_program_without_a_fault(
     monkeypatch: pytest.MonkeyPatch, home: Path, version: str, integrated: bool, graph: bool
 ) -> None:
     gpu = installed(monkeypatch, StandIn(integrated=integrated))
     emitted = Emitted(monkeypatch, gpu, home, version, STAGE + ", fallback=True")
-    if version.startswith("11"):  # strongly typed: 16 bits have to be in the model; its borders stay as they are
+    if version.startswith("11"):
+        # strongly typed: 16 bits have to be in the model; its borders stay as they are
         halve(home / "net.onnx")
     assert emitted.build() == 0 and not gpu.violations, gpu.violations
     keep = Keep()
@@ -893,36 +1033,51 @@ def halve(path: Path) -> None:
 
 
 @pytest.mark.parametrize("integrated", [False, True])
-def test_tokens_of_several_firings_are_joined(monkeypatch: pytest.MonkeyPatch, home: Path, integrated: bool) -> None:
+def test_tokens_of_several_firings_are_joined(
+    monkeypatch: pytest.MonkeyPatch, home: Path, integrated: bool
+) -> None:
     gpu, keep, count = installed(monkeypatch, StandIn(integrated=integrated)), Keep(), 12
     shape = (1, 1, 1), (256, 1, 1)
-    scale = Kernels("k.cu", [Launch("scale", ["x", "y", ("int32", COUNT), ("float32", 2.0)], *shape)])
-    offset = Kernels("k.cu", [Launch("offset", ["x", "y", ("int32", 3 * COUNT)], (3, 1, 1), (256, 1, 1))])
+    scale = Kernels(
+        "k.cu", [Launch("scale", ["x", "y", ("int32", COUNT), ("float32", 2.0)], *shape)]
+    )
+    offset = Kernels(
+        "k.cu", [Launch("offset", ["x", "y", ("int32", 3 * COUNT)], (3, 1, 1), (256, 1, 1))]
+    )
     p = Program("test", str(home))
     app = p.app("A")
     x, y = Port("x", "float32", SHAPE), Port("y", "float32", SHAPE)
     feed = app.task("feed", Feed(frames(count)), outputs=[y])
     first = app.task("scale", scale, [x], [y])
-    joined = app.task("offset", offset, [Port("x", "float32", SHAPE, (3,))], [Port("y", "float32", SHAPE, (3,))])
+    joined = app.task(
+        "offset", offset, [Port("x", "float32", SHAPE, (3,))], [Port("y", "float32", SHAPE, (3,))]
+    )
     sink = app.task("keep", keep, [x])
     for a, b in pairwise((feed, first, joined, sink)):
         p.channel(a, "y", b, "x", capacity=6)
-    for name, one_task, times in (("cpu[0]", feed, 3), ("gpu", first, 3), ("gpu", joined, 1), ("cpu[1]", sink, 3)):
+    for name, one_task, times in (
+        ("cpu[0]", feed, 3),
+        ("gpu", first, 3),
+        ("gpu", joined, 1),
+        ("cpu[1]", sink, 3),
+    ):
         p.processor(name, [Fire(one_task, times)])
     assert p.run(), p.failure
     assert len(keep.seen) == count and all(map(np.array_equal, keep.seen, expected(count)))
     assert not gpu.violations, gpu.violations
 
 
-def test_an_asynchronous_failure_names_what_was_running(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_an_asynchronous_failure_names_what_was_running(
+    monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
     gpu = installed(monkeypatch, StandIn())
     assert Emitted(monkeypatch, gpu, home, "10.3.0", STAGE).build() == 0
     gpu.fail("net", 3)
     p = program(home, Keep(), 12)
     assert not p.run() and p.failure is not None
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in str(p.failure) and re.search(r"net at firing [0-2]", str(p.failure)), str(
-        p.failure
-    )
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in str(p.failure) and re.search(
+        r"net at firing [0-2]", str(p.failure)
+    ), str(p.failure)
 
 
 MAIN = """
@@ -964,7 +1119,9 @@ def keep(x):
 def test_a_program_in_a_process_of_its_own(home: Path) -> None:
     for name, text in (("main.py", MAIN), ("t.py", TASKS)):
         (home / name).write_text(text)
-    shutil.copytree(ROOT / "runtime", home / "runtime", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "runtime", home / "runtime", ignore=shutil.ignore_patterns("__pycache__")
+    )
     command = [
         sys.executable,
         str(ROOT / "tests" / "support" / "standins" / "run.py"),
@@ -976,7 +1133,9 @@ def test_a_program_in_a_process_of_its_own(home: Path) -> None:
 
     def go(**options: Any) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"FLOWC_STAND_IN": json.dumps(options)}
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=HANGS, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=HANGS, check=False
+        )
 
     done = go(integrated=True)
     assert done.returncode == 0, done.stderr
@@ -989,4 +1148,7 @@ def test_a_program_in_a_process_of_its_own(home: Path) -> None:
     path.write_text(text.replace("        stream.wait(token.ready)", "        pass"))
     done = go()
     assert done.returncode == 99, done.stderr
-    assert "violation: kernel offset" in done.stderr and "is not ordered behind kernel scale" in done.stderr
+    assert (
+        "violation: kernel offset" in done.stderr
+        and "is not ordered behind kernel scale" in done.stderr
+    )

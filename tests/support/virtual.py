@@ -1,9 +1,11 @@
-"""Run a generated program in a time of its own: `python tests/support/virtual.py BUILD_DIR --frames 4 --report FILE`.
+"""Run a generated program in a time of its own: `python tests/support/virtual.py BUILD_DIR --frames
+4 --report FILE`.
 
-Time passes in a worker only while a task or a release of a source sleeps; everything else takes none. Every worker has
-a clock of its own, and a token carries the time at which it was made: whoever takes it was waiting for it until then,
-and whoever needs room waited for the firing that made it. So the times of a run follow from its graph, orders and
-sleeps alone, whatever else the machine does. Replicas are not known here.
+Time passes in a worker only while a task or a release of a source sleeps; everything else takes
+none. Every worker has a clock of its own, and a token carries the time at which it was made:
+whoever takes it was waiting for it until then, and whoever needs room waited for the firing that
+made it. So the times of a run follow from its graph, orders and sleeps alone, whatever else the
+machine does. Replicas are not known here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Least capacities and the trade-off with the period, against published answers and exhaustive search."""
+"""Least capacities and the trade-off with the period, against published answers and exhaustive
+search."""
 
 from __future__ import annotations
 
@@ -26,10 +27,16 @@ SEEDS = st.integers(0, 2**32)
 
 def with_tokens(graph: Graph, more: dict[int, int]) -> Graph:
     """The graph with more initial tokens on some edges."""
-    return replace(graph, edges=tuple(replace(e, tokens=e.tokens + more.get(i, 0)) for i, e in enumerate(graph.edges)))
+    return replace(
+        graph,
+        edges=tuple(
+            replace(e, tokens=e.tokens + more.get(i, 0)) for i, e in enumerate(graph.edges)
+        ),
+    )
 
 
-#: Totals of the least that runs and of the least at full speed (Stuijk, Geilen, Basten 2006, table 1).
+#: Totals of the least that runs and of the least at full speed (Stuijk, Geilen, Basten 2006, table
+#: 1).
 PUBLISHED = {"samplerate": (32, 34), "modem": (38, 40), "satellite": (1542, 1544)}
 
 
@@ -52,7 +59,9 @@ def test_each_channel_of_the_sample_rate_converter() -> None:
     assert list(found.capacities.values()) == [1, 4, 8, 14, 5]
 
 
-def distributions(app: Application, total: int, least: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def distributions(
+    app: Application, total: int, least: Mapping[str, int]
+) -> Iterator[dict[str, int]]:
     """Every way to give the channels so many tokens of capacity together."""
     names = [c.name for c in app.channels]
     spare = total - sum(least.values())
@@ -67,7 +76,9 @@ def floor(app: Application) -> dict[str, int]:
     tasks = {t.name: t for t in app.tasks}
     return {
         c.name: max(
-            c.delay, *tasks[c.source].port(c.source_port).rates, *tasks[c.destination].port(c.destination_port).rates
+            c.delay,
+            *tasks[c.source].port(c.source_port).rates,
+            *tasks[c.destination].port(c.destination_port).rates,
         )
         for c in app.channels
     }
@@ -76,7 +87,11 @@ def floor(app: Application) -> dict[str, int]:
 def small(rng: random.Random) -> tuple[Application, dict[str, int]] | None:
     app, _ = graphs.consistent(rng, most_tasks=4)
     vector = repetition(app).vector
-    if not 1 <= len(app.channels) <= 4 or sum(vector.values()) > 40 or not graphs.iterates(app, vector):
+    if (
+        not 1 <= len(app.channels) <= 4
+        or sum(vector.values()) > 40
+        or not graphs.iterates(app, vector)
+    ):
         return None
     return app, vector
 
@@ -92,7 +107,9 @@ def test_least_capacities_run_and_nothing_smaller_does(seed: int) -> None:
     app = graphs.windowed(rng, app)
     found = least_capacities(graph_of(app, vector))
     assert found.proved
-    assert slow.runs_with(app, vector, {app.channels[c].name: n for c, n in found.capacities.items()})
+    assert slow.runs_with(
+        app, vector, {app.channels[c].name: n for c, n in found.capacities.items()}
+    )
     least = floor(app)
     if found.total - sum(least.values()) > 9:
         return
@@ -157,7 +174,10 @@ def test_without_time_the_answer_is_larger_but_right(seed: int) -> None:
     exact = trade_off(graph, until=goal)
     hurried = trade_off(graph, until=goal, seconds=0.0001)
     for point in hurried.points:
-        assert point.period is not None and least_period(bounded(graph, point.capacities)).lower <= point.period
+        assert (
+            point.period is not None
+            and least_period(bounded(graph, point.capacities)).lower <= point.period
+        )
         assert point.lower <= point.total
     if hurried.complete:
         last = hurried.points[-1]
@@ -244,5 +264,8 @@ def test_tokens_may_differ_in_size(seed: int) -> None:
         return
     for total in range(sum(least.values()), plain + 3):
         for capacities in distributions(app, total, least):
-            if sum(capacities[c.name] * weights[i] for i, c in enumerate(app.channels)) < found.cost:
+            if (
+                sum(capacities[c.name] * weights[i] for i, c in enumerate(app.channels))
+                < found.cost
+            ):
                 assert not slow.runs_with(app, vector, capacities), capacities

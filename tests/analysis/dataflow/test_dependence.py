@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 import graphs
 
 
-def carried(app: Application, vector: dict[str, int], source: str, iterations: int) -> dict[str, list[int | None]]:
-    """For every firing of every task the newest firing of the source that something it has read was made of."""
+def carried(
+    app: Application, vector: dict[str, int], source: str, iterations: int
+) -> dict[str, list[int | None]]:
+    """For every firing of every task the newest firing of the source that something it has read was
+    made of."""
     waiting: dict[str, list[int | None]] = {c.name: [None] * c.delay for c in app.channels}
     found: dict[str, list[int | None]] = {t.name: [] for t in app.tasks}
     moved = True
@@ -25,7 +28,9 @@ def carried(app: Application, vector: dict[str, int], source: str, iterations: i
             k = len(found[t.name])
             ins = [c for c in app.channels if c.destination == t.name]
             needs = {c.name: t.port(c.destination_port).rate(k) for c in ins}
-            if k == iterations * vector[t.name] or any(len(waiting[c.name]) < needs[c.name] for c in ins):
+            if k == iterations * vector[t.name] or any(
+                len(waiting[c.name]) < needs[c.name] for c in ins
+            ):
                 continue
             read: list[int | None] = [found[t.name][-1]] if k and t.name != source else []
             for c in ins:
@@ -62,14 +67,19 @@ def test_the_newest_data_behind_each_firing(seed: int) -> None:
 
 
 def test_sound_in_chunks() -> None:
-    """512 samples at once, windows of 160: what the second decision depends on is not what the first one waits for."""
+    """512 samples at once, windows of 160: what the second decision depends on is not what the
+    first one waits for."""
     tasks = [
         graphs.task("A.mic", {}, {"x": [512]}),
         graphs.task("A.frame", {"x": [160]}, {"y": [1]}),
         graphs.task("A.net", {"y": [8]}, {"p": [1]}),
         graphs.task("A.log", {"p": [1]}, {}),
     ]
-    arrows = [("A.mic", "x", "A.frame", "x", 0), ("A.frame", "y", "A.net", "y", 0), ("A.net", "p", "A.log", "p", 0)]
+    arrows = [
+        ("A.mic", "x", "A.frame", "x", 0),
+        ("A.frame", "y", "A.net", "y", 0),
+        ("A.net", "p", "A.log", "p", 0),
+    ]
     app = graphs.app(tasks, arrows)
     vector = repetition(app).vector
     assert vector == {"A.mic": 5, "A.frame": 16, "A.net": 2, "A.log": 2}

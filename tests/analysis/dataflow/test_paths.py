@@ -1,4 +1,5 @@
-"""Deadlines of paths without any mapping: what `check` refuses, and what it says one processor is enough for."""
+"""Deadlines of paths without any mapping: what `check` refuses, and what it says one processor is
+enough for."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ app A { CLAUSES   mic: Mic EVERY  frame: Frame  net: Net  log: Log   mic -> fram
 """
 
 
-def checked(folder: File, clauses: str, every: str = "every 32 ms", delay: str = "") -> tuple[bool | None, list[str]]:
+def checked(
+    folder: File, clauses: str, every: str = "every 32 ms", delay: str = ""
+) -> tuple[bool | None, list[str]]:
     """The verdict of `schedulable`, and the diagnostics."""
     text = SPOT.replace("CLAUSES", clauses).replace("EVERY", every).replace("DELAY", delay)
     (folder / "spot.flow").write_text(text)
@@ -42,8 +45,9 @@ def checked(folder: File, clauses: str, every: str = "every 32 ms", delay: str =
     ]
 
 
-# The second decision hears the fifth firing of the microphone, released at 128 ms: four frames after it, then `net` and
-# `log`, are 1 + 4 + 1 + 1 ms. On one processor the decision before it is long done.
+# The second decision hears the fifth firing of the microphone, released at 128 ms: four frames
+# after it, then `net` and `log`, are 1 + 4 + 1 + 1 ms. On one processor the decision before it is
+# long done.
 @pytest.mark.parametrize(
     ("clauses", "holds"),
     [
@@ -52,7 +56,8 @@ def checked(folder: File, clauses: str, every: str = "every 32 ms", delay: str =
         ("deadline 6 ms from mic to net   deadline 7 ms from mic to log", True),
         ("deadline 135 ms   deadline 7 ms from mic to log", True),
         ("deadline 134 ms   deadline 7 ms from mic to log", False),
-        ("deadline 9 ms from mic to log   deadline 6 ms from mic to log", False),  # the shorter one counts
+        # the shorter one counts
+        ("deadline 9 ms from mic to log   deadline 6 ms from mic to log", False),
     ],
 )
 def test_a_path_through_several_rates(tmp_path: File, clauses: str, holds: bool) -> None:
@@ -65,7 +70,8 @@ def test_all_deadlines_that_cannot_be_kept_are_told_at_once(tmp_path: File) -> N
 
 
 def test_paths_with_deadlines_stand_for_the_deadline_of_an_iteration(tmp_path: File) -> None:
-    """Which would be its period: too short where one iteration is still at work when the next begins."""
+    """Which would be its period: too short where one iteration is still at work when the next
+    begins."""
     assert checked(tmp_path, "period 20 ms", "") == (False, ["warning F216 6"])
     assert checked(tmp_path, "period 20 ms   deadline 30 ms from mic to log", "")[1] == []
 
@@ -73,7 +79,9 @@ def test_paths_with_deadlines_stand_for_the_deadline_of_an_iteration(tmp_path: F
 def test_data_behind_a_delay_are_not_older_than_they_are(tmp_path: File) -> None:
     """The first frames of an iteration hear what the iteration before heard."""
     assert checked(tmp_path, "deadline 7 ms from mic to log", delay="delay 24 ->")[1] == []
-    assert checked(tmp_path, "deadline 6 ms from mic to log", delay="delay 24 ->")[1] == ["error F216 6"]
+    assert checked(tmp_path, "deadline 6 ms from mic to log", delay="delay 24 ->")[1] == [
+        "error F216 6"
+    ]
 
 
 def test_without_a_period_only_the_way_counts(tmp_path: File) -> None:
@@ -117,7 +125,9 @@ def test_what_the_best_mapping_keeps_is_not_refused(seed: int) -> None:
     for asked in (exact, exact - Fraction(1, 1000)):
         if asked <= 0:
             continue
-        late = replace(app, period_ns=period, paths=(PathDeadline(way.source, way.sink, asked, app.span),))
+        late = replace(
+            app, period_ns=period, paths=(PathDeadline(way.source, way.sink, asked, app.span),)
+        )
         verdicts, told = check(late, times)
         assert ("F216" in [d.code for d in told]) == (asked < exact)
         assert verdicts.schedulable.holds in ((False,) if asked < exact else (True, None))

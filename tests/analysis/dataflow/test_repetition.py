@@ -32,7 +32,9 @@ def cd_to_dat() -> Application:
         ins = {"i": [rates[i - 1][1]]} if i else {}
         outs = {"o": [rates[i][0]]} if i < 5 else {}
         tasks.append(graphs.task(f"A.{'abcdef'[i]}", ins, outs))
-    return graphs.app(tasks, [(f"A.{a}", "o", f"A.{b}", "i", 0) for a, b in zip("abcde", "bcdef", strict=True)])
+    return graphs.app(
+        tasks, [(f"A.{a}", "o", f"A.{b}", "i", 0) for a, b in zip("abcde", "bcdef", strict=True)]
+    )
 
 
 def test_the_sample_rate_converter_repeats_as_published() -> None:
@@ -67,8 +69,13 @@ def test_an_unbalanced_arrow_is_found_with_a_conflict_that_is_real(seed: int) ->
         )
         for t in graph.tasks
     ]
-    channels = [(c.source, c.source_port, c.destination, c.destination_port, c.delay) for c in graph.channels]
-    conflict = repetition(graphs.app(tasks, [*channels, (a, "extra_out", b, "extra_in", 0)])).conflict
+    channels = [
+        (c.source, c.source_port, c.destination, c.destination_port, c.delay)
+        for c in graph.channels
+    ]
+    conflict = repetition(
+        graphs.app(tasks, [*channels, (a, "extra_out", b, "extra_in", 0)])
+    ).conflict
     assert conflict is not None
     assert conflict.demanded != conflict.given
 
@@ -89,7 +96,9 @@ def test_deadlock_verdict_equals_the_simulator(seed: int) -> None:
 def test_blocked_tasks_wait_for_each_other(seed: int) -> None:
     graph, _ = graphs.consistent(random.Random(seed))
     order = iteration_order(graph, repetition(graph).vector)
-    for blocked, following in zip(order.blocked, [*order.blocked[1:], *order.blocked[:1]], strict=True):
+    for blocked, following in zip(
+        order.blocked, [*order.blocked[1:], *order.blocked[:1]], strict=True
+    ):
         assert blocked.missing > 0
         assert blocked.channel.source == following.task
 
@@ -97,14 +106,20 @@ def test_blocked_tasks_wait_for_each_other(seed: int) -> None:
 @settings(max_examples=300)
 @given(SEEDS, st.booleans())
 def test_static_orders_never_block_on_their_capacities(seed: int, pipelined: bool) -> None:
-    """Any placement, any interleaving, replicas included: every processor reaches the end of its order."""
+    """Any placement, any interleaving, replicas included: every processor reaches the end of its
+    order."""
     rng = random.Random(seed)
     graph, _ = graphs.consistent(rng)
     vector = repetition(graph).vector
     if not graphs.iterates(graph, vector):
         return
     cores = [f"p{i}" for i in range(rng.randint(1, 3))]
-    in_cycle = {n for c in graph.channels for n in (c.source, c.destination) if c.delay or c.source == c.destination}
+    in_cycle = {
+        n
+        for c in graph.channels
+        for n in (c.source, c.destination)
+        if c.delay or c.source == c.destination
+    }
     placement = {}
     for t in graph.tasks:
         share = t.replicable and t.name not in in_cycle and rng.random() < 0.4
@@ -145,7 +160,8 @@ def test_apps_of_different_periods_share_a_round() -> None:
 
 
 def test_what_the_end_of_an_iteration_waits_for_comes_first() -> None:
-    """a -> save and a -> b -> c: on one core, the long way first, once times are known and a period asks for it."""
+    """a -> save and a -> b -> c: on one core, the long way first, once times are known and a period
+    asks for it."""
     names = {
         "A.a": ({}, {"o": [1], "p": [1]}),
         "A.save": ({"i": [1]}, {}),
@@ -153,7 +169,10 @@ def test_what_the_end_of_an_iteration_waits_for_comes_first() -> None:
         "A.c": ({"i": [1]}, {}),
     }
     tasks = [graphs.task(name, ins, outs) for name, (ins, outs) in names.items()]
-    made = graphs.app(tasks, [("A.a", "o", "A.save", "i", 0), ("A.a", "p", "A.b", "i", 0), ("A.b", "o", "A.c", "i", 0)])
+    made = graphs.app(
+        tasks,
+        [("A.a", "o", "A.save", "i", 0), ("A.a", "p", "A.b", "i", 0), ("A.b", "o", "A.c", "i", 0)],
+    )
     places = dict.fromkeys(names, ("p",))
     times = {"A.a": 1.0, "A.save": 4.0, "A.b": 2.0, "A.c": 3.0}
 
@@ -188,16 +207,25 @@ def test_a_period_that_one_task_cannot_keep_is_not_schedulable(tmp_path: Path) -
         assert [d.code for d in checked.diagnostics] == (["F216"] if holds is False else [])
 
 
-def test_huge_repetition_vectors_are_exact_and_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_repetition_vectors_are_exact_and_not_simulated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(liveness, "MOST_STEPS", 50_000)
     p, q = 10**15 + 37, 10**15 + 91
 
     def loop(delay: int) -> Application:
-        tasks = [graphs.task("A.a", {"back": [p]}, {"o": [p]}), graphs.task("A.b", {"i": [q]}, {"o": [q]})]
+        tasks = [
+            graphs.task("A.a", {"back": [p]}, {"o": [p]}),
+            graphs.task("A.b", {"i": [q]}, {"o": [q]}),
+        ]
         return graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", delay)])
 
     # Two tasks on a cycle run for ever with p + q - gcd(p, q) tokens, and not with fewer.
-    for delay, holds, codes in ((0, False, ["F204"]), (p + q - 2, None, ["F213"]), (p + q - 1, True, [])):
+    for delay, holds, codes in (
+        (0, False, ["F204"]),
+        (p + q - 2, None, ["F213"]),
+        (p + q - 1, True, []),
+    ):
         verdicts, diagnostics = check(loop(delay))
         assert verdicts.repetition == {"A.a": q // gcd(p, q), "A.b": p // gcd(p, q)}
         assert (verdicts.consistent.holds, verdicts.deadlock_free.holds) == (True, holds)

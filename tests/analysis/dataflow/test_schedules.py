@@ -38,7 +38,8 @@ def test_the_notation() -> None:
 
 
 def test_the_single_appearance_schedule_of_the_sample_rate_converter() -> None:
-    """The loop nests of Murthy, Bhattacharyya, Lee need 264 tokens at the least; without nesting it takes 1021."""
+    """The loop nests of Murthy, Bhattacharyya, Lee need 264 tokens at the least; without nesting it
+    takes 1021."""
     app, _ = graphs.known("samplerate")
     graph = graph_of(app, repetition(app).vector)
     loops = single_appearance(graph)
@@ -103,7 +104,8 @@ def test_single_appearance_schedules_are_admissible(seed: int) -> None:
 @settings(max_examples=300)
 @given(SEEDS)
 def test_latency_is_what_releases_lead_to(seed: int) -> None:
-    """Release the sources by the rule, many times: the worst iteration and the worst paths take exactly so long."""
+    """Release the sources by the rule, many times: the worst iteration and the worst paths take
+    exactly so long."""
     rng = random.Random(seed)
     app, _ = graphs.consistent(rng, most_tasks=4)
     vector, times = repetition(app).vector, graphs.times(rng, app)
@@ -136,8 +138,14 @@ def test_latency_is_what_releases_lead_to(seed: int) -> None:
         for k in range(25 * vector[way.sink]):
             data = k // vector[way.sink] * q + way.newest[k % vector[way.sink]]
             if data >= 0:
-                released = data // q * period + release[way.source][data % q] if spaced else begun[way.source][data]
-                taken.append(begun[way.sink][k] + times[way.sink][k % len(times[way.sink])] - released)
+                released = (
+                    data // q * period + release[way.source][data % q]
+                    if spaced
+                    else begun[way.source][data]
+                )
+                taken.append(
+                    begun[way.sink][k] + times[way.sink][k % len(times[way.sink])] - released
+                )
         assert longest is not None and max(taken) == graph.ns(longest)
 
 
@@ -166,7 +174,11 @@ def test_processors_fire_in_their_order() -> None:
         ],
         [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.c", "i", 0)],
     )
-    graph = graph_of(app, repetition(app).vector, {"A.a": (Fraction(2),), "A.b": (Fraction(3),), "A.c": (Fraction(1),)})
+    graph = graph_of(
+        app,
+        repetition(app).vector,
+        {"A.a": (Fraction(2),), "A.b": (Fraction(3),), "A.c": (Fraction(1),)},
+    )
     firings = self_timed(graph, 2, [[(0, 0), (2, 0), (0, 1), (2, 1)], [(1, 0), (1, 1)]])
     assert [(f.task, f.processor, f.start, f.end) for f in firings] == [
         (0, 0, 0, 2), (1, 1, 2, 5), (2, 0, 5, 6), (0, 0, 6, 8), (1, 1, 8, 11), (2, 0, 11, 12),

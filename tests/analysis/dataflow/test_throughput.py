@@ -41,7 +41,10 @@ def test_published_graphs_have_their_published_period(name: str) -> None:
 
 def test_the_sample_rate_converter_is_slower_with_the_least_buffers() -> None:
     app, _ = graphs.known("samplerate")
-    assert least_period(bounded(graph_with_wcets(app), dict(enumerate((1, 4, 8, 14, 5))))).lower == 1088
+    assert (
+        least_period(bounded(graph_with_wcets(app), dict(enumerate((1, 4, 8, 14, 5))))).lower
+        == 1088
+    )
 
 
 def test_the_csdf_sample_with_capacities() -> None:
@@ -97,7 +100,9 @@ def test_the_cycle_that_is_shown_dictates_the_period(seed: int) -> None:
         return
     found = least_period(graph)
     edges = [graph.edges[s.edge] for s in found.cycle]
-    for step, edge, after in zip(found.cycle, edges, [*found.cycle[1:], *found.cycle[:1]], strict=True):
+    for step, edge, after in zip(
+        found.cycle, edges, [*found.cycle[1:], *found.cycle[:1]], strict=True
+    ):
         assert (edge.source, edge.destination) == (step.task, after.task) or (
             edge.kind == "serial" and edge.source == step.task
         )
@@ -113,7 +118,8 @@ def test_the_cycle_that_is_shown_dictates_the_period(seed: int) -> None:
 @settings(max_examples=300)
 @given(SEEDS)
 def test_firings_that_may_overlap(seed: int) -> None:
-    """Start times by the rule itself settle to the least period, or grow without limit where nothing dictates one."""
+    """Start times by the rule itself settle to the least period, or grow without limit where
+    nothing dictates one."""
     rng = random.Random(seed)
     app, _ = graphs.consistent(rng, most_tasks=4)
     vector, times = repetition(app).vector, graphs.times(rng, app)
@@ -161,9 +167,20 @@ def brute_force(nodes: int, arcs: list[Arc]) -> Fraction | None:
 def test_cycle_ratios_equal_those_of_all_cycles(seed: int) -> None:
     rng = random.Random(seed)
     nodes = rng.randint(1, 5)
-    arcs = [Arc(i, (i + 1) % nodes, rng.randint(0, 9), rng.choice((0, 1, 1, 2, 3)), i) for i in range(nodes)]
+    arcs = [
+        Arc(i, (i + 1) % nodes, rng.randint(0, 9), rng.choice((0, 1, 1, 2, 3)), i)
+        for i in range(nodes)
+    ]
     for _ in range(rng.randint(0, 7)):
-        arcs.append(Arc(rng.randrange(nodes), rng.randrange(nodes), rng.randint(1, 9), rng.randint(-1, 4), len(arcs)))
+        arcs.append(
+            Arc(
+                rng.randrange(nodes),
+                rng.randrange(nodes),
+                rng.randint(1, 9),
+                rng.randint(-1, 4),
+                len(arcs),
+            )
+        )
     found = largest_cycle_ratio(arcs_of(nodes, arcs))
     assert found.ratio == brute_force(nodes, arcs)
     length, height = sum(a.length for a in found.cycle), sum(a.height for a in found.cycle)
@@ -176,8 +193,13 @@ def test_cycle_ratios_equal_those_of_all_cycles(seed: int) -> None:
 def test_out_of_time_gives_bounds() -> None:
     """Coprime rates make the exact expansion huge: what is known then is said, and it holds."""
     p, q = 10**9 + 7, 10**9 + 9
-    tasks = [graphs.task("A.a", {"back": [p]}, {"o": [p]}), graphs.task("A.b", {"i": [q]}, {"o": [q]})]
-    app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", p + q - gcd(p, q))])
+    tasks = [
+        graphs.task("A.a", {"back": [p]}, {"o": [p]}),
+        graphs.task("A.b", {"i": [q]}, {"o": [q]}),
+    ]
+    app = graphs.app(
+        tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", p + q - gcd(p, q))]
+    )
     graph = graph_of(app, repetition(app).vector)
     found = least_period(graph, seconds=0.5)
     assert not found.exact and found.upper is not None and 0 < found.lower < found.upper
@@ -185,7 +207,11 @@ def test_out_of_time_gives_bounds() -> None:
 
 def test_phases_without_tokens_and_tasks_without_ports() -> None:
     app = graphs.app(
-        [graphs.task("A.a", {}, {"o": [0, 0, 4]}), graphs.task("A.b", {"i": [1, 0]}, {}), graphs.task("A.c", {}, {})],
+        [
+            graphs.task("A.a", {}, {"o": [0, 0, 4]}),
+            graphs.task("A.b", {"i": [1, 0]}, {}),
+            graphs.task("A.c", {}, {}),
+        ],
         [("A.a", "o", "A.b", "i", 0)],
     )
     graph = graph_of(app, repetition(app).vector)
@@ -206,11 +232,16 @@ def test_a_cycle_that_only_allows_the_ratio_zero() -> None:
 def test_mostly_without_time(seed: int) -> None:
     rng = random.Random(seed)
     app, _ = graphs.consistent(rng)
-    times = {n: tuple(t if rng.random() < 0.3 else Fraction(0) for t in ts) for n, ts in graphs.times(rng, app).items()}
+    times = {
+        n: tuple(t if rng.random() < 0.3 else Fraction(0) for t in ts)
+        for n, ts in graphs.times(rng, app).items()
+    }
     graph = graph_of(app, repetition(app).vector, times)
     if Execution(graph).run():
         found = least_period(graph)
-        assert found.exact and graph.ns(found.lower) == slow.period_of(app, repetition(app).vector, times)
+        assert found.exact and graph.ns(found.lower) == slow.period_of(
+            app, repetition(app).vector, times
+        )
 
 
 def test_long_lists_of_phases_keep_to_the_budget() -> None:
@@ -228,7 +259,8 @@ def test_long_lists_of_phases_keep_to_the_budget() -> None:
 @given(SEEDS, st.sampled_from([10**9 + 7, 10**18 + 9, 10**30 + 57]))
 @example(792593, 10**18 + 9)  # each number is a machine word, and their sum is none
 def test_numbers_beyond_machine_words(seed: int, factor: int) -> None:
-    """Times may be as long as they like: period and latency grow with them, and nothing is rounded."""
+    """Times may be as long as they like: period and latency grow with them, and nothing is
+    rounded."""
     rng = random.Random(seed)
     app, _ = graphs.consistent(rng)
     graph = graph_of(app, repetition(app).vector, graphs.times(rng, app))
@@ -244,7 +276,8 @@ def test_numbers_beyond_machine_words(seed: int, factor: int) -> None:
 @settings(max_examples=60)
 @given(SEEDS)
 def test_rows_of_tasks_with_hardly_any_room(seed: int) -> None:
-    """Nearly every firing is on a critical cycle; with many firings per iteration, as in coded signal processing."""
+    """Nearly every firing is on a critical cycle; with many firings per iteration, as in coded
+    signal processing."""
     rng = random.Random(seed)
     cycles = [rng.choice((1, 2, 3, 4, 6, 8, 12, 24)) for _ in range(rng.randint(2, 7))]
     ports: list[tuple[dict[str, list[int]], dict[str, list[int]]]] = [({}, {}) for _ in cycles]
@@ -261,7 +294,9 @@ def test_rows_of_tasks_with_hardly_any_room(seed: int) -> None:
     times = {t.name: (Fraction(rng.randint(1, 50)),) for t in app.tasks}
     vector = repetition(app).vector
     graph = bounded(graph_of(app, vector, times), room)
-    expected = slow.period_of(app, vector, times, {app.channels[i].name: n for i, n in room.items()})
+    expected = slow.period_of(
+        app, vector, times, {app.channels[i].name: n for i, n in room.items()}
+    )
     assert graph.ns(least_period(graph).lower) == expected
 
 
@@ -272,7 +307,10 @@ def test_a_limit_of_time_or_size_leaves_bounds_and_says_which() -> None:
     with pytest.raises(OutOfTime):
         latency(graph, Fraction(16), spaced=False, seconds=-1.0)
     p, q = 10**9 + 7, 10**9 + 9
-    tasks = [graphs.task("A.a", {"back": [p]}, {"o": [p]}), graphs.task("A.b", {"i": [q]}, {"o": [q]})]
+    tasks = [
+        graphs.task("A.a", {"back": [p]}, {"o": [p]}),
+        graphs.task("A.b", {"i": [q]}, {"o": [q]}),
+    ]
     app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", p + q - 1)])
     assert least_period(graph_of(app, repetition(app).vector)).cut == "size"
     assert least_period(graph).cut is None
@@ -280,10 +318,16 @@ def test_a_limit_of_time_or_size_leaves_bounds_and_says_which() -> None:
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_loops_with_many_firings_are_decided(missing: int) -> None:
-    """Of coprime rates p and q, p + q - 1 tokens are the fewest with which two tasks in a loop go on."""
+    """Of coprime rates p and q, p + q - 1 tokens are the fewest with which two tasks in a loop go
+    on."""
     p, q = 20011, 30011
-    tasks = [graphs.task("A.a", {"back": [p]}, {"o": [p]}), graphs.task("A.b", {"i": [q]}, {"o": [q]})]
-    app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", p + q - 1 - missing)])
+    tasks = [
+        graphs.task("A.a", {"back": [p]}, {"o": [p]}),
+        graphs.task("A.b", {"i": [q]}, {"o": [q]}),
+    ]
+    app = graphs.app(
+        tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", p + q - 1 - missing)]
+    )
     verdicts, _ = check(app)
     assert verdicts.deadlock_free.holds is (missing == 0)
 

@@ -8,7 +8,14 @@ from fractions import Fraction
 from flowc.analysis.timing.least import Least
 from flowc.analysis.timing.response_time import worst_cases, worst_cases_in_time
 from flowc.analysis.timing.slower import slower
-from flowc.analysis.timing.system import Group, Refused, TimedChannel, TimedProcessor, TimedSystem, TimedTask
+from flowc.analysis.timing.system import (
+    Group,
+    Refused,
+    TimedChannel,
+    TimedProcessor,
+    TimedSystem,
+    TimedTask,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,18 +26,29 @@ CLOCK = {"c": 0, "d": 1}
 
 
 def test_the_longest_path_by_itself() -> None:
-    tasks = TimedTask("s", "c", (2,)), TimedTask("a", "c", (6,)), TimedTask("b", "d", (7,)), TimedTask("t", "c", (1,))
+    tasks = (
+        TimedTask("s", "c", (2,)),
+        TimedTask("a", "c", (6,)),
+        TimedTask("b", "d", (7,)),
+        TimedTask("t", "c", (1,)),
+    )
     arrows = tuple(TimedChannel(*pair) for pair in (("s", "a"), ("s", "b"), ("a", "t"), ("b", "t")))
     least = Least(TimedSystem((Group("G", 30, tasks, arrows, deadline=12),), CPUS), CLOCK)
     assert not least.missed([Fraction(1), Fraction(1)])
-    assert least.missed([Fraction(3, 2), Fraction(1)]) and not least.missed([Fraction(4, 3), Fraction(8, 7)])
-    assert least.missed([Fraction(1), Fraction(10, 7)]) and not least.missed([Fraction(1), Fraction(9, 7)])
+    assert least.missed([Fraction(3, 2), Fraction(1)]) and not least.missed(
+        [Fraction(4, 3), Fraction(8, 7)]
+    )
+    assert least.missed([Fraction(1), Fraction(10, 7)]) and not least.missed(
+        [Fraction(1), Fraction(9, 7)]
+    )
 
 
 def test_more_to_do_than_there_is_time() -> None:
     groups = tuple(Group(n, 10, (TimedTask(n, "c", (4,)),), deadline=100) for n in "AB")
     least = Least(TimedSystem(groups, CPUS), CLOCK)
-    assert least.missed([Fraction(13, 10), Fraction(1)]) and not least.missed([Fraction(5, 4), Fraction(9)])
+    assert least.missed([Fraction(13, 10), Fraction(1)]) and not least.missed(
+        [Fraction(5, 4), Fraction(9)]
+    )
 
 
 def test_what_stands_behind_initial_tokens_may_have_begun_before() -> None:
@@ -51,8 +69,14 @@ def test_bounds_agree(seed: int) -> None:
         worst = worst_cases(late)
     except Refused:
         return
-    held = [(worst.groups[g.name], *((g.due,) if g.due is not None else (None,))) for g in late.groups]
-    held += [(b, p.deadline) for g in late.groups for b, p in zip(worst.paths[g.name], g.paths, strict=True)]
+    held = [
+        (worst.groups[g.name], *((g.due,) if g.due is not None else (None,))) for g in late.groups
+    ]
+    held += [
+        (b, p.deadline)
+        for g in late.groups
+        for b, p in zip(worst.paths[g.name], g.paths, strict=True)
+    ]
     kept = all(bound is not None and (due is None or bound <= due) for bound, due in held)
     assert not (kept and least.missed(factors))
     found = worst_cases_in_time(late)

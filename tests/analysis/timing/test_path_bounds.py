@@ -1,6 +1,8 @@
-"""Bounds of paths against hand calculations and simulations, and the orders that they suppose against those of programs.
+"""Bounds of paths against hand calculations and simulations, and the orders that they suppose
+against those of programs.
 
-That no simulation of random systems exceeds them is in test_response_time.py: its systems have paths.
+That no simulation of random systems exceeds them is in test_response_time.py: its systems have
+paths.
 """
 
 from __future__ import annotations
@@ -41,17 +43,25 @@ CPU = TimedProcessor("c", "fixed_priority", "cpu")
 CPU2 = TimedProcessor("d", "fixed_priority", "cpu")
 
 
-def spotting(*processors: str, deadline: int | None = None, delay: int = 0, jitter: int = 0) -> Group:
-    """512 samples every 32 ms, windows of 160 of them, a decision after 8 windows: all firings take 1 ms."""
+def spotting(
+    *processors: str, deadline: int | None = None, delay: int = 0, jitter: int = 0
+) -> Group:
+    """512 samples every 32 ms, windows of 160 of them, a decision after 8 windows: all firings take
+    1 ms."""
     names = ("mic", "frame", "net", "log")
-    tasks = tuple(TimedTask(n, p, (1,), (), q) for n, p, q in zip(names, processors, (5, 16, 2, 2), strict=True))
+    tasks = tuple(
+        TimedTask(n, p, (1,), (), q)
+        for n, p, q in zip(names, processors, (5, 16, 2, 2), strict=True)
+    )
     channels = (
         TimedChannel("mic", "frame", (512,), (160,)),
         TimedChannel("frame", "net", (1,), (8,), delay),
         TimedChannel("net", "log"),
     )
     behind = (-6, -3) if delay == 24 else (2, 4)
-    return Group("K", 160, tasks, channels, None, 1, jitter, 0, (TimedPath("mic", "log", behind, deadline),))
+    return Group(
+        "K", 160, tasks, channels, None, 1, jitter, 0, (TimedPath("mic", "log", behind, deadline),)
+    )
 
 
 def seen(made: TimedSystem, **choices: object) -> dict[tuple[str, str], object]:
@@ -60,13 +70,15 @@ def seen(made: TimedSystem, **choices: object) -> dict[tuple[str, str], object]:
 
 @pytest.mark.parametrize("scheduler", ["fixed_priority", "static_order", "fifo"])
 def test_a_path_through_several_rates_takes_a_few_milliseconds(scheduler: str) -> None:
-    """The second decision hears the fifth firing of the microphone: that, 4 windows, the network, the log."""
+    """The second decision hears the fifth firing of the microphone: that, 4 windows, the network,
+    the log."""
     made = TimedSystem((spotting("c", "c", "c", "c"),), (TimedProcessor("c", scheduler),))  # type: ignore[arg-type]
     found = worst_cases(made)
     assert found.paths == {"K": (7,)} and found.groups == {"K": 135}
     assert seen(made) == {("mic", "log"): 7}
     split = TimedSystem(
-        (spotting("c", "d", "d", "c"),), (replace(CPU, scheduler=scheduler), replace(CPU2, scheduler=scheduler))
+        (spotting("c", "d", "d", "c"),),
+        (replace(CPU, scheduler=scheduler), replace(CPU2, scheduler=scheduler)),
     )  # type: ignore[type-var]
     assert worst_cases(split).paths == {"K": (7,)} and seen(split) == {("mic", "log"): 7}
 
@@ -79,16 +91,20 @@ def test_a_rival_takes_its_time_from_a_path_once() -> None:
     assert found.paths[0].latency == 16 and found.schedulable
     assert seen(made, offsets={"R": 128})["mic", "log"] == 16
     assert sum(t.total for t in found.paths[0].terms) == 16
-    assert [(t.who, t.times, t.total) for t in found.paths[0].terms if t.kind == "higher"] == [("r", 1, 9)]
+    assert [(t.who, t.times, t.total) for t in found.paths[0].terms if t.kind == "higher"] == [
+        ("r", 1, 9)
+    ]
     late = replace(made, groups=(spotting("c", "c", "c", "c", deadline=15), rival))
     assert not bounds(late).groups["K"].schedulable and bounds(late).groups["K"].deadline is None
 
 
 def test_data_of_an_earlier_iteration() -> None:
-    """Behind 24 windows, the first decision of an iteration hears what was recorded 192 ms before its release.
+    """Behind 24 windows, the first decision of an iteration hears what was recorded 192 ms before
+    its release.
 
-    It comes as soon as the work before it is done, which is late in the iteration before. The bound is a little longer:
-    in the first iteration, on initial tokens, the decisions come after its release.
+    It comes as soon as the work before it is done, which is late in the iteration before. The bound
+    is a little longer: in the first iteration, on initial tokens, the decisions come after its
+    release.
     """
     made = TimedSystem((spotting("c", "c", "c", "c", delay=24),), (CPU,))
     (latency,) = worst_cases(made).paths["K"]
@@ -104,7 +120,8 @@ def test_late_releases_make_data_of_earlier_iterations_older() -> None:
         (bound,) = worst_cases(late).paths["A"]
         assert bound == 20 + jitter + 3
         latest = max(
-            simulate(late, 400, Choices(lateness="random"), random.Random(n)).paths["a", "b"] for n in range(30)
+            simulate(late, 400, Choices(lateness="random"), random.Random(n)).paths["a", "b"]
+            for n in range(30)
         )
         assert 20 <= latest <= bound
 
@@ -112,7 +129,9 @@ def test_late_releases_make_data_of_earlier_iterations_older() -> None:
 def test_without_a_bound_of_an_iteration_there_is_none_of_its_paths() -> None:
     made = Group("A", 10, (TimedTask("a", "c", (11,)),), (), None, 0, 0, 0, ())
     fed = replace(
-        made, tasks=(TimedTask("a", "c", (1,)), TimedTask("b", "c", (11,))), channels=(TimedChannel("a", "b"),)
+        made,
+        tasks=(TimedTask("a", "c", (1,)), TimedTask("b", "c", (11,))),
+        channels=(TimedChannel("a", "b"),),
     )
     fed = replace(fed, paths=(TimedPath("a", "b", (0,), 50),))
     assert worst_cases(TimedSystem((fed,), (CPU,))).paths == {"A": (None,)}
@@ -129,11 +148,23 @@ def test_with_patience_a_late_path_is_still_late() -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        (TimedPath("frame", "log", (0, 0)), "the path from `frame` to `log` has no source or no end"),
+        (
+            TimedPath("frame", "log", (0, 0)),
+            "the path from `frame` to `log` has no source or no end",
+        ),
         (TimedPath("mic", "lag", (0, 0)), "the path from `mic` to `lag` has no source or no end"),
-        (TimedPath("mic", "log", (0,)), "the path from `mic` to `log` does not say which data its firings depend on"),
-        (TimedPath("mic", "log", (0, 5)), "the path from `mic` to `log` does not say which data its firings depend on"),
-        (TimedPath("mic", "log", (2, 4), 0), "the deadline of the path from `mic` to `log` is 0, not above 0"),
+        (
+            TimedPath("mic", "log", (0,)),
+            "the path from `mic` to `log` does not say which data its firings depend on",
+        ),
+        (
+            TimedPath("mic", "log", (0, 5)),
+            "the path from `mic` to `log` does not say which data its firings depend on",
+        ),
+        (
+            TimedPath("mic", "log", (2, 4), 0),
+            "the deadline of the path from `mic` to `log` is 0, not above 0",
+        ),
     ],
 )
 def test_faulty_paths_are_named(path: TimedPath, words: str) -> None:
@@ -143,8 +174,10 @@ def test_faulty_paths_are_named(path: TimedPath, words: str) -> None:
     assert refused.value.faults == (words,)
 
 
-# -- programs, and what `check` says of them ---------------------------------------------------------------------------
-def group_of(app: Application, vector: dict[str, int], wcet: dict[str, Fraction], processor: str) -> Group:
+# -- programs, and what `check` says of them -------------------------------------------------------
+def group_of(
+    app: Application, vector: dict[str, int], wcet: dict[str, Fraction], processor: str
+) -> Group:
     """The app on one processor."""
     assert app.period_ns is not None
     rates = {(t.name, p.name): p.rates for t in app.tasks for p in (*t.inputs, *t.outputs)}
@@ -166,19 +199,28 @@ def group_of(app: Application, vector: dict[str, int], wcet: dict[str, Fraction]
 
 
 def paced(seed: int) -> tuple[Application, dict[str, int], dict[str, Fraction]] | None:
-    """A random app whose sources fire several times in an iteration, and which one processor can keep up with."""
+    """A random app whose sources fire several times in an iteration, and which one processor can
+    keep up with."""
     rng = random.Random(seed)
     app, _ = graphs.consistent(rng, most_tasks=5)
     vector = repetition(app).vector
     sources = [t.name for t in app.tasks if not t.inputs]
-    if not Execution(graph_of(app, vector)).run() or all(vector[s] == 1 for s in sources) or sum(vector.values()) > 60:
+    if (
+        not Execution(graph_of(app, vector)).run()
+        or all(vector[s] == 1 for s in sources)
+        or sum(vector.values()) > 60
+    ):
         return None
     wcet = {t.name: Fraction(rng.randint(1, 6)) for t in app.tasks}
     work = sum(wcet[name] * q for name, q in vector.items())
     ways = [(s, sink) for s in sources for sink in newest(app, vector, s)]
-    period = work * rng.choice((Fraction(5, 4), Fraction(3, 2), 4))  # windows end where there is time left
+    # windows end where there is time left
+    period = work * rng.choice((Fraction(5, 4), Fraction(3, 2), 4))
     chosen = rng.sample(ways, min(2, len(ways)))
-    deadlines = tuple(PathDeadline(s, sink, Fraction(rng.randint(1, int(2 * period))), app.span) for s, sink in chosen)
+    deadlines = tuple(
+        PathDeadline(s, sink, Fraction(rng.randint(1, int(2 * period))), app.span)
+        for s, sink in chosen
+    )
     return replace(app, period_ns=period, paths=deadlines), vector, wcet
 
 
@@ -194,7 +236,9 @@ def test_the_orders_that_are_bounded_are_those_of_the_program(seed: int) -> None
         needs(made)
     except StopIteration:
         return
-    (order,) = schedule([app], {app.name: vector}, {t.name: ("c",) for t in app.tasks}, {}).orders.values()
+    (order,) = schedule(
+        [app], {app.name: vector}, {t.name: ("c",) for t in app.tasks}, {}
+    ).orders.values()
     program = [(s.task, k) for s in order for k in range(s.first, s.first + s.times)]
     assert iteration_sequence(made) == program
 
@@ -202,7 +246,8 @@ def test_the_orders_that_are_bounded_are_those_of_the_program(seed: int) -> None
 @settings(max_examples=150)
 @given(SEEDS)
 def test_where_check_says_that_one_processor_is_enough_it_is(seed: int) -> None:
-    """By the bounds of `map` and in a simulation. A graph where some task is paced by nobody has no bound."""
+    """By the bounds of `map` and in a simulation. A graph where some task is paced by nobody has no
+    bound."""
     found = paced(seed)
     if found is None:
         return
@@ -213,7 +258,11 @@ def test_where_check_says_that_one_processor_is_enough_it_is(seed: int) -> None:
         worst = bounds(made).groups[app.name]
     except Refused:
         return
-    held = simulate(made, 12 * app.period_ns, Choices(), random.Random(seed)).paths if app.period_ns else {}
+    held = (
+        simulate(made, 12 * app.period_ns, Choices(), random.Random(seed)).paths
+        if app.period_ns
+        else {}
+    )
     late = [p for p in app.paths if held.get((p.source, p.sink), 0) > p.deadline_ns]
     if verdicts.schedulable.holds:
         assert worst.schedulable and not late

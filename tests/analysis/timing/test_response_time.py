@@ -1,4 +1,5 @@
-"""Response-time bounds against published answers, hand calculations and simulations that look for the worst."""
+"""Response-time bounds against published answers, hand calculations and simulations that look for
+the worst."""
 
 from __future__ import annotations
 
@@ -56,11 +57,15 @@ def group(name: str, period: Time, *tasks: TimedTask, arrows: str = "", **more: 
     return Group(name, period, tasks, channels, **more)  # type: ignore[arg-type]
 
 
-def system(*groups: Group, processors: tuple[TimedProcessor, ...] = (CPU, CPU2, GPU)) -> TimedSystem:
+def system(
+    *groups: Group, processors: tuple[TimedProcessor, ...] = (CPU, CPU2, GPU)
+) -> TimedSystem:
     return TimedSystem(groups, processors)
 
 
-def response_times(made: TimedSystem, patience: Fraction | None = None) -> dict[str, Fraction | None]:
+def response_times(
+    made: TimedSystem, patience: Fraction | None = None
+) -> dict[str, Fraction | None]:
     return worst_cases(made, patience=patience).groups
 
 
@@ -70,10 +75,28 @@ def seen(made: TimedSystem, horizon: Time = 1000, **choices: object) -> dict[str
 
 
 PYCPA = system(
-    group("A", 30, task("T11", "c", 10, best=5), task("T21", "d", 2, best=2), arrows="T11 T21", priority=2, jitter=5),
-    group("B", 15, task("T12", "c", 3, best=1), task("T22", "d", 9, best=4), arrows="T12 T22", priority=1, jitter=6),
+    group(
+        "A",
+        30,
+        task("T11", "c", 10, best=5),
+        task("T21", "d", 2, best=2),
+        arrows="T11 T21",
+        priority=2,
+        jitter=5,
+    ),
+    group(
+        "B",
+        15,
+        task("T12", "c", 3, best=1),
+        task("T22", "d", 9, best=4),
+        arrows="T12 T22",
+        priority=1,
+        jitter=6,
+    ),
 )
-LEHOCZKY = system(group("A", 70, task("a", "c", 26), priority=2), group("B", 100, task("b", "c", 62), priority=1))
+LEHOCZKY = system(
+    group("A", 70, task("a", "c", 26), priority=2), group("B", 100, task("b", "c", 62), priority=1)
+)
 
 
 def test_two_processors_with_published_response_times() -> None:
@@ -83,7 +106,8 @@ def test_two_processors_with_published_response_times() -> None:
 
 
 def test_responses_longer_than_the_period() -> None:
-    """Lehoczky 1990: 114, 102, 116, 104, 118, 106, 94 are the responses of the first busy period."""
+    """Lehoczky 1990: 114, 102, 116, 104, 118, 106, 94 are the responses of the first busy
+    period."""
     assert response_times(LEHOCZKY) == {"A": 26, "B": 118} == seen(LEHOCZKY)
     late = replace(LEHOCZKY, groups=(LEHOCZKY.groups[0], replace(LEHOCZKY.groups[1], deadline=118)))
     assert bounds(late).groups["B"].schedulable and not bounds(LEHOCZKY).groups["B"].schedulable
@@ -124,7 +148,8 @@ def test_a_bound_over_a_whole_path_is_taken_apart() -> None:
 
 
 def test_what_the_end_waits_for_comes_first() -> None:
-    """Of two readers on a core, the one with a long way to go behind it; data decide where they have to."""
+    """Of two readers on a core, the one with a long way to go behind it; data decide where they
+    have to."""
     made = group(
         "A",
         100,
@@ -146,7 +171,8 @@ def test_late_releases_let_activations_meet() -> None:
 def test_jitter_of_a_rival_counts() -> None:
     """Its release is up to 9 late and the next one on time: it comes twice in 11."""
     made = system(
-        group("A", 20, task("a", "c", 5), priority=2, jitter=15), group("B", 100, task("b", "c", 5), priority=1)
+        group("A", 20, task("a", "c", 5), priority=2, jitter=15),
+        group("B", 100, task("b", "c", 5), priority=1),
     )
     assert response_times(made)["B"] == 15 == seen(made, lateness="first", offsets={"B": 15})["B"]
 
@@ -158,9 +184,13 @@ def test_equal_priorities_wait_for_each_other() -> None:
 
 
 def test_work_that_takes_no_time_waits_for_its_turn() -> None:
-    """One firing comes when the one before ends, and may go first: both are waited for (and one unit of time)."""
+    """One firing comes when the one before ends, and may go first: both are waited for (and one
+    unit of time)."""
     tasks = task("s", "d", 118, best=118, firings=2), task("a", "c", 57, best=57, firings=3)
-    made = system(Group("A", 350, tasks, (TimedChannel("s", "a", (3,), (2,)),)), group("B", 600, task("b", "c", 0)))
+    made = system(
+        Group("A", 350, tasks, (TimedChannel("s", "a", (3,), (2,)),)),
+        group("B", 600, task("b", "c", 0)),
+    )
     assert seen(made, 300, offsets={"B": 293}, against="B")["B"] == 114
     assert response_times(made)["B"] == 114 + Fraction(1, 3)
 
@@ -168,7 +198,14 @@ def test_work_that_takes_no_time_waits_for_its_turn() -> None:
 def test_own_earlier_work_keeps_an_equal_waiting() -> None:
     """While a1 runs, two activations of the equal collect, and both run before a3."""
     made = system(
-        group("A", 100, task("a1", "c", 10), task("a2", "g", 1), task("a3", "c", 1), arrows="a1 a2, a2 a3"),
+        group(
+            "A",
+            100,
+            task("a1", "c", 10),
+            task("a2", "g", 1),
+            task("a3", "c", 1),
+            arrows="a1 a2, a2 a3",
+        ),
         group("B", 6, task("b", "c", 2)),
     )
     observed = simulate(made, 100, Choices({"B": 1}), random.Random(0))
@@ -179,10 +216,21 @@ def test_own_earlier_work_keeps_an_equal_waiting() -> None:
 
 
 def test_own_earlier_rounds_keep_an_equal_waiting() -> None:
-    """a3 of a late round runs until just before the next release, and two activations of the equal have collected."""
-    own = group("A", 41, task("a1", "c", 1), task("a2", "g", 1), task("a3", "c", 10), arrows="a1 a2, a2 a3", jitter=28)
+    """a3 of a late round runs until just before the next release, and two activations of the equal
+    have collected."""
+    own = group(
+        "A",
+        41,
+        task("a1", "c", 1),
+        task("a2", "g", 1),
+        task("a3", "c", 10),
+        arrows="a1 a2, a2 a3",
+        jitter=28,
+    )
     made = system(own, group("B", 6, task("b", "c", 2)))
-    assert simulate(made, 80, Choices({"B": 1}, lateness="first"), random.Random(0)).tasks["a1"] >= 5
+    assert (
+        simulate(made, 80, Choices({"B": 1}, lateness="first"), random.Random(0)).tasks["a1"] >= 5
+    )
     solver = Solver(unfold(made))
     solver.solve()
     (first,) = (j for j, job in enumerate(solver.net.jobs) if (job.group, job.task) == (0, 0))
@@ -191,7 +239,8 @@ def test_own_earlier_rounds_keep_an_equal_waiting() -> None:
 
 
 def test_fifo_lets_one_sub_task_of_each_rival_ahead() -> None:
-    """Three own kernels wait for three of five at most, for one if the rival has one; for the longest ones."""
+    """Three own kernels wait for three of five at most, for one if the rival has one; for the
+    longest ones."""
     own = group("A", 200, task("a", "g", 1, 1, 1))
     five = group("B", 200, task("b", "g", 10, 9, 8, 7, 6))
     assert response_times(system(own, group("B", 200, task("b", "g", 10))))["A"] == 13
@@ -238,26 +287,41 @@ def test_a_join_waits_for_the_latest() -> None:
 
 
 def test_several_firings_come_as_a_burst() -> None:
-    """Four firings behind one: their worker takes them one after the other, and a lower group waits for all."""
+    """Four firings behind one: their worker takes them one after the other, and a lower group waits
+    for all."""
     burst = Group(
-        "A", 100, (task("a", "d", 1), task("b", "c", 3, firings=4)), (TimedChannel("a", "b", (4,), (1,)),), priority=1
+        "A",
+        100,
+        (task("a", "d", 1), task("b", "c", 3, firings=4)),
+        (TimedChannel("a", "b", (4,), (1,)),),
+        priority=1,
     )
     made = system(burst, group("B", 100, task("z", "c", 5)))
-    assert response_times(made) == {"A": 13, "B": 17} == {"A": 13, "B": seen(made, offsets={"B": 1})["B"]}
+    assert (
+        response_times(made)
+        == {"A": 13, "B": 17}
+        == {"A": 13, "B": seen(made, offsets={"B": 1})["B"]}
+    )
 
 
 def test_firings_of_a_source_are_spread() -> None:
     """Released every 25, so only one is in the way of a short job."""
-    made = system(group("A", 100, task("a", "c", 3, firings=4), priority=1), group("B", 100, task("b", "c", 5)))
+    made = system(
+        group("A", 100, task("a", "c", 3, firings=4), priority=1),
+        group("B", 100, task("b", "c", 5)),
+    )
     assert response_times(made) == {"A": 78, "B": 8} == seen(made)
 
 
 def test_firings_of_a_late_source_come_close_to_the_next_ones() -> None:
     """The last firing of a late iteration is released at 90, the first of the next one at 100."""
     made = system(
-        group("A", 100, task("a", "c", 3, firings=4), priority=1, jitter=15), group("B", 100, task("b", "c", 8))
+        group("A", 100, task("a", "c", 3, firings=4), priority=1, jitter=15),
+        group("B", 100, task("b", "c", 8)),
     )
-    assert response_times(made)["B"] == 14 == seen(made, 300, lateness="first", offsets={"B": 90})["B"]
+    assert (
+        response_times(made)["B"] == 14 == seen(made, 300, lateness="first", offsets={"B": 90})["B"]
+    )
 
 
 def test_room_is_waited_for() -> None:
@@ -276,35 +340,59 @@ def test_room_is_waited_for() -> None:
         (CPU, CPU2),
     )
     assert response_times(made)["A"] == 43 == seen(made)["A"]
-    roomy = replace(made, groups=(replace(made.groups[0], channels=(source, replace(channel, capacity=None))),))
+    roomy = replace(
+        made, groups=(replace(made.groups[0], channels=(source, replace(channel, capacity=None))),)
+    )
     assert response_times(roomy)["A"] == 42 == seen(roomy)["A"]
 
 
 def test_initial_tokens_carry_over_iterations() -> None:
     """`b` works on the iteration before: the response is that of `a` and of `b` apart."""
-    made = system(Group("A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b", delay=1),)))
+    made = system(
+        Group("A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b", delay=1),))
+    )
     assert response_times(made)["A"] == 9 >= seen(made)["A"]
-    behind = system(Group("A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b"),)))
+    behind = system(
+        Group("A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b"),))
+    )
     assert response_times(behind)["A"] == 17 == seen(behind)["A"]
 
 
 def test_late_data_of_the_iteration_before() -> None:
     """The first release is 6 late, so its data is there 4 after the second one."""
-    made = system(Group("A", 10, (task("a", "c", 8), task("b", "d", 1)), (TimedChannel("a", "b", delay=1),), jitter=6))
+    made = system(
+        Group(
+            "A",
+            10,
+            (task("a", "c", 8), task("b", "d", 1)),
+            (TimedChannel("a", "b", delay=1),),
+            jitter=6,
+        )
+    )
     assert seen(made, 20, lateness="first")["A"] == 5 <= bounds(made).tasks["b"].end
 
 
 def test_data_can_be_there_long_before() -> None:
-    """At the start there is data for several firings: the task is activated long before its iteration's release."""
+    """At the start there is data for several firings: the task is activated long before its
+    iteration's release."""
     tasks = (task("a", "c", 235), task("b", "d", 12), task("e", "g", 240), task("f", "g", 1))
-    channels = (TimedChannel("a", "b", delay=2), TimedChannel("b", "e"), TimedChannel("b", "f", delay=1))
+    channels = (
+        TimedChannel("a", "b", delay=2),
+        TimedChannel("b", "e"),
+        TimedChannel("b", "f", delay=1),
+    )
     made = system(Group("A", 450, tasks, channels))
     observed = simulate(made, 4000, Choices({"A": 449}), random.Random(0))
     assert observed.tasks["f"] > 900
     assert observed.tasks["f"] <= bounds(made).tasks["f"].response
-    order = (Worker("c", (Place("A", "b", 0), Place("A", "s", 0))), Worker("d", (Place("A", "a", 0),)))
+    order = (
+        Worker("c", (Place("A", "b", 0), Place("A", "s", 0))),
+        Worker("d", (Place("A", "a", 0),)),
+    )
     tasks = (task("a", "d", 77), task("b", "c", 130), task("s", "c", 1))
-    made = replace(system(Group("A", 500, tasks, (TimedChannel("a", "b", delay=2),))), workers=order)
+    made = replace(
+        system(Group("A", 500, tasks, (TimedChannel("a", "b", delay=2),))), workers=order
+    )
     observed = simulate(made, 4000, Choices({"A": 490}), random.Random(0))
     assert 600 < observed.tasks["b"] <= bounds(made).tasks["b"].response
 
@@ -316,12 +404,15 @@ def test_a_cycle_with_a_token_is_bounded() -> None:
 
 
 def test_a_path_pays_a_rare_rival_once() -> None:
-    """Window by window, each of three visits to the processor would wait for the rival: 3 x 10 + 8."""
+    """Window by window, each of three visits to the processor would wait for the rival: 3 x 10 +
+    8."""
     rare = group("R", 1000, task("r", "c", 10), priority=1)
     names = [("a", "c"), ("b", "d"), ("e", "c"), ("f", "d"), ("h", "c")]
     made = group("A", 25, *(task(n, p, 1) for n, p in names), arrows="a b, b e, e f, f h")
     found = bounds(system(rare, made))
-    assert found.groups["A"].response == 15 and found.tasks["h"].capped and not found.tasks["a"].capped
+    assert (
+        found.groups["A"].response == 15 and found.tasks["h"].capped and not found.tasks["a"].capped
+    )
     assert max(seen(system(rare, made), offsets={"R": n})["A"] for n in range(5)) == 15
 
 
@@ -336,11 +427,14 @@ def test_contention_costs_the_time_that_the_other_is_busy() -> None:
     assert (term.who, term.total) == ("gpu", 10)
     slowed = replace(
         system(
-            *rare.groups, group("C", 4, task("e", "d", 4)), processors=(CPU, GPU, TimedProcessor("d", "fifo", "dla"))
+            *rare.groups,
+            group("C", 4, task("e", "d", 4)),
+            processors=(CPU, GPU, TimedProcessor("d", "fifo", "dla")),
         ),
         slowdowns=(Slowdown("cpu", "gpu", Fraction(2)), Slowdown("gpu", "dla", Fraction(2))),
     )
-    assert response_times(slowed)["A"] == 14 == seen(slowed)["A"]  # the GPU is slowed down itself, and busy for 8
+    # the GPU is slowed down itself, and busy for 8
+    assert response_times(slowed)["A"] == 14 == seen(slowed)["A"]
     own = replace(rare, slowdowns=(Slowdown("cpu", "cpu", Fraction(2)),))
     assert response_times(own)["A"] == 10  # a processor does not slow itself down
 
@@ -357,13 +451,18 @@ def test_static_order_of_two_groups() -> None:
 
 
 def test_static_orders_of_a_program() -> None:
-    """The orders that programs are generated from; the second processor works on an earlier iteration."""
+    """The orders that programs are generated from; the second processor works on an earlier
+    iteration."""
     app = graphs.app(
-        [graphs.task("A.a", {}, {"o": [1]}), graphs.task("A.b", {"i": [1]}, {})], [("A.a", "o", "A.b", "i", 0)]
+        [graphs.task("A.a", {}, {"o": [1]}), graphs.task("A.b", {"i": [1]}, {})],
+        [("A.a", "o", "A.b", "i", 0)],
     )
     app = replace(app, period_ns=Fraction(10), deadline_ns=Fraction(30))
     made = TimedSystem(
-        (group("A", 10, task("A.a", "p", 7), task("A.b", "q", 8), arrows="A.a A.b"),), HOST, (), _workers(app, 0.0)
+        (group("A", 10, task("A.a", "p", 7), task("A.b", "q", 8), arrows="A.a A.b"),),
+        HOST,
+        (),
+        _workers(app, 0.0),
     )
     assert response_times(made) == {"A": 15} == seen(made)
     lagging = replace(made, workers=_workers(app, 31.0))
@@ -409,12 +508,16 @@ def test_faults_are_named(made: Group, words: str) -> None:
 
 def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(Refused) as refused:
-        response_times(system(group("A", 0, task("a", "x", 1)), group("B", -1, task("b", "c", 1), jitter=-1)))
+        response_times(
+            system(group("A", 0, task("a", "x", 1)), group("B", -1, task("b", "c", 1), jitter=-1))
+        )
     assert len(refused.value.faults) == 4
 
 
 def test_orders_that_deadlock_or_lack_a_firing_are_refused() -> None:
-    made = group("A", 10, task("a", "c", 1), task("b", "d", 1), task("e", "c", 1), arrows="a b, b e")
+    made = group(
+        "A", 10, task("a", "c", 1), task("b", "d", 1), task("e", "c", 1), arrows="a b, b e"
+    )
     order = [Place("A", "e", 0), Place("A", "a", 0)]
     rest = Worker("d", (Place("A", "b", 0),))
     with pytest.raises(Refused, match="deadlock: a, b, e wait"):
@@ -428,7 +531,9 @@ def test_orders_that_deadlock_or_lack_a_firing_are_refused() -> None:
 def test_with_patience_late_is_still_late() -> None:
     overloaded = system(group("A", 10, task("a", "g", 6)), group("B", 10, task("b", "g", 6)))
     assert set(response_times(overloaded).values()) == {None}
-    assert any(r is None or r > 10 for r in response_times(overloaded, patience=Fraction(1)).values())
+    assert any(
+        r is None or r > 10 for r in response_times(overloaded, patience=Fraction(1)).values()
+    )
 
 
 def test_event_streams() -> None:
@@ -437,7 +542,7 @@ def test_event_streams() -> None:
     assert [stream.apart(n) for n in (1, 2, 3, 4, 5)] == [0, 2, 4, 6, 15]
 
 
-# -- the paper's equations -----------------------------------------------------------------------------------------
+# -- the paper's equations -------------------------------------------------------------------------
 def test_equation_5_3_is_exceeded() -> None:
     """It looks at one activation: the smallest system is one task whose release jitters."""
     made = system(group("A", 3, task("a", "c", 2), jitter=3))
@@ -447,10 +552,15 @@ def test_equation_5_3_is_exceeded() -> None:
 
 
 def test_equation_5_4_is_exceeded() -> None:
-    """It counts neither own earlier activations, nor that the others can come late and then at once."""
+    """It counts neither own earlier activations, nor that the others can come late and then at
+    once."""
     made = system(group("A", 3, task("a", "g", 2), jitter=3))
-    assert paper_response_times(made) == {"A": 2} and seen(made, lateness="first") == {"A": 4} == response_times(made)
-    made = system(group("A", 10, task("a", "g", *[1] * 5)), group("B", 10, task("b", "g", 2), jitter=20))
+    assert paper_response_times(made) == {"A": 2} and seen(made, lateness="first") == {
+        "A": 4
+    } == response_times(made)
+    made = system(
+        group("A", 10, task("a", "g", *[1] * 5)), group("B", 10, task("b", "g", 2), jitter=20)
+    )
     assert paper_5_4(10, [1] * 5, [(10, [2])]) == 9 == paper_response_times(made)["A"]
     late = seen(made, lateness="first", offsets={"A": 20}, against="A")["A"]
     assert late == 13 and response_times(made)["A"] >= 13
@@ -463,30 +573,36 @@ def test_equation_5_4_as_the_paper_explains_it() -> None:
 
 
 def test_equation_4_2_is_exceeded_inside_of_a_frame() -> None:
-    """The last kernels of one frame and the first ones of the next: `successive` has to mean those, too."""
+    """The last kernels of one frame and the first ones of the next: `successive` has to mean those,
+    too."""
     e, f, j = (43, [10, 1, 1, 1, 10]), (1000, [3] * 50), (30, [1] * 3)
     assert paper_4_2(*j, [e, f], wrap=False) == 24 and paper_4_2(*j, [e, f], wrap=True) == 33
     groups = [
-        group(n, period, task(n.lower(), "g", *parts)) for n, (period, parts) in zip("EFJ", (e, f, j), strict=True)
+        group(n, period, task(n.lower(), "g", *parts))
+        for n, (period, parts) in zip("EFJ", (e, f, j), strict=True)
     ]
     rng = random.Random(0)
     longest = 0
     for n in range(20):
         made = system(*(replace(g, offset=rng.randrange(int(g.period))) for g in groups))
-        longest = max(longest, simulate(made, 2000, Choices(execution="worst", shuffle=n % 2 == 1), rng).groups["J"])
+        longest = max(
+            longest,
+            simulate(made, 2000, Choices(execution="worst", shuffle=n % 2 == 1), rng).groups["J"],
+        )
     assert longest == 33 > 30
     bound = response_times(system(*groups))["J"]
     assert bound is not None and bound >= 33
 
 
-# -- offsets ---------------------------------------------------------------------------------------------------------
+# -- offsets ---------------------------------------------------------------------------------------
 def test_who_shares_a_clock_and_is_not_there_does_not_count() -> None:
     """A runs from 0 to 4 in every 10, B from 5 on."""
     a, b = group("A", 10, task("a", "c", 4), priority=1), group("B", 10, task("b", "c", 3))
     assert response_times(system(a, b))["B"] == 7
     assert response_times(system(replace(a, offset=0), replace(b, offset=5)))["B"] == 3
     assert response_times(system(replace(a, offset=0), b))["B"] == 7
-    assert response_times(system(replace(a, offset=0), replace(b, offset=2)))["B"] == 5 + 2  # all of a counts
+    # all of a counts
+    assert response_times(system(replace(a, offset=0), replace(b, offset=2)))["B"] == 5 + 2
     assert response_times(system(replace(a, offset=0, jitter=2), replace(b, offset=5)))["B"] == 7
 
 
@@ -503,16 +619,24 @@ def test_offsets_count_by_the_phases_that_occur() -> None:
 
 
 def test_each_rival_counts_once_where_all_begin_together() -> None:
-    """GPU, CPU, GPU: with a clock, the others' GPU time comes once in a period that all of them end in."""
+    """GPU, CPU, GPU: with a clock, the others' GPU time comes once in a period that all of them end
+    in."""
 
-    together = response_times(system(_there_and_back("x", 0), _there_and_back("y", 0), processors=TWO_AND_GPU))
-    apart = response_times(system(_there_and_back("x", None), _there_and_back("y", None), processors=TWO_AND_GPU))
+    together = response_times(
+        system(_there_and_back("x", 0), _there_and_back("y", 0), processors=TWO_AND_GPU)
+    )
+    apart = response_times(
+        system(_there_and_back("x", None), _there_and_back("y", None), processors=TWO_AND_GPU)
+    )
     assert together == {"x": 9 + 7, "y": 9 + 7}
     assert apart["x"] > 16  # type: ignore[operator]
 
 
 def test_one_static_order_has_one_offset() -> None:
-    made = TimedSystem((group("A", 10, task("a", "p", 3), offset=5), group("B", 10, task("b", "p", 3), offset=0)), HOST)
+    made = TimedSystem(
+        (group("A", 10, task("a", "p", 3), offset=5), group("B", 10, task("b", "p", 3), offset=0)),
+        HOST,
+    )
     with pytest.raises(Refused, match="not their offset"):
         response_times(made)
 
@@ -530,7 +654,7 @@ def test_equals_on_a_cpu_are_named_as_such_over_whole_paths() -> None:
     assert kinds == {"own", "equal"}
 
 
-# -- simulation as referee -----------------------------------------------------------------------------------------
+# -- simulation as referee -------------------------------------------------------------------------
 @settings(max_examples=24)
 @given(SEEDS)
 def test_no_simulation_exceeds_the_bounds(seed: int) -> None:
@@ -545,7 +669,8 @@ def test_no_simulation_exceeds_bounds_by_workload_curves(seed: int) -> None:
 
 
 def test_a_long_firing_is_charged_once() -> None:
-    """A task that fires 16 times: 8 ms once in a while, else 1 ms. Sixteen of them are 23, and a rival pays no more.
+    """A task that fires 16 times: 8 ms once in a while, else 1 ms. Sixteen of them are 23, and a
+    rival pays no more.
 
     Firings that may take no time count 1 ns.
     """
@@ -554,13 +679,21 @@ def test_a_long_firing_is_charged_once() -> None:
     rare = replace(task("s", "c", 8 * ms), firings=16, curve=curve)
     source = task("m", "c", ms)
     made = system(
-        replace(group("A", 64 * ms, source, rare, priority=2), channels=(TimedChannel("m", "s", (16,), (1,)),)),
+        replace(
+            group("A", 64 * ms, source, rare, priority=2),
+            channels=(TimedChannel("m", "s", (16,), (1,)),),
+        ),
         group("B", 64 * ms, task("b", "c", 30 * ms), priority=1),
     )
-    plain = replace(made, groups=(replace(made.groups[0], tasks=(source, replace(rare, curve=None))), made.groups[1]))
+    plain = replace(
+        made,
+        groups=(replace(made.groups[0], tasks=(source, replace(rare, curve=None))), made.groups[1]),
+    )
     assert response_times(plain)["B"] is None
     found = response_times(made)
-    assert all(least * ms <= (found[g] or 0) <= least * ms + 32 for g, least in (("A", 24), ("B", 54)))
+    assert all(
+        least * ms <= (found[g] or 0) <= least * ms + 32 for g, least in (("A", 24), ("B", 54))
+    )
     assert utilization(made)["c"] < 1 < utilization(plain)["c"]
     bound = bounds(made).tasks["s"]
     assert sum(t.total for t in bound.terms) == bound.window
@@ -574,7 +707,8 @@ def test_what_was_exceeded_while_this_was_written(seed: int) -> None:
 @settings(max_examples=24)
 @given(SEEDS)
 def test_no_more_runs_in_a_window_than_counted(seed: int) -> None:
-    """Windows between the slices of a job of several iterations, against the streams that contention counts with."""
+    """Windows between the slices of a job of several iterations, against the streams that
+    contention counts with."""
     rng = random.Random(seed)
     made = systems.random_system(rng)
     try:
@@ -597,10 +731,16 @@ def test_no_more_runs_in_a_window_than_counted(seed: int) -> None:
         for d in demands:
             job = net.jobs[d.first]
             group_of, per_round = made.groups[job.group], net.clusters[lane.cluster].round
-            if d.spacing == per_round and len(net.clusters[lane.cluster].groups) == 1 and job.firing == 0:
+            if (
+                d.spacing == per_round
+                and len(net.clusters[lane.cluster].groups) == 1
+                and job.firing == 0
+            ):
                 name = group_of.tasks[job.task].name
                 runs = sorted(
-                    v for (t, _, k), v in spans.items() if t == name and k % group_of.tasks[job.task].firings == 0
+                    v
+                    for (t, _, k), v in spans.items()
+                    if t == name and k % group_of.tasks[job.task].firings == 0
                 )
                 for (i, a), (k, b) in itertools.combinations(enumerate(runs), 2):
                     window = max(0, int((b[0] - a[1]) * net.unit)) + 1
@@ -637,11 +777,20 @@ def test_slices_are_a_schedule() -> None:
 
 
 def test_a_preempted_firing_has_two_slices() -> None:
-    made = system(group("A", 100, task("a", "c", 2), priority=1), group("B", 100, task("b", "c", 5)))
+    made = system(
+        group("A", 100, task("a", "c", 2), priority=1), group("B", 100, task("b", "c", 5))
+    )
     observed = simulate(made, 50, Choices({"A": 3}), random.Random(0), keep=True)
-    assert [(s.task, s.start, s.end) for s in observed.slices] == [("b", 0, 3), ("a", 3, 5), ("b", 5, 7)]
+    assert [(s.task, s.start, s.end) for s in observed.slices] == [
+        ("b", 0, 3),
+        ("a", 3, 5),
+        ("b", 5, 7),
+    ]
 
 
 def test_utilization_is_exact() -> None:
-    made = system(group("A", 30, task("a", "c", 1, firings=3)), group("B", 7, task("b", "c", 2), task("e", "g", 1, 2)))
+    made = system(
+        group("A", 30, task("a", "c", 1, firings=3)),
+        group("B", 7, task("b", "c", 2), task("e", "g", 1, 2)),
+    )
     assert utilization(made) == {"c": Fraction(1, 10) + Fraction(2, 7), "d": 0, "g": Fraction(3, 7)}

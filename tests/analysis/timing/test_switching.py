@@ -1,4 +1,5 @@
-"""Bounds on changes of state against machines that are played through, with requests at bad moments."""
+"""Bounds on changes of state against machines that are played through, with requests at bad
+moments."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ import pytest
 from flowc.analysis.timing.response_time import worst_cases
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.switching import Halves, ahead, halves, played
-from flowc.analysis.timing.system import Group, Refused, TimedChannel, TimedProcessor, TimedSystem, TimedTask
+from flowc.analysis.timing.system import (
+    Group,
+    Refused,
+    TimedChannel,
+    TimedProcessor,
+    TimedSystem,
+    TimedTask,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +37,8 @@ def on_gpu(*apps: tuple[str, int]) -> TimedSystem:
 
 
 def test_two_states_that_keep_their_deadlines_miss_one_where_their_frames_meet() -> None:
-    """So what is proved of states says nothing of a change at which frames of both are under way."""
+    """So what is proved of states says nothing of a change at which frames of both are under
+    way."""
     one, other = on_gpu(("A", 10), ("B", 18)), on_gpu(("A", 10), ("C", 18))
     for state in (one, other):
         assert max(worst_cases(state).groups.values()) == 28
@@ -37,13 +46,22 @@ def test_two_states_that_keep_their_deadlines_miss_one_where_their_frames_meet()
     assert simulate(meeting, 30, Choices(against="A"), random.Random(0)).groups["A"] == 46
     assert halves(one) == halves(other) == Halves(28, 28)
     rng = random.Random(1)
-    seen = list(played({"one": one, "other": other}, [("one", "other"), ("other", "one")], "one", rng, changes=60))
+    seen = list(
+        played(
+            {"one": one, "other": other},
+            [("one", "other"), ("other", "one")],
+            "one",
+            rng,
+            changes=60,
+        )
+    )
     assert max(p.drained for p in seen) == 28 and max(p.first for p in seen) == 28
     assert max(time for p in seen for time in p.seen.groups.values()) <= 28
 
 
 def test_frames_that_begin_before_a_late_app_does_are_waited_for() -> None:
-    """C begins after 50, when A is in its second frame: from a request at the beginning, that takes more than 55."""
+    """C begins after 50, when A is in its second frame: from a request at the beginning, that takes
+    more than 55."""
     a = Group("A", 30, (TimedTask("A.t", "c", (29,)),), offset=0)
     b = Group("B", 100, (TimedTask("B.t", "d", (50,)),), priority=1, offset=0)
     c = Group("C", 100, (TimedTask("C.t", "d", (5,)),), offset=0)
@@ -55,7 +73,9 @@ def test_frames_that_begin_before_a_late_app_does_are_waited_for() -> None:
 
 def test_what_is_begun_ahead_of_its_release_is_waited_for() -> None:
     tasks = TimedTask("A.s", "c", (4,)), TimedTask("A.w", "d", (7,))
-    state = TimedSystem((Group("A", 30, tasks, (TimedChannel("A.s", "A.w", delay=2),), offset=0),), CPUS)
+    state = TimedSystem(
+        (Group("A", 30, tasks, (TimedChannel("A.s", "A.w", delay=2),), offset=0),), CPUS
+    )
     assert ahead(state.groups[0]) == 2
     assert simulate(state, 200, Choices(asked=14), random.Random(0)).over == 64
     assert halves(state) == Halves(67, 7)
@@ -65,7 +85,14 @@ def test_what_is_begun_ahead_of_its_release_is_waited_for() -> None:
     ("channels", "iterations"),
     [
         ((TimedChannel("s", "a"), TimedChannel("a", "a", delay=1)), 0),
-        ((TimedChannel("s", "a", delay=3), TimedChannel("s", "b"), TimedChannel("b", "a", delay=1)), 1),
+        (
+            (
+                TimedChannel("s", "a", delay=3),
+                TimedChannel("s", "b"),
+                TimedChannel("b", "a", delay=1),
+            ),
+            1,
+        ),
         ((TimedChannel("s", "a", delay=1), TimedChannel("a", "b", delay=1)), 2),
         ((TimedChannel("s", "a", (4,), (2,), delay=1), TimedChannel("a", "b")), 0),
         ((TimedChannel("s", "a", (4,), (2,), delay=2), TimedChannel("a", "b")), 1),
@@ -77,7 +104,10 @@ def test_how_far_ahead(channels: tuple[TimedChannel, ...], iterations: int) -> N
     if firings:
         channels = (channels[0], replace(channels[1], consumed=(2,)))
     fed = {c.destination for c in channels}
-    assert ahead(Group("A", 30, tuple(t for t in tasks if t.name in fed or t.name == "s"), channels)) == iterations
+    assert (
+        ahead(Group("A", 30, tuple(t for t in tasks if t.name in fed or t.name == "s"), channels))
+        == iterations
+    )
 
 
 def test_live_sources_take_a_period_more() -> None:

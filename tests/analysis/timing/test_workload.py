@@ -1,4 +1,5 @@
-"""Workload curves: never below what successive firings took together, and what the analyses need of them."""
+"""Workload curves: never below what successive firings took together, and what the analyses need of
+them."""
 
 from __future__ import annotations
 
@@ -50,5 +51,7 @@ def test_an_interruption_is_charged_once() -> None:
 def test_there_is_no_curve_of_nothing() -> None:
     with pytest.raises(ValueError, match="no firings"):
         workload([])
-    assert not is_curve([]) and not is_curve([3, 2]) and not is_curve([1, 3]) and is_curve([3, 4, 8])
+    assert (
+        not is_curve([]) and not is_curve([3, 2]) and not is_curve([1, 3]) and is_curve([3, 4, 8])
+    )
     assert WorkloadCurve((2, 4)).total(5) == 10

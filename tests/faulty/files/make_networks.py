@@ -1,4 +1,5 @@
-"""Makes the small networks of the faulty texts: `python make_networks.py` writes them beside itself.
+"""Makes the small networks of the faulty texts: `python make_networks.py` writes them beside
+itself.
 
 Each has one fault, or is the smallest network that a text needs. The same bytes each time.
 """
@@ -22,7 +23,9 @@ def model(
 ) -> onnx.ModelProto:
     """A model that also older readers accept."""
     graph = helper.make_graph(nodes, "net", inputs, outputs, weights or [])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="")
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name=""
+    )
 
 
 def tensor(name: str, shape: list[int | str], kind: int = FLOAT) -> onnx.ValueInfoProto:
@@ -32,7 +35,11 @@ def tensor(name: str, shape: list[int | str], kind: int = FLOAT) -> onnx.ValueIn
 
 def relu(shape: list[int | str], name: str = "input") -> onnx.ModelProto:
     """The smallest network: one Relu."""
-    return model([helper.make_node("Relu", [name], ["output"])], [tensor(name, shape)], [tensor("output", shape)])
+    return model(
+        [helper.make_node("Relu", [name], ["output"])],
+        [tensor(name, shape)],
+        [tensor("output", shape)],
+    )
 
 
 def linear() -> onnx.ModelProto:
@@ -54,20 +61,28 @@ def image() -> onnx.ModelProto:
         helper.make_node("Conv", ["bright", "second"], ["corners"], **window),
         helper.make_node("GlobalAveragePool", ["corners"], ["output"]),
     ]
-    weights = [helper.make_tensor(n, FLOAT, [2, c, 3, 3], [0.1] * 18 * c) for n, c in (("first", 1), ("second", 2))]
+    weights = [
+        helper.make_tensor(n, FLOAT, [2, c, 3, 3], [0.1] * 18 * c)
+        for n, c in (("first", 1), ("second", 2))
+    ]
     return model(nodes, [tensor("input", [1, 1, 8, 8])], [tensor("output", [1, 2, 1, 1])], weights)
 
 
 def tanh() -> onnx.ModelProto:
     """A layer that ONNX Runtime does not compute in 8 bits."""
     return model(
-        [helper.make_node("Tanh", ["input"], ["output"])], [tensor("input", [1, 4])], [tensor("output", [1, 4])]
+        [helper.make_node("Tanh", ["input"], ["output"])],
+        [tensor("input", [1, 4])],
+        [tensor("output", [1, 4])],
     )
 
 
 def exp() -> onnx.ModelProto:
     """Layers of which a DLA has the first one only."""
-    nodes = [helper.make_node("Relu", ["input"], ["positive"]), helper.make_node("Exp", ["positive"], ["output"])]
+    nodes = [
+        helper.make_node("Relu", ["input"], ["positive"]),
+        helper.make_node("Exp", ["positive"], ["output"]),
+    ]
     return model(nodes, [tensor("input", [1, 4])], [tensor("output", [1, 4])])
 
 
@@ -99,13 +114,17 @@ def branch() -> onnx.ModelProto:
 def contradiction() -> onnx.ModelProto:
     """A product of matrices that do not fit."""
     node = helper.make_node("MatMul", ["left", "right"], ["output"])
-    return model([node], [tensor("left", [2, 3]), tensor("right", [4, 5])], [tensor("output", [2, 5])])
+    return model(
+        [node], [tensor("left", [2, 3]), tensor("right", [4, 5])], [tensor("output", [2, 5])]
+    )
 
 
 def two_inputs() -> onnx.ModelProto:
     """The sum of two images."""
     node = helper.make_node("Add", ["day", "night"], ["output"])
-    return model([node], [tensor("day", [1, 4]), tensor("night", [1, 4])], [tensor("output", [1, 4])])
+    return model(
+        [node], [tensor("day", [1, 4]), tensor("night", [1, 4])], [tensor("output", [1, 4])]
+    )
 
 
 def strings() -> onnx.ModelProto:
@@ -124,8 +143,13 @@ def sequence() -> onnx.ModelProto:
 
 def nonzero() -> onnx.ModelProto:
     """Places of numbers that are not 0: as many as there are."""
-    nodes = [helper.make_node("NonZero", ["input"], ["found"]), helper.make_node("Transpose", ["found"], ["places"])]
-    return model(nodes, [tensor("input", ["batch", 4])], [tensor("places", ["found", 2], TensorProto.INT64)])
+    nodes = [
+        helper.make_node("NonZero", ["input"], ["found"]),
+        helper.make_node("Transpose", ["found"], ["places"]),
+    ]
+    return model(
+        nodes, [tensor("input", ["batch", 4])], [tensor("places", ["found", 2], TensorProto.INT64)]
+    )
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
 """A GPU that is none: the face of `runtime/cuda.py`, executed on the CPU, as late as it may be.
 
-What is put into a stream stays there until somebody waits for it, so that a program that forgets to wait sees old
-bytes. Beside that each operation carries a vector clock: two uses of the same memory, one of them writing, that neither
-the order of a stream, nor an event, nor a wait of the host puts in order are a violation, whichever comes first today.
-Violations are collected as sentences; the program goes on where a real GPU would.
+What is put into a stream stays there until somebody waits for it, so that a program that forgets to
+wait sees old bytes. Beside that each operation carries a vector clock: two uses of the same memory,
+one of them writing, that neither the order of a stream, nor an event, nor a wait of the host puts
+in order are a violation, whichever comes first today. Violations are collected as sentences; the
+program goes on where a real GPU would.
 
 Kernels are compiled by g++ with `cuda_shim.h` and really run.
 """
@@ -33,14 +34,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from flowc.runtime.cuda import Cuda, CudaError, Event, Graph, Kernel, Memory, Stream, include_folders
+    from flowc.runtime.cuda import (
+        Cuda,
+        CudaError,
+        Event,
+        Graph,
+        Kernel,
+        Memory,
+        Stream,
+        include_folders,
+    )
 else:
-    # A generated program has its own copy of the runtime, called `runtime`: its exceptions are the ones it catches.
+    # A generated program has its own copy of the runtime, called `runtime`: its exceptions are the
+    # ones it catches.
     _face = sys.modules.get("runtime.cuda")
     if _face is None or _face.__name__ != "runtime.cuda":
         _face = importlib.import_module("flowc.runtime.cuda")
     Cuda, CudaError, Event, Graph = _face.Cuda, _face.CudaError, _face.Event, _face.Graph
-    Kernel, Memory, Stream, include_folders = _face.Kernel, _face.Memory, _face.Stream, _face.include_folders
+    Kernel, Memory, Stream, include_folders = (
+        _face.Kernel,
+        _face.Memory,
+        _face.Stream,
+        _face.include_folders,
+    )
 
 #: Bytes of freed memory, of memory that has just been allocated, and of the walls around it.
 FREED, FRESH, WALL = 0xA5, 0xCD, 0x5C
@@ -63,8 +79,18 @@ MEANING = {
     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": "operation not permitted when stream is capturing",
 }
 
-#: Dynamic shared memory that a block can ask for, in KiB (CUDA C++ Programming Guide, table of compute capabilities).
-SHARED_KIB = {(5, 3): 48, (6, 2): 48, (7, 2): 96, (7, 5): 64, (8, 0): 163, (8, 6): 99, (8, 7): 163, (8, 9): 99}
+#: Dynamic shared memory that a block can ask for, in KiB (CUDA C++ Programming Guide, table of
+#: compute capabilities).
+SHARED_KIB = {
+    (5, 3): 48,
+    (6, 2): 48,
+    (7, 2): 96,
+    (7, 5): 64,
+    (8, 0): 163,
+    (8, 6): 99,
+    (8, 7): 163,
+    (8, 9): 99,
+}
 
 Clock = dict[int, int]
 
@@ -93,9 +119,23 @@ class Access(NamedTuple):
 class Operation:
     """Something in a stream. `after`: what it waits for in other streams."""
 
-    __slots__ = ("accesses", "action", "after", "clock", "count", "done", "name", "stream", "thread", "when", "words")
+    __slots__ = (
+        "accesses",
+        "action",
+        "after",
+        "clock",
+        "count",
+        "done",
+        "name",
+        "stream",
+        "thread",
+        "when",
+        "words",
+    )
 
-    def __init__(self, name: str, words: str, accesses: Sequence[Access], action: Callable[[], None] | None) -> None:
+    def __init__(
+        self, name: str, words: str, accesses: Sequence[Access], action: Callable[[], None] | None
+    ) -> None:
         self.name, self.words, self.accesses, self.action = name, words, accesses, action
         self.after: tuple[Operation, ...] = ()
         self.stream: LateStream | None = None
@@ -115,7 +155,8 @@ class Operation:
 
 
 class Block:
-    """An allocation: real memory between two walls. It is never used for anything else, even when it has been freed."""
+    """An allocation: real memory between two walls. It is never used for anything else, even when
+    it has been freed."""
 
     def __init__(self, number: int, nbytes: int, pinned: bool) -> None:
         self.number, self.nbytes, self.pinned = number, nbytes, pinned
@@ -135,7 +176,9 @@ class Block:
         self.written = False
 
     def __str__(self) -> str:
-        return f"{'pinned' if self.pinned else 'device'} memory #{self.number} ({self.nbytes} bytes)"
+        return (
+            f"{'pinned' if self.pinned else 'device'} memory #{self.number} ({self.nbytes} bytes)"
+        )
 
     def wall_broken(self) -> bool:
         """Has somebody written beside it? Told once."""
@@ -146,7 +189,8 @@ class Block:
 
 
 class PinnedArray(np.ndarray):
-    """The host's side of pinned memory: tells the stand-in what numpy does to it, as far as it can see."""
+    """The host's side of pinned memory: tells the stand-in what numpy does to it, as far as it can
+    see."""
 
     _cuda: StandIn | None = None
 
@@ -167,7 +211,9 @@ class PinnedArray(np.ndarray):
             self._tell(array, True)
         return super().__array_function__(function, types, arguments, keywords)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **keywords: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **keywords: Any
+    ) -> Any:
         for array in inputs:
             self._tell(array, False)
         for array in out:
@@ -223,7 +269,9 @@ class LateStream(Stream):
         def action() -> None:
             cuda.check_owner(owner, words)
             if zlib.crc32(_bytes_at(address, nbytes)) != before:
-                cuda.complain(f"the host changed the source of {operation} before it had been copied")
+                cuda.complain(
+                    f"the host changed the source of {operation} before it had been copied"
+                )
             ctypes.memmove(target, address, nbytes)
 
         operation = Operation("upload", words, accesses, action)
@@ -258,7 +306,10 @@ class LateStream(Stream):
         def action() -> None:
             ctypes.memset(target, 0, nbytes)
 
-        self._cuda.put(self, Operation("zero", f"zeroing {nbytes} bytes", [Access(target, nbytes, True)], action))
+        self._cuda.put(
+            self,
+            Operation("zero", f"zeroing {nbytes} bytes", [Access(target, nbytes, True)], action),
+        )
 
     def launch(
         self,
@@ -377,7 +428,12 @@ class StandIn(Cuda):
         Cuda.__init__(self)
         #: Where threads keep what they know of this GPU.
         self.clock_name = f"_stand_in_clock_{next(_SERIAL)}"
-        self.integrated, self.capability, self.device, self.capacity = integrated, capability, device, capacity
+        self.integrated, self.capability, self.device, self.capacity = (
+            integrated,
+            capability,
+            device,
+            capacity,
+        )
         self.graphs = graphs
         self.violations: list[str] = []
         self.launches: dict[str, int] = {}
@@ -392,7 +448,7 @@ class StandIn(Cuda):
         self._broken: CudaError | None = None
         self._failures: list[_Failure] = []
 
-    # -- the face ------------------------------------------------------------------------------------------------------
+    # -- the face ----------------------------------------------------------------------------------
     def enter(self) -> None:
         self.check(entered=True)
         self._host.entered = True
@@ -436,7 +492,8 @@ class StandIn(Cuda):
                     self.complain(f"{block} is freed while {use} may still be under way")
             for words in self._live_views(block, 0, block.nbytes):
                 self.complain(f"{block} is freed while {words}")
-            # What lies behind the free in time sees it; what was put in before is executed first if it has to be.
+            # What lies behind the free in time sees it; what was put in before is executed first if
+            # it has to be.
             block.freed = True
             block.bytes[:] = FREED
 
@@ -452,17 +509,22 @@ class StandIn(Cuda):
         library = _compiled(path, tuple(sorted(set(names))), self.capability)
         return {name: Kernel(name, Compiled(name, *library)) for name in names}
 
-    # -- failing on purpose --------------------------------------------------------------------------------------------
+    # -- failing on purpose ------------------------------------------------------------------------
     def fail(
-        self, kernel: str, launch: int = 1, name: str = "CUDA_ERROR_ILLEGAL_ADDRESS", at_once: bool = False
+        self,
+        kernel: str,
+        launch: int = 1,
+        name: str = "CUDA_ERROR_ILLEGAL_ADDRESS",
+        at_once: bool = False,
     ) -> None:
-        """Let the n-th launch of a kernel (or engine) fail: when it is executed, or already when it is put in.
+        """Let the n-th launch of a kernel (or engine) fail: when it is executed, or already when it
+        is put in.
 
         As on a real GPU the first kind stays: from then on nothing works any more.
         """
         self._failures.append(_Failure(kernel, launch, name, at_once))
 
-    # -- order ---------------------------------------------------------------------------------------------------------
+    # -- order -------------------------------------------------------------------------------------
     def put(self, stream: Any, operation: Operation) -> None:
         """Put an operation into a stream: also for other libraries, which know it by its handle."""
         self.check()
@@ -511,11 +573,15 @@ class StandIn(Cuda):
     def _in_block(self, access: Access, operation: Operation) -> Block:
         block = self.block_of(access.address)
         if block is None:
-            self.complain(f"{operation.words} uses {access.address:#x}, which is in no memory of the device")
+            self.complain(
+                f"{operation.words} uses {access.address:#x}, which is in no memory of the device"
+            )
             raise error("CUDA_ERROR_INVALID_VALUE")
         if access.address + access.nbytes > block.address + block.nbytes:
             start = access.address - block.address
-            self.complain(f"{operation.words} uses bytes {start} to {start + access.nbytes} of {block}")
+            self.complain(
+                f"{operation.words} uses bytes {start} to {start + access.nbytes} of {block}"
+            )
             raise error("CUDA_ERROR_INVALID_VALUE")
         if block.freed:
             self.complain(f"{operation.words} uses {block} after it has been freed")
@@ -553,7 +619,8 @@ class StandIn(Cuda):
         return [words for _, low, high, words in block.views if low < end and high > first]
 
     def reach(self, operation: Operation) -> None:
-        """Execute what has to happen before an operation, and the operation; the host knows of it then."""
+        """Execute what has to happen before an operation, and the operation; the host knows of it
+        then."""
         self.check()
         with self._lock:
             self._execute(operation)
@@ -579,7 +646,11 @@ class StandIn(Cuda):
 
     def known_to_host(self, operation: Operation) -> bool:
         """Does some thread know that an operation is over? After a failure all of them are."""
-        return self._broken is not None or operation.stream is None or operation.known_to(self._everybody)
+        return (
+            self._broken is not None
+            or operation.stream is None
+            or operation.known_to(self._everybody)
+        )
 
     def _tell_host(self, clock: Clock) -> None:
         _learn(self._known(), clock)
@@ -625,19 +696,24 @@ class StandIn(Cuda):
         if self._broken is not None:
             raise CudaError(str(self._broken))
         if not entered and not getattr(self._host, "entered", False):
-            self.complain(f"{threading.current_thread().name} uses the GPU without having entered it")
+            self.complain(
+                f"{threading.current_thread().name} uses the GPU without having entered it"
+            )
             raise error("CUDA_ERROR_INVALID_CONTEXT")
 
     def capturing(self, begins: bool) -> None:
         """The calling thread records a graph: it may not allocate."""
         self._host.captures = getattr(self._host, "captures", 0) + (1 if begins else -1)
 
-    # -- the host ------------------------------------------------------------------------------------------------------
+    # -- the host ----------------------------------------------------------------------------------
     def _known(self) -> Clock:
-        """What the calling thread knows to be over: what it has waited for, and what whoever started it knew."""
+        """What the calling thread knows to be over: what it has waited for, and what whoever
+        started it knew."""
         clock: Clock | None = getattr(self._host, "clock", None)
         if clock is None:
-            clock = self._host.clock = threading.current_thread().__dict__.setdefault(self.clock_name, {})
+            clock = self._host.clock = threading.current_thread().__dict__.setdefault(
+                self.clock_name, {}
+            )
         return clock
 
     def host_access(self, address: int, nbytes: int, write: bool, words: str = "") -> None:
@@ -646,8 +722,15 @@ class StandIn(Cuda):
             block = self.block_of(address)
             if block is None:
                 return
-            first, end, own = address - block.address, address - block.address + nbytes, self._known()
-            words = words or f"the host ({threading.current_thread().name}) {'writes' if write else 'reads'}"
+            first, end, own = (
+                address - block.address,
+                address - block.address + nbytes,
+                self._known(),
+            )
+            words = (
+                words
+                or f"the host ({threading.current_thread().name}) {'writes' if write else 'reads'}"
+            )
             if block.freed:
                 self.complain(f"{words} {block} after it has been freed")
             for (_, low, high, wrote), earlier in block.uses.items():
@@ -667,15 +750,20 @@ class StandIn(Cuda):
             block.views.append((weakref.ref(holder), first, first + nbytes, words))
 
     def in_use(self, address: int, nbytes: int) -> bool:
-        """Are there operations that have not been executed, but the latest one, on memory of the host?"""
+        """Are there operations that have not been executed, but the latest one, on memory of the
+        host?"""
         block = self.block_of(address)
         if block is None:
             return False
         first = address - block.address
-        waiting = [o for (_, low, high, _), o in block.uses.items() if low < first + nbytes and high > first]
+        waiting = [
+            o
+            for (_, low, high, _), o in block.uses.items()
+            if low < first + nbytes and high > first
+        ]
         return len([o for o in waiting if not o.done]) > 1
 
-    # -- memory --------------------------------------------------------------------------------------------------------
+    # -- memory ------------------------------------------------------------------------------------
     def block_of(self, address: int) -> Block | None:
         """The allocation that an address lies in, freed or not."""
         with self._lock:
@@ -727,7 +815,7 @@ def _bytes_at(address: int, nbytes: int) -> bytes:
     return ctypes.string_at(address, nbytes)
 
 
-# -- kernels -----------------------------------------------------------------------------------------------------------
+# -- kernels ---------------------------------------------------------------------------------------
 class Compiled:
     """A kernel as a function of a shared library."""
 
@@ -736,32 +824,56 @@ class Compiled:
         try:
             library[name]
         except AttributeError:
-            raise error("CUDA_ERROR_NOT_FOUND") from None  # for example not declared as `extern "C"`
+            # for example not declared as `extern "C"`
+            raise error("CUDA_ERROR_NOT_FOUND") from None
         describe = library[f"flowc_signature_of_{name}"]
         describe.restype = ctypes.c_char_p
         words: list[str] = describe().decode().split()
-        #: One for each parameter: r (pointer to constants), w (other pointers) or v (value), and its alignment or size.
+        #: One for each parameter: r (pointer to constants), w (other pointers) or v (value), and
+        #: its alignment or size.
         self.parameters = [(word[0], int(word[1:])) for word in words]
         self._launch = library[f"flowc_launch_{name}"]
-        self._launch.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        self._launch.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            ctypes.c_int,
+        )
 
     def operation(
-        self, cuda: StandIn, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Any]
+        self,
+        cuda: StandIn,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+        arguments: Sequence[Any],
     ) -> Operation:
         """A launch of it, checked as far as the driver would, and further."""
         words = f"kernel {self.name}"
         threads = int(np.prod(block, dtype=np.int64))
         most = SHARED_KIB.get(cuda.capability, 48) << 10
-        fits = threads <= 1024 and max(block[0], block[1]) <= 1024 and block[2] <= 64 and max(grid[1:]) < 1 << 16
+        fits = (
+            threads <= 1024
+            and max(block[0], block[1]) <= 1024
+            and block[2] <= 64
+            and max(grid[1:]) < 1 << 16
+        )
         if min(*grid, *block) < 1 or not fits or shared > most:
-            cuda.complain(f"{words} cannot have grid {tuple(grid)}, block {tuple(block)} and {shared} bytes shared")
+            cuda.complain(
+                f"{words} cannot have grid {tuple(grid)}, block {tuple(block)} and {shared} bytes shared"
+            )
             raise error("CUDA_ERROR_INVALID_VALUE")
         if len(arguments) != len(self.parameters):
-            cuda.complain(f"{words} has {len(self.parameters)} parameters, and is given {len(arguments)} arguments")
+            cuda.complain(
+                f"{words} has {len(self.parameters)} parameters, and is given {len(arguments)} arguments"
+            )
             raise error("CUDA_ERROR_INVALID_VALUE")
         values = [np.array(a) for a in arguments]
         accesses, misaligned = [], False
-        for number, ((kind, size), value) in enumerate(zip(self.parameters, values, strict=True), 1):
+        for number, ((kind, size), value) in enumerate(
+            zip(self.parameters, values, strict=True), 1
+        ):
             if value.nbytes != (size if kind == "v" else 8):
                 cuda.complain(
                     f"argument {number} of {words} is {value.dtype} ({value.nbytes} bytes), its parameter has "
@@ -770,7 +882,9 @@ class Compiled:
                 raise error("CUDA_ERROR_INVALID_VALUE")
             if kind != "v" and int(value):
                 if int(value) % size:
-                    cuda.complain(f"argument {number} of {words} is {int(value):#x}, not aligned to {size}")
+                    cuda.complain(
+                        f"argument {number} of {words} is {int(value):#x}, not aligned to {size}"
+                    )
                     misaligned = True
                 found = cuda.block_of(int(value))
                 left = found.address + found.nbytes - int(value) if found is not None else 1
@@ -788,7 +902,9 @@ class Compiled:
         # A pointer to no memory at all is an error of the kernel, which comes late.
         wild = [a for a in accesses if cuda.block_of(a.address) is None]
         if wild:
-            cuda.complain(f"{words} is given {wild[0].address:#x}, which is in no memory of the device")
+            cuda.complain(
+                f"{words} is given {wild[0].address:#x}, which is in no memory of the device"
+            )
             accesses = [a for a in accesses if a not in wild]
 
             def action() -> None:
@@ -797,7 +913,9 @@ class Compiled:
         return Operation(self.name, words, accesses, action)
 
 
-_SHARED = re.compile(r"extern\s+__shared__\s+((?:__align__\s*\([^)]*\)\s+)?)([\w:<>\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
+_SHARED = re.compile(
+    r"extern\s+__shared__\s+((?:__align__\s*\([^)]*\)\s+)?)([\w:<>\s]+?)\s+(\w+)\s*\[\s*\]\s*;"
+)
 _BARRIERS = re.compile(r"\b__(?:syncthreads|syncwarp|shfl_\w+|ballot_sync|any_sync|all_sync)\b")
 _FOLDER = Path(__file__).resolve().parent
 
@@ -805,7 +923,9 @@ _FOLDER = Path(__file__).resolve().parent
 _QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
-def _compiled(path: str, names: tuple[str, ...], capability: tuple[int, int]) -> tuple[ctypes.CDLL, bool]:
+def _compiled(
+    path: str, names: tuple[str, ...], capability: tuple[int, int]
+) -> tuple[ctypes.CDLL, bool]:
     """The shared library of a `.cu` file, and whether threads of a block meet. Raises CudaError."""
     # CUDA's own headers are not for this compiler.
     folders = tuple(f for f in include_folders(path) if not f.endswith("/include"))
@@ -818,14 +938,34 @@ def _compiled(path: str, names: tuple[str, ...], capability: tuple[int, int]) ->
 
 @functools.cache
 def _library(
-    texts: tuple[str, ...], name: str, folders: tuple[str, ...], names: tuple[str, ...], capability: tuple[int, int]
+    texts: tuple[str, ...],
+    name: str,
+    folders: tuple[str, ...],
+    names: tuple[str, ...],
+    capability: tuple[int, int],
 ) -> tuple[ctypes.CDLL, bool]:
     shim = (_FOLDER / "cuda_shim.h").read_text()
     body = _SHARED.sub(r"\2 *\3 = reinterpret_cast<\2 *>(flowc_dynamic_shared);", texts[0])
-    source = [f"#define FLOWC_ARCH {capability[0]}{capability[1]}0", shim, f'#line 1 "{name}"', body, ""]
+    source = [
+        f"#define FLOWC_ARCH {capability[0]}{capability[1]}0",
+        shim,
+        f'#line 1 "{name}"',
+        body,
+        "",
+    ]
     source += [f"FLOWC_KERNEL({n})" for n in names]
     whole = "\n".join(source)
-    options = ["-x", "c++", "-std=c++14", "-O1", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-ffp-contract=off"]
+    options = [
+        "-x",
+        "c++",
+        "-std=c++14",
+        "-O1",
+        "-w",
+        "-shared",
+        "-fPIC",
+        "-Wl,-Bsymbolic",
+        "-ffp-contract=off",
+    ]
     options += ["-isystem", str(_FOLDER / "include"), *(f"-I{f}" for f in folders)]
     digest = hashlib.sha256("\0".join([whole, *texts[1:], *options]).encode()).hexdigest()[:24]
     folder = Path(tempfile.gettempdir()) / f"flowc-stand-in-{os.getuid()}"
@@ -835,7 +975,9 @@ def _library(
         with tempfile.TemporaryDirectory() as place:
             made = Path(place) / "kernels.so"
             command = ["g++", *options, "-o", str(made), "-"]
-            done = subprocess.run(command, input=whole, capture_output=True, text=True, check=False, timeout=600)
+            done = subprocess.run(
+                command, input=whole, capture_output=True, text=True, check=False, timeout=600
+            )
             if done.returncode:
                 raise CudaError(f"{name} does not compile\n{done.stderr.strip()}")
             new = folder / f"{digest}.{os.getpid()}"
@@ -844,9 +986,10 @@ def _library(
     return ctypes.CDLL(str(library)), any(_BARRIERS.search(t) for t in texts)
 
 
-# -- in the place of the real one --------------------------------------------------------------------------------------
+# -- in the place of the real one ------------------------------------------------------------------
 def adopt(cuda: StandIn, package: str, replace: Callable[[Any, str, Any], None]) -> None:
-    """Make a runtime (`flowc.runtime`, or the copy `runtime` of a generated program) use the stand-in.
+    """Make a runtime (`flowc.runtime`, or the copy `runtime` of a generated program) use the
+    stand-in.
 
     `replace` puts an attribute into its place, such as `setattr` or `monkeypatch.setattr`.
     """
@@ -873,7 +1016,10 @@ def _watching(cuda: StandIn, original: Callable[..., None]) -> Callable[..., Non
     def init(self: Any, *arguments: Any, **keywords: Any) -> None:
         original(self, *arguments, **keywords)
         interface = self.__array_interface__
-        nbytes = int(np.prod(interface["shape"], dtype=np.int64)) * np.dtype(interface["typestr"]).itemsize
+        nbytes = (
+            int(np.prod(interface["shape"], dtype=np.int64))
+            * np.dtype(interface["typestr"]).itemsize
+        )
         cuda.host_view(self, interface["data"][0], nbytes)
 
     return init

@@ -1,7 +1,9 @@
-"""A stand-in for ONNX Runtime's CUDA provider: sessions that run on the CPU, late, as operations of a stream.
+"""A stand-in for ONNX Runtime's CUDA provider: sessions that run on the CPU, late, as operations of
+a stream.
 
-In: the real library, and the stand-in of CUDA. Out: the same library with a provider more. Bound tensors have to lie in
-living device memory that is large enough; a run that is not told its stream, or is to wait at its end, is a violation.
+In: the real library, and the stand-in of CUDA. Out: the same library with a provider more. Bound
+tensors have to lie in living device memory that is large enough; a run that is not told its stream,
+or is to wait at its end, is a violation.
 """
 
 from __future__ import annotations
@@ -22,11 +24,15 @@ class _Binding:
         self.inputs: dict[str, tuple[Any, tuple[int, ...], int]] = {}
         self.outputs: dict[str, tuple[Any, tuple[int, ...], int]] = {}
 
-    def bind_input(self, name: str, device: str, number: int, dtype: Any, shape: Sequence[int], pointer: int) -> None:
+    def bind_input(
+        self, name: str, device: str, number: int, dtype: Any, shape: Sequence[int], pointer: int
+    ) -> None:
         assert (device, number) == ("cuda", 0)
         self.inputs[name] = np.dtype(dtype), tuple(shape), int(pointer)
 
-    def bind_output(self, name: str, device: str, number: int, dtype: Any, shape: Sequence[int], pointer: int) -> None:
+    def bind_output(
+        self, name: str, device: str, number: int, dtype: Any, shape: Sequence[int], pointer: int
+    ) -> None:
         assert (device, number) == ("cuda", 0)
         self.outputs[name] = np.dtype(dtype), tuple(shape), int(pointer)
 
@@ -38,7 +44,9 @@ def install(cuda: StandIn, setattr_: Any) -> None:
     class Session:
         """With the CUDA provider late, with any other one as it was."""
 
-        def __new__(cls, path: Any, options: Any = None, providers: Sequence[Any] = (), **rest: Any) -> Any:
+        def __new__(
+            cls, path: Any, options: Any = None, providers: Sequence[Any] = (), **rest: Any
+        ) -> Any:
             first = providers[0] if providers else ""
             if first != "CUDAExecutionProvider" and not (
                 isinstance(first, tuple) and first[0] == "CUDAExecutionProvider"
@@ -46,12 +54,16 @@ def install(cuda: StandIn, setattr_: Any) -> None:
                 return real(path, options, providers=list(providers), **rest)
             return super().__new__(cls)
 
-        def __init__(self, path: Any, options: Any = None, providers: Sequence[Any] = (), **rest: Any) -> None:
+        def __init__(
+            self, path: Any, options: Any = None, providers: Sequence[Any] = (), **rest: Any
+        ) -> None:
             given = providers[0][1] if isinstance(providers[0], tuple) else {}
             self._stream = int(given.get("user_compute_stream", 0))
             self._name = str(path).rpartition("/")[2]
             if not self._stream:
-                cuda.complain(f"a session of {self._name} has a stream of its own that nobody waits for")
+                cuda.complain(
+                    f"a session of {self._name} has a stream of its own that nobody waits for"
+                )
             self._session = real(path, options, providers=["CPUExecutionProvider"])
 
         def get_providers(self) -> list[str]:
@@ -63,13 +75,22 @@ def install(cuda: StandIn, setattr_: Any) -> None:
         def run_with_iobinding(self, binding: _Binding, options: Any = None) -> None:
             if options is None or options.get_run_config_entry(QUIET) != "1":
                 cuda.complain(f"a run of {self._name} waits at its end")
-            known = {x.name: tuple(x.shape) for x in (*self._session.get_inputs(), *self._session.get_outputs())}
+            known = {
+                x.name: tuple(x.shape)
+                for x in (*self._session.get_inputs(), *self._session.get_outputs())
+            }
             accesses, places = [], {}
             for writes, group in ((False, binding.inputs), (True, binding.outputs)):
                 for name, (dtype, shape, pointer) in group.items():
-                    fixed = [(a, b) for a, b in zip(known[name], shape, strict=True) if isinstance(a, int)]
+                    fixed = [
+                        (a, b)
+                        for a, b in zip(known[name], shape, strict=True)
+                        if isinstance(a, int)
+                    ]
                     if any(a != b for a, b in fixed):
-                        cuda.complain(f"tensor {name} of {self._name} is {known[name]}, and is bound as {shape}")
+                        cuda.complain(
+                            f"tensor {name} of {self._name} is {known[name]}, and is bound as {shape}"
+                        )
                     accesses.append(Access(pointer, int(np.prod(shape)) * dtype.itemsize, writes))
                     places[name] = dtype, shape, pointer
             missing = set(known) - set(places)

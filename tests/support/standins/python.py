@@ -1,8 +1,11 @@
-"""The Python of a board with a GPU and TensorRT, on stand-ins: what it is given runs as on the board.
+"""The Python of a board with a GPU and TensorRT, on stand-ins: what it is given runs as on the
+board.
 
-    python tests/support/standins/python.py -m flowc.profiling.there.child ...   # or a script of a build, or -c CODE
+    python tests/support/standins/python.py -m flowc.profiling.there.child ...   # or a script of a
+    build, or -c CODE
 
-Options come from the environment, as for `run.py`. What needs no stand-ins is handed on to Python as it is.
+Options come from the environment, as for `run.py`. What needs no stand-ins is handed on to Python
+as it is.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     python tests/support/standins/run.py BUILD_DIR main.py --frames 4
 
-Options come from the environment: FLOWC_STAND_IN is JSON with the keys of `StandIn` (`integrated`, `capability`,
-`device`, ...), `tensorrt` (a version), `machine` (keys of `tensorrt.Options`) and `fail` (arguments of `StandIn.fail`).
-Violations are printed on standard error at the end, and the exit status is 99 if there are any.
+Options come from the environment: FLOWC_STAND_IN is JSON with the keys of `StandIn` (`integrated`,
+`capability`, `device`, ...), `tensorrt` (a version), `machine` (keys of `tensorrt.Options`) and
+`fail` (arguments of `StandIn.fail`). Violations are printed on standard error at the end, and the
+exit status is 99 if there are any.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def adopt(build: Path) -> Any:
     # This folder has modules called `cuda` and `tensorrt`: nobody may find them under these names.
     sys.path[0] = str(build)
     sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
-    importlib.import_module("runtime.cuda")  # the copy of the program, before the stand-in looks for it
+    # the copy of the program, before the stand-in looks for it
+    importlib.import_module("runtime.cuda")
     from standins import cuda, onnx_cuda, tensorrt
 
     options: dict[str, Any] = json.loads(os.environ.get("FLOWC_STAND_IN", "{}"))
@@ -45,7 +47,8 @@ def adopt(build: Path) -> Any:
 def main(build: Path, script: str, arguments: list[str]) -> int:
     """Run it, and report."""
     gpu = adopt(build)
-    os.environ.setdefault("GLIBC_TUNABLES", "")  # else the program would start itself again, without us
+    # else the program would start itself again, without us
+    os.environ.setdefault("GLIBC_TUNABLES", "")
     command: Any = importlib.import_module("runtime.command")
     # Nor may it go on in a child: libraries with threads are loaded.
     command.keep = lambda program, watchdog, *others: None
@@ -57,7 +60,10 @@ def main(build: Path, script: str, arguments: list[str]) -> int:
         status = end.code
     for sentence in gpu.violations:
         print(f"violation: {sentence}", file=sys.stderr)
-    print(f"stand-in: {gpu.executed} operations executed, {len(gpu.violations)} violations", file=sys.stderr)
+    print(
+        f"stand-in: {gpu.executed} operations executed, {len(gpu.violations)} violations",
+        file=sys.stderr,
+    )
     sys.stdout.flush()
     if gpu.violations:
         return STATUS

@@ -1,12 +1,14 @@
-"""A module `tensorrt` that needs none: builds plans from ONNX files and executes them with ONNX Runtime.
+"""A module `tensorrt` that needs none: builds plans from ONNX files and executes them with ONNX
+Runtime.
 
-`module(cuda, version)` makes one of a chosen version on a stand-in for the GPU; what a version does not have, its module
-does not have either (compared with the genuine bindings of 8.6.1, 10.3.0 and 11.4.0). Executions are operations in a
-stream of the stand-in: they happen late, and are checked against whatever else uses their tensors and their arena.
-What a program does against the rules is told to the stand-in as a violation; what TensorRT refuses, it refuses.
+`module(cuda, version)` makes one of a chosen version on a stand-in for the GPU; what a version does
+not have, its module does not have either (compared with the genuine bindings of 8.6.1, 10.3.0 and
+11.4.0). Executions are operations in a stream of the stand-in: they happen late, and are checked
+against whatever else uses their tensors and their arena. What a program does against the rules is
+told to the stand-in as a violation; what TensorRT refuses, it refuses.
 
-Stricter than the Python bindings: an engine whose runtime, or a context whose engine, has been dropped is a violation,
-as in C++, although the bindings keep the one alive for the other.
+Stricter than the Python bindings: an engine whose runtime, or a context whose engine, has been
+dropped is a violation, as in C++, although the bindings keep the one alive for the other.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from .cuda import Access, Operation, StandIn, error
 
 MAGIC = b"flowc stand-in plan\n"
 
-#: ONNX operators that a DLA runs (design/tensorrt-dla.md); `Softmax` and `LeakyRelu` only since Orin.
+#: ONNX operators that a DLA runs (design/tensorrt-dla.md); `Softmax` and `LeakyRelu` only since
+#: Orin.
 ON_DLA = frozenset(
     {
         "Conv", "ConvTranspose", "MaxPool", "AveragePool", "Relu", "Sigmoid", "Tanh", "Clip", "PRelu", "Add", "Sub",
@@ -91,7 +94,9 @@ class IHostMemory(bytes):
         return len(self)
 
 
-def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = None) -> types.ModuleType:
+def module(
+    cuda: StandIn, version: str = "10.3.0", options: Options | None = None
+) -> types.ModuleType:
     """The module `tensorrt` of that version on that GPU."""
     made = types.ModuleType("tensorrt")
     generation = int(version.split(".")[0])
@@ -104,7 +109,7 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         if severity == "E":
             print(f"[TRT] [E] {text}", file=sys.stderr)
 
-    # -- constants -----------------------------------------------------------------------------------------------------
+    # -- constants ---------------------------------------------------------------------------------
     class ILogger:
         Severity = _names("Severity", "INTERNAL_ERROR", "ERROR", "WARNING", "INFO", "VERBOSE")
 
@@ -119,22 +124,42 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
 
     data = ["FLOAT", "HALF", "INT8", "INT32", "BOOL", "UINT8"]
     DataType = _names("DataType", *data, *(["BF16", "INT64", "INT4", "FP8"] if since10 else []))
-    flags = ["DEBUG", "GPU_FALLBACK", "REFIT", "DISABLE_TIMING_CACHE", "TF32", "SPARSE_WEIGHTS", "SAFETY_SCOPE"]
+    flags = [
+        "DEBUG",
+        "GPU_FALLBACK",
+        "REFIT",
+        "DISABLE_TIMING_CACHE",
+        "TF32",
+        "SPARSE_WEIGHTS",
+        "SAFETY_SCOPE",
+    ]
     flags += ["DIRECT_IO"]
     if up_to10:
         flags += ["FP16", "INT8", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS"]
         flags += ["REJECT_EMPTY_ALGORITHMS"]
     if since10:
-        flags += ["VERSION_COMPATIBLE", "EXCLUDE_LEAN_RUNTIME", "ERROR_ON_TIMING_CACHE_MISS", "STRIP_PLAN"]
+        flags += [
+            "VERSION_COMPATIBLE",
+            "EXCLUDE_LEAN_RUNTIME",
+            "ERROR_ON_TIMING_CACHE_MISS",
+            "STRIP_PLAN",
+        ]
     BuilderFlag = _names("BuilderFlag", *flags)
     DeviceType = _names("DeviceType", "GPU", "DLA")
     TensorIOMode = _names("TensorIOMode", "NONE", "INPUT", "OUTPUT")
     MemoryPoolType = _names(
-        "MemoryPoolType", "WORKSPACE", "DLA_MANAGED_SRAM", "DLA_LOCAL_DRAM", "DLA_GLOBAL_DRAM", "TACTIC_DRAM"
+        "MemoryPoolType",
+        "WORKSPACE",
+        "DLA_MANAGED_SRAM",
+        "DLA_LOCAL_DRAM",
+        "DLA_GLOBAL_DRAM",
+        "TACTIC_DRAM",
     )
     ProfilingVerbosity = _names("ProfilingVerbosity", "LAYER_NAMES_ONLY", "NONE", "DETAILED")
     LayerInformationFormat = _names("LayerInformationFormat", "ONELINE", "JSON")
-    LayerType = _names("LayerType", "ACTIVATION", *dict.fromkeys([*_LAYERS.values(), "NORMALIZATION", "PLUGIN_V2"]))
+    LayerType = _names(
+        "LayerType", "ACTIVATION", *dict.fromkeys([*_LAYERS.values(), "NORMALIZATION", "PLUGIN_V2"])
+    )
     creation = {
         8: ["EXPLICIT_BATCH", "EXPLICIT_PRECISION"],
         10: ["EXPLICIT_BATCH", "STRONGLY_TYPED"],
@@ -158,7 +183,7 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         name = np.dtype(dtype).name
         return types_of.get("int32" if name == "int64" and not since10 else name)
 
-    # -- building ------------------------------------------------------------------------------------------------------
+    # -- building ----------------------------------------------------------------------------------
     class ITensor(_Strict):
         name = ""
         shape: tuple[int, ...] = ()
@@ -179,7 +204,12 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         type: Any = None
 
         def __init__(
-            self, name: str, kind: Any, operator: str, makes: Sequence[ITensor] = (), reads: Sequence[ITensor] = ()
+            self,
+            name: str,
+            kind: Any,
+            operator: str,
+            makes: Sequence[ITensor] = (),
+            reads: Sequence[ITensor] = (),
         ) -> None:
             self.name, self.type, self._operator = name, kind, operator
             self._makes, self._reads = tuple(makes), tuple(reads)
@@ -271,7 +301,10 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
 
             network = self._network
             if generation == 8 and not network._flags & 1:
-                say("E", "this version of the ONNX parser only supports networks with an explicit batch dimension")
+                say(
+                    "E",
+                    "this version of the ONNX parser only supports networks with an explicit batch dimension",
+                )
                 self._errors.append(ParserError("the network has an implicit batch dimension"))
                 return False
             fixed = {i.name for i in model.graph.initializer}
@@ -292,18 +325,24 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                 self._errors.append(ParserError(refused))
                 return False
             for node in model.graph.node:
-                # Constants of element-wise operators become layers of their own, those of a convolution do not.
+                # Constants of element-wise operators become layers of their own, those of a
+                # convolution do not.
                 for name in node.input if _LAYERS.get(node.op_type) == "ELEMENTWISE" else ():
                     if name in fixed:
                         # Named after the constant, but what it makes is not.
                         made = [
-                            ITensor(f"(Unnamed Layer* {len(network._layers)}) [Constant]_output", (), DataType.FLOAT)
+                            ITensor(
+                                f"(Unnamed Layer* {len(network._layers)}) [Constant]_output",
+                                (),
+                                DataType.FLOAT,
+                            )
                         ]
                         network._tensors[name] = made[0]
                         network._layers.append(ILayer(name, LayerType.CONSTANT, "Constant", made))
                 kind = LayerType[_LAYERS.get(node.op_type, "ACTIVATION")]
                 made = [
-                    ITensor(t, (), type_of(onnx.helper.tensor_dtype_to_np_dtype(kinds.get(t, 1)))) for t in node.output
+                    ITensor(t, (), type_of(onnx.helper.tensor_dtype_to_np_dtype(kinds.get(t, 1))))
+                    for t in node.output
                 ]
                 network._tensors |= {t.name: t for t in made}
                 reads = [network._tensors[t] for t in node.input if t in network._tensors]
@@ -345,7 +384,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         def set_memory_pool_limit(self, pool: Any, pool_size: int) -> None:
             dla = pool.name.startswith("DLA")
             if dla and (pool_size < 4096 or pool_size & (pool_size - 1)):
-                cuda.complain(f"memory pool {pool.name} of {pool_size} bytes: a DLA wants a power of two from 4096 on")
+                cuda.complain(
+                    f"memory pool {pool.name} of {pool_size} bytes: a DLA wants a power of two from 4096 on"
+                )
             self._pools[pool] = pool_size
 
         def get_memory_pool_limit(self, pool: Any) -> int:
@@ -361,7 +402,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             if not machine.dla_cores:
                 return False
             known = up_to10 and layer._operator in _PAIR
-            return layer._operator in machine.on_dla and layer.type != LayerType.CONSTANT and not known
+            return (
+                layer._operator in machine.on_dla and layer.type != LayerType.CONSTANT and not known
+            )
 
         def create_timing_cache(self, serialized_timing_cache: bytes) -> ITimingCache:
             return ITimingCache(bytes(serialized_timing_cache))
@@ -391,7 +434,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
 
         def __init__(self, logger: Any) -> None:
             if not isinstance(logger, ILogger):
-                raise TypeError("__init__(): incompatible constructor arguments: a Logger is wanted")
+                raise TypeError(
+                    "__init__(): incompatible constructor arguments: a Logger is wanted"
+                )
 
         @property
         def num_DLA_cores(self) -> int:
@@ -406,7 +451,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         def create_builder_config(self) -> IBuilderConfig:
             return IBuilderConfig()
 
-        def build_serialized_network(self, network: INetworkDefinition, config: IBuilderConfig) -> IHostMemory | None:
+        def build_serialized_network(
+            self, network: INetworkDefinition, config: IBuilderConfig
+        ) -> IHostMemory | None:
             """The plan, or None and some words in the log."""
             # -- what TensorRT would refuse
             if network._model is None:
@@ -421,12 +468,16 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                 if not 0 <= config.DLA_core < machine.dla_cores:
                     refused(f"DLA core {config.DLA_core} is not one of {machine.dla_cores}")
                     return None
-                small = bool(config._flags & {getattr(BuilderFlag, n, None) for n in ("FP16", "INT8")})
+                small = bool(
+                    config._flags & {getattr(BuilderFlag, n, None) for n in ("FP16", "INT8")}
+                )
                 if not (small if up_to10 else _small_types(network._model)):
                     refused("DLA supports only FP16 and INT8 precision")
                     return None
                 others = [
-                    x.name for x in network._layers if x.type != LayerType.CONSTANT and not config.can_run_on_DLA(x)
+                    x.name
+                    for x in network._layers
+                    if x.type != LayerType.CONSTANT and not config.can_run_on_DLA(x)
                 ]
                 if others and BuilderFlag.GPU_FALLBACK not in config._flags:
                     refused(f"{others[0]} cannot run on DLA and GPU fallback is not enabled")
@@ -444,7 +495,11 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             for name, tensor in tensors.items():
                 known = network._tensors[name]
                 if known.dtype is DataType.INT8 and tensor["type"] != "INT8":  # type: ignore[attr-defined]
-                    tensor |= {"type": "INT8", "dtype": "int8", "scale": (known._largest or 0) / 127}
+                    tensor |= {
+                        "type": "INT8",
+                        "dtype": "int8",
+                        "scale": (known._largest or 0) / 127,
+                    }
             monitor = getattr(config, "progress_monitor", None)
             if monitor is not None and not _monitored(monitor, len(network._layers)):
                 refused("the progress monitor has ended it")
@@ -468,24 +523,41 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         pairs = any(node.op_type in _PAIR for node in network._model.graph.node)
         told = [t for t in network._tensors.values() if t._largest is not None]
         if pairs:
-            return "setting dynamic range is only allowed when there are no Q/DQ layers in the network" if told else ""
+            return (
+                "setting dynamic range is only allowed when there are no Q/DQ layers in the network"
+                if told
+                else ""
+            )
         if not told:
             return "calibration failure occurred with no scaling factors detected"
         for layer in network._layers:
             around = {t._largest for t in (*layer._reads, *layer._makes)} - {None}
             if layer._operator in ("Concat", "MaxPool", "AveragePool") and len(around) > 1:
                 return f"{layer.name}: its tensors have different scales, and a DLA has one for all of them"
-        small = [t.name for t in network._tensors.values() if t.dtype is DataType.INT8 and t._largest is None]  # type: ignore[attr-defined]
-        return f"{small[0]}: int8 in a network without Q/DQ layers needs a dynamic range" if small else ""
+        small = [
+            t.name
+            for t in network._tensors.values()
+            if t.dtype is DataType.INT8 and t._largest is None
+        ]  # type: ignore[attr-defined]
+        return (
+            f"{small[0]}: int8 in a network without Q/DQ layers needs a dynamic range"
+            if small
+            else ""
+        )
 
     def engine_layers(network: INetworkDefinition, config: IBuilderConfig) -> list[dict[str, Any]]:
-        """What the engine is made of: a convolution with what follows it, or a piece that a DLA runs as a whole."""
+        """What the engine is made of: a convolution with what follows it, or a piece that a DLA
+        runs as a whole."""
         groups: list[tuple[bool, list[ILayer]]] = []
         for layer in network._layers:
             if layer.type == LayerType.CONSTANT:
                 continue
             on_dla = config.default_device_type is DeviceType.DLA and config.can_run_on_DLA(layer)  # type: ignore[attr-defined]
-            follows = layer._operator in ("Relu", "Clip") and bool(groups) and groups[-1][1][-1]._operator == "Conv"
+            follows = (
+                layer._operator in ("Relu", "Clip")
+                and bool(groups)
+                and groups[-1][1][-1]._operator == "Conv"
+            )
             if groups and groups[-1][0] == on_dla and (on_dla or follows):
                 groups[-1][1].append(layer)
             else:
@@ -496,17 +568,23 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             name = f"{{ForeignNode[{names[0]}...{names[-1]}]}}" if on_dla else " + ".join(names)
             if not made or on_dla:
                 made.append(
-                    {"Name": f"Reformatting CopyNode for Input Tensor 0 to {name}", "LayerType": "Reformat", "ms": 0.25}
+                    {
+                        "Name": f"Reformatting CopyNode for Input Tensor 0 to {name}",
+                        "LayerType": "Reformat",
+                        "ms": 0.25,
+                    }
                 )
             metadata = "\x1f".join(f"[ONNX Layer: {n}]" for n in names)
             kind = "DLA" if on_dla else "CaskConvolution"
-            made.append({"Name": name, "LayerType": kind, "Metadata": metadata, "ms": float(len(members))})
+            made.append(
+                {"Name": name, "LayerType": kind, "Metadata": metadata, "ms": float(len(members))}
+            )
             if version < "8.6" and generation == 8:
                 del made[-1]["Metadata"]
         detailed = config.profiling_verbosity is ProfilingVerbosity.DETAILED  # type: ignore[attr-defined]
         return made if detailed else [{"Name": x["Name"], "ms": x["ms"]} for x in made]
 
-    # -- running -------------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------
     resident: dict[int, weakref.WeakSet[Any]] = {}
 
     class Runtime(_Strict):
@@ -514,7 +592,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
 
         def __init__(self, logger: Any) -> None:
             if not isinstance(logger, ILogger):
-                raise TypeError("__init__(): incompatible constructor arguments: a Logger is wanted")
+                raise TypeError(
+                    "__init__(): incompatible constructor arguments: a Logger is wanted"
+                )
             self._core: int | None = None
             self._made: list[weakref.ref[ICudaEngine]] = []
 
@@ -559,7 +639,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                     refused("this machine has no DLA")
                     return None
                 if self._core is None:
-                    cuda.complain(f"{header['name']} is deserialized for a DLA, and no core has been chosen")
+                    cuda.complain(
+                        f"{header['name']} is deserialized for a DLA, and no core has been chosen"
+                    )
                 core = self._core or 0
                 loaded = resident.setdefault(core, weakref.WeakSet())
                 held = sum(e._header["pieces"] for e in loaded)
@@ -579,7 +661,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         made.ExecutionContextAllocationStrategy = ExecutionContextAllocationStrategy  # type: ignore[attr-defined]
 
     class ICudaEngine(_Strict):
-        def __init__(self, runtime: Runtime, header: dict[str, Any], model: bytes, core: int) -> None:
+        def __init__(
+            self, runtime: Runtime, header: dict[str, Any], model: bytes, core: int
+        ) -> None:
             self._runtime = weakref.ref(runtime)
             self._header, self._core = header, core
             self._session = _session(model)
@@ -606,7 +690,11 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             return DataType[self._header["tensors"][name]["type"]]
 
         def get_tensor_mode(self, name: str) -> Any:
-            return TensorIOMode.INPUT if self._header["tensors"][name]["input"] else TensorIOMode.OUTPUT
+            return (
+                TensorIOMode.INPUT
+                if self._header["tensors"][name]["input"]
+                else TensorIOMode.OUTPUT
+            )
 
         if since10:
 
@@ -618,7 +706,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                 self, strategy: Any = ExecutionContextAllocationStrategy.STATIC
             ) -> IExecutionContext:
                 self._check()
-                return IExecutionContext(self, strategy is not ExecutionContextAllocationStrategy.USER_MANAGED)
+                return IExecutionContext(
+                    self, strategy is not ExecutionContextAllocationStrategy.USER_MANAGED
+                )
 
         else:
 
@@ -674,7 +764,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         def __del__(self) -> None:
             last = self._last
             if last is not None and not cuda.known_to_host(last):
-                cuda.complain(f"the context of {self._header['name']} is dropped while {last} may still be under way")
+                cuda.complain(
+                    f"the context of {self._header['name']} is dropped while {last} may still be under way"
+                )
 
         @property
         def engine(self) -> Any:
@@ -687,7 +779,10 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         @device_memory.setter
         def device_memory(self, memory: int) -> None:
             block = cuda.block_of(int(memory))
-            self._arena = int(memory), 0 if block is None else block.address + block.nbytes - int(memory)
+            self._arena = (
+                int(memory),
+                0 if block is None else block.address + block.nbytes - int(memory),
+            )
 
         if since10:
 
@@ -709,7 +804,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
 
         def set_input_shape(self, name: str, shape: Sequence[int]) -> bool:
             if tuple(shape) != self.get_tensor_shape(name):
-                cuda.complain(f"{self._header['name']} is static, but {name} is given the shape {tuple(shape)}")
+                cuda.complain(
+                    f"{self._header['name']} is static, but {name} is given the shape {tuple(shape)}"
+                )
                 return False
             return True
 
@@ -719,7 +816,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         def execute_async_v3(self, stream_handle: int) -> bool:
             """Put an execution into a stream."""
             header, engine = self._header, self._engine()
-            who = f"engine {header['name']}" + (f" on DLA core {engine._core}" if engine and header["dla"] else "")
+            who = f"engine {header['name']}" + (
+                f" on DLA core {engine._core}" if engine and header["dla"] else ""
+            )
             if engine is None:
                 cuda.complain(f"a context of {header['name']} is used after its engine is gone")
                 return False
@@ -776,10 +875,14 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                 start = pointer - block.address
                 fits = block.nbytes == nbytes if machine.exact else start + nbytes <= block.nbytes
                 if pointer % 256:
-                    cuda.complain(f"tensor {name} of {who} is given {pointer:#x}, which is not aligned to 256")
+                    cuda.complain(
+                        f"tensor {name} of {who} is given {pointer:#x}, which is not aligned to 256"
+                    )
                 if not fits:
                     shown = f"{tensor['dtype']}{tensor['shape']}"
-                    cuda.complain(f"tensor {name} of {who} is {shown}, and is given byte {start} of {block}")
+                    cuda.complain(
+                        f"tensor {name} of {who} is {shown}, and is given byte {start} of {block}"
+                    )
             return Access(pointer, nbytes, not tensor["input"])
 
     for thing in (
@@ -834,7 +937,8 @@ def _monitored(monitor: Any, layers: int) -> bool:
 
 
 def _small_types(model: Any) -> bool:
-    """Does a strongly typed model compute in 8 and 16 bits alone? Casts at its borders are another matter."""
+    """Does a strongly typed model compute in 8 and 16 bits alone? Casts at its borders are another
+    matter."""
     import onnx
 
     operators = {node.op_type for node in model.graph.node}
@@ -845,14 +949,19 @@ def _small_types(model: Any) -> bool:
     return onnx.TensorProto.FLOAT not in kinds
 
 
-def _static(model: Any, shapes: dict[str, tuple[int, ...]], type_of: Any) -> tuple[bytes, dict[str, Any]]:
-    """The model with these shapes of its inputs, and all its inputs and outputs as a plan describes them."""
+def _static(
+    model: Any, shapes: dict[str, tuple[int, ...]], type_of: Any
+) -> tuple[bytes, dict[str, Any]]:
+    """The model with these shapes of its inputs, and all its inputs and outputs as a plan describes
+    them."""
     import onnx
 
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     for value in fixed.graph.input:
-        for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
+        for dim, size in zip(
+            value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False
+        ):
             dim.Clear()
             dim.dim_value = size
     for value in fixed.graph.output:
@@ -903,7 +1012,9 @@ def _execute(cuda: StandIn, session: Any, tensors: dict[str, Any], places: dict[
     feeds = {n: np.ascontiguousarray(views[n]).astype(d, copy=False) for n, d in wanted.items()}
     for name in feeds:
         feeds[name] = (
-            feeds[name] * np.float32(tensors[name].get("scale", 1)) if "scale" in tensors[name] else feeds[name]
+            feeds[name] * np.float32(tensors[name].get("scale", 1))
+            if "scale" in tensors[name]
+            else feeds[name]
         )
     for name, result in zip(names, session.run(names, feeds), strict=True):
         scale = tensors[name].get("scale")

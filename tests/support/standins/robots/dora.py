@@ -1,8 +1,9 @@
-"""What programs use of dora's node, which hears what a file says (FLOWC_STAND_IN_EVENTS) and prints what it sends.
+"""What programs use of dora's node, which hears what a file says (FLOWC_STAND_IN_EVENTS) and prints
+what it sends.
 
-The file is JSON: a list of events as dora's Python interface has them, with `value` as a list of elements and `dtype`
-beside it, `times` for equal ones, and null for a connection that ends. `{"after": [OUTPUT, N]}` comes when so many
-tokens were sent there, and is not heard of.
+The file is JSON: a list of events as dora's Python interface has them, with `value` as a list of
+elements and `dtype` beside it, `times` for equal ones, and null for a connection that ends.
+`{"after": [OUTPUT, N]}` comes when so many tokens were sent there, and is not heard of.
 """
 
 from __future__ import annotations
@@ -35,17 +36,27 @@ class Node:
             elif event is not None and event["type"] == "INPUT":
                 value = pyarrow.array(np.array(event["value"], event["dtype"]))
                 metadata = {"timestamp": None, **event["metadata"]}
-                yield from ({**event, "value": value, "metadata": metadata} for _ in range(event.get("times", 1)))
+                yield from (
+                    {**event, "value": value, "metadata": metadata}
+                    for _ in range(event.get("times", 1))
+                )
             else:
                 yield event
 
     def node_config(self) -> dict[str, Any]:
         """Its part of the dataflow: somebody says what was taken of `brightness`."""
-        return {"inputs": {"image": "camera/image", "brightness.taken": {"source": "show/taken"}}, "outputs": []}
+        return {
+            "inputs": {"image": "camera/image", "brightness.taken": {"source": "show/taken"}},
+            "outputs": [],
+        }
 
     def dataflow_descriptor(self) -> dict[str, Any]:
         """The dataflow: somebody wants to know what was taken of `image`."""
-        camera = {"id": "camera", "inputs": {"taken": {"source": "node/image.taken"}}, "outputs": ["image"]}
+        camera = {
+            "id": "camera",
+            "inputs": {"taken": {"source": "node/image.taken"}},
+            "outputs": ["image"],
+        }
         return {"nodes": [camera, {"id": "node", **self.node_config()}, {"id": "other"}]}
 
     def next(self, timeout: float) -> dict[str, Any] | None:
@@ -53,9 +64,18 @@ class Node:
         for event in self._events:
             return event
         time.sleep(timeout)
-        return {"type": "ERROR", "error": "Timeout event stream error: Receiver timed out", "kind": "dora"}
+        return {
+            "type": "ERROR",
+            "error": "Timeout event stream error: Receiver timed out",
+            "kind": "dora",
+        }
 
     def send_output(self, output_id: str, data: Any, metadata: dict[str, Any]) -> None:
         """Print it."""
-        print(output_id, data.to_numpy(zero_copy_only=False).tolist(), json.dumps(metadata), flush=True)
+        print(
+            output_id,
+            data.to_numpy(zero_copy_only=False).tolist(),
+            json.dumps(metadata),
+            flush=True,
+        )
         self._sent[output_id] += 1

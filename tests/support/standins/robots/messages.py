@@ -1,4 +1,5 @@
-"""Messages of ROS 2 as its Python code has them: fields of fixed types, checked when they are set."""
+"""Messages of ROS 2 as its Python code has them: fields of fixed types, checked when they are
+set."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ class Message:
 
     def __init__(self, **given: Any) -> None:
         for name, kind in self.fields.items():
-            made = array.array(kind) if isinstance(kind, str) else [] if isinstance(kind, list) else kind()
+            made = (
+                array.array(kind)
+                if isinstance(kind, str)
+                else []
+                if isinstance(kind, list)
+                else kind()
+            )
             object.__setattr__(self, name, made)
         for name, value in given.items():
             setattr(self, name, value)
@@ -29,7 +36,10 @@ class Message:
         if isinstance(kind, str):
             assert isinstance(value, array.array) and value.typecode == kind, (name, value)
         elif isinstance(kind, list):
-            assert isinstance(value, list) and all(isinstance(v, kind[0]) for v in value), (name, value)
+            assert isinstance(value, list) and all(isinstance(v, kind[0]) for v in value), (
+                name,
+                value,
+            )
         else:
             assert type(value) is kind, (name, value)
         object.__setattr__(self, name, value)
@@ -45,11 +55,26 @@ Header = message("Header", stamp=Time, frame_id=str)
 String = message("String", data=str)
 MultiArrayDimension = message("MultiArrayDimension", label=str, size=int, stride=int)
 MultiArrayLayout = message("MultiArrayLayout", dim=[MultiArrayDimension], data_offset=int)
-Image = message("Image", header=Header, height=int, width=int, encoding=str, is_bigendian=int, step=int, data="B")
+Image = message(
+    "Image",
+    header=Header,
+    height=int,
+    width=int,
+    encoding=str,
+    is_bigendian=int,
+    step=int,
+    data="B",
+)
 #: Of `std_msgs`, for each type of element.
 ARRAYS = {
     made.__name__: made
     for name, code in CODES.items()
-    for made in [message(f"{name.capitalize().replace('Uint', 'UInt')}MultiArray", layout=MultiArrayLayout, data=code)]
+    for made in [
+        message(
+            f"{name.capitalize().replace('Uint', 'UInt')}MultiArray",
+            layout=MultiArrayLayout,
+            data=code,
+        )
+    ]
 }
 globals().update(ARRAYS)  # pickle finds types by their names

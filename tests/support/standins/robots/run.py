@@ -1,4 +1,5 @@
-"""Run an entry point of a package on the stand-ins for ROS 2: `run.py FOLDER MODULE ARGUMENT...` calls its `main`."""
+"""Run an entry point of a package on the stand-ins for ROS 2: `run.py FOLDER MODULE ARGUMENT...`
+calls its `main`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What programs use of rclpy (Humble to Rolling), over sockets in a folder: FLOWC_STAND_IN_BUS.
 
-Arguments have the names and kinds that rclpy documents. Tokens are pickled; a publisher waits where a reader is slow,
-as reliable topics do while their history lasts. A late reader of a `TRANSIENT_LOCAL` topic gets what was said before.
+Arguments have the names and kinds that rclpy documents. Tokens are pickled; a publisher waits where
+a reader is slow, as reliable topics do while their history lasts. A late reader of a
+`TRANSIENT_LOCAL` topic gets what was said before.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _running = False
 _numbers = itertools.count()
 
 
-def init(*, args: list[str] | None = None, signal_handler_options: SignalHandlerOptions | None = None) -> None:
+def init(
+    *, args: list[str] | None = None, signal_handler_options: SignalHandlerOptions | None = None
+) -> None:
     """Begin. `--ros-args -r FROM:=TO` renames topics."""
     global _running
     assert not _running and args is not None and signal_handler_options is SignalHandlerOptions.NO
@@ -60,7 +63,10 @@ def _folder(topic: str) -> Path:
 
 
 def _checked(quality: QoSProfile) -> None:
-    assert quality.history is HistoryPolicy.KEEP_LAST and quality.reliability is ReliabilityPolicy.RELIABLE
+    assert (
+        quality.history is HistoryPolicy.KEEP_LAST
+        and quality.reliability is ReliabilityPolicy.RELIABLE
+    )
 
 
 class Clock:
@@ -157,7 +163,10 @@ class SingleThreadedExecutor:
 
     def spin_once(self, timeout_sec: float | None = None) -> None:
         """Call one, if a message comes in time."""
-        readers = {reader: callback for node in self._nodes for reader, callback in node.readers.items()}
+        readers = {
+            reader: callback for node in self._nodes for reader, callback in node.readers.items()
+        }
         ready, _, _ = select.select(list(readers), [], [], timeout_sec)
         for reader in ready[:1]:
-            readers[reader](pickle.loads(reader.recv(1 << 20)))  # no limit: `select` says that there is something
+            # no limit: `select` says that there is something
+            readers[reader](pickle.loads(reader.recv(1 << 20)))
