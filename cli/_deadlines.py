@@ -119,7 +119,7 @@ def _optimality(joint: Joint) -> str:
         return f"{said} on fewer processors, where {other}"
     candidates = " of these candidates" if joint.problem.nets else ""
     if outcome.cores is not None:
-        said = f"{_cores(outcome.cores, candidates)}; on so many, {said}"
+        said = f"{_cores(outcome.cores, candidates)}{said}"
     if outcome.proved:
         return f"{said}: proved, no mapping{candidates} that keeps all deadlines has less"
     if outcome.gap is not None:
@@ -131,13 +131,15 @@ def _optimality(joint: Joint) -> str:
 
 
 def _cores(cores: FewestCores, candidates: str) -> str:
-    """How many CPUs are used, and whether fewer could be."""
+    """How many CPUs are enough, whether fewer are not, and what the sentence after it is about."""
     said = "1 CPU" if cores.count == 1 else f"{cores.count} CPUs"
+    about = "on so many, " if cores.most is None else ""
     if cores.count == 1:
-        return said
+        return f"{said}; {about}"
+    aim = "keeps all deadlines" if cores.most is None else "has so little utilization"
     if cores.proved:
-        return f"{said}: proved, no mapping{candidates} keeps all deadlines on fewer"
-    return f"{said}: none was found on fewer"
+        return f"{said}: proved, no mapping{candidates} {aim} on fewer; {about}"
+    return f"{said}: none was found that {aim} on fewer; {about}"
 
 
 def explanation(joint: Joint) -> list[str]:
@@ -253,7 +255,7 @@ def states_table(states: States) -> str:
             f" `{name}`"
         )
         if states.outcome.cores is not None:
-            said = f"{_cores(states.outcome.cores, ' of these candidates')}; on so many, {said}"
+            said = f"{_cores(states.outcome.cores, ' of these candidates')}{said}"
         bound = states.outcome.bound
         if states.outcome.proved:
             said += (

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...codegen.deploy import missing
 from ...machines.crew import Crew
 from ...machines.host import HERE, Host
+from ...model.deployment import PlannedMemory
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping
 from ...model.platform import Platform
@@ -180,10 +182,10 @@ def _map_states_apart(
     part = request.part(1 / len(valid.states))
 
     def find(state: Valid) -> Mapping:
-        planned = taken_beside(valid, state, known.profile)
-        return _fastest(
-            state, known.of(state), part, limit, planned, runnable=_runnable(valid, request)
-        )
+        within = None
+        if limit is not None:
+            within = _Within(limit, taken_beside(valid, state, known.profile))
+        return _fastest(state, known.of(state), part, within, runnable=_runnable(valid, request))
 
     mapping = map_states_apart(valid, find)
     if limit is not None:
@@ -201,11 +203,8 @@ def _map_without_periods(
     runnable = _runnable(valid, request)
     if request.measure and not runnable:
         require_some_time(valid, known)
-
-    def planned(mapping: Mapping) -> Any:
-        return taken(valid, known.profile, mapping)
-
-    mapping = _fastest(valid, known, request, limit, planned, runnable=runnable)
+    within = None if limit is None else _Within(limit, partial(taken, valid, known.profile))
+    mapping = _fastest(valid, known, request, within, runnable=runnable)
     said = (
         _idle(request.crew)
         if request.measure
@@ -214,17 +213,23 @@ def _map_without_periods(
     return Answer(mapping, valid, said)
 
 
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """A limit on memory; `planned` computes the memory of a mapping's networks."""
+
+    limit: MemoryLimit
+    planned: Callable[[Mapping], PlannedMemory]
+
+
 def _fastest(
     valid: Valid,
     known: KnownTimes,
     request: Request,
-    limit: MemoryLimit | None,
-    planned: Callable[[Mapping], Any],
+    within: _Within | None,
     *,
     runnable: bool,
 ) -> Mapping:
-    """The best mapping of apps without periods; `planned` computes the memory of its networks.
-    Raises Errors."""
+    """The best mapping of apps without periods. Raises Errors."""
     problem = problem_of(valid, known.times, known.profile)
     first = next(iter(request.objectives("throughput")), "throughput")
     objective = "throughput" if first == "memory" else first
@@ -238,8 +243,9 @@ def _fastest(
         "progress": request.progress,
         "measure": runs,
     }
-    if limit is not None:
-        return search_within(problem, fronts(problem, known.profile), limit, planned, **asked)
+    if within is not None:
+        choices = fronts(problem, known.profile)
+        return search_within(problem, choices, within.limit, within.planned, **asked)
     found: Mapping = search_named(request.search, "throughput").run(
         problem, objective=objective, **asked
     )

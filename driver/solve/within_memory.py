@@ -77,8 +77,8 @@ def map_jointly_within(
         return judged(valid, known, problem, searched(problem, request), request)
     request.say(f"networks take {in_mb(best.memory.total)}")
     changed, outcome = best.answer
-    if changed.bands:  # the proofs hold for these bands, and others were not searched
-        outcome = replace(outcome, proved=False, bound=None)
+    if changed.bands:  # other bands were not searched
+        outcome = outcome.without_proof
     joint = judged(valid, known, changed, outcome, request)
     return replace(joint, mapping=replace(joint.mapping, memory=best.memory))
 

@@ -16,8 +16,7 @@ from ...machines.crew import ALONE, Crew
 from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
-from .cores import Run as SearchWithin
-from .cores import fewest_cores
+from .cores import by_objectives
 from .exact import RESOLUTION, solve
 from .genetic import Best, baseline, entire_ga, heuristic_ga
 from .outcome import Outcome
@@ -36,9 +35,6 @@ RELIEF = 0.3
 #: Of what is left then, what the exact search gets; the rest is for annealing where that is far
 #: above the bound.
 EXACT, FAR = 0.7, 1.02
-#: Of the budget, what the search for the least maximum utilization gets where the fewest CPUs for
-#: it are wanted, too.
-SPARING = 0.5
 
 
 def search(
@@ -57,12 +53,11 @@ def search(
     leaves slack. Raises KeyError for a name that is none.
     """
 
-    def run(problem: JointProblem, budget: Budget) -> Outcome:
-        return SEARCHES[name](problem, seed, budget, progress, crew)
+    def attempt(left_out: frozenset[str], part: Budget) -> Outcome:
+        within = replace(problem, left_out=problem.left_out | left_out)
+        return SEARCHES[name](within, seed, part, progress, crew)
 
-    found = _by_objectives(
-        problem, run, budget, [o for o in objectives if o in ("utilization", "cores")]
-    )
+    found = by_objectives([problem], attempt, budget, objectives)
     found = replace(found, limit=budget.evaluations)
     if found.assignment is None or found.verdict is None:
         return found
@@ -70,26 +65,6 @@ def search(
         return _spared(problem, found) if name == "auto" and not objectives else found
     # Searches do not follow bounds beyond the deadlines; what is reported has to be right.
     return replace(found, verdict=verdict(problem, found.assignment))
-
-
-def _by_objectives(
-    problem: JointProblem, run: SearchWithin, budget: Budget, objectives: Sequence[str]
-) -> Outcome:
-    if "cores" not in objectives:
-        return run(problem, budget)
-    if objectives[0] == "cores":
-        return fewest_cores(problem, run, budget)
-    best = run(problem, budget.part(SPARING))
-    if best.verdict is None or not best.verdict.feasible:
-        return best
-    few = fewest_cores(problem, run, budget.part(1 - SPARING), best.verdict.maximum)
-    if (
-        few.verdict is None
-        or not few.verdict.feasible
-        or few.verdict.maximum > best.verdict.maximum + RESOLUTION
-    ):
-        return best
-    return replace(few, bound=best.bound, proved=best.proved)
 
 
 def _spared(problem: JointProblem, found: Outcome) -> Outcome:

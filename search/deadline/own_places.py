@@ -16,7 +16,7 @@ from ...analysis.timing.system import Refused
 from ..budget import Budget
 from .outcome import Outcome
 from .problem import Item, JointProblem
-from .states import Placed, Run, StatesOutcome, outcome_of, pinned_in, reaches
+from .states import Placed, Run, StatesOutcome, is_least, outcome_of, pinned_in
 from .verdict import Verdict, verdict
 
 #: Of the budget, what moving one thing gets; the search has the rest, and a second at least.
@@ -49,10 +49,8 @@ def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcom
     """The states with those that have places of their own; the bound holds for any places."""
     if not own:
         return outcome
-    states = {**outcome.states, **own}
-    told = [o.verdict for o in states.values() if o.verdict is not None]
-    proved = all(v.feasible for v in told) and reaches(max(v.maximum for v in told), outcome.bound)
-    return replace(outcome, states=states, proved=proved)
+    found = replace(outcome, states={**outcome.states, **own})
+    return replace(found, proved=is_least(found))
 
 
 def _movable(problem: JointProblem, placed: Placed) -> list[str]:

@@ -15,7 +15,8 @@ from fractions import Fraction
 
 from ...analysis.timing.system import Refused
 from ..budget import Budget
-from .outcome import FewestCores, Outcome
+from .exact import Impossible
+from .outcome import NOTHING, FewestCores, Outcome
 from .problem import Assignment, Item, JointChannel, JointProblem, Net, Step, Team
 from .program import CutNet, between_stages, names_of
 from .relaxed import as_fraction, relax
@@ -64,22 +65,45 @@ class StatesOutcome:
     """An outcome for each state; those of a search that found nothing have no assignment. `bound`
     is for the whole.
 
-    `impossible`: it is proved that some state has no mapping that keeps all deadlines and limits.
-    `cores`: where few CPUs were the objective, how many they are; `bound` and `proved` speak of so
-    many then.
+    `impossible`: why some state has no mapping that keeps all deadlines and limits, if that is
+    proved. `evaluations`, `counted` and `cores` as in `Outcome`.
     """
 
     states: Mapping[str, Outcome]
     bound: Fraction | None
     proved: bool
     seconds: float
-    impossible: bool = False
+    impossible: Impossible | None = None
     cores: FewestCores | None = None
+    evaluations: int = 0
+    counted: int = 0
 
     @property
     def objective(self) -> str:
-        """What the answer was searched for, as in `--objective`."""
-        return "utilization" if self.cores is None else "cores,utilization"
+        """The objectives of the search, as in `--objective`."""
+        return "utilization" if self.cores is None else self.cores.objective
+
+    @property
+    def maximum(self) -> Fraction:
+        """The maximum utilization over all states; above any possible one if nothing was found."""
+        return max((outcome.maximum for outcome in self.states.values()), default=NOTHING)
+
+    @property
+    def kept_maximum(self) -> Fraction | None:
+        """The maximum utilization over all states, if each of them keeps all deadlines and limits.
+
+        A search ends with the first state that has no mapping.
+        """
+        if any(outcome.kept_maximum is None for outcome in self.states.values()):
+            return None
+        return self.maximum
+
+    @property
+    def without_proof(self) -> StatesOutcome:
+        """The same for problems of which only a part was searched."""
+        cores = None if self.cores is None else replace(self.cores, proved=False)
+        states = {name: outcome.without_proof for name, outcome in self.states.items()}
+        return replace(self, states=states, bound=None, proved=False, impossible=None, cores=cores)
 
 
 def search_states(
@@ -99,7 +123,8 @@ def search_states(
     searching = budget.part(1 - MOVES).begin(lambda: given)
     bounds = {name: _least(problem) for name, problem in problems.items()}
     order = sorted(problems, key=lambda name: -(bounds[name] or 0))
-    placed, found, impossible = Placed(), dict[str, Outcome](), False
+    placed, found = Placed(), dict[str, Outcome]()
+    impossible: Impossible | None = None
     for position, name in enumerate(order):
         problem = problems[name]
         if placed.covers(problem):
@@ -111,11 +136,11 @@ def search_states(
         outcome = run(fixed, replace(part, seconds=max(1.0, part.seconds)))
         # nothing was fixed: what is proved holds for the state
         free = not placed.items and not placed.nets
-        impossible |= free and outcome.impossible is not None
+        if free and outcome.impossible is not None:
+            impossible = outcome.impossible
         if outcome.assignment is None:
-            return StatesOutcome(
-                {**found, name: outcome}, None, False, spending.seconds, impossible
-            )
+            found[name] = outcome
+            return _summed(StatesOutcome(found, None, False, spending.seconds, impossible))
         if free:
             bounds[name] = max(filter(None, (bounds[name], outcome.bound)), default=None)
         placed = Placed(*_without_stages(placed.with_answer(fixed, outcome.assignment), problems))
@@ -126,9 +151,22 @@ def search_states(
     }
     known = [b for b in bounds.values() if b is not None]
     bound = max(known) if len(known) == len(bounds) else None
-    told = [o.verdict for o in found.values() if o.verdict is not None]
-    proved = all(v.feasible for v in told) and reaches(max(v.maximum for v in told), bound)
-    return StatesOutcome(found, bound, proved, spending.seconds, impossible)
+    whole = _summed(StatesOutcome(found, bound, False, spending.seconds, impossible))
+    return replace(whole, proved=is_least(whole))
+
+
+def _summed(outcome: StatesOutcome) -> StatesOutcome:
+    """The same with the effort for all states."""
+    return replace(
+        outcome,
+        evaluations=sum(each.evaluations for each in outcome.states.values()),
+        counted=sum(each.counted for each in outcome.states.values()),
+    )
+
+
+def is_least(outcome: StatesOutcome) -> bool:
+    """Does the answer keep everything, with no more utilization than the bound?"""
+    return outcome.kept_maximum is not None and reaches(outcome.kept_maximum, outcome.bound)
 
 
 def reaches(maximum: Fraction, bound: Fraction | None) -> bool:
