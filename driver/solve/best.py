@@ -106,22 +106,21 @@ def _why_hopeless(option: Valid | str, asked: Asked) -> str:
 def _late(searched: Searched) -> dict[str, str]:
     """The states that miss a deadline or limit in the search's answer, each with a reason."""
     found = {}
-    for name, problem in searched.problems.items():
+    for name in searched.problems:
         outcome = searched.own.get(name, searched.outcome.states.get(name))
         if outcome is None:
             continue  # an earlier state had no answer
         if outcome.verdict is None:
             found[name] = "no mapping was found"
         elif not outcome.verdict.feasible:
-            found[name] = ", ".join(missed(problem, outcome.verdict))
+            found[name] = ", ".join(missed(outcome.verdict))
     return found
 
 
 def _late_in(states: States) -> dict[str, str]:
     """The same for programs."""
-    verdicts = {name: (j.problem, j.verdict) for name, j in states.joints.items()}
-    return {
-        n: ", ".join(missed(p, told))
-        for n, (p, told) in verdicts.items()
-        if told is not None and told.late
-    }
+    late = {}
+    for name, joint in states.joints.items():
+        if joint.verdict is not None and joint.verdict.late:
+            late[name] = ", ".join(missed(joint.verdict))
+    return late

@@ -234,7 +234,7 @@ def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
     told = replace(
         with_bounds(joint.problem, joint.verdict, worst), utilization=utilization(system)
     )
-    return ", ".join(missed(joint.problem, told))
+    return ", ".join(missed(told))
 
 
 def _mhz(hz: Fraction) -> str:

@@ -26,10 +26,11 @@ from ...model.workload import workload
 from ...profiling.measure import WARM_UP, Seen, worst_case
 from ...report.gantt import Bar, Chart
 from ...search.deadline.answer import mapping_of
+from ...search.deadline.limits import Held, held, in_ms
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import Assignment, JointProblem, Team, slowed
 from ...search.deadline.program import firing_times, program_paths, timed
-from ...search.deadline.verdict import Held, Verdict, held, verdict, with_bounds
+from ...search.deadline.verdict import Verdict, verdict, with_bounds
 from ...search.registry import search_named
 from ..measure.measure import run_deployed
 from ..plan.program import place, plan
@@ -287,8 +288,8 @@ def reasons(joint: Joint) -> list[str]:
         f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its"
         " time"
     ]
-    for pool in verdict.engines:
-        lines.append(f"`{pool}` has too many engines: cut networks less often")
+    for broken in verdict.beyond_board:
+        lines.append(f"{broken.reason}: {broken.remedy}" if broken.remedy else broken.reason)
     tight: list[tuple[Fraction, Team, Held]] = []
     unbounded = False
     for team in problem.teams:
@@ -308,12 +309,12 @@ def reasons(joint: Joint) -> list[str]:
     if tight:
         share, team, what = max(tight, key=lambda t: t[0])
         assert what.bound is not None
-        lines.append(f"{_called(team, what)} is the tightest: {_ms(what.bound)} of {_ms(what.due)}")
+        lines.append(f"{what.name(team)} is the tightest: {in_ms(what.bound)} of {in_ms(what.due)}")
         lines += _taken_apart(joint, team, what)
         if share > 1:
             hopeless = what.due is not None and _alone(joint, team, what) > what.due
             rival = "" if hopeless else f", or a higher priority than {team.priority}"
-            lines.append(f"a deadline of {_ms(what.bound)} would be met{rival}")
+            lines.append(f"a deadline of {in_ms(what.bound)} would be met{rival}")
     lines += [
         f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
         for name in verdict.conditional
@@ -321,30 +322,14 @@ def reasons(joint: Joint) -> list[str]:
     return lines
 
 
-def missed(problem: JointProblem, told: Verdict) -> Iterator[str]:
+def missed(verdict: Verdict) -> Iterator[str]:
     """What has more to do than it has time, what is late by how much, and limits of the board that
     are not kept."""
-    for name, share in told.utilization.items():
+    for name, share in verdict.utilization.items():
         if share > 1:
             yield f"`{name}` needs {float(share):.0%} of its time"
-    for team in problem.teams:
-        for what in held(team, told.worst):
-            if what.bound is None:
-                yield f"{_called(team, what)} has no bound"
-            elif not what.met:
-                yield (
-                    f"{_called(team, what)} takes up to {_ms(what.bound)}, and has {_ms(what.due)}"
-                )
-    yield from (f"`{pool}` would hold more engines than it can" for pool in told.engines)
-
-
-def _ms(ns: Fraction | None) -> str:
-    return f"{float(ns or 0) / 1e6:.2f} ms"
-
-
-def _called(team: Team, what: Held) -> str:
-    """An app, or one of its paths."""
-    return f"`{team.name}`" if what.path is None else f"`{what.path.source} -> {what.path.sink}`"
+    for broken in verdict.broken:
+        yield broken.reason
 
 
 def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
@@ -355,11 +340,9 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
         seldom = slowed(joint.problem, factor)
         worst = worst_cases(timed(seldom, joint.outcome.assignment))
         if None not in worst.groups.values():
-            late = {
-                _called(t, h): h.bound for t in seldom.teams for h in held(t, worst) if not h.met
-            }
+            late = {h.name(t): h.bound for t in seldom.teams for h in held(t, worst) if not h.met}
             if late:
-                said = " and ".join(f"{name} {_ms(ns)}" for name, ns in late.items())
+                said = " and ".join(f"{name} {in_ms(ns)}" for name, ns in late.items())
                 yield (
                     f"with {factor} times the periods, {said} would be needed: such deadlines and"
                     " periods would help"

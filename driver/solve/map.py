@@ -149,7 +149,8 @@ def _map_with_deadlines(
         if limit is None
         else map_jointly_within(valid, known, request, limit)
     )
-    fits = bool(joint.mapping.groups) and joint.verdict is not None and not joint.verdict.engines
+    verdict = joint.verdict
+    fits = bool(joint.mapping.groups) and verdict is not None and not verdict.beyond_board
     return Answer(joint.mapping, valid, (*joint.diagnostics, *request.crew.told), joint, fits)
 
 

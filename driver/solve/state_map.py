@@ -84,7 +84,10 @@ class States:
     @property
     def fits(self) -> bool:
         """Are the limits of the board kept in all states?"""
-        return all(j.verdict is not None and not j.verdict.engines for j in self.joints.values())
+        return all(
+            joint.verdict is not None and not joint.verdict.beyond_board
+            for joint in self.joints.values()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +230,7 @@ def _late_in_search(searched: Searched) -> list[str]:
 
 
 def _missed(joint: Joint) -> list[str]:
-    return [] if joint.verdict is None else [*missed(joint.problem, joint.verdict)]
+    return [] if joint.verdict is None else [*missed(joint.verdict)]
 
 
 def _alternatives(valid: ValidScenario) -> list[list[str]]:

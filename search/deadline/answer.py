@@ -24,9 +24,10 @@ from ...model.mapping import (
     as_text,
 )
 from ...profiling.measure import Seen
+from .limits import held
 from .outcome import Outcome
 from .problem import Assignment, JointProblem, Team
-from .verdict import Verdict, held
+from .verdict import Verdict
 
 
 def mapping_of(

@@ -20,9 +20,10 @@ from ...analysis.timing.system import Refused
 from ...machines.crew import ALONE, Crew
 from ..budget import Budget, Spending
 from ..events import Progress
+from .limits import held
 from .place import Placed, Placer
 from .problem import Assignment, JointProblem, slowed
-from .verdict import Verdict, held, verdict
+from .verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,7 +109,7 @@ def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> 
     rate say how far it is from being met; where there is none either, a group counts 10. Of what is
     due of a group, what is latest counts.
     """
-    total = 10.0 * len(found.engines)
+    total = 10.0 * len(found.beyond_board)
     worst = found.worst
     if found.maximum <= 1 and found.late:
         worst = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).worst

@@ -349,7 +349,7 @@ def _worst(problems: Mapping[str, JointProblem], placed: Placed) -> tuple[int, F
             told: Verdict = verdict(problem, placed.of(problem), patience=Fraction(1))
         except Refused:
             return 10**6, Fraction(10**6)
-        missed += len(told.late) + len(told.engines)
+        missed += len(told.late) + len(told.beyond_board)
         most = max(most, told.maximum)
     return missed, most
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -15,6 +16,7 @@ from pathlib import Path
 import flowc
 import numpy as np
 import pytest
+from flowc.analysis.timing.response_time import WorstCases
 from flowc.analysis.timing.system import TimedPath, utilization
 from flowc.cli import app
 from flowc.driver.measure.measure import run_deployed
@@ -30,12 +32,13 @@ from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
 from flowc.profiling.measure import Seen
 from flowc.search.budget import Budget
-from flowc.search.deadline import candidates
+from flowc.search.deadline import candidates, limits
 from flowc.search.deadline.answer import mapping_of
 from flowc.search.deadline.auto import SEARCHES, search
 from flowc.search.deadline.candidates import Kernels, front
 from flowc.search.deadline.exact import solve
 from flowc.search.deadline.genetic import heuristic_ga
+from flowc.search.deadline.limits import LIMITS, Broken, Engines
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.place import Placer, plain
 from flowc.search.deadline.problem import (
@@ -51,7 +54,7 @@ from flowc.search.deadline.problem import (
 from flowc.search.deadline.program import timed
 from flowc.search.deadline.relaxed import relax
 from flowc.search.deadline.states import Placed, pinned_in
-from flowc.search.deadline.verdict import broken_limits, utilizations, verdict
+from flowc.search.deadline.verdict import utilizations, verdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -234,7 +237,7 @@ def test_populations_are_placed_like_individuals(
         exact = utilizations(problem, expected)
         assert placed.used[i] == pytest.approx([float(exact[p]) for p in problem.processors])
         assert used == pytest.approx({p: float(u) for p, u in exact.items()})
-        assert bool(placed.engines[i]) == bool(broken_limits(problem, expected))
+        assert bool(placed.engines[i]) == crowded(problem, expected)
 
 
 @pytest.mark.parametrize("name", ["orin", "orin_nx", "xavier"])
@@ -260,6 +263,11 @@ def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(
     assert all(apart[k] == 10 * MS and together[k] > 10 * MS for k in factors)
     # No longer than if the other one was busy all the time.
     assert all((together[k] or 0) <= 10 * MS * factors[k] + 1 for k in factors)
+
+
+def crowded(problem: JointProblem, assignment: Assignment) -> bool:
+    """Would a pool hold too many engines?"""
+    return any(Engines().broken(problem, assignment, WorstCases({}, {})))
 
 
 def everything(problem: JointProblem) -> list[Assignment]:
@@ -290,9 +298,7 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
     if len(every) > 400:
         return
     feasible = [v.maximum for v in (verdict(problem, a) for a in every) if v.feasible]
-    allowed = [
-        max(utilizations(problem, a).values()) for a in every if not broken_limits(problem, a)
-    ]
+    allowed = [max(utilizations(problem, a).values()) for a in every if not crowded(problem, a)]
     found = solve(problem, seed=0, budget=Budget(60))
     if allowed:
         relaxed = relax(problem)
@@ -303,6 +309,37 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
         assert float(found.verdict.maximum) == pytest.approx(float(min(feasible)), rel=2e-4)
     else:
         assert found.verdict is None or not found.verdict.feasible
+
+
+class Quick:
+    """A limit that flowc does not have: no app takes more than a part of its period."""
+
+    def broken(
+        self, problem: JointProblem, assignment: Assignment, worst: WorstCases
+    ) -> Iterator[Broken]:
+        for name, bound in worst.groups.items():
+            if bound is None or bound > problem.period[name] / 2:
+                yield Broken(name, f"`{name}` is slow")
+
+
+@settings(max_examples=15)
+@given(problems(cores=1).filter(lambda p: len(p.items) <= 4))
+def test_a_limit_is_kept_by_every_search(problem: JointProblem) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "LIMITS", (*LIMITS, Quick()))
+        every = everything(problem)
+        if len(every) > 400:
+            return
+        verdicts = [verdict(problem, assignment) for assignment in every]
+        least = min((v.maximum for v in verdicts if v.feasible), default=None)
+        for name in ("exact", "auto"):
+            found = search(problem, name=name, seed=0, budget=Budget(60))
+            if least is None:
+                assert found.kept_maximum is None
+            else:
+                assert found.kept_maximum == pytest.approx(least, rel=2e-4)
+            if found.assignment is not None and found.kept_maximum is not None:
+                assert verdict(problem, found.assignment).feasible
 
 
 @settings(max_examples=8)
@@ -507,8 +544,8 @@ def test_where_few_processors_are_late_more_are_tried(
     def run(valid: object, known: object, joint: Joint, request: object) -> Joint:
         tried.append(joint.outcome.spared is not None)
         assert joint.verdict is not None
-        late = tuple(t.name for t in joint.problem.teams) if tried[-1] else ()
-        return replace(joint, verdict=replace(joint.verdict, late=late))
+        late = [Broken(t.name, "is late") for t in joint.problem.teams] if tried[-1] else []
+        return replace(joint, verdict=replace(joint.verdict, broken=tuple(late)))
 
     monkeypatch.setattr("flowc.driver.solve.deadlines._of_program", run)
     text = "".join(f"app {n} {{ period 100 ms  a: T  b: T }}\n" for n in "AB")

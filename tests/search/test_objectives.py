@@ -15,7 +15,9 @@ from flowc.model.diagnostic import Errors
 from flowc.model.times import times_of
 from flowc.search.budget import Budget
 from flowc.search.deadline.cores import by_objectives
+from flowc.search.deadline.limits import Broken
 from flowc.search.deadline.outcome import Outcome
+from flowc.search.deadline.problem import Assignment
 from flowc.search.deadline.verdict import Verdict
 from flowc.search.objectives import OBJECTIVES
 
@@ -146,8 +148,9 @@ def test_the_answer_says_what_is_proved_of_few_cores(
 
 def outcome(maximum: Fraction, bound: Fraction | None, *, late: bool = False) -> Outcome:
     """An answer of a search that needs so much of a processor."""
-    worst = WorstCases({}, {})
-    told = Verdict({"core": maximum}, worst, ("A",) if late else (), (), ())
+    nothing = Assignment((), (), ())
+    broken = (Broken("A", "`A` is late"),) if late else ()
+    told = Verdict(nothing, {"core": maximum}, WorstCases({}, {}), broken, ())
     proved = not late and maximum == bound
     return Outcome("auto", None, told, bound, proved, None, 1, 0.0, counted=1)
 
