@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..driver.solve.sweep import Supposed
+    from ..driver.solve.sweep import SweptAnswer
 
 
-def table(found: list[Supposed]) -> str:
+def table(found: list[SweptAnswer]) -> str:
     """A row per supposition, and below the reasons for infeasible ones."""
     from ..runtime.report import columns
 
@@ -35,7 +35,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.2%}"
 
 
-def document(found: list[Supposed]) -> list[dict[str, Any]]:
+def document(found: list[SweptAnswer]) -> list[dict[str, Any]]:
     """As in docs/json.md."""
     return [
         {

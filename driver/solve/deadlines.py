@@ -28,9 +28,9 @@ from ...report.gantt import Bar, Chart
 from ...search.deadline.answer import mapping_of
 from ...search.deadline.limits import Held, held, in_ms
 from ...search.deadline.outcome import Outcome
-from ...search.deadline.problem import Assignment, JointProblem, Team, slowed
+from ...search.deadline.problem import Assignment, JointProblem, TaskGroup, slowed
 from ...search.deadline.program import firing_times, program_paths, timed
-from ...search.deadline.verdict import Verdict, verdict, with_bounds
+from ...search.deadline.verdict import MappingVerdict, verdict, with_bounds
 from ...search.registry import search_named
 from ..measure.measure import run_deployed
 from ..plan.program import place, plan
@@ -60,7 +60,7 @@ class Joint:
     problem: JointProblem
     outcome: Outcome
     mapping: Mapping
-    verdict: Verdict | None
+    verdict: MappingVerdict | None
     program: TimedSystem | None = None
     seen: Seen | None = None
     doubt: str = ""
@@ -290,7 +290,7 @@ def reasons(joint: Joint) -> list[str]:
     ]
     for broken in verdict.beyond_board:
         lines.append(f"{broken.reason}: {broken.remedy}" if broken.remedy else broken.reason)
-    tight: list[tuple[Fraction, Team, Held]] = []
+    tight: list[tuple[Fraction, TaskGroup, Held]] = []
     unbounded = False
     for team in problem.teams:
         if verdict.worst.groups[team.name] is None:
@@ -322,7 +322,7 @@ def reasons(joint: Joint) -> list[str]:
     return lines
 
 
-def missed(verdict: Verdict) -> Iterator[str]:
+def missed(verdict: MappingVerdict) -> Iterator[str]:
     """What has more to do than it has time, what is late by how much, and limits of the board that
     are not kept."""
     for name, share in verdict.utilization.items():
@@ -354,7 +354,7 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
     yield f"longer periods would help, or a faster `{busiest}`"
 
 
-def _alone(joint: Joint, team: Team, what: Held) -> Fraction:
+def _alone(joint: Joint, team: TaskGroup, what: Held) -> Fraction:
     """The bound of a group, or of one of its paths, if it were alone."""
     assert joint.system is not None
     own = tuple(g for g in joint.system.groups if g.name == team.name)
@@ -379,7 +379,7 @@ _WORDS = {
 }
 
 
-def _taken_apart(joint: Joint, team: Team, what: Held) -> Iterator[str]:
+def _taken_apart(joint: Joint, team: TaskGroup, what: Held) -> Iterator[str]:
     """The terms of a bound: the group's own path, and the delays by others."""
     system, group = joint.system, team.name
     assert system is not None

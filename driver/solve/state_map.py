@@ -105,7 +105,7 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StateSearch:
     """A search for states, independent of their variants; `chosen` are bands of networks."""
 
     known: KnownTimes

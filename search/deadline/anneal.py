@@ -15,8 +15,8 @@ from math import exp
 from ...machines.crew import ALONE, Crew
 from ..budget import Budget, Spending
 from ..events import Progress
-from .genetic import Best, look
-from .problem import Assignment, JointProblem, Net
+from .genetic import BestSoFar, look
+from .problem import Assignment, DeadlineNetwork, JointProblem
 from .relaxed import Relaxed
 from .verdict import utilizations
 
@@ -45,7 +45,7 @@ class Walk:
 
     here: Assignment
     value: float
-    best: Best
+    best: BestSoFar
     rng: random.Random
     known: int = 0
 
@@ -70,10 +70,10 @@ def anneal(
     *,
     seed: int,
     budget: Budget,
-    best: Best,
+    best: BestSoFar,
     progress: Progress | None = None,
     crew: Crew = ALONE,
-) -> Best:
+) -> BestSoFar:
     """Improve `best` until the budget is used up. Ctrl-C returns the best so far.
 
     Everybody who helps walks alone, and after each leg the walk that is behind goes on from the
@@ -156,9 +156,9 @@ def relieve(
     *,
     seed: int,
     budget: Budget,
-    best: Best,
+    best: BestSoFar,
     progress: Progress | None = None,
-) -> Best:
+) -> BestSoFar:
     """Move tasks of the busiest processor elsewhere as long as deadlines are met. Ctrl-C returns
     the best so far.
 
@@ -181,7 +181,7 @@ def relieve(
     return best
 
 
-def _liked(net: Net, rises: tuple[float, ...]) -> list[int]:
+def _liked(net: DeadlineNetwork, rises: tuple[float, ...]) -> list[int]:
     """The candidates of a network to choose from: those that could be in a good answer, and those
     that are fast.
 

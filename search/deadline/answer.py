@@ -26,14 +26,14 @@ from ...model.mapping import (
 from ...profiling.measure import Seen
 from .limits import held
 from .outcome import Outcome
-from .problem import Assignment, JointProblem, Team
-from .verdict import Verdict
+from .problem import Assignment, JointProblem, TaskGroup
+from .verdict import MappingVerdict
 
 
 def mapping_of(
     problem: JointProblem,
     outcome: Outcome,
-    verdict: Verdict | None,
+    verdict: MappingVerdict | None,
     seed: int,
     seen: Seen | None = None,
 ) -> Mapping:
@@ -88,7 +88,7 @@ def assignment_of(problem: JointProblem, pins: Iterable[Pin]) -> Assignment:
     return Assignment(tuple(choice), tuple(steps), tuple(items))
 
 
-def _bound(team: Team, verdict: Verdict, seen: Seen | None) -> GroupBound:
+def _bound(team: TaskGroup, verdict: MappingVerdict, seen: Seen | None) -> GroupBound:
     whole, *paths = held(team, verdict.worst)
     name = team.name
     latencies = () if seen is None else seen.paths.get(name, ())

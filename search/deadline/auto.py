@@ -18,7 +18,7 @@ from ..events import Progress
 from .anneal import anneal, relieve
 from .cores import by_objectives
 from .exact import RESOLUTION, solve
-from .genetic import Best, baseline, entire_ga, heuristic_ga
+from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
 from .outcome import Outcome
 from .problem import Assignment, JointProblem
 from .relaxed import relax
@@ -147,7 +147,7 @@ def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
     return Assignment(tuple(choice), tuple(steps), tuple(items))
 
 
-def _genetic(name: str, run: Callable[..., Best]) -> Run:
+def _genetic(name: str, run: Callable[..., BestSoFar]) -> Run:
     def wrapped(
         problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew
     ) -> Outcome:
@@ -157,7 +157,7 @@ def _genetic(name: str, run: Callable[..., Best]) -> Run:
     return wrapped
 
 
-def _outcome(name: str, best: Best, seconds: float) -> Outcome:
+def _outcome(name: str, best: BestSoFar, seconds: float) -> Outcome:
     front, count = tuple(best.front), best.evaluations + best.looks
     found = Outcome(
         name, best.assignment, best.verdict, None, False, None, count, seconds, front=front
@@ -192,7 +192,7 @@ def _auto(
 
     Where that stays far above its bound, annealing again.
     """
-    best, solved = Best(), 0
+    best, solved = BestSoFar(), 0
     spending = budget.begin(lambda: best.looks + solved)
     relaxed = relax(problem)
     if relaxed is None:

@@ -32,7 +32,7 @@ from ..events import Progress
 from .problem import Assignment, JointProblem
 from .program import longest_path
 from .relaxed import Relaxed, as_fraction, relax
-from .verdict import Verdict, utilizations, verdict
+from .verdict import MappingVerdict, utilizations, verdict
 
 #: Candidates per network in the first and the second attempt.
 FEW, MANY = 60, 300
@@ -67,7 +67,7 @@ class Optimum:
     """
 
     assignment: Assignment | None
-    verdict: Verdict | None
+    verdict: MappingVerdict | None
     bound: Fraction
     proved: bool
     refused: int
@@ -91,7 +91,7 @@ def solve(
     """
     refused, solved = 0, 0
     spending = budget.begin(lambda: refused + solved)
-    nearest: tuple[Assignment | None, Verdict | None] = None, None
+    nearest: tuple[Assignment | None, MappingVerdict | None] = None, None
     relaxed = relax(problem)
     if relaxed is None:
         return Optimum(None, None, Fraction(0), False, 0, impossible="limits")
@@ -141,7 +141,7 @@ def solve(
     return Optimum(best, found, bound, _reached(found, bound), refused, solved)
 
 
-def _reached(found: Verdict | None, bound: Fraction) -> bool:
+def _reached(found: MappingVerdict | None, bound: Fraction) -> bool:
     """Is an answer as good as the bound says that one can be?"""
     return found is not None and found.maximum <= bound + RESOLUTION
 
@@ -184,7 +184,7 @@ def _lazily(
         model.hint(hint)
     refused = 0
     bound = least
-    nearest: tuple[Assignment | None, Verdict | None] = None, None
+    nearest: tuple[Assignment | None, MappingVerdict | None] = None, None
     spending = budget.begin(lambda: refused + model.solved)
     while True:
         answer = model.solve(seed, spending.left)
@@ -212,15 +212,17 @@ def _lazily(
 
 
 def _nearer(
-    known: tuple[Assignment | None, Verdict | None], assignment: Assignment, found: Verdict | None
-) -> tuple[Assignment | None, Verdict | None]:
+    known: tuple[Assignment | None, MappingVerdict | None],
+    assignment: Assignment,
+    found: MappingVerdict | None,
+) -> tuple[Assignment | None, MappingVerdict | None]:
     """The one of two late assignments with fewer groups late, the first if both have as many."""
     if found is None or (known[1] is not None and len(known[1].late) <= len(found.late)):
         return known
     return assignment, found
 
 
-def _judged(problem: JointProblem, assignment: Assignment) -> Verdict | None:
+def _judged(problem: JointProblem, assignment: Assignment) -> MappingVerdict | None:
     try:
         return verdict(problem, assignment, patience=Fraction(1))
     except Refused:

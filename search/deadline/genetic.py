@@ -21,9 +21,9 @@ from ...machines.crew import ALONE, Crew
 from ..budget import Budget, Spending
 from ..events import Progress
 from .limits import held
-from .place import Placed, Placer
+from .place import PlacedPopulation, Placer
 from .problem import Assignment, JointProblem, slowed
-from .verdict import Verdict, verdict
+from .verdict import MappingVerdict, verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ MUTATION = 0.3
 
 
 @dataclass
-class Best:
+class BestSoFar:
     """The best so far: feasible ones by maximum utilization, others by how much they violate.
 
     `evaluations` counts assignments whose utilization was computed, `looks` those whose response
@@ -45,7 +45,7 @@ class Best:
     """
 
     assignment: Assignment | None = None
-    verdict: Verdict | None = None
+    verdict: MappingVerdict | None = None
     evaluations: int = 0
     looks: int = 0
     generations: int = 0
@@ -76,7 +76,7 @@ class Best:
         count = self.evaluations + self.looks
         progress(text, evaluations=count, value=self.value if self.feasible else None)
 
-    def join(self, other: Best) -> None:
+    def join(self, other: BestSoFar) -> None:
         """Merge the results of another worker; its looks are counted here."""
         self.looks, other.looks = self.looks + other.looks, 0
         self.seen.update(other.seen)
@@ -85,7 +85,7 @@ class Best:
         for point in other.front:
             self._add(point)
 
-    def keep(self, problem: JointProblem, assignment: Assignment, found: Verdict) -> None:
+    def keep(self, problem: JointProblem, assignment: Assignment, found: MappingVerdict) -> None:
         """Add an assignment that meets all deadlines to the front, unless it is dominated."""
         shares = [
             h.bound / h.due
@@ -102,7 +102,7 @@ class Best:
             self.front.append(point)
 
 
-def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> float:
+def violation(problem: JointProblem, assignment: Assignment, found: MappingVerdict) -> float:
     """0 for a feasible one; else by how much deadlines are missed, and 10 per engine too many.
 
     Where iterations run into each other, bounds grow beyond all measure. The bounds at half the
@@ -125,7 +125,7 @@ def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> 
 
 
 #: The value of an assignment, and its verdict where it has one.
-Judged = tuple[float, Verdict | None]
+Judged = tuple[float, MappingVerdict | None]
 
 
 def judged(problem: JointProblem, assignment: Assignment) -> Judged:
@@ -141,7 +141,7 @@ def judged(problem: JointProblem, assignment: Assignment) -> Judged:
 
 
 def look(
-    problem: JointProblem, assignment: Assignment, best: Best, ahead: Judged | None = None
+    problem: JointProblem, assignment: Assignment, best: BestSoFar, ahead: Judged | None = None
 ) -> float:
     """The value of an assignment, judged once, or `ahead` by a worker; the best one is kept."""
     known = best.seen.get(assignment)
@@ -166,7 +166,7 @@ def heuristic_ga(
     progress: Progress | None = None,
     crew: Crew = ALONE,
     population: int = POPULATION,
-) -> Best:
+) -> BestSoFar:
     """Candidates by evolution, tasks by Algorithm 7. Ctrl-C returns the best so far."""
     import numpy as np
 
@@ -193,8 +193,8 @@ def entire_ga(
     progress: Progress | None = None,
     crew: Crew = ALONE,
     population: int = POPULATION,
-    start: Best | None = None,
-) -> Best:
+    start: BestSoFar | None = None,
+) -> BestSoFar:
     """Candidates and places of tasks by evolution, seeded with what `heuristic-ga` finds.
 
     Where that finds nothing feasible, it is asked again with deadlines loosened, as the thesis
@@ -202,7 +202,7 @@ def entire_ga(
     """
     import numpy as np
 
-    looked: list[Best] = []
+    looked: list[BestSoFar] = []
     spending = budget.begin(lambda: sum(b.looks for b in looked))
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
@@ -265,14 +265,14 @@ def baseline(
     progress: Progress | None = None,
     crew: Crew = ALONE,
     population: int = POPULATION,
-) -> Best:
+) -> BestSoFar:
     """One after the other: networks as if there were no tasks, then tasks around them.
 
     What the thesis compares with: both searches minimize the utilization of what they see.
     """
     import numpy as np
 
-    first = Best()
+    first = BestSoFar()
     spending = budget.begin(lambda: first.looks)
     named = {n.name for n in problem.nets}
     alone = replace(
@@ -325,7 +325,7 @@ def _evolve(
     crew: Crew,
     name: str,
     start: Assignment | None = None,
-) -> Best:
+) -> BestSoFar:
     """Uniform crossover of tournament winners, mutation of one gene, the best tenth stays.
 
     Without `sizes` the choices are fixed. Without `items` the last gene of a choice is where tasks
@@ -333,7 +333,7 @@ def _evolve(
     """
     import numpy as np
 
-    best = Best()
+    best = BestSoFar()
     spending = budget.begin(lambda: best.looks)
     idle = 0
     if start is not None:
@@ -379,7 +379,7 @@ def _values(
     placer: Placer,
     choices: np.ndarray,
     items: np.ndarray | None,
-    best: Best,
+    best: BestSoFar,
     spending: Spending,
     crew: Crew,
 ) -> np.ndarray:
@@ -392,7 +392,7 @@ def _values(
     genes = choices
     if items is None:
         choices = genes[:, :-1]
-        placed: Placed = placer.place(choices, at_home=genes[:, -1] == 1)
+        placed: PlacedPopulation = placer.place(choices, at_home=genes[:, -1] == 1)
     else:
         placed = placer.place(choices, items)
     worst = placed.used.max(axis=1)
@@ -419,7 +419,7 @@ def _values(
 
 
 def _ahead(
-    problem: JointProblem, leaders: Iterator[Assignment], best: Best, crew: Crew
+    problem: JointProblem, leaders: Iterator[Assignment], best: BestSoFar, crew: Crew
 ) -> dict[Assignment, Judged]:
     """The next leaders, judged by the workers. Those that are not used do not count."""
     if crew.size < 2:

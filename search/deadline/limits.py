@@ -15,11 +15,11 @@ from typing import Protocol
 from ...analysis.timing.response_time import WorstCases
 from ...analysis.timing.system import TimedPath
 from ...targets.engines import crowded
-from .problem import Assignment, JointProblem, Team
+from .problem import Assignment, JointProblem, TaskGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenLimit:
     """A limit that is not kept.
 
     `group` is the app that does not keep it. None: the board cannot hold the mapping, which is
@@ -36,7 +36,7 @@ class MappingLimit(Protocol):
 
     def broken(
         self, problem: JointProblem, assignment: Assignment, worst: WorstCases
-    ) -> Iterator[Broken]:
+    ) -> Iterator[BrokenLimit]:
         """What does not keep it; `worst` are the bounds of response times."""
 
 
@@ -45,18 +45,18 @@ class Deadlines:
 
     def broken(
         self, problem: JointProblem, assignment: Assignment, worst: WorstCases
-    ) -> Iterator[Broken]:
+    ) -> Iterator[BrokenLimit]:
         """The apps and paths that are late, or that have no bound."""
         for team in problem.teams:
             for each in held(team, worst):
                 if each.bound is None:
-                    yield Broken(team.name, f"{each.name(team)} has no bound")
+                    yield BrokenLimit(team.name, f"{each.name(team)} has no bound")
                 elif not each.met:
                     reason = (
                         f"{each.name(team)} takes up to {in_ms(each.bound)}, and has"
                         f" {in_ms(each.due)}"
                     )
-                    yield Broken(team.name, reason)
+                    yield BrokenLimit(team.name, reason)
 
 
 class Engines:
@@ -64,7 +64,7 @@ class Engines:
 
     def broken(
         self, problem: JointProblem, assignment: Assignment, worst: WorstCases
-    ) -> Iterator[Broken]:
+    ) -> Iterator[BrokenLimit]:
         """The pools with too many."""
         places = [place for steps in assignment.steps for place in steps]
         for item, place in zip(problem.items, assignment.items, strict=True):
@@ -73,7 +73,7 @@ class Engines:
         engines = {str(number): (place,) for number, place in enumerate(places)}
         for pool, _ in crowded(problem.platform, engines):
             reason = f"`{pool.name}` would hold more engines than it can"
-            yield Broken(None, reason, "cut networks less often")
+            yield BrokenLimit(None, reason, "cut networks less often")
 
 
 LIMITS: tuple[MappingLimit, ...] = (Deadlines(), Engines())
@@ -81,9 +81,9 @@ LIMITS: tuple[MappingLimit, ...] = (Deadlines(), Engines())
 
 def broken_limits(
     problem: JointProblem, assignment: Assignment, worst: WorstCases
-) -> tuple[Broken, ...]:
+) -> tuple[BrokenLimit, ...]:
     """Everything that does not keep some limit."""
-    found: list[Broken] = []
+    found: list[BrokenLimit] = []
     for limit in LIMITS:
         found += limit.broken(problem, assignment, worst)
     return tuple(found)
@@ -106,14 +106,14 @@ class Held:
         """True if the deadline is proved to be met."""
         return self.bound is not None and (self.due is None or self.bound <= self.due)
 
-    def name(self, team: Team) -> str:
+    def name(self, team: TaskGroup) -> str:
         """The app, or its path."""
         if self.path is None:
             return f"`{team.name}`"
         return f"`{self.path.source} -> {self.path.sink}`"
 
 
-def held(team: Team, worst: WorstCases) -> tuple[Held, ...]:
+def held(team: TaskGroup, worst: WorstCases) -> tuple[Held, ...]:
     """The bound of a group, and those of its paths, each with its deadline."""
     found = [Held(worst.groups[team.name], team.due_ns)]
     for path, bound in zip(team.paths, worst.paths[team.name], strict=True):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import ceil
 
 from ...networks.bands.choose import Choice
-from .problem import Candidate, Item, JointProblem, Net
+from .problem import Candidate, DeadlineNetwork, DeadlineTask, JointProblem
 
 
 def banded(problem: JointProblem, chosen: Mapping[str, Choice]) -> JointProblem:
@@ -30,7 +30,7 @@ def banded(problem: JointProblem, chosen: Mapping[str, Choice]) -> JointProblem:
     )
 
 
-def _slower_item(item: Item, choice: Choice) -> Item:
+def _slower_item(item: DeadlineTask, choice: Choice) -> DeadlineTask:
     if not choice.bands or "cpu" not in item.wcet_ns:
         return item
     times = {
@@ -39,7 +39,7 @@ def _slower_item(item: Item, choice: Choice) -> Item:
     return replace(item, wcet_ns=times, curves={k: c for k, c in item.curves.items() if k != "cpu"})
 
 
-def _slower_net(net: Net, choice: Choice) -> Net:
+def _slower_net(net: DeadlineNetwork, choice: Choice) -> DeadlineNetwork:
     return (
         replace(net, candidates=tuple(_slower(c, choice) for c in net.candidates))
         if choice.bands

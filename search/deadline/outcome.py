@@ -8,7 +8,7 @@ from fractions import Fraction
 from ...model.mapping import Point
 from .exact import Impossible
 from .problem import Assignment
-from .verdict import Verdict
+from .verdict import MappingVerdict
 
 #: A utilization above all possible ones.
 NOTHING = Fraction(10**6)
@@ -52,7 +52,7 @@ class Outcome:
 
     search: str
     assignment: Assignment | None
-    verdict: Verdict | None
+    verdict: MappingVerdict | None
     bound: Fraction | None
     proved: bool
     impossible: Impossible | None

@@ -15,9 +15,9 @@ from fractions import Fraction
 from ...analysis.timing.system import Refused
 from ..budget import Budget
 from .outcome import Outcome
-from .problem import Item, JointProblem
-from .states import Placed, Run, StatesOutcome, is_least, outcome_of, pinned_in
-from .verdict import Verdict, verdict
+from .problem import DeadlineTask, JointProblem
+from .states import CommonPlaces, Run, StatesOutcome, is_least, outcome_of, pinned_in
+from .verdict import MappingVerdict, verdict
 
 #: Of the budget, what moving one thing gets; the search has the rest, and a second at least.
 ONE = 0.5
@@ -30,7 +30,7 @@ def own_places(problem: JointProblem, common: Outcome, run: Run, budget: Budget)
     One task that moves is tried first, so that little differs between states. Raises Refused.
     """
     assert common.assignment is not None
-    placed = Placed().with_answer(problem, common.assignment)
+    placed = CommonPlaces().with_answer(problem, common.assignment)
     free = _movable(problem, placed)
     if not free:
         return None
@@ -53,7 +53,7 @@ def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcom
     return replace(found, proved=is_least(found))
 
 
-def _movable(problem: JointProblem, placed: Placed) -> list[str]:
+def _movable(problem: JointProblem, placed: CommonPlaces) -> list[str]:
     """What may be on another CPU in one state."""
     on_cpu = set(problem.of_kind.get("cpu", ()))
     items = [
@@ -67,23 +67,23 @@ def _movable(problem: JointProblem, placed: Placed) -> list[str]:
     return [name for name in (*items, *nets) if name not in problem.bands]
 
 
-def _moved(placed: Placed, places: Mapping[str, str]) -> Placed:
+def _moved(placed: CommonPlaces, places: Mapping[str, str]) -> CommonPlaces:
     """With some things on other processors."""
     nets = {
         n: (choice, (places[n],) if n in places else steps)
         for n, (choice, steps) in placed.nets.items()
     }
-    return Placed({n: places.get(n, p) for n, p in placed.items.items()}, nets)
+    return CommonPlaces({n: places.get(n, p) for n, p in placed.items.items()}, nets)
 
 
 def _with_one_moved(
-    problem: JointProblem, placed: Placed, free: list[str], budget: Budget
-) -> Placed | None:
+    problem: JointProblem, placed: CommonPlaces, free: list[str], budget: Budget
+) -> CommonPlaces | None:
     """The best of the placements in which one thing is elsewhere; None: a deadline is missed in all
     of them."""
     looked = 0
     spending = budget.begin(lambda: looked)
-    best: tuple[Fraction, Placed] | None = None
+    best: tuple[Fraction, CommonPlaces] | None = None
     for other in _neighbors(problem, placed, free):
         if spending.over:
             break
@@ -94,13 +94,15 @@ def _with_one_moved(
     return None if best is None else best[1]
 
 
-def _neighbors(problem: JointProblem, placed: Placed, free: list[str]) -> Iterator[Placed]:
+def _neighbors(
+    problem: JointProblem, placed: CommonPlaces, free: list[str]
+) -> Iterator[CommonPlaces]:
     for name in free:
         at = placed.nets[name][1][0] if name in placed.nets else placed.items[name]
         yield from (_moved(placed, {name: p}) for p in problem.of_kind["cpu"] if p != at)
 
 
-def _told(problem: JointProblem, placed: Placed) -> Verdict | None:
+def _told(problem: JointProblem, placed: CommonPlaces) -> MappingVerdict | None:
     try:
         return verdict(problem, placed.of(problem), patience=Fraction(1))
     except Refused:
@@ -108,8 +110,8 @@ def _told(problem: JointProblem, placed: Placed) -> Verdict | None:
 
 
 def _searched(
-    problem: JointProblem, placed: Placed, free: list[str], run: Run, budget: Budget
-) -> Placed | None:
+    problem: JointProblem, placed: CommonPlaces, free: list[str], run: Run, budget: Budget
+) -> CommonPlaces | None:
     """What a search finds for all that may move, the rest pinned where it is."""
     fixed = pinned_in(problem, placed)
     items = tuple(_on_cpus(i) if i.name in free else i for i in fixed.items)
@@ -121,7 +123,9 @@ def _searched(
     return _with_few_moved(problem, placed, places)
 
 
-def _with_few_moved(problem: JointProblem, placed: Placed, places: dict[str, str]) -> Placed:
+def _with_few_moved(
+    problem: JointProblem, placed: CommonPlaces, places: dict[str, str]
+) -> CommonPlaces:
     """With what stays where it was, as long as all is in time and the busiest processor has no more
     to do."""
     best = _told(problem, _moved(placed, places))
@@ -133,6 +137,6 @@ def _with_few_moved(problem: JointProblem, placed: Placed, places: dict[str, str
     return _moved(placed, places)
 
 
-def _on_cpus(item: Item) -> Item:
+def _on_cpus(item: DeadlineTask) -> DeadlineTask:
     curves = {kind: curve for kind, curve in item.curves.items() if kind == "cpu"}
     return replace(item, wcet_ns={"cpu": item.wcet_ns["cpu"]}, curves=curves)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedPopulation:
     """Per individual: `used[i, p]` utilization of processor p, `steps[i, n, s]` and `items[i, t]`
     processor numbers (-1 for none), `engines[i]` by how many engines limits are exceeded."""
 
@@ -146,7 +146,7 @@ class Placer:
         choices: np.ndarray,
         items: np.ndarray | None = None,
         at_home: np.ndarray | None = None,
-    ) -> Placed:
+    ) -> PlacedPopulation:
         """Place everything; `items[i, t]` gives the processors of tasks where a search decides on
         them itself.
 
@@ -170,7 +170,7 @@ class Placer:
                 by_number = numpy.full(used.shape[1], numpy.inf)
                 by_number[processors] = works
                 used[numpy.arange(count), items[:, t]] += by_number[items[:, t]]
-        return Placed(used, steps, items, excess)
+        return PlacedPopulation(used, steps, items, excess)
 
 
 def plain(

@@ -45,7 +45,7 @@ class JointChannel:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DeadlineTask:
     """A dataflow task. `wcet_ns[kind]` of one firing for the kinds that can run it; `firings` per
     iteration.
 
@@ -89,7 +89,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CandidateStage:
     """A stage of a candidate: kernels (or one loadable) in a row on a kind of processor, times of a
     firing in ns.
 
@@ -124,7 +124,7 @@ class Candidate:
     """One way to run a network: `option` names the kinds of its stages, as in `gpu-dla-gpu`."""
 
     option: str
-    steps: tuple[Step, ...]
+    steps: tuple[CandidateStage, ...]
 
     @property
     def latency(self) -> int:
@@ -148,7 +148,7 @@ class InnerTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Net:
+class DeadlineNetwork:
     """A network and its candidates. `exact` tells whether these are the whole Pareto front.
 
     `tensors` are those between its layers; where they are not known, each stage hands one token to
@@ -164,7 +164,7 @@ class Net:
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class TaskGroup:
     """A group: an app with its period, deadline and priority (larger = more urgent).
 
     Without a deadline it is due at the end of its period, or at no time where paths have deadlines.
@@ -197,9 +197,9 @@ class JointProblem:
     """
 
     platform: Platform
-    teams: tuple[Team, ...]
-    items: tuple[Item, ...]
-    nets: tuple[Net, ...]
+    teams: tuple[TaskGroup, ...]
+    items: tuple[DeadlineTask, ...]
+    nets: tuple[DeadlineNetwork, ...]
     pins: Mapping[str, str]
     followers: tuple[Follower, ...] = ()
     bands: Mapping[str, tuple[Bands, ...]] = field(default_factory=dict)
@@ -267,13 +267,13 @@ class JointProblem:
                 used[found[group]] += own[group]
         return found
 
-    def at_home(self, item: Item) -> tuple[str, ...]:
+    def at_home(self, item: DeadlineTask) -> tuple[str, ...]:
         """Its places when CPUs other than its group's are left out."""
         places = self.places(item)
         near = tuple(p for p in places if self.kind[p] != "cpu" or p == self.home.get(item.group))
         return near if near and item.name not in self.pins else places
 
-    def places(self, item: Item) -> tuple[str, ...]:
+    def places(self, item: DeadlineTask) -> tuple[str, ...]:
         """Processors that an item may go to."""
         pin = self.pins.get(item.name)
         if pin is not None:

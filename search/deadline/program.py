@@ -28,7 +28,15 @@ from ...model.application import Application, Channel, Network, Port, Task
 from ...model.span import Span
 from ...model.types import TensorType
 from ...model.workload import WorkloadCurve
-from .problem import Assignment, Item, JointChannel, JointProblem, Net, Step, Team
+from .problem import (
+    Assignment,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
+    JointChannel,
+    JointProblem,
+    TaskGroup,
+)
 
 #: Where what a search supposes stands in a text: nowhere.
 NOWHERE = Span("", 0, 0, 0, 0)
@@ -106,7 +114,7 @@ def program_paths(
 
 
 def longest_path(
-    problem: JointProblem, team: Team, assignment: Assignment
+    problem: JointProblem, team: TaskGroup, assignment: Assignment
 ) -> tuple[tuple[str, ...], int]:
     """The tasks and networks one after another that no iteration of a group is quicker than, and
     their time in ns.
@@ -135,14 +143,14 @@ def longest_path(
     return path, length
 
 
-def stage_names(net: Net, steps: tuple[Step, ...]) -> tuple[str, ...]:
+def stage_names(net: DeadlineNetwork, steps: tuple[CandidateStage, ...]) -> tuple[str, ...]:
     """The tasks that the stages of a candidate become."""
     if len(steps) == 1:
         return (net.name,)
     return tuple(f"{net.name}.stage{k}" for k in range(1, len(steps) + 1))
 
 
-def names_of(problem: JointProblem, team: Team) -> Sequence[str]:
+def names_of(problem: JointProblem, team: TaskGroup) -> Sequence[str]:
     """Tasks, networks and followers of a group, in the order of the text."""
     if team.order:
         return team.order
@@ -185,7 +193,7 @@ class _Program:
             return self.tasks[name]
         return self.tasks[cut.names[-1 if last else 0]]
 
-    def app(self, team: Team) -> Application:
+    def app(self, team: TaskGroup) -> Application:
         """The app of a group as the program has it: tasks with ports, channels, no code."""
         channels = self.channels(team)
         ports: dict[str, list[Port]] = {name: [] for name in self._names(team)}
@@ -209,7 +217,7 @@ class _Program:
             NOWHERE,
         )
 
-    def group(self, team: Team, app: Application, threads: Workers) -> Group:
+    def group(self, team: TaskGroup, app: Application, threads: Workers) -> Group:
         """A group with the capacities of its channels."""
         tasks = []
         for task in app.tasks:
@@ -234,7 +242,7 @@ class _Program:
             paths=self.paths(team),
         )
 
-    def channels(self, team: Team) -> list[JointChannel]:
+    def channels(self, team: TaskGroup) -> list[JointChannel]:
         """The channels of a group between tasks and stages: those inside of networks first."""
         found: list[JointChannel] = []
         for name in names_of(self._problem, team):
@@ -244,14 +252,14 @@ class _Program:
             found += between_stages(channel, self._cut)
         return found
 
-    def _names(self, team: Team) -> list[str]:
+    def _names(self, team: TaskGroup) -> list[str]:
         """The tasks of a group, stages in the place of their network."""
         names: list[str] = []
         for name in names_of(self._problem, team):
             names += self._cut[name].names if name in self._cut else (name,)
         return names
 
-    def paths(self, team: Team) -> tuple[TimedPath, ...]:
+    def paths(self, team: TaskGroup) -> tuple[TimedPath, ...]:
         """The paths of a group, which end with the last stage of a network."""
         return tuple(
             replace(p, sink=self._cut[p.sink].names[-1]) if p.sink in self._cut else p
@@ -262,7 +270,7 @@ class _Program:
 class CutNet:
     """A network as the stages of one candidate: their names, and the channels between them."""
 
-    def __init__(self, net: Net, steps: tuple[Step, ...]) -> None:
+    def __init__(self, net: DeadlineNetwork, steps: tuple[CandidateStage, ...]) -> None:
         self.names = stage_names(net, steps)
         self._ends = [step.end for step in steps]
         known = bool(net.tensors) and None not in self._ends[:-1]
@@ -307,7 +315,7 @@ def between_stages(channel: JointChannel, cut: Mapping[str, CutNet]) -> list[Joi
     return [replace(channel, destination=target, readers=()) for target in targets]
 
 
-def _fired_item(item: Item, place: str, kind: str) -> Fired:
+def _fired_item(item: DeadlineTask, place: str, kind: str) -> Fired:
     return Fired(
         place,
         (item.wcet_ns[kind],),
@@ -319,7 +327,7 @@ def _fired_item(item: Item, place: str, kind: str) -> Fired:
     )
 
 
-def _fired_step(net: Net, step: Step, place: str) -> Fired:
+def _fired_step(net: DeadlineNetwork, step: CandidateStage, place: str) -> Fired:
     return Fired(place, step.kernels, step.firings, step.curve, batch=net.batch)
 
 

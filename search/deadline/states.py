@@ -17,10 +17,18 @@ from ...analysis.timing.system import Refused
 from ..budget import Budget
 from .exact import Impossible
 from .outcome import NOTHING, FewestCores, Outcome
-from .problem import Assignment, Item, JointChannel, JointProblem, Net, Step, Team
+from .problem import (
+    Assignment,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
+    JointChannel,
+    JointProblem,
+    TaskGroup,
+)
 from .program import CutNet, between_stages, names_of
 from .relaxed import as_fraction, relax
-from .verdict import Verdict, verdict
+from .verdict import MappingVerdict, verdict
 
 #: Of the budget, what moving single tasks gets.
 MOVES = 0.25
@@ -31,7 +39,7 @@ Run = Callable[[JointProblem, Budget], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class CommonPlaces:
     """The processors of tasks; of each network the number of its candidate, and the processors of
     its stages."""
 
@@ -50,14 +58,14 @@ class Placed:
         items = tuple(self.items[i.name] for i in problem.items)
         return Assignment(tuple(c for c, _ in nets), tuple(s for _, s in nets), items)
 
-    def with_answer(self, problem: JointProblem, found: Assignment) -> Placed:
+    def with_answer(self, problem: JointProblem, found: Assignment) -> CommonPlaces:
         """With what a search has found for a problem; stages of networks that were placed before
         are no tasks."""
         items = {i.name: p for i, p in zip(problem.items, found.items, strict=True)}
         nets = {
             n.name: (c, s) for n, c, s in zip(problem.nets, found.choice, found.steps, strict=True)
         }
-        return Placed({**self.items, **items}, {**self.nets, **nets})
+        return CommonPlaces({**self.items, **items}, {**self.nets, **nets})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,7 @@ def search_states(
     searching = budget.part(1 - MOVES).begin(lambda: given)
     bounds = {name: _least(problem) for name, problem in problems.items()}
     order = sorted(problems, key=lambda name: -(bounds[name] or 0))
-    placed, found = Placed(), dict[str, Outcome]()
+    placed, found = CommonPlaces(), dict[str, Outcome]()
     impossible: Impossible | None = None
     for position, name in enumerate(order):
         problem = problems[name]
@@ -143,7 +151,9 @@ def search_states(
             return _summed(StatesOutcome(found, None, False, spending.seconds, impossible))
         if free:
             bounds[name] = max(filter(None, (bounds[name], outcome.bound)), default=None)
-        placed = Placed(*_without_stages(placed.with_answer(fixed, outcome.assignment), problems))
+        placed = CommonPlaces(
+            *_without_stages(placed.with_answer(fixed, outcome.assignment), problems)
+        )
         found[name] = outcome_of(problem, placed, bounds[name], outcome)
     placed = _side_by_side(problems, _moved(problems, placed, spending.left), alternatives)
     found = {
@@ -180,7 +190,7 @@ def _least(problem: JointProblem) -> Fraction | None:
 
 
 def outcome_of(
-    problem: JointProblem, placed: Placed, bound: Fraction | None, like: Outcome | None
+    problem: JointProblem, placed: CommonPlaces, bound: Fraction | None, like: Outcome | None
 ) -> Outcome:
     """What a placement means for a state, after a search that was `like` this one. Raises
     Refused."""
@@ -204,7 +214,7 @@ def outcome_of(
 
 
 def _without_stages(
-    placed: Placed, problems: Mapping[str, JointProblem]
+    placed: CommonPlaces, problems: Mapping[str, JointProblem]
 ) -> tuple[dict[str, str], dict[str, tuple[int, tuple[str, ...]]]]:
     """Only names that some problem knows."""
     items = {i.name for p in problems.values() for i in p.items}
@@ -212,7 +222,7 @@ def _without_stages(
 
 
 # -- a problem of which a part is placed -----------------------------------------------------------
-def pinned_in(problem: JointProblem, placed: Placed) -> JointProblem:
+def pinned_in(problem: JointProblem, placed: CommonPlaces) -> JointProblem:
     """The problem with what is placed pinned; stages of networks are tasks that follow each
     other."""
     pins = {
@@ -240,10 +250,10 @@ def pinned_in(problem: JointProblem, placed: Placed) -> JointProblem:
     )
 
 
-def _stage(net: Net, name: str, step: Step) -> Item:
+def _stage(net: DeadlineNetwork, name: str, step: CandidateStage) -> DeadlineTask:
     """A stage as a task; its kernels are not told apart, which makes no bound shorter."""
     curves = {} if step.curve is None else {step.kind: step.curve}
-    return Item(
+    return DeadlineTask(
         name,
         net.group,
         {step.kind: step.firing},
@@ -255,7 +265,7 @@ def _stage(net: Net, name: str, step: Step) -> Item:
     )
 
 
-def _with_stages(problem: JointProblem, team: Team, cut: Mapping[str, CutNet]) -> Team:
+def _with_stages(problem: JointProblem, team: TaskGroup, cut: Mapping[str, CutNet]) -> TaskGroup:
     """A group whose networks in `cut` are tasks, one for each stage."""
     order: list[str] = []
     channels: list[JointChannel] = []
@@ -277,7 +287,9 @@ def _last(name: str, cut: Mapping[str, CutNet]) -> str:
 
 
 # -- moves -----------------------------------------------------------------------------------------
-def _moved(problems: Mapping[str, JointProblem], placed: Placed, budget: Budget) -> Placed:
+def _moved(
+    problems: Mapping[str, JointProblem], placed: CommonPlaces, budget: Budget
+) -> CommonPlaces:
     """Move single tasks, and stages of networks, while that makes the worst state better and some
     budget is left."""
     looked = 0
@@ -298,8 +310,10 @@ def _moved(problems: Mapping[str, JointProblem], placed: Placed, budget: Budget)
 
 
 def _side_by_side(
-    problems: Mapping[str, JointProblem], placed: Placed, alternatives: Sequence[Sequence[str]]
-) -> Placed:
+    problems: Mapping[str, JointProblem],
+    placed: CommonPlaces,
+    alternatives: Sequence[Sequence[str]],
+) -> CommonPlaces:
     """Alternatives where the first of them that is on one processor is, as long as the worst state
     stays as it is."""
     score = _worst(problems, placed)
@@ -316,7 +330,7 @@ def _side_by_side(
     return placed
 
 
-def _at(placed: Placed, name: str) -> str | None:
+def _at(placed: CommonPlaces, name: str) -> str | None:
     """Where something is that is in one place."""
     if name in placed.nets:
         steps = placed.nets[name][1]
@@ -325,8 +339,8 @@ def _at(placed: Placed, name: str) -> str | None:
 
 
 def _moved_to(
-    problems: Mapping[str, JointProblem], placed: Placed, name: str, place: str
-) -> Placed | None:
+    problems: Mapping[str, JointProblem], placed: CommonPlaces, name: str, place: str
+) -> CommonPlaces | None:
     """With something at another processor; None where it cannot be there."""
     if name in placed.nets:
         choice, steps = placed.nets[name]
@@ -340,13 +354,13 @@ def _moved_to(
     return replace(placed, items={**placed.items, name: place})
 
 
-def _worst(problems: Mapping[str, JointProblem], placed: Placed) -> tuple[int, Fraction]:
+def _worst(problems: Mapping[str, JointProblem], placed: CommonPlaces) -> tuple[int, Fraction]:
     """How many deadlines and limits are missed over all states, then the utilization of the busiest
     processor."""
     missed, most = 0, Fraction(0)
     for problem in problems.values():
         try:
-            told: Verdict = verdict(problem, placed.of(problem), patience=Fraction(1))
+            told: MappingVerdict = verdict(problem, placed.of(problem), patience=Fraction(1))
         except Refused:
             return 10**6, Fraction(10**6)
         missed += len(told.late) + len(told.beyond_board)
@@ -354,7 +368,9 @@ def _worst(problems: Mapping[str, JointProblem], placed: Placed) -> tuple[int, F
     return missed, most
 
 
-def _neighbors(problems: Mapping[str, JointProblem], placed: Placed) -> Iterator[Placed]:
+def _neighbors(
+    problems: Mapping[str, JointProblem], placed: CommonPlaces
+) -> Iterator[CommonPlaces]:
     free: dict[str, set[str]] = {}
     for problem in problems.values():
         for item in problem.items:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ...analysis.timing.response_time import WorstCases, worst_cases
-from .limits import Broken, broken_limits
+from .limits import BrokenLimit, broken_limits
 from .problem import Assignment, JointProblem
 from .program import timed
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MappingVerdict:
     """The verdict on an assignment.
 
     `worst` has the bounds of groups and their paths, `broken` the limits that are not kept;
@@ -27,7 +27,7 @@ class Verdict:
     assignment: Assignment
     utilization: Mapping[str, Fraction]
     worst: WorstCases
-    broken: tuple[Broken, ...]
+    broken: tuple[BrokenLimit, ...]
     conditional: tuple[str, ...]
 
     @property
@@ -41,7 +41,7 @@ class Verdict:
         return tuple(dict.fromkeys(b.group for b in self.broken if b.group is not None))
 
     @property
-    def beyond_board(self) -> tuple[Broken, ...]:
+    def beyond_board(self) -> tuple[BrokenLimit, ...]:
         """The limits of the board that are not kept."""
         return tuple(b for b in self.broken if b.group is None)
 
@@ -66,7 +66,7 @@ def utilizations(problem: JointProblem, assignment: Assignment) -> dict[str, Fra
 
 def verdict(
     problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None
-) -> Verdict:
+) -> MappingVerdict:
     """Utilizations, limits, and the bounds of every group and its paths. Raises Refused for what
     has no bound.
 
@@ -87,9 +87,11 @@ def verdict(
         if any(s.estimated for s in n.candidates[c].steps)
     }
     broken = broken_limits(problem, assignment, worst)
-    return Verdict(assignment, used, worst, broken, tuple(sorted(guessed)))
+    return MappingVerdict(assignment, used, worst, broken, tuple(sorted(guessed)))
 
 
-def with_bounds(problem: JointProblem, verdict: Verdict, worst: WorstCases) -> Verdict:
+def with_bounds(
+    problem: JointProblem, verdict: MappingVerdict, worst: WorstCases
+) -> MappingVerdict:
     """The verdict with these bounds."""
     return replace(verdict, worst=worst, broken=broken_limits(problem, verdict.assignment, worst))

@@ -31,14 +31,14 @@ from flowc.search.deadline.own_places import own_places
 from flowc.search.deadline.problem import (
     Assignment,
     Candidate,
-    Item,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
     JointChannel,
     JointProblem,
-    Net,
-    Step,
-    Team,
+    TaskGroup,
 )
-from flowc.search.deadline.states import Placed, outcome_of
+from flowc.search.deadline.states import CommonPlaces, outcome_of
 from flowc.search.deadline.verdict import verdict
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -98,7 +98,7 @@ def ways(problem: JointProblem) -> list[dict[str, str]]:
 
 
 def kept(problem: JointProblem, places: dict[str, str]) -> bool:
-    return verdict(problem, Placed(places).of(problem)).feasible
+    return verdict(problem, CommonPlaces(places).of(problem)).feasible
 
 
 def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> None:
@@ -311,25 +311,29 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
     for name in ("A", "B", "C")[: draw(st.integers(2, 3))]:
         cost = draw(st.integers(4, 9))
         items.append(
-            Item(
+            DeadlineTask(
                 f"{name}.t",
                 name,
                 {"cpu": cost * MS, "gpu": MS} if draw(st.booleans()) else {"cpu": cost * MS},
             )
         )
         steps = {
-            kind: (Step(kind, (draw(st.integers(1, 9)) * MS,), None),) for kind in ("cpu", "gpu")
+            kind: (CandidateStage(kind, (draw(st.integers(1, 9)) * MS,), None),)
+            for kind in ("cpu", "gpu")
         }
-        cut = (Step("gpu", (MS,), "l"), Step("cpu", (draw(st.integers(1, 5)) * MS,), None))
+        cut = (
+            CandidateStage("gpu", (MS,), "l"),
+            CandidateStage("cpu", (draw(st.integers(1, 5)) * MS,), None),
+        )
         nets.append(
-            Net(
+            DeadlineNetwork(
                 f"{name}.n",
                 name,
                 tuple(Candidate(k, s) for k, s in {**steps, "gpu-cpu": cut}.items()),
             )
         )
         teams.append(
-            Team(name, Fraction(20 * MS), None, 0, (JointChannel(f"{name}.t", f"{name}.n"),))
+            TaskGroup(name, Fraction(20 * MS), None, 0, (JointChannel(f"{name}.t", f"{name}.n"),))
         )
         choice.append(draw(st.integers(0, 2)))
     free = JointProblem(BOARD, tuple(teams), tuple(items), tuple(nets), {})
@@ -340,7 +344,7 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
         tuple(draw(core) if s.kind == "cpu" else "gpu" for s in n.candidates[c].steps)
         for n, c in zip(nets, choice, strict=True)
     ]
-    placed = Placed().with_answer(
+    placed = CommonPlaces().with_answer(
         problem, Assignment(tuple(choice), tuple(steps_at), tuple(at.values()))
     )
     return problem, outcome_of(problem, placed, None, None)
@@ -348,14 +352,14 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
 
 def exhaustive(problem: JointProblem, budget: Budget) -> Outcome:
     """The best of all placements of a problem without networks."""
-    found = [outcome_of(problem, Placed(way), None, None) for way in ways(problem)]
+    found = [outcome_of(problem, CommonPlaces(way), None, None) for way in ways(problem)]
     return min(found, key=lambda o: o.verdict is None or not o.verdict.feasible)
 
 
 def moves(problem: JointProblem, outcome: Outcome) -> list[Outcome]:
     """The same with any other CPUs for what may move."""
     assert outcome.assignment is not None
-    placed = Placed().with_answer(problem, outcome.assignment)
+    placed = CommonPlaces().with_answer(problem, outcome.assignment)
     names = [n for n, p in placed.items.items() if p != "gpu" and n not in problem.pins]
     names += [n for n, (_, p) in placed.nets.items() if len(p) == 1 and p != ("gpu",)]
     found = []
@@ -363,7 +367,7 @@ def moves(problem: JointProblem, outcome: Outcome) -> list[Outcome]:
         at = dict(zip(names, places, strict=True))
         items = {n: at.get(n, p) for n, p in placed.items.items()}
         nets = {n: (c, (at[n],) if n in at else p) for n, (c, p) in placed.nets.items()}
-        found.append(outcome_of(problem, Placed(items, nets), None, None))
+        found.append(outcome_of(problem, CommonPlaces(items, nets), None, None))
     return found
 
 

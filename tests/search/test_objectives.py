@@ -15,10 +15,10 @@ from flowc.model.diagnostic import Errors
 from flowc.model.times import times_of
 from flowc.search.budget import Budget
 from flowc.search.deadline.cores import by_objectives
-from flowc.search.deadline.limits import Broken
+from flowc.search.deadline.limits import BrokenLimit
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import Assignment
-from flowc.search.deadline.verdict import Verdict
+from flowc.search.deadline.verdict import MappingVerdict
 from flowc.search.objectives import OBJECTIVES
 
 from builds import Write
@@ -149,8 +149,8 @@ def test_the_answer_says_what_is_proved_of_few_cores(
 def outcome(maximum: Fraction, bound: Fraction | None, *, late: bool = False) -> Outcome:
     """An answer of a search that needs so much of a processor."""
     nothing = Assignment((), (), ())
-    broken = (Broken("A", "`A` is late"),) if late else ()
-    told = Verdict(nothing, {"core": maximum}, WorstCases({}, {}), broken, ())
+    broken = (BrokenLimit("A", "`A` is late"),) if late else ()
+    told = MappingVerdict(nothing, {"core": maximum}, WorstCases({}, {}), broken, ())
     proved = not late and maximum == bound
     return Outcome("auto", None, told, bound, proved, None, 1, 0.0, counted=1)
 

@@ -17,7 +17,7 @@ import pytest
 from flowc.model.platform import Platform, Pool
 from flowc.search.budget import Budget
 from flowc.search.deadline.outcome import Outcome
-from flowc.search.deadline.problem import Assignment, Item, JointProblem, Team
+from flowc.search.deadline.problem import Assignment, DeadlineTask, JointProblem, TaskGroup
 from flowc.search.deadline.states import search_states
 from flowc.search.deadline.verdict import verdict
 
@@ -74,8 +74,10 @@ def whole(rng: random.Random) -> JointProblem:
     costs = {
         f"A{app}.t{k}": rng.randint(1, 9) for app in range(4) for k in range(2 if app % 2 else 1)
     }
-    items = tuple(Item(name, name.partition(".")[0], {"cpu": cost}) for name, cost in costs.items())
-    teams = tuple(Team(f"A{app}", Fraction(100), None, app, ()) for app in range(4))
+    items = tuple(
+        DeadlineTask(name, name.partition(".")[0], {"cpu": cost}) for name, cost in costs.items()
+    )
+    teams = tuple(TaskGroup(f"A{app}", Fraction(100), None, app, ()) for app in range(4))
     return JointProblem(
         Platform("duo", (Pool("c", "cpu", 2, True, "fixed_priority"),), (), "", None),
         teams,
