@@ -102,7 +102,7 @@ def authors(problem: JointProblem) -> tuple[JointProblem, Assignment, list[str]]
     """The mapping that comes with the example, as a problem with these candidates; tasks that it
     puts where they cannot run, which are left on the GPU."""
     moved, items, nets, places = [], [], [], []
-    for g, (own, net) in enumerate(zip(figures()["groups"], problem.nets, strict=True)):
+    for g, (own, net) in enumerate(zip(figures()["groups"], problem.networks, strict=True)):
         chain = kernels(g)
         steps, first = [], 0
         for place, last in own["authors"]["stages"]:
@@ -119,14 +119,14 @@ def authors(problem: JointProblem) -> tuple[JointProblem, Assignment, list[str]]
             first = last
         nets.append(replace(net, candidates=(Candidate("authors", tuple(steps)),)))
         places.append(tuple(place for place, _ in own["authors"]["stages"]))
-    for item in problem.items:
+    for item in problem.tasks:
         group, _, task = item.name.partition(".")
         place = figures()["groups"][int(group[1:]) - 1]["authors"]["tasks"][task]
         if place not in problem.places(item):
             moved.append(item.name)
             place = "gpu"
         items.append(place)
-    own_problem = replace(problem, nets=tuple(nets))
+    own_problem = replace(problem, networks=tuple(nets))
     return own_problem, Assignment((0,) * len(nets), tuple(places), tuple(items)), moved
 
 

@@ -96,7 +96,7 @@ def _search(joint: Joint) -> str:
 
 def _nothing_found(joint: Joint) -> str:
     """Why there is no mapping that keeps everything."""
-    candidates = " of these candidates" if joint.problem.nets else ""
+    candidates = " of these candidates" if joint.problem.networks else ""
     if joint.outcome.impossible == "limits":
         return (
             f"no mapping{candidates} fits: processors would have more work or engines than they can"
@@ -117,7 +117,7 @@ def _optimality(joint: Joint) -> str:
     if outcome.spared is not None:
         other = f"{float(outcome.spared):.4%} would be possible (`--objective utilization`)"
         return f"{said} on fewer processors, where {other}"
-    candidates = " of these candidates" if joint.problem.nets else ""
+    candidates = " of these candidates" if joint.problem.networks else ""
     if outcome.cores is not None:
         said = f"{_cores(outcome.cores, candidates)}{said}"
     if outcome.proved:

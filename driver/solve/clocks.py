@@ -231,10 +231,10 @@ def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
         worst = worst_cases(system)
     except Refused as refused:
         return "; ".join(refused.faults)
-    told = replace(
+    verdict = replace(
         with_bounds(joint.problem, joint.verdict, worst), utilization=utilization(system)
     )
-    return ", ".join(missed(told))
+    return ", ".join(missed(verdict))
 
 
 def _mhz(hz: Fraction) -> str:
@@ -249,9 +249,13 @@ def _judged(joint: Joint, system: TimedSystem) -> Joint:
     """The state with the bounds that hold at its clock rates."""
     assert joint.verdict is not None
     used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
-    told = replace(with_bounds(joint.problem, joint.verdict, worst_cases(system)), utilization=used)
-    mapping = mapping_of(joint.problem, joint.outcome, told, joint.mapping.effort.seed, joint.seen)
-    return replace(joint, mapping=mapping, verdict=told, program=system)
+    verdict = replace(
+        with_bounds(joint.problem, joint.verdict, worst_cases(system)), utilization=used
+    )
+    mapping = mapping_of(
+        joint.problem, joint.outcome, verdict, joint.mapping.effort.seed, joint.seen
+    )
+    return replace(joint, mapping=mapping, verdict=verdict, program=system)
 
 
 def _factors(
@@ -327,12 +331,14 @@ def _mean(joint: Joint, name: str, kind: str, times: Times) -> tuple[Fraction, F
     if known is not None:
         return known.mean_ns, _energy(known)
     found = joint.outcome.assignment
-    for net, choice in zip(joint.problem.nets, () if found is None else found.choice, strict=True):
-        steps = net.candidates[choice].steps
-        for k, step in enumerate(steps, 1):
-            whole = times.of[net.name].get(step.kind)
-            if whole is not None and name == f"{net.name}.stage{k}":
-                share = Fraction(step.firing) / whole.longest_ns
+    for network, choice in zip(
+        joint.problem.networks, () if found is None else found.choice, strict=True
+    ):
+        stages = network.candidates[choice].stages
+        for k, stage in enumerate(stages, 1):
+            whole = times.of[network.name].get(stage.kind)
+            if whole is not None and name == f"{network.name}.stage{k}":
+                share = Fraction(stage.firing) / whole.longest_ns
                 energy = _energy(whole)
                 return whole.mean_ns * share, None if energy is None else energy * share
     return Fraction(0), None  # code on arrows takes no time

@@ -50,7 +50,7 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
     """
     platform = valid.platform
     pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
-    teams, items, followers, faults = [], [], list[Follower](), []
+    groups, tasks, followers, faults = [], [], list[Follower](), []
     networks: list[tuple[str, str, KernelRow]] = []
     insides: dict[str, Chain | None] = {}
     for app in valid.system.apps:
@@ -79,7 +79,7 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
             if not known or (wanted is not None and wanted not in known):
                 faults.append(_untimed(task, wanted, platform))
                 continue
-            items.append(
+            tasks.append(
                 DeadlineTask(
                     task.name,
                     app.name,
@@ -93,7 +93,7 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
                     task.network is not None,
                 )
             )
-        teams.append(_team(app, valid.repetition[app.name], insides, valid.system.pins, platform))
+        groups.append(_team(app, valid.repetition[app.name], insides, valid.system.pins, platform))
         followers += _followers(app, valid.repetition[app.name])
     if faults:
         raise Errors(faults)
@@ -107,7 +107,7 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
     )
     machines = machines_for(valid) if platform.machines else {}
     return JointProblem(
-        platform, tuple(teams), tuple(items), nets, where, tuple(followers), machines=machines
+        platform, tuple(groups), tuple(tasks), nets, where, tuple(followers), machines=machines
     )
 
 
@@ -324,20 +324,20 @@ def require_possible(problem: JointProblem) -> None:
     """Raise errors that need no search: a task that can run nowhere, or more work than a kind of
     processor has time for."""
     faults = []
-    for item in problem.items:
-        if not problem.places(item):
-            kinds = one_of(sorted(item.wcet_ns))
+    for task in problem.tasks:
+        if not problem.places(task):
+            kinds = one_of(sorted(task.wcet_ns))
             message = (
-                f"`{item.name}` can run nowhere on `{problem.platform.name}`: it has times for"
+                f"`{task.name}` can run nowhere on `{problem.platform.name}`: it has times for"
                 f" {kinds} only"
             )
             faults.append(
                 Diagnostic("F503", message, None, help="add such a processor to the platform")
             )
-    for net in problem.nets:
-        if not net.candidates:
+    for network in problem.networks:
+        if not network.candidates:
             message = (
-                f"`{net.name}` cannot run on `{problem.platform.name}`: some layer runs nowhere"
+                f"`{network.name}` cannot run on `{problem.platform.name}`: some layer runs nowhere"
             )
             faults.append(
                 Diagnostic(
@@ -348,10 +348,10 @@ def require_possible(problem: JointProblem) -> None:
         raise Errors(faults)
     for kind, processors in problem.of_kind.items():
         share = sum(
-            Fraction(item.work(kind)) / problem.period[item.group]
-            for item in problem.items
-            if set(item.wcet_ns) == {kind}
-            or problem.kind.get(problem.pins.get(item.name, "")) == kind
+            Fraction(task.work(kind)) / problem.period[task.group]
+            for task in problem.tasks
+            if set(task.wcet_ns) == {kind}
+            or problem.kind.get(problem.pins.get(task.name, "")) == kind
         )
         if share > len(processors):
             message = (

@@ -92,7 +92,7 @@ def map_jointly(valid: Valid, known: KnownTimes, request: Request) -> Joint:
     """
     problem = joint_problem(valid, known.times, request.crew)
     require_possible(problem)
-    counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
+    counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.networks)
     request.say(f"candidates: {counts}" if counts else "no networks")
     try:
         outcome = searched(problem, request)
@@ -149,10 +149,10 @@ def judged(
 def _require_bounds(problem: JointProblem) -> None:
     """Raises Refused if not even the simplest assignment has bounds, for example without a
     period."""
-    chosen = [net.candidates[0].steps for net in problem.nets]
-    steps = tuple(tuple(problem.of_kind[s.kind][0] for s in made) for made in chosen)
-    items = tuple(problem.places(item)[0] for item in problem.items)
-    verdict(problem, Assignment((0,) * len(chosen), steps, items))
+    chosen = [network.candidates[0].stages for network in problem.networks]
+    stages = tuple(tuple(problem.of_kind[s.kind][0] for s in made) for made in chosen)
+    tasks = tuple(problem.places(task)[0] for task in problem.tasks)
+    verdict(problem, Assignment((0,) * len(chosen), stages, tasks))
 
 
 def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> Joint:
@@ -170,16 +170,16 @@ def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request)
             return joint
         system, seen = planned
         used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
-        told = replace(
+        verdict = replace(
             with_bounds(joint.problem, joint.outcome.verdict, worst_cases(system)), utilization=used
         )
         if best.seen is None or (seen is not None and seen.delayed < best.seen.delayed):
-            mapping = mapping_of(joint.problem, joint.outcome, told, request.seed, seen)
+            mapping = mapping_of(joint.problem, joint.outcome, verdict, request.seed, seen)
             said = () if seen is None else _exceeding(valid, known.times, seen)
             best = replace(
-                joint, mapping=mapping, verdict=told, program=system, seen=seen, diagnostics=said
+                joint, mapping=mapping, verdict=verdict, program=system, seen=seen, diagnostics=said
             )
-        if seen is None or seen.delayed <= DISTURBED or not told.late:
+        if seen is None or seen.delayed <= DISTURBED or not verdict.late:
             break
         request.say(f"other programs had the cores for {seen.delayed:.0%} of its time")
     return best
@@ -292,28 +292,30 @@ def reasons(joint: Joint) -> list[str]:
         lines.append(f"{broken.reason}: {broken.remedy}" if broken.remedy else broken.reason)
     tight: list[tuple[Fraction, TaskGroup, Held]] = []
     unbounded = False
-    for team in problem.teams:
-        if verdict.worst.groups[team.name] is None:
+    for group in problem.groups:
+        if verdict.worst.groups[group.name] is None:
             lines.append(
-                f"`{team.name}` has no bound: too many tasks can delay it on some processor"
+                f"`{group.name}` has no bound: too many tasks can delay it on some processor"
             )
             unbounded = True
             continue
         tight += [
-            (h.bound / h.due, team, h)
-            for h in held(team, verdict.worst)
+            (h.bound / h.due, group, h)
+            for h in held(group, verdict.worst)
             if h.bound is not None and h.due
         ]
     if unbounded:
         lines += _with_less_to_do(joint, busiest)
     if tight:
-        share, team, what = max(tight, key=lambda t: t[0])
+        share, group, what = max(tight, key=lambda t: t[0])
         assert what.bound is not None
-        lines.append(f"{what.name(team)} is the tightest: {in_ms(what.bound)} of {in_ms(what.due)}")
-        lines += _taken_apart(joint, team, what)
+        lines.append(
+            f"{what.name(group)} is the tightest: {in_ms(what.bound)} of {in_ms(what.due)}"
+        )
+        lines += _taken_apart(joint, group, what)
         if share > 1:
-            hopeless = what.due is not None and _alone(joint, team, what) > what.due
-            rival = "" if hopeless else f", or a higher priority than {team.priority}"
+            hopeless = what.due is not None and _alone(joint, group, what) > what.due
+            rival = "" if hopeless else f", or a higher priority than {group.priority}"
             lines.append(f"a deadline of {in_ms(what.bound)} would be met{rival}")
     lines += [
         f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
@@ -340,7 +342,7 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
         seldom = slowed(joint.problem, factor)
         worst = worst_cases(timed(seldom, joint.outcome.assignment))
         if None not in worst.groups.values():
-            late = {h.name(t): h.bound for t in seldom.teams for h in held(t, worst) if not h.met}
+            late = {h.name(t): h.bound for t in seldom.groups for h in held(t, worst) if not h.met}
             if late:
                 said = " and ".join(f"{name} {in_ms(ns)}" for name, ns in late.items())
                 yield (
@@ -354,17 +356,19 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
     yield f"longer periods would help, or a faster `{busiest}`"
 
 
-def _alone(joint: Joint, team: TaskGroup, what: Held) -> Fraction:
+def _alone(joint: Joint, group: TaskGroup, what: Held) -> Fraction:
     """The bound of a group, or of one of its paths, if it were alone."""
     assert joint.system is not None
-    own = tuple(g for g in joint.system.groups if g.name == team.name)
-    workers = tuple(w for w in joint.system.workers if {p.group for p in w.sequence} == {team.name})
+    own = tuple(g for g in joint.system.groups if g.name == group.name)
+    workers = tuple(
+        w for w in joint.system.workers if {p.group for p in w.sequence} == {group.name}
+    )
     if len(workers) < len(
-        [w for w in joint.system.workers if any(p.group == team.name for p in w.sequence)]
+        [w for w in joint.system.workers if any(p.group == group.name for p in w.sequence)]
     ):
         workers = ()  # it shares an order with other groups: the order that it would have
     worst = worst_cases(replace(joint.system, groups=own, workers=workers))
-    return next(h.bound for h in held(team, worst) if h.path == what.path) or Fraction(0)
+    return next(h.bound for h in held(group, worst) if h.path == what.path) or Fraction(0)
 
 
 #: How the tasks behind each term of a bound delay the group.
@@ -412,7 +416,7 @@ def simulated(joint: Joint) -> Chart | None:
     system = joint.system
     if system is None:
         return None
-    horizon = 3 * max(t.period_ns for t in joint.problem.teams)
+    horizon = 3 * max(t.period_ns for t in joint.problem.groups)
     seen = simulate(system, horizon, Choices(), random.Random(0), keep=True)
     bars: list[Bar] = []
     for s in sorted(seen.slices, key=lambda s: (s.processor, s.start)):
@@ -426,7 +430,7 @@ def simulated(joint: Joint) -> Chart | None:
             bars[-1] = replace(last, end=float(s.end))  # until its next kernel, or the next task
         elif s.end > s.start:
             bars.append(Bar(s.processor, s.group, s.iteration, float(s.start), float(s.end)))
-    releases = tuple(float(k * t.period_ns) for t in joint.problem.teams[:1] for k in range(3))
+    releases = tuple(float(k * t.period_ns) for t in joint.problem.groups[:1] for k in range(3))
     return Chart(
         f"{joint.outcome.search}, worst-case times",
         joint.problem.processors,

@@ -78,8 +78,8 @@ class States:
         mapping = _together(self.valid, self, seed, control_ns)
         if not mapping.placements:
             return replace(self, mapping=mapping)
-        changes, told = _with_protocols(self.valid, profile, self.joints, mapping)
-        return replace(self, mapping=replace(mapping, transitions=changes), diagnostics=told)
+        changes, diagnostics = _with_protocols(self.valid, profile, self.joints, mapping)
+        return replace(self, mapping=replace(mapping, transitions=changes), diagnostics=diagnostics)
 
     @property
     def fits(self) -> bool:
@@ -305,8 +305,8 @@ def _with_protocols(
         mapped = state.mapped(joints[name].mapping)
         known = times_of(mapped.system, mapped.platform, profile)
         deployments[name] = plan(mapped, known, place(mapped, known))
-        told = joints[name].verdict
-        timings[name] = Timing(joints[name].program, told is not None and told.feasible)
+        verdict = joints[name].verdict
+        timings[name] = Timing(joints[name].program, verdict is not None and verdict.feasible)
     return with_protocols(
         scenario, deployed_states(scenario, deployments), timings, mapping.transitions
     )

@@ -100,7 +100,7 @@ def _cpus(problem: JointProblem, assignment: Assignment) -> set[str]:
 
 
 def _places(assignment: Assignment) -> list[str]:
-    return [*assignment.items, *(p for places in assignment.steps for p in places)]
+    return [*assignment.tasks, *(p for places in assignment.stages for p in places)]
 
 
 def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
@@ -109,42 +109,44 @@ def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
     pinned = set(problem.pins.values())
     cores = sorted(problem.of_kind["cpu"], key=lambda p: p not in pinned)[:count]
     used = dict.fromkeys(problem.processors, Fraction(0))
-    for item in problem.items:
-        if item.name in problem.pins:
-            place = problem.pins[item.name]
-            used[place] += item.work(problem.kind[place]) / problem.period[item.group]
-    choice, steps, items = list(like.choice), list(like.steps), list(like.items)
-    work: dict[str, Fraction] = {t.name: Fraction(0) for t in problem.teams}
-    for n, net in enumerate(problem.nets):
-        if all(s.kind == "cpu" for s in net.candidates[choice[n]].steps):
+    for task in problem.tasks:
+        if task.name in problem.pins:
+            place = problem.pins[task.name]
+            used[place] += task.work(problem.kind[place]) / problem.period[task.group]
+    choice, stages, tasks = list(like.choice), list(like.stages), list(like.tasks)
+    work: dict[str, Fraction] = {t.name: Fraction(0) for t in problem.groups}
+    for n, network in enumerate(problem.networks):
+        if all(s.kind == "cpu" for s in network.candidates[choice[n]].stages):
             whole = [
                 c
-                for c, made in enumerate(net.candidates)
-                if [s.kind for s in made.steps] == ["cpu"]
+                for c, made in enumerate(network.candidates)
+                if [s.kind for s in made.stages] == ["cpu"]
             ]
-            choice[n] = min(whole, key=lambda c: net.candidates[c].latency, default=choice[n])
-        work[net.group] += net.candidates[choice[n]].work("cpu") / problem.period[net.group]
-    for item, place in zip(problem.items, items, strict=True):
-        if problem.kind[place] == "cpu" and item.name not in problem.pins:
-            work[item.group] += item.work("cpu") / problem.period[item.group]
+            choice[n] = min(whole, key=lambda c: network.candidates[c].latency, default=choice[n])
+        work[network.group] += (
+            network.candidates[choice[n]].work("cpu") / problem.period[network.group]
+        )
+    for task, place in zip(problem.tasks, tasks, strict=True):
+        if problem.kind[place] == "cpu" and task.name not in problem.pins:
+            work[task.group] += task.work("cpu") / problem.period[task.group]
     for group in sorted(work, key=lambda g: (-work[g], g)):
         core = min(cores, key=lambda p: used[p])
         used[core] += work[group]
-        for t, item in enumerate(problem.items):
+        for t, task in enumerate(problem.tasks):
             if (
-                item.group == group
-                and problem.kind[items[t]] == "cpu"
-                and item.name not in problem.pins
+                task.group == group
+                and problem.kind[tasks[t]] == "cpu"
+                and task.name not in problem.pins
             ):
-                items[t] = core
-        for n, net in enumerate(problem.nets):
-            if net.group == group:
-                made = net.candidates[choice[n]].steps
-                kept = steps[n] if choice[n] == like.choice[n] else (core,) * len(made)
-                steps[n] = tuple(
+                tasks[t] = core
+        for n, network in enumerate(problem.networks):
+            if network.group == group:
+                made = network.candidates[choice[n]].stages
+                kept = stages[n] if choice[n] == like.choice[n] else (core,) * len(made)
+                stages[n] = tuple(
                     core if s.kind == "cpu" else p for s, p in zip(made, kept, strict=True)
                 )
-    return Assignment(tuple(choice), tuple(steps), tuple(items))
+    return Assignment(tuple(choice), tuple(stages), tuple(tasks))
 
 
 def _genetic(name: str, run: Callable[..., BestSoFar]) -> Run:
@@ -247,12 +249,14 @@ def _auto(
             progress=progress,
             crew=crew,
         )
-    told = best.verdict
-    proved = told is not None and told.feasible and told.maximum <= found.bound + RESOLUTION
+    verdict = best.verdict
+    proved = (
+        verdict is not None and verdict.feasible and verdict.maximum <= found.bound + RESOLUTION
+    )
     return Outcome(
         "auto",
         best.assignment,
-        told,
+        verdict,
         found.bound,
         proved,
         None if best.feasible else found.impossible,

@@ -89,7 +89,7 @@ class BestSoFar:
         """Add an assignment that meets all deadlines to the front, unless it is dominated."""
         shares = [
             h.bound / h.due
-            for t in problem.teams
+            for t in problem.groups
             for h in held(t, found.worst)
             if h.bound and h.due
         ]
@@ -114,10 +114,10 @@ def violation(problem: JointProblem, assignment: Assignment, found: MappingVerdi
     if found.maximum <= 1 and found.late:
         worst = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).worst
         total += 0.01 * len(found.late)
-    for team in problem.teams:
+    for group in problem.groups:
         late = [
             float(h.bound / h.due - 1) if h.bound and h.due else 10.0
-            for h in held(team, worst)
+            for h in held(group, worst)
             if not h.met
         ]
         total += max(late, default=0.0)
@@ -172,14 +172,14 @@ def heuristic_ga(
 
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
-    sizes = np.array([len(n.candidates) for n in problem.nets], dtype=int)
+    sizes = np.array([len(n.candidates) for n in problem.networks], dtype=int)
     # The last gene: tasks anywhere (0), or those of a group on one core (1).
     sizes = np.append(sizes, 2)
     choices = rng.integers(0, sizes, size=(population, len(sizes)))
     # Two that meet deadlines if any do: networks in as little time or as few stages as can be,
     # groups at home.
-    latency = [[c.latency for c in n.candidates] for n in problem.nets]
-    stages = [[(len(c.steps), c.latency) for c in n.candidates] for n in problem.nets]
+    latency = [[c.latency for c in n.candidates] for n in problem.networks]
+    stages = [[(len(c.stages), c.latency) for c in n.candidates] for n in problem.networks]
     choices[0] = [*(own.index(min(own)) for own in latency), 1]
     choices[-1] = [*(own.index(min(own)) for own in stages), 1]
     return _evolve(placer, choices, None, sizes, rng, budget, progress, crew, "heuristic-ga")
@@ -219,23 +219,23 @@ def entire_ga(
         )
         looked.append(loose)
         start = start if loose.assignment is None else loose
-    sizes = np.array([len(n.candidates) for n in problem.nets], dtype=int)
+    sizes = np.array([len(n.candidates) for n in problem.networks], dtype=int)
     choices = (
         rng.integers(0, sizes, size=(population, len(sizes)))
         if len(sizes)
         else np.zeros((population, 0), int)
     )
     placed = placer.place(choices, at_home=rng.random(population) < 0.5)
-    items = placed.items.copy()
+    tasks = placed.items.copy()
     numbers = {p: i for i, p in enumerate(problem.processors)}
     if start.assignment is not None:
         part = max(1, population // 8)
         choices[:part] = start.assignment.choice
-        items[:part] = [numbers[p] for p in start.assignment.items]
+        tasks[:part] = [numbers[p] for p in start.assignment.tasks]
     found = _evolve(
         placer,
         choices,
-        items,
+        tasks,
         sizes,
         rng,
         spending.left,
@@ -253,7 +253,7 @@ def entire_ga(
 def _loosened(problem: JointProblem) -> JointProblem:
     return replace(
         problem,
-        teams=tuple(replace(t, deadline_ns=4 * t.period_ns, paths=()) for t in problem.teams),
+        groups=tuple(replace(t, deadline_ns=4 * t.period_ns, paths=()) for t in problem.groups),
     )
 
 
@@ -274,12 +274,12 @@ def baseline(
 
     first = BestSoFar()
     spending = budget.begin(lambda: first.looks)
-    named = {n.name for n in problem.nets}
+    named = {n.name for n in problem.networks}
     alone = replace(
         problem,
-        items=(),
+        tasks=(),
         followers=(),
-        teams=tuple(
+        groups=tuple(
             replace(
                 t,
                 channels=tuple(
@@ -287,27 +287,29 @@ def baseline(
                 ),
                 paths=(),
             )
-            for t in problem.teams
-            if any(n.group == t.name for n in problem.nets)
+            for t in problem.groups
+            if any(n.group == t.name for n in problem.networks)
         ),
     )
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
-    if alone.teams:
+    if alone.groups:
         first = heuristic_ga(
             alone, seed=seed, budget=budget.part(1 / 2), crew=crew, population=population
         )
         choice = (
-            first.assignment.choice if first.assignment is not None else (0,) * len(problem.nets)
+            first.assignment.choice
+            if first.assignment is not None
+            else (0,) * len(problem.networks)
         )
     else:
         choice = ()
     choices = np.tile(np.array(choice, dtype=int), (population, 1))
-    items = placer.place(choices).items.copy()
-    for t, item in enumerate(problem.items):
-        places = [problem.processors.index(p) for p in problem.places(item)]
-        items[1:, t] = rng.choice(places, size=population - 1)
-    found = _evolve(placer, choices, items, None, rng, spending.left, progress, crew, "baseline")
+    tasks = placer.place(choices).items.copy()
+    for t, task in enumerate(problem.tasks):
+        places = [problem.processors.index(p) for p in problem.places(task)]
+        tasks[1:, t] = rng.choice(places, size=population - 1)
+    found = _evolve(placer, choices, tasks, None, rng, spending.left, progress, crew, "baseline")
     found.seconds = spending.seconds
     found.evaluations += first.evaluations
     found.looks += first.looks
@@ -317,7 +319,7 @@ def baseline(
 def _evolve(
     placer: Placer,
     choices: np.ndarray,
-    items: np.ndarray | None,
+    tasks: np.ndarray | None,
     sizes: np.ndarray | None,
     rng: np.random.Generator,
     budget: Budget,
@@ -328,7 +330,7 @@ def _evolve(
 ) -> BestSoFar:
     """Uniform crossover of tournament winners, mutation of one gene, the best tenth stays.
 
-    Without `sizes` the choices are fixed. Without `items` the last gene of a choice is where tasks
+    Without `sizes` the choices are fixed. Without `tasks` the last gene of a choice is where tasks
     may go.
     """
     import numpy as np
@@ -338,9 +340,9 @@ def _evolve(
     idle = 0
     if start is not None:
         look(placer.problem, start, best)
-    values = _values(placer, choices, items, best, spending, crew)
+    values = _values(placer, choices, tasks, best, spending, crew)
     try:
-        if items is None:
+        if tasks is None:
             for i in (0, -1):
                 placed = placer.place(
                     choices[i : i + 1 or None, :-1], at_home=choices[i : i + 1 or None, -1] == 1
@@ -362,10 +364,10 @@ def _evolve(
             choices = np.concatenate([choices[keep], _crossed(choices, parents, rng)])
             if sizes is not None:
                 _mutate(choices, len(keep), sizes, rng)
-            if items is not None:
-                items = np.concatenate([items[keep], _crossed(items, parents, rng)])
-                _mutate_places(items, len(keep), placer, rng)
-            values = _values(placer, choices, items, best, spending, crew)
+            if tasks is not None:
+                tasks = np.concatenate([tasks[keep], _crossed(tasks, parents, rng)])
+                _mutate_places(tasks, len(keep), placer, rng)
+            values = _values(placer, choices, tasks, best, spending, crew)
             idle = 0 if best.value < before - 1e-12 else idle + 1
             if progress is not None and best.value < before:
                 best.tell(progress, f"{name}: generation {best.generations}, {best.text}")
@@ -378,7 +380,7 @@ def _evolve(
 def _values(
     placer: Placer,
     choices: np.ndarray,
-    items: np.ndarray | None,
+    tasks: np.ndarray | None,
     best: BestSoFar,
     spending: Spending,
     crew: Crew,
@@ -390,11 +392,11 @@ def _values(
 
     problem = placer.problem
     genes = choices
-    if items is None:
+    if tasks is None:
         choices = genes[:, :-1]
         placed: PlacedPopulation = placer.place(choices, at_home=genes[:, -1] == 1)
     else:
-        placed = placer.place(choices, items)
+        placed = placer.place(choices, tasks)
     worst = placed.used.max(axis=1)
     values: np.ndarray = np.where(worst > 1, 2 + 10 * (worst - 1), worst) + 10 * placed.engines
     best.evaluations += len(values)
@@ -466,17 +468,17 @@ def _mutate(choices: np.ndarray, kept: int, sizes: np.ndarray, rng: np.random.Ge
     )
 
 
-def _mutate_places(items: np.ndarray, kept: int, placer: Placer, rng: np.random.Generator) -> None:
+def _mutate_places(tasks: np.ndarray, kept: int, placer: Placer, rng: np.random.Generator) -> None:
     import numpy as np
 
-    if not items.shape[1]:
+    if not tasks.shape[1]:
         return
-    rows = np.arange(kept, len(items))
+    rows = np.arange(kept, len(tasks))
     rows = rows[rng.random(len(rows)) < MUTATION]
-    column = rng.integers(0, items.shape[1], size=len(rows))
-    for t in range(items.shape[1]):
+    column = rng.integers(0, tasks.shape[1], size=len(rows))
+    for t in range(tasks.shape[1]):
         own = rows[column == t]
-        items[own, t] = rng.choice(placer.allowed(t), size=len(own))
+        tasks[own, t] = rng.choice(placer.allowed(t), size=len(own))
 
 
 def gap(found: float, bound: Fraction) -> float:

@@ -47,16 +47,16 @@ class Deadlines:
         self, problem: JointProblem, assignment: Assignment, worst: WorstCases
     ) -> Iterator[BrokenLimit]:
         """The apps and paths that are late, or that have no bound."""
-        for team in problem.teams:
-            for each in held(team, worst):
+        for group in problem.groups:
+            for each in held(group, worst):
                 if each.bound is None:
-                    yield BrokenLimit(team.name, f"{each.name(team)} has no bound")
+                    yield BrokenLimit(group.name, f"{each.name(group)} has no bound")
                 elif not each.met:
                     reason = (
-                        f"{each.name(team)} takes up to {in_ms(each.bound)}, and has"
+                        f"{each.name(group)} takes up to {in_ms(each.bound)}, and has"
                         f" {in_ms(each.due)}"
                     )
-                    yield BrokenLimit(team.name, reason)
+                    yield BrokenLimit(group.name, reason)
 
 
 class Engines:
@@ -66,9 +66,9 @@ class Engines:
         self, problem: JointProblem, assignment: Assignment, worst: WorstCases
     ) -> Iterator[BrokenLimit]:
         """The pools with too many."""
-        places = [place for steps in assignment.steps for place in steps]
-        for item, place in zip(problem.items, assignment.items, strict=True):
-            if item.engine:
+        places = [place for stages in assignment.stages for place in stages]
+        for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+            if task.engine:
                 places.append(place)
         engines = {str(number): (place,) for number, place in enumerate(places)}
         for pool, _ in crowded(problem.platform, engines):
@@ -106,17 +106,17 @@ class Held:
         """True if the deadline is proved to be met."""
         return self.bound is not None and (self.due is None or self.bound <= self.due)
 
-    def name(self, team: TaskGroup) -> str:
+    def name(self, group: TaskGroup) -> str:
         """The app, or its path."""
         if self.path is None:
-            return f"`{team.name}`"
+            return f"`{group.name}`"
         return f"`{self.path.source} -> {self.path.sink}`"
 
 
-def held(team: TaskGroup, worst: WorstCases) -> tuple[Held, ...]:
+def held(group: TaskGroup, worst: WorstCases) -> tuple[Held, ...]:
     """The bound of a group, and those of its paths, each with its deadline."""
-    found = [Held(worst.groups[team.name], team.due_ns)]
-    for path, bound in zip(team.paths, worst.paths[team.name], strict=True):
+    found = [Held(worst.groups[group.name], group.due_ns)]
+    for path, bound in zip(group.paths, worst.paths[group.name], strict=True):
         due = None if path.deadline is None else Fraction(path.deadline)
         found.append(Held(bound, due, path))
     return tuple(found)

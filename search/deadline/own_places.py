@@ -56,24 +56,26 @@ def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcom
 def _movable(problem: JointProblem, placed: CommonPlaces) -> list[str]:
     """What may be on another CPU in one state."""
     on_cpu = set(problem.of_kind.get("cpu", ()))
-    items = [
+    tasks = [
         i.name
-        for i in problem.items
-        if i.name not in problem.pins and placed.items[i.name] in on_cpu
+        for i in problem.tasks
+        if i.name not in problem.pins and placed.tasks[i.name] in on_cpu
     ]
-    nets = [
-        n.name for n in problem.nets if len(p := placed.nets[n.name][1]) == 1 and p[0] in on_cpu
+    networks = [
+        n.name
+        for n in problem.networks
+        if len(p := placed.networks[n.name][1]) == 1 and p[0] in on_cpu
     ]
-    return [name for name in (*items, *nets) if name not in problem.bands]
+    return [name for name in (*tasks, *networks) if name not in problem.bands]
 
 
 def _moved(placed: CommonPlaces, places: Mapping[str, str]) -> CommonPlaces:
     """With some things on other processors."""
-    nets = {
-        n: (choice, (places[n],) if n in places else steps)
-        for n, (choice, steps) in placed.nets.items()
+    networks = {
+        n: (choice, (places[n],) if n in places else stages)
+        for n, (choice, stages) in placed.networks.items()
     }
-    return CommonPlaces({n: places.get(n, p) for n, p in placed.items.items()}, nets)
+    return CommonPlaces({n: places.get(n, p) for n, p in placed.tasks.items()}, networks)
 
 
 def _with_one_moved(
@@ -88,9 +90,9 @@ def _with_one_moved(
         if spending.over:
             break
         looked += 1
-        told = _told(problem, other)
-        if told is not None and told.feasible and (best is None or told.maximum < best[0]):
-            best = told.maximum, other
+        verdict = _told(problem, other)
+        if verdict is not None and verdict.feasible and (best is None or verdict.maximum < best[0]):
+            best = verdict.maximum, other
     return None if best is None else best[1]
 
 
@@ -98,7 +100,7 @@ def _neighbors(
     problem: JointProblem, placed: CommonPlaces, free: list[str]
 ) -> Iterator[CommonPlaces]:
     for name in free:
-        at = placed.nets[name][1][0] if name in placed.nets else placed.items[name]
+        at = placed.networks[name][1][0] if name in placed.networks else placed.tasks[name]
         yield from (_moved(placed, {name: p}) for p in problem.of_kind["cpu"] if p != at)
 
 
@@ -114,12 +116,12 @@ def _searched(
 ) -> CommonPlaces | None:
     """What a search finds for all that may move, the rest pinned where it is."""
     fixed = pinned_in(problem, placed)
-    items = tuple(_on_cpus(i) if i.name in free else i for i in fixed.items)
+    tasks = tuple(_on_cpus(i) if i.name in free else i for i in fixed.tasks)
     pins = {name: p for name, p in fixed.pins.items() if name not in free}
-    found = run(replace(fixed, items=items, pins=pins), budget).assignment
+    found = run(replace(fixed, tasks=tasks, pins=pins), budget).assignment
     if found is None:
         return None
-    places = {i.name: p for i, p in zip(items, found.items, strict=True) if i.name in free}
+    places = {i.name: p for i, p in zip(tasks, found.tasks, strict=True) if i.name in free}
     return _with_few_moved(problem, placed, places)
 
 
@@ -131,12 +133,17 @@ def _with_few_moved(
     best = _told(problem, _moved(placed, places))
     for name in [*places]:
         fewer = {n: p for n, p in places.items() if n != name}
-        told = _told(problem, _moved(placed, fewer))
-        if best is not None and told is not None and told.feasible and told.maximum <= best.maximum:
+        verdict = _told(problem, _moved(placed, fewer))
+        if (
+            best is not None
+            and verdict is not None
+            and verdict.feasible
+            and verdict.maximum <= best.maximum
+        ):
             places = fewer
     return _moved(placed, places)
 
 
-def _on_cpus(item: DeadlineTask) -> DeadlineTask:
-    curves = {kind: curve for kind, curve in item.curves.items() if kind == "cpu"}
-    return replace(item, wcet_ns={"cpu": item.wcet_ns["cpu"]}, curves=curves)
+def _on_cpus(task: DeadlineTask) -> DeadlineTask:
+    curves = {kind: curve for kind, curve in task.curves.items() if kind == "cpu"}
+    return replace(task, wcet_ns={"cpu": task.wcet_ns["cpu"]}, curves=curves)

@@ -43,29 +43,30 @@ class CommonPlaces:
     """The processors of tasks; of each network the number of its candidate, and the processors of
     its stages."""
 
-    items: Mapping[str, str] = field(default_factory=dict)
-    nets: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    networks: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
 
     def covers(self, problem: JointProblem) -> bool:
         """Is everything of a problem placed?"""
-        return all(i.name in self.items for i in problem.items) and all(
-            n.name in self.nets for n in problem.nets
+        return all(i.name in self.tasks for i in problem.tasks) and all(
+            n.name in self.networks for n in problem.networks
         )
 
     def of(self, problem: JointProblem) -> Assignment:
         """The same for one problem."""
-        nets = [self.nets[n.name] for n in problem.nets]
-        items = tuple(self.items[i.name] for i in problem.items)
-        return Assignment(tuple(c for c, _ in nets), tuple(s for _, s in nets), items)
+        networks = [self.networks[n.name] for n in problem.networks]
+        tasks = tuple(self.tasks[i.name] for i in problem.tasks)
+        return Assignment(tuple(c for c, _ in networks), tuple(s for _, s in networks), tasks)
 
     def with_answer(self, problem: JointProblem, found: Assignment) -> CommonPlaces:
         """With what a search has found for a problem; stages of networks that were placed before
         are no tasks."""
-        items = {i.name: p for i, p in zip(problem.items, found.items, strict=True)}
-        nets = {
-            n.name: (c, s) for n, c, s in zip(problem.nets, found.choice, found.steps, strict=True)
+        tasks = {i.name: p for i, p in zip(problem.tasks, found.tasks, strict=True)}
+        networks = {
+            n.name: (c, s)
+            for n, c, s in zip(problem.networks, found.choice, found.stages, strict=True)
         }
-        return CommonPlaces({**self.items, **items}, {**self.nets, **nets})
+        return CommonPlaces({**self.tasks, **tasks}, {**self.networks, **networks})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def search_states(
         given += part.evaluations or 0
         outcome = run(fixed, replace(part, seconds=max(1.0, part.seconds)))
         # nothing was fixed: what is proved holds for the state
-        free = not placed.items and not placed.nets
+        free = not placed.tasks and not placed.networks
         if free and outcome.impossible is not None:
             impossible = outcome.impossible
         if outcome.assignment is None:
@@ -217,8 +218,8 @@ def _without_stages(
     placed: CommonPlaces, problems: Mapping[str, JointProblem]
 ) -> tuple[dict[str, str], dict[str, tuple[int, tuple[str, ...]]]]:
     """Only names that some problem knows."""
-    items = {i.name for p in problems.values() for i in p.items}
-    return {n: p for n, p in placed.items.items() if n in items}, dict(placed.nets)
+    tasks = {i.name for p in problems.values() for i in p.tasks}
+    return {n: p for n, p in placed.tasks.items() if n in tasks}, dict(placed.networks)
 
 
 # -- a problem of which a part is placed -----------------------------------------------------------
@@ -227,55 +228,60 @@ def pinned_in(problem: JointProblem, placed: CommonPlaces) -> JointProblem:
     other."""
     pins = {
         **problem.pins,
-        **{i.name: placed.items[i.name] for i in problem.items if i.name in placed.items},
+        **{i.name: placed.tasks[i.name] for i in problem.tasks if i.name in placed.tasks},
     }
-    items, cut = list(problem.items), dict[str, CutNet]()
-    for net in problem.nets:
-        if net.name not in placed.nets:
+    tasks, cut = list(problem.tasks), dict[str, CutNet]()
+    for network in problem.networks:
+        if network.name not in placed.networks:
             continue
-        choice, places = placed.nets[net.name]
-        steps = net.candidates[choice].steps
-        cut[net.name] = CutNet(net, steps)
-        for name, step, place in zip(cut[net.name].names, steps, places, strict=True):
-            items.append(_stage(net, name, step))
+        choice, places = placed.networks[network.name]
+        stages = network.candidates[choice].stages
+        cut[network.name] = CutNet(network, stages)
+        for name, stage, place in zip(cut[network.name].names, stages, places, strict=True):
+            tasks.append(_stage(network, name, stage))
             pins[name] = place
-    teams = tuple(_with_stages(problem, team, cut) for team in problem.teams)
+    groups = tuple(_with_stages(problem, group, cut) for group in problem.groups)
     followers = tuple(
         replace(f, source=_last(f.source, cut), destination=_first(f.destination, cut))
         for f in problem.followers
     )
-    nets = tuple(n for n in problem.nets if n.name not in placed.nets)
+    networks = tuple(n for n in problem.networks if n.name not in placed.networks)
     return replace(
-        problem, teams=teams, items=tuple(items), nets=nets, pins=pins, followers=followers
+        problem,
+        groups=groups,
+        tasks=tuple(tasks),
+        networks=networks,
+        pins=pins,
+        followers=followers,
     )
 
 
-def _stage(net: DeadlineNetwork, name: str, step: CandidateStage) -> DeadlineTask:
+def _stage(network: DeadlineNetwork, name: str, stage: CandidateStage) -> DeadlineTask:
     """A stage as a task; its kernels are not told apart, which makes no bound shorter."""
-    curves = {} if step.curve is None else {step.kind: step.curve}
+    curves = {} if stage.curve is None else {stage.kind: stage.curve}
     return DeadlineTask(
         name,
-        net.group,
-        {step.kind: step.firing},
-        step.firings,
-        step.estimated,
+        network.group,
+        {stage.kind: stage.firing},
+        stage.firings,
+        stage.estimated,
         curves,
-        batch=net.batch,
+        batch=network.batch,
         engine=True,
     )
 
 
-def _with_stages(problem: JointProblem, team: TaskGroup, cut: Mapping[str, CutNet]) -> TaskGroup:
+def _with_stages(problem: JointProblem, group: TaskGroup, cut: Mapping[str, CutNet]) -> TaskGroup:
     """A group whose networks in `cut` are tasks, one for each stage."""
     order: list[str] = []
     channels: list[JointChannel] = []
-    for name in names_of(problem, team):
+    for name in names_of(problem, group):
         order += cut[name].names if name in cut else (name,)
         channels += cut[name].inner if name in cut else ()
-    for c in team.channels:
+    for c in group.channels:
         channels += between_stages(c, cut)
-    paths = tuple(replace(p, sink=_last(p.sink, cut)) for p in team.paths)
-    return replace(team, channels=tuple(channels), paths=paths, order=tuple(order))
+    paths = tuple(replace(p, sink=_last(p.sink, cut)) for p in group.paths)
+    return replace(group, channels=tuple(channels), paths=paths, order=tuple(order))
 
 
 def _first(name: str, cut: Mapping[str, CutNet]) -> str:
@@ -332,26 +338,30 @@ def _side_by_side(
 
 def _at(placed: CommonPlaces, name: str) -> str | None:
     """Where something is that is in one place."""
-    if name in placed.nets:
-        steps = placed.nets[name][1]
-        return steps[0] if len(steps) == 1 else None
-    return placed.items.get(name)
+    if name in placed.networks:
+        stages = placed.networks[name][1]
+        return stages[0] if len(stages) == 1 else None
+    return placed.tasks.get(name)
 
 
 def _moved_to(
     problems: Mapping[str, JointProblem], placed: CommonPlaces, name: str, place: str
 ) -> CommonPlaces | None:
     """With something at another processor; None where it cannot be there."""
-    if name in placed.nets:
-        choice, steps = placed.nets[name]
+    if name in placed.networks:
+        choice, stages = placed.networks[name]
         kind = next(iter(problems.values())).kind
-        same = kind[steps[0]] == kind[place]
-        return replace(placed, nets={**placed.nets, name: (choice, (place,))}) if same else None
+        same = kind[stages[0]] == kind[place]
+        return (
+            replace(placed, networks={**placed.networks, name: (choice, (place,))})
+            if same
+            else None
+        )
     for problem in problems.values():
-        for item in problem.items:
-            if item.name == name and place not in problem.places(item):
+        for task in problem.tasks:
+            if task.name == name and place not in problem.places(task):
                 return None
-    return replace(placed, items={**placed.items, name: place})
+    return replace(placed, tasks={**placed.tasks, name: place})
 
 
 def _worst(problems: Mapping[str, JointProblem], placed: CommonPlaces) -> tuple[int, Fraction]:
@@ -373,16 +383,16 @@ def _neighbors(
 ) -> Iterator[CommonPlaces]:
     free: dict[str, set[str]] = {}
     for problem in problems.values():
-        for item in problem.items:
-            own = set(problem.places(item))
-            free[item.name] = free.get(item.name, own) & own
+        for task in problem.tasks:
+            own = set(problem.places(task))
+            free[task.name] = free.get(task.name, own) & own
     for name, places in free.items():
-        for place in sorted(places - {placed.items[name]}):
-            yield replace(placed, items={**placed.items, name: place})
+        for place in sorted(places - {placed.tasks[name]}):
+            yield replace(placed, tasks={**placed.tasks, name: place})
     kinds = next(iter(problems.values()))
-    for name, (choice, steps) in placed.nets.items():
-        for k, at in enumerate(steps):
+    for name, (choice, stages) in placed.networks.items():
+        for k, at in enumerate(stages):
             for place in kinds.of_kind[kinds.kind[at]]:
                 if place != at:
-                    moved = (*steps[:k], place, *steps[k + 1 :])
-                    yield replace(placed, nets={**placed.nets, name: (choice, moved)})
+                    moved = (*stages[:k], place, *stages[k + 1 :])
+                    yield replace(placed, networks={**placed.networks, name: (choice, moved)})

@@ -56,11 +56,13 @@ class MappingVerdict:
 def utilizations(problem: JointProblem, assignment: Assignment) -> dict[str, Fraction]:
     """The share of its time that each processor needs in the worst case."""
     used = dict.fromkeys(problem.processors, Fraction(0))
-    for net, choice, places in zip(problem.nets, assignment.choice, assignment.steps, strict=True):
-        for step, place in zip(net.candidates[choice].steps, places, strict=True):
-            used[place] += step.work / problem.period[net.group]
-    for item, place in zip(problem.items, assignment.items, strict=True):
-        used[place] += item.work(problem.kind[place]) / problem.period[item.group]
+    for network, choice, places in zip(
+        problem.networks, assignment.choice, assignment.stages, strict=True
+    ):
+        for stage, place in zip(network.candidates[choice].stages, places, strict=True):
+            used[place] += stage.work / problem.period[network.group]
+    for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+        used[place] += task.work(problem.kind[place]) / problem.period[task.group]
     return used
 
 
@@ -76,15 +78,15 @@ def verdict(
     """
     used = utilizations(problem, assignment)
     if patience is not None and max(used.values()) > 1:
-        nothing = {t.name: (None,) * len(t.paths) for t in problem.teams}
+        nothing = {t.name: (None,) * len(t.paths) for t in problem.groups}
         worst = WorstCases(dict.fromkeys(nothing), dict(nothing))
     else:
         worst = worst_cases(timed(problem, assignment), patience=patience)
-    guessed = {i.group for i in problem.items if i.estimated}
+    guessed = {i.group for i in problem.tasks if i.estimated}
     guessed |= {
         n.group
-        for n, c in zip(problem.nets, assignment.choice, strict=True)
-        if any(s.estimated for s in n.candidates[c].steps)
+        for n, c in zip(problem.networks, assignment.choice, strict=True)
+        if any(s.estimated for s in n.candidates[c].stages)
     }
     broken = broken_limits(problem, assignment, worst)
     return MappingVerdict(assignment, used, worst, broken, tuple(sorted(guessed)))

@@ -93,8 +93,8 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def ways(problem: JointProblem) -> list[dict[str, str]]:
     """All placements of the tasks of a problem."""
-    names = [i.name for i in problem.items]
-    return [dict(zip(names, p, strict=True)) for p in product(*map(problem.places, problem.items))]
+    names = [i.name for i in problem.tasks]
+    return [dict(zip(names, p, strict=True)) for p in product(*map(problem.places, problem.tasks))]
 
 
 def kept(problem: JointProblem, places: dict[str, str]) -> bool:
@@ -110,7 +110,7 @@ def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> 
         for p in product(("core[0]", "core[1]"), repeat=len(everything))
     )
     assert not any(
-        all(kept(p, {i.name: c[i.name] for i in p.items}) for p in problems) for c in common
+        all(kept(p, {i.name: c[i.name] for i in p.tasks}) for p in problems) for c in common
     )
     assert all(any(kept(p, way) for way in ways(p)) for p in problems)
 
@@ -341,7 +341,7 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
     problem = replace(free, pins={n: p for n, p in at.items() if draw(st.integers(0, 3)) == 0})
     core = st.sampled_from(BOARD.processors[:2])
     steps_at = [
-        tuple(draw(core) if s.kind == "cpu" else "gpu" for s in n.candidates[c].steps)
+        tuple(draw(core) if s.kind == "cpu" else "gpu" for s in n.candidates[c].stages)
         for n, c in zip(nets, choice, strict=True)
     ]
     placed = CommonPlaces().with_answer(
@@ -360,13 +360,13 @@ def moves(problem: JointProblem, outcome: Outcome) -> list[Outcome]:
     """The same with any other CPUs for what may move."""
     assert outcome.assignment is not None
     placed = CommonPlaces().with_answer(problem, outcome.assignment)
-    names = [n for n, p in placed.items.items() if p != "gpu" and n not in problem.pins]
-    names += [n for n, (_, p) in placed.nets.items() if len(p) == 1 and p != ("gpu",)]
+    names = [n for n, p in placed.tasks.items() if p != "gpu" and n not in problem.pins]
+    names += [n for n, (_, p) in placed.networks.items() if len(p) == 1 and p != ("gpu",)]
     found = []
     for places in product(BOARD.processors[:2], repeat=len(names)):
         at = dict(zip(names, places, strict=True))
-        items = {n: at.get(n, p) for n, p in placed.items.items()}
-        nets = {n: (c, (at[n],) if n in at else p) for n, (c, p) in placed.nets.items()}
+        items = {n: at.get(n, p) for n, p in placed.tasks.items()}
+        nets = {n: (c, (at[n],) if n in at else p) for n, (c, p) in placed.networks.items()}
         found.append(outcome_of(problem, CommonPlaces(items, nets), None, None))
     return found
 

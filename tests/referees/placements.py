@@ -208,8 +208,8 @@ def accepted(drawn: Drawn, where: dict[str, str], folder: Path) -> bool:
         return False
     known = KnownTimes(drawn.profile, times_of(valid.system, valid.platform, drawn.profile))
     problem = joint_problem(valid, known.times)
-    assert not problem.nets
-    assignment = Assignment((), (), tuple(where[item.name] for item in problem.items))
+    assert not problem.networks
+    assignment = Assignment((), (), tuple(where[item.name] for item in problem.tasks))
     outcome = Outcome("pins", assignment, verdict(problem, assignment), None, False, None, 1, 0.0)
     joint = judged(valid, known, problem, outcome, Request(measure=False))
     assert not joint.doubt, joint.doubt
@@ -246,7 +246,7 @@ def tried(seed: int, name: str, folder: Path, budget: Budget, most: int = MOST_A
     result = Tried([], found.proved, found.impossible is not None)
     if found.assignment is not None and found.verdict is not None and found.verdict.feasible:
         result.found = True
-        where = dict(zip((i.name for i in problem.items), found.assignment.items, strict=True))
+        where = dict(zip((i.name for i in problem.tasks), found.assignment.tasks, strict=True))
         value = drawn.utilization(where)
         if value != found.verdict.maximum:
             result.faults.append(
@@ -296,7 +296,7 @@ def tried_on_few_cores(
     if found.assignment is None or found.verdict is None or not found.verdict.feasible:
         return result
     result.found = True
-    where = dict(zip((i.name for i in problem.items), found.assignment.items, strict=True))
+    where = dict(zip((i.name for i in problem.tasks), found.assignment.tasks, strict=True))
     value = drawn.cpus(where), drawn.utilization(where)
     assert found.cores is not None
     if value[0] > found.cores.count:

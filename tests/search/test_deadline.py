@@ -174,7 +174,7 @@ def nothing_left_out(times: dict[str, list[float]], border: int) -> None:
     network = KernelRow(tuple(f"l{i}" for i in range(count)), times, tuple(range(1, count)), border)
     platform = board(2, 2, 4)
     found = front(network, platform)
-    vectors = [_vector([(s.kind, float(s.work)) for s in c.steps]) for c in found.candidates]
+    vectors = [_vector([(s.kind, float(s.work)) for s in c.stages]) for c in found.candidates]
     for option in options_of(platform, ["gpu", "dla"]):
         for ends in product(range(1, count), repeat=len(option) - 1):
             cuts = [0, *ends, count]
@@ -191,7 +191,7 @@ def nothing_left_out(times: dict[str, list[float]], border: int) -> None:
                     ends,
                 )
     for c in found.candidates:
-        assert sum(len(s.kernels) if s.kind == "gpu" else 1 for s in c.steps) >= len(c.steps)
+        assert sum(len(s.kernels) if s.kind == "gpu" else 1 for s in c.stages) >= len(c.stages)
 
 
 def _vector(stages: list[tuple[str, float]]) -> tuple[float, float, int]:
@@ -215,7 +215,7 @@ def test_with_too_many_cuts_some_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exact.exact and not found.exact and len(found.candidates) > 5
 
     def vector(c: Candidate) -> tuple[float, ...]:
-        return _vector([(s.kind, float(s.work)) for s in c.steps])
+        return _vector([(s.kind, float(s.work)) for s in c.stages])
 
     best = [vector(c) for c in exact.candidates]
     for c in found.candidates:
@@ -229,7 +229,7 @@ def test_populations_are_placed_like_individuals(
     problem: JointProblem, at_home: bool, random: object
 ) -> None:
     rng = np.random.default_rng(random.randrange(10**6))  # type: ignore[attr-defined]
-    choices = np.stack([rng.integers(0, len(n.candidates), size=5) for n in problem.nets], axis=1) if problem.nets else (
+    choices = np.stack([rng.integers(0, len(n.candidates), size=5) for n in problem.networks], axis=1) if problem.networks else (
         np.zeros((5, 0), int)
     )  # fmt: skip
     placed = Placer(problem).place(choices, at_home=np.full(5, at_home))
@@ -278,13 +278,13 @@ def crowded(problem: JointProblem, assignment: Assignment) -> bool:
 
 def everything(problem: JointProblem) -> list[Assignment]:
     found = []
-    for choice in product(*(range(len(n.candidates)) for n in problem.nets)):
+    for choice in product(*(range(len(n.candidates)) for n in problem.networks)):
         rows = [
-            list(product(*(problem.of_kind[s.kind] for s in n.candidates[c].steps)))
-            for n, c in zip(problem.nets, choice, strict=True)
+            list(product(*(problem.of_kind[s.kind] for s in n.candidates[c].stages)))
+            for n, c in zip(problem.networks, choice, strict=True)
         ]
         for steps_ in product(*rows):
-            for items in product(*(problem.places(i) for i in problem.items)):
+            for items in product(*(problem.places(i) for i in problem.tasks)):
                 found.append(Assignment(tuple(choice), tuple(steps_), tuple(items)))
     return found
 
@@ -298,7 +298,7 @@ def test_searches_and_bounds_count_the_same_work(problem: JointProblem) -> None:
 
 
 @settings(max_examples=25)
-@given(problems(cores=1).filter(lambda p: len(p.items) <= 4))
+@given(problems(cores=1).filter(lambda p: len(p.tasks) <= 4))
 def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
     every = everything(problem)
     if len(every) > 400:
@@ -329,7 +329,7 @@ class Quick:
 
 
 @settings(max_examples=15)
-@given(problems(cores=1).filter(lambda p: len(p.items) <= 4))
+@given(problems(cores=1).filter(lambda p: len(p.tasks) <= 4))
 def test_a_limit_is_kept_by_every_search(problem: JointProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "LIMITS", (*LIMITS, Quick()))
@@ -375,13 +375,13 @@ def test_what_one_state_has_placed_is_pinned_in_the_next(problem: JointProblem, 
     assignment = assignments[which % len(assignments)]
     nets = {
         n.name: (c, s)
-        for n, c, s in zip(problem.nets, assignment.choice, assignment.steps, strict=True)
+        for n, c, s in zip(problem.networks, assignment.choice, assignment.stages, strict=True)
     }
-    items = {i.name: p for i, p in zip(problem.items, assignment.items, strict=True)}
+    items = {i.name: p for i, p in zip(problem.tasks, assignment.tasks, strict=True)}
     fixed = pinned_in(problem, CommonPlaces(items, nets))
     there = CommonPlaces(dict(fixed.pins)).of(fixed)
     assert (
-        not fixed.nets
+        not fixed.networks
         and verdict(fixed, there).utilization == verdict(problem, assignment).utilization
     )
     whole = verdict(problem, assignment).worst.groups
@@ -540,7 +540,7 @@ def test_with_slack_few_processors_are_used(ms: int, spared: bool) -> None:
         JointProblem(board(4), teams, items, (), {}), name="auto", seed=0, budget=Budget(60)
     )
     assert found.verdict is not None and found.verdict.feasible and found.assignment is not None
-    assert (found.spared is not None, len(set(found.assignment.items)) == 1) == (spared, spared)
+    assert (found.spared is not None, len(set(found.assignment.tasks)) == 1) == (spared, spared)
     assert found.spared == (Fraction(ms, 100) if spared else None)
 
 
@@ -553,7 +553,7 @@ def test_where_few_processors_are_late_more_are_tried(
     def run(valid: object, known: object, joint: Joint, request: object) -> Joint:
         tried.append(joint.outcome.spared is not None)
         assert joint.verdict is not None
-        late = [BrokenLimit(t.name, "is late") for t in joint.problem.teams] if tried[-1] else []
+        late = [BrokenLimit(t.name, "is late") for t in joint.problem.groups] if tried[-1] else []
         return replace(joint, verdict=replace(joint.verdict, broken=tuple(late)))
 
     monkeypatch.setattr("flowc.driver.solve.deadlines._of_program", run)
@@ -689,7 +689,7 @@ def test_a_worst_case_that_the_text_gives_holds_for_each_firing(
     problem = joint_problem(
         valid, times_of(valid.system, valid.platform, store.read_profile(valid)[0])
     )
-    work = {i.name: i.work("cpu") for i in problem.items}
+    work = {i.name: i.work("cpu") for i in problem.tasks}
     assert work == {"A.source": 5 * MS, "A.net": Fraction(7 * MS, 3), "A.sink": MS}
 
 
@@ -700,10 +700,10 @@ def test_few_processors_are_no_fewer_where_pins_hold_others() -> None:
     )
     problem = JointProblem(board(4), teams, items, (), {"A.t": "arm[1]"})
     found = search(problem, name="auto", seed=0, budget=Budget(60))
-    assert found.assignment is not None and found.assignment.items == ("arm[1]",) * 3
+    assert found.assignment is not None and found.assignment.tasks == ("arm[1]",) * 3
     both = replace(problem, pins={"A.t": "arm[1]", "B.t": "arm[2]"})
     found = search(both, name="auto", seed=0, budget=Budget(60))
-    assert found.assignment is not None and set(found.assignment.items) == {"arm[1]", "arm[2]"}
+    assert found.assignment is not None and set(found.assignment.tasks) == {"arm[1]", "arm[2]"}
 
 
 # -- paths -----------------------------------------------------------------------------------------
