@@ -115,6 +115,16 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
     return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
 
 
+def unchecked_power(scenario: Scenario) -> tuple[Diagnostic, ...]:
+    """A warning if states have a power limit, and apps without periods: their load is unknown."""
+    limited = [state for state in scenario.states if state.power_w is not None]
+    if not limited:
+        return ()
+    message = f"the power limit of `{limited[0].name}` is not checked: some app has no period"
+    help_text = "give every app a `period`, or leave `power` out"
+    return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
+
+
 def _clocked(
     valid: ValidScenario,
     state: State,

@@ -31,7 +31,7 @@ from ..text import store
 from ..text.check import Valid, ValidScenario, prepare
 from ..text.notebook_result import NotebookResult
 from .best import map_states_jointly
-from .clocks import unknown_power
+from .clocks import unchecked_power, unknown_power
 from .contest import Runs
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
@@ -192,9 +192,7 @@ def _map_states_apart(
     if limit is not None:
         mapping = replace(mapping, memory=taken_in_states(valid, known.profile, mapping))
         require_within(limit, mapping)
-    return Answer(
-        mapping, valid, (*unknown_power(valid.scenario, valid.platform), *_idle(request.crew))
-    )
+    return Answer(mapping, valid, (*unchecked_power(valid.scenario), *_idle(request.crew)))
 
 
 def _map_without_periods(
@@ -250,6 +248,7 @@ def _fastest(
     found: Mapping = search_named(request.search, "throughput").run(
         problem, objective=objective, **asked
     )
+    _require_one_machine(request.search, found, valid.platform)
     return found
 
 
@@ -300,14 +299,19 @@ def _needs_too_much(valid: Valid) -> bool:
     alien = any(pool.kind != "cpu" for pool in valid.platform.pools)
     if has is None or alien or valid.platform.span is None:
         return False
-    if isinstance(valid, ValidScenario) or missing(valid.system):
+    if any(missing(part.system) for part in valid.parts):
         return False
     try:
-        times = times_of(valid.system, valid.platform)
-        planned = plan(valid, times, place(valid, times)).deployment.planned
+        return any(_planned_total(part) > has for part in valid.parts)
     except Errors:  # the search reports the fault
         return False
-    return planned is not None and planned.total > has
+
+
+def _planned_total(valid: Valid) -> int:
+    """The memory of networks under a quick mapping. Raises Errors."""
+    times = times_of(valid.system, valid.platform)
+    planned = plan(valid, times, place(valid, times)).deployment.planned
+    return 0 if planned is None else planned.total
 
 
 def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
@@ -325,6 +329,15 @@ def _require_auto(search: str) -> None:
     if search != "auto":
         message = f"search `{search}` does not support a memory limit"
         raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
+
+
+def _require_one_machine(search: str, mapping: Mapping, platform: Platform) -> None:
+    """A network may not be shared by machines, which some searches do not know. Raises Errors."""
+    for network in mapping.networks:
+        for stage in network.stages:
+            if len({platform.machine_of.get(p) for p in stage.processors}) > 1:
+                message = f"search `{search}` does not support several machines"
+                raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
 
 
 def _require(problem: Problem, objective: str) -> None:
