@@ -151,23 +151,25 @@ class WcetDecl:
     span: Span
 
 
+TaskItem = (
+    PortDecl
+    | ImplementationDecl
+    | ReferenceDecl
+    | StateDecl
+    | ScratchDecl
+    | StatelessDecl
+    | LiveDecl
+    | OnErrorDecl
+    | WcetDecl
+    | EventsDecl
+)
+
+
 @dataclass(frozen=True, slots=True)
 class TaskDecl:
     name: Word
     params: tuple[Param, ...]
-    items: tuple[
-        PortDecl
-        | ImplementationDecl
-        | ReferenceDecl
-        | StateDecl
-        | ScratchDecl
-        | StatelessDecl
-        | LiveDecl
-        | OnErrorDecl
-        | WcetDecl
-        | EventsDecl,
-        ...,
-    ]
+    items: tuple[TaskItem, ...]
     doc: str
     span: Span
 
