@@ -332,8 +332,8 @@ class TreeBuilder:
             return timing
         return s.PathDeadline(timing.value, source, self._word(to), sink, timing.span)
 
-    def priority(self, span: Span, value: s.Expr) -> s.Setting:
-        return s.Setting("priority", value, span)
+    def priority(self, span: Span, value: s.Expr) -> s.Priority:
+        return s.Priority(value, span)
 
     def graph(self, span: Span, name: Token, params: Any, *items: Any) -> s.GraphDecl:
         return s.GraphDecl(self._word(name), params or (), items, self._doc(span), span)

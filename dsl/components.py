@@ -30,7 +30,7 @@ class Components:
         self._templates: dict[tuple[str, tuple[tuple[str, Parameter], ...]], Template | None] = {}
         self._code = TaskCode(context)
         self._variants = Variants(
-            context, evaluator, NetworkBuilder(context, evaluator, self._code.named).build
+            context, evaluator, NetworkBuilder(context, evaluator, self._code.python).build
         )
 
     # -- parameters --------------------------------------------------------------------------------

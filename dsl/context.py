@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..model.diagnostic import Diagnostic, Note, Severity, did_you_mean
 from ..model.span import Span
 from ..model.types import DTYPES
-from .syntax import Declaration, TypeDecl, Word
+from .syntax import Declaration, Named, TypeDecl, Word
 
 KIND_WORDS = {
     "UseDecl": "an include",
@@ -34,7 +34,7 @@ def kind_word(declaration: Declaration) -> str:
 class Context:
     """Mutable: every part of elaboration adds its faults here, and none stops at the first one."""
 
-    names: dict[str, Declaration] = field(default_factory=dict)
+    names: dict[str, Named] = field(default_factory=dict)
     poisoned: set[str] = field(default_factory=set)
     used_graphs: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
@@ -94,13 +94,12 @@ class Context:
         if isinstance(declaration, kinds):
             return declaration
         if declaration is not None:
-            place = getattr(declaration, "name", declaration).span
             self.fault(
                 "F103",
                 f"`{word.text}` is not {wanted}",
                 word.span,
                 f"{wanted} is needed here",
-                [Note(f"`{word.text}` is {kind_word(declaration)}", place)],
+                [Note(f"`{word.text}` is {kind_word(declaration)}", declaration.name.span)],
             )
         elif word.text not in self.poisoned:
             known = [name for name, other in self.names.items() if isinstance(other, kinds)]

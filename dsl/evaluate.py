@@ -6,7 +6,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -252,6 +252,27 @@ class Evaluator:
             )
             return None
         return value
+
+    def element(self, name: s.Word, index: s.Expr | None) -> str:
+        """`cam`, or `cam[0]`: a name with its index; an index with a fault is left out."""
+        if index is None:
+            return name.text
+        value = self.integer(index, {}, "an index", 0)
+        return name.text if value is None else f"{name.text}[{value}]"
+
+    def path(self, elements: Iterable[s.Element]) -> str:
+        """`App.cam[0]`: names with their indices."""
+        return ".".join(self.element(e.name, e.index) for e in elements)
+
+    def power(self, declared: Sequence[s.PowerDecl], twice: str) -> Fraction | None:
+        """Watts that may be declared once; `twice` is the message about a second declaration."""
+        if len(declared) > 1:
+            self._context.repeated("F115", twice, declared[1].span, declared[0].span)
+        watts = [
+            self.quantity(item.value.amount, item.value.unit, "power", "a power", {})
+            for item in declared
+        ]
+        return watts[0] if watts else None
 
     def quantity(
         self, amount: s.Expr, unit: s.Word, dimension: str, what: str, scope: Scope

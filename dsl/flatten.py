@@ -75,20 +75,18 @@ class Flattener:
         priority = 0
         places: dict[str, Span] = {}
         for item in declaration.items:
-            if isinstance(item, (s.Timing, s.Setting)):
-                if item.key in places:
-                    note = Note("the first one", places[item.key])
-                    self._context.fault(
-                        "F115", f"`{item.key}` is given twice", item.span, notes=[note]
-                    )
-                places[item.key] = item.span
-            if isinstance(item, s.Timing):
-                timing[item.key] = self._time(item.key, item.value)
-            elif isinstance(item, s.PathDeadline):
-                self._paths.append(item)
-            elif isinstance(item, s.Setting) and not isinstance(item.value, s.Word):
-                value = self._evaluate.integer(item.value, {}, "the priority", -(2**31))
-                priority = value if value is not None else 0
+            match item:
+                case s.Timing():
+                    self._once(item.key, item.span, places)
+                    timing[item.key] = self._time(item.key, item.value)
+                case s.Priority():
+                    self._once("priority", item.span, places)
+                    least = -(2**31)
+                    priority = self._evaluate.integer(item.value, {}, "the priority", least) or 0
+                case s.PathDeadline():
+                    self._paths.append(item)
+                case _:
+                    pass
         blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
         name = self.name = declaration.name.text
         scope = scope or {}
@@ -119,6 +117,13 @@ class Flattener:
                 (n, self._choices.get(n, d.variants[0].name.text)) for n, d in self.networks.items()
             ),
         )
+
+    def _once(self, keyword: str, span: Span, places: dict[str, Span]) -> None:
+        """Check that a clause of an app stands once; `places` has those in front of it."""
+        if keyword in places:
+            message = f"`{keyword}` is given twice"
+            self._context.repeated("F115", message, span, places[keyword])
+        places[keyword] = span
 
     def _open(self, ends: Sequence[OpenEnd]) -> None:
         """Add the tasks of open ends."""
@@ -281,12 +286,9 @@ class Flattener:
                 name = item.element.name.text
                 if name in places:
                     what = "a port and an instance" if name in own else "two instances"
-                    self._context.fault(
-                        "F102",
-                        f"{what} are called `{name}`",
-                        item.element.name.span,
-                        notes=[Note("the first one", places[name])],
-                    )
+                    message = f"{what} are called `{name}`"
+                    span = item.element.name.span
+                    self._context.repeated("F102", message, span, places[name])
                     continue
                 places[name] = item.element.name.span
                 units[name] = self._instances(item, scope, f"{prefix}.{name}", open_graphs)

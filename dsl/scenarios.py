@@ -32,16 +32,15 @@ def scenario_of(
     evaluator: Evaluator,
 ) -> Scenario | None:
     """The scenario of a text, if it has one; None after a fault as well."""
-    found = [d for d in declarations if isinstance(d, s.ScenarioDecl)]
-    if not found:
+    scenarios = [d for d in declarations if isinstance(d, s.ScenarioDecl)]
+    if not scenarios:
         return None
-    for other in found[1:]:
-        if other.name.text != found[0].name.text:  # else the duplicate name is reported already
-            notes = [Note("the first one", found[0].name.span)]
-            context.fault(
-                "F102", "a text has one scenario", other.name.span, notes=notes, help="merge them"
-            )
-    return _Builder(found[0], apps, versions, context, evaluator).scenario()
+    first = scenarios[0]
+    for other in scenarios[1:]:
+        if other.name.text != first.name.text:  # else the duplicate name is reported already
+            message = "a text has one scenario"
+            context.repeated("F102", message, other.name.span, first.name.span, help="merge them")
+    return _Builder(first, apps, versions, context, evaluator).scenario()
 
 
 #: The event that selects among the levels of a state: it comes with a rate.
@@ -179,10 +178,7 @@ class _Builder:
                 continue
             first = self._modes.setdefault(item.name.text, item)
             if first is not item:
-                notes = [Note("the first one", first.name.span)]
-                self._context.fault(
-                    "F102", f"two states are called `{item.name.text}`", item.name.span, notes=notes
-                )
+                self._context.called_twice("states", item.name, first.name.span)
 
     def _initial(self) -> str | None:
         found = [m for m in self._modes.values() if m.initial]
@@ -313,7 +309,7 @@ class _Builder:
         for item in mode.items:
             if not isinstance(item, s.ChoiceDecl):
                 continue
-            name, span = self._written(item.path), item.path[0].span.to(item.path[-1].span)
+            name, span = self._evaluate.path(item.path), item.path[0].span.to(item.path[-1].span)
             app = item.path[0].name.text
             if name in seen:
                 notes = [Note("the first time", seen[name])]
@@ -366,39 +362,24 @@ class _Builder:
 
     def _power(self, mode: s.ModeDecl) -> Fraction | None:
         """The limit on the mean power of a state, in watts."""
-        found = [i for i in mode.items if isinstance(i, s.PowerDecl)]
-        if len(found) > 1:
-            notes = [Note("the first one", found[0].span)]
-            self._context.fault(
-                "F115",
-                f"`{mode.name.text}` has two limits on its power",
-                found[1].span,
-                notes=notes,
-            )
-        values = [
-            self._evaluate.quantity(i.value.amount, i.value.unit, "power", "a power", {})
-            for i in found
-        ]
-        return values[0] if values else None
+        powers = [i for i in mode.items if isinstance(i, s.PowerDecl)]
+        return self._evaluate.power(powers, f"`{mode.name.text}` has two limits on its power")
 
     def _minimised(self) -> bool:
         """True if energy is minimized."""
-        found = [i for i in self._declaration.items if isinstance(i, s.MinimiseDecl)]
-        for item in found:
-            if item.what.text != "energy":
+        items = [i for i in self._declaration.items if isinstance(i, s.MinimiseDecl)]
+        for item in items:
+            goal = item.what
+            if goal.text != "energy":
+                message = f"`{goal.text}` cannot be minimized"
                 help_text = (
                     "write `minimise energy`, or leave it out to minimize the maximum utilization"
                 )
-                self._context.fault(
-                    "F105",
-                    f"`{item.what.text}` cannot be minimized",
-                    item.what.span,
-                    help=help_text,
-                )
-        if len(found) > 1:
-            notes = [Note("the first one", found[0].span)]
-            self._context.fault("F115", "`minimise` is given twice", found[1].span, notes=notes)
-        return bool(found)
+                self._context.fault("F105", message, goal.span, help=help_text)
+        if len(items) > 1:
+            message = "`minimise` is given twice"
+            self._context.repeated("F115", message, items[1].span, items[0].span)
+        return bool(items)
 
     # -- transitions -------------------------------------------------------------------------------
     def _all(self, item: s.TransitionDecl) -> Iterator[Transition]:
@@ -426,7 +407,7 @@ class _Builder:
 
     def _event(self, path: tuple[s.Element, ...], item: s.TransitionDecl) -> str | None:
         """The event of a transition: of a task, or from outside."""
-        name, span = self._written(path), path[0].span.to(path[-1].span)
+        name, span = self._evaluate.path(path), path[0].span.to(path[-1].span)
         outside = self._outside()
         if len(path) == 1:
             if name == PACE:
@@ -446,7 +427,7 @@ class _Builder:
             )
             self._context.fault("F806", f"there is no event `{name}`", span, help=help_text)
             return None
-        task = self._tasks.get(self._written(path[:-1]))
+        task = self._tasks.get(self._evaluate.path(path[:-1]))
         if task is None or path[-1].name.text not in task.events:
             self._no_event(path, task, span)
             return None
@@ -461,7 +442,7 @@ class _Builder:
         if path[0].name.text in self._context.poisoned:
             return
         if task is None:
-            name = self._written(path[:-1])
+            name = self._evaluate.path(path[:-1])
             raising = [t.name for t in self._tasks.values() if t.events]
             help_text = did_you_mean(name, raising) or (
                 f"events are raised by {listed(raising)}" if raising else ""
@@ -480,29 +461,34 @@ class _Builder:
 
     def _outside(self) -> dict[str, Span]:
         """Events that are raised from outside."""
-        found: dict[str, Span] = {}
+        places: dict[str, Span] = {}
         for item in self._declaration.items:
-            for word in item.names if isinstance(item, s.EventsDecl) else ():
-                if found.setdefault(word.text, word.span) != word.span:
-                    notes = [Note("the first one", found[word.text])]
-                    self._context.fault(
-                        "F102", f"two events are called `{word.text}`", word.span, notes=notes
-                    )
-        return found
+            if not isinstance(item, s.EventsDecl):
+                continue
+            for word in item.names:
+                first = places.setdefault(word.text, word.span)
+                if first != word.span:
+                    self._context.called_twice("events", word, first)
+        return places
 
     def _alone(self, transitions: Sequence[Transition]) -> None:
         """An event leads from a state to one other state only."""
         seen: dict[tuple[str, str], Transition] = {}
-        for t in transitions:
-            for event in (*t.events, *(["after"] if t.after_ns is not None else [])):
-                first = seen.setdefault((t.source, event), t)
-                if first is t:
+        for transition in transitions:
+            causes = {event: f"on `{event}`" for event in transition.events}
+            if transition.after_ns is not None:
+                causes["after"] = "twice after some time"
+            for cause, when in causes.items():
+                first = seen.setdefault((transition.source, cause), transition)
+                if first is transition:
                     continue
-                when = "twice after some time" if event == "after" else f"on `{event}`"
-                message = f"`{t.source}` leaves to `{first.target}` and to `{t.target}` {when}"
-                notes = [Note("the first one", first.span)]
-                self._context.fault(
-                    "F808", message, t.span, notes=notes, help="one event leads to one state only"
+                self._context.repeated(
+                    "F808",
+                    f"`{transition.source}` leaves to `{first.target}` and to"
+                    f" `{transition.target}` {when}",
+                    transition.span,
+                    first.span,
+                    help="one event leads to one state only",
                 )
 
     def _unheard(self, outside: Mapping[str, Span], transitions: Sequence[Transition]) -> None:
@@ -569,17 +555,6 @@ class _Builder:
             self._context.fault(
                 "F811", f"it cannot be made at once: {found[0]}", transition.span, help=found[1]
             )
-
-    def _written(self, path: Sequence[s.Element]) -> str:
-        parts = []
-        for element in path:
-            index = (
-                None
-                if element.index is None
-                else self._evaluate.integer(element.index, {}, "an index", 0)
-            )
-            parts.append(element.name.text + ("" if index is None else f"[{index}]"))
-        return ".".join(parts)
 
 
 def _level(state: str, level: int | None) -> str:

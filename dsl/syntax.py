@@ -187,7 +187,7 @@ class NetPort:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`precision NAME`, `calibrate "..."`, `batch N` of a network; `priority N` of an app."""
+    """`precision NAME`, `calibrate "..."`, `batch N` of a network."""
 
     key: str
     value: Word | Expr
@@ -318,6 +318,14 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Priority:
+    """`priority N` of an app."""
+
+    value: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class PathDeadline:
     """`deadline 40 ms from cam to log`; `to` is that word."""
 
@@ -340,7 +348,7 @@ class GraphDecl:
 @dataclass(frozen=True, slots=True)
 class AppDecl:
     name: Word
-    items: tuple[Timing | PathDeadline | Setting | Boundary | InstanceDecl | Chain, ...]
+    items: tuple[Timing | PathDeadline | Priority | Boundary | InstanceDecl | Chain, ...]
     doc: str
     span: Span
 
@@ -429,18 +437,18 @@ class TypeDecl:
     span: Span
 
 
-Declaration = (
-    UseDecl
-    | ConstDecl
+#: Declarations with a name that the rest of the text may use.
+Named = (
+    ConstDecl
     | TypeDecl
     | TaskDecl
     | NetworkDecl
     | GraphDecl
     | AppDecl
     | PlatformDecl
-    | MappingDecl
     | ScenarioDecl
 )
+Declaration = UseDecl | MappingDecl | Named
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from . import syntax as s
 from .context import Context
 from .evaluate import Asked, Evaluator
 from .kernels import LaunchBuilder
-from .task_code import TaskCode
+from .task_code import Firing, TaskCode
 from .template import Template
 
 ERROR_POLICIES: dict[str, OnError] = {"stop": "stop", "skip": "skip", "restart": "restart"}
@@ -89,9 +89,7 @@ class TaskBuilder:
         self._check_kernel_memory(implementations)
         twin, tolerance = None, None
         if reference is not None:
-            twin = self._code.reference(
-                reference, self._declaration, self._inputs, tuple(self._arguments)
-            )
+            twin = self._code.reference(reference, self._firing(tuple(self._arguments)))
             if reference.tolerance is not None:
                 tolerance = self._evaluate.number(
                     reference.tolerance, self._arguments, "a tolerance", 0
@@ -232,6 +230,10 @@ class TaskBuilder:
             self._context.fault("F217", message, item.policy.span, help=help_text)
         return ERROR_POLICIES.get(policy, "stop")
 
+    def _firing(self, parameters: tuple[str, ...]) -> Firing:
+        inputs = tuple(port.name for port in self._inputs)
+        return Firing(self._name, inputs, parameters, bool(self._state))
+
     # -- code --------------------------------------------------------------------------------------
     def _implementations(self) -> tuple[Implementation, ...]:
         """One for each kind of processor and language; kernels of one task are one of them."""
@@ -243,17 +245,11 @@ class TaskBuilder:
             (*self._state, *self._scratch),
             self._arguments,
         )
+        firing = self._firing((*self._arguments, *self._events))
         made: dict[tuple[str, str], Implementation] = {}
         for item in self._all(s.ImplementationDecl):
-            code = self._code.implementation(
-                item,
-                self._declaration,
-                self._inputs if self._good else None,
-                (*self._arguments, *self._events),
-                bool(self._state),
-                made.values(),
-                launches,
-            )
+            known = firing if self._good else None
+            code = self._code.implementation(item, known, tuple(made.values()), launches)
             if code is None:
                 continue
             self._check_events(item, code)

@@ -81,10 +81,7 @@ class Variants:
             return False
         first = next(v for v in all_of_them if v.name.text == name.text)
         if first is not variant:
-            note = Note("the first one", first.name.span)
-            self._context.fault(
-                "F102", f"two variants are called `{name.text}`", name.span, notes=[note]
-            )
+            self._context.called_twice("variants", name, first.name.span)
         return first is variant
 
     def _alike(self, declaration: s.NetworkDecl, made: dict[str, Template]) -> bool:
