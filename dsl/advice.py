@@ -203,11 +203,9 @@ def _constant_with_unit(p: Place) -> Advice | None:
 
 
 def _other_arrow(p: Place) -> Advice | None:
-    return (
-        Advice(p.position, None, "an arrow is written `->`")
-        if p.text() + p.text(1) in ("=>", "-->")
-        else None
-    )
+    if p.text() + p.text(1) not in ("=>", "-->"):
+        return None
+    return Advice(p.position, None, "an arrow is written `->`")
 
 
 def _equals(p: Place) -> Advice | None:
@@ -217,11 +215,9 @@ def _equals(p: Place) -> Advice | None:
 
 
 def _comma(p: Place) -> Advice | None:
-    return (
-        Advice(p.position, None, "declarations need no separator: leave the comma out")
-        if p.kind() == "COMMA"
-        else None
-    )
+    if p.kind() != "COMMA":
+        return None
+    return Advice(p.position, None, "declarations need no separator: leave the comma out")
 
 
 def _argument_without_name(p: Place) -> Advice | None:

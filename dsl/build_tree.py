@@ -28,11 +28,9 @@ def unquote(literal: str) -> str:
 
     def one(match: re.Match[str]) -> str:
         code = match[1]
-        return (
-            chr(int(code[1:], 16))
-            if code[0] == "u" and len(code) == 5
-            else _ESCAPES.get(code, code)
-        )
+        if code[0] == "u" and len(code) == 5:
+            return chr(int(code[1:], 16))
+        return _ESCAPES.get(code, code)
 
     return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, literal[1:-1])
 
@@ -303,8 +301,9 @@ class TreeBuilder:
 
     def delay(self, span: Span, count: s.Expr, values: Any) -> s.Delay:
         listed = isinstance(values, tuple)
-        given = values if listed else (values,) if values is not None else None
-        return s.Delay(count, given, listed, span)
+        if not listed and values is not None:
+            values = (values,)
+        return s.Delay(count, values, listed, span)
 
     def resample(self, span: Span, word: Token, count: s.Expr, block: s.Expr | None) -> s.Resample:
         return s.Resample(self._word(word), count, block, span)
@@ -512,16 +511,17 @@ class TreeBuilder:
     def run(self, span: Span, *parts: Any) -> s.RunDecl:
         apps = tuple(p for p in parts if isinstance(p, s.Word))
         period, period_unit, deadline, deadline_unit = parts[len(apps) :]
-        levels = (
-            tuple(self._quantity(p, period_unit) for p in period)
-            if isinstance(period, tuple)
-            else ()
-        )
-        one = None if levels else self._given(period, period_unit)
-        return s.RunDecl(apps, one, levels, self._given(deadline, deadline_unit), span)
+        levels: tuple[s.Quantity, ...] = ()
+        if isinstance(period, tuple):
+            levels = tuple(self._quantity(amount, period_unit) for amount in period)
+        one = None if levels else self._optional(period, period_unit)
+        return s.RunDecl(apps, one, levels, self._optional(deadline, deadline_unit), span)
 
-    def _given(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
-        return None if amount is None or unit is None else self._quantity(amount, unit)
+    def _optional(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
+        """A quantity that may be left out."""
+        if amount is None or unit is None:
+            return None
+        return self._quantity(amount, unit)
 
     def choice(self, span: Span, path: tuple[s.Element, ...], variant: s.Word) -> s.ChoiceDecl:
         return s.ChoiceDecl(path, variant, span)
@@ -536,7 +536,7 @@ class TreeBuilder:
         return "events", paths
 
     def after(self, span: Span, amount: s.Expr, unit: Token) -> tuple[str, Any]:
-        return "after", self._given(amount, unit)
+        return "after", self._optional(amount, unit)
 
     def at_once(self, span: Span) -> bool:
         return True

@@ -121,15 +121,20 @@ class Channels:
         self, source: Key, destination: Key, delays: Iterable[InitialTokens], span: Span
     ) -> Channel:
         delay, values = _all_of(delays)
-        kind = self._types.get(source)
-        several = {id(v): v for v in values}.values()  # a delay of many tokens repeats one value
-        bad = next((v for v in several if kind is not None and not _fits(v, kind.dtype)), None)
-        if bad is not None:
-            shown = bad if bad.denominator == 1 else float(bad)
-            message = f"the initial token {shown} is no {kind.dtype if kind is not None else ''}"
-            self._context.fault("F210", message, span, help="give values that the type can hold")
+        type_ = self._types.get(source)
+        if type_ is not None:
+            self._check_values(values, type_, span)
         name = f"{'.'.join(source)}->{'.'.join(destination)}"
         return Channel(name, *source, *destination, delay, values, span)
+
+    def _check_values(self, values: Iterable[Fraction], type_: TensorType, span: Span) -> None:
+        """Report the first initial token that its type cannot hold."""
+        several = {id(v): v for v in values}.values()  # a delay of many tokens repeats one value
+        bad = next((v for v in several if not _fits(v, type_.dtype)), None)
+        if bad is not None:
+            shown = bad if bad.denominator == 1 else float(bad)
+            message = f"the initial token {shown} is no {type_.dtype}"
+            self._context.fault("F210", message, span, help="give values that the type can hold")
 
 
 def _all_of(delays: Iterable[InitialTokens]) -> tuple[int, tuple[Fraction, ...]]:

@@ -78,13 +78,14 @@ class Context:
         self.repeated("F102", f"two {what} are called `{name.text}`", name.span, first)
 
     @contextmanager
-    def within(self, note: Note) -> Iterator[None]:
-        """Errors found inside carry `note`, e.g. the instance whose arguments led there."""
-        self._notes.append(note)
+    def within(self, *notes: Note) -> Iterator[None]:
+        """Errors found inside carry these notes, e.g. the instance whose arguments led there."""
+        outside = len(self._notes)
+        self._notes.extend(notes)
         try:
             yield
         finally:
-            self._notes.pop()
+            del self._notes[outside:]
 
     def lookup(
         self, word: Word, kinds: tuple[type[Declaration], ...], wanted: str

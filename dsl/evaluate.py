@@ -181,11 +181,9 @@ class Evaluator:
     def _extent(self, expr: s.Extent, scope: Scope) -> int | None:
         shape = self.shapes.get(expr.port.text)
         if expr.what.text != "shape" or shape is None:
-            help_text = (
-                did_you_mean(expr.port.text, self.shapes)
-                if expr.what.text == "shape"
-                else "write `shape[0]`"
-            )
+            help_text = "write `shape[0]`"
+            if expr.what.text == "shape":
+                help_text = did_you_mean(expr.port.text, self.shapes)
             self._context.fault(
                 "F101",
                 f"`{expr.port.text}.{expr.what.text}` is no dimension known here",
@@ -232,14 +230,11 @@ class Evaluator:
         if value is None:
             return None
         if isinstance(value, Fraction):
-            help_text = (
-                "`/` must divide evenly here"
-                if isinstance(expr, s.Binary)
-                else "use a whole number"
-            )
-            self._context.fault(
-                "F109", f"{what} is {value}, not a whole number", expr.span, help=help_text
-            )
+            message = f"{what} is {value}, not a whole number"
+            help_text = "use a whole number"
+            if isinstance(expr, s.Binary):
+                help_text = "`/` must divide evenly here"
+            self._context.fault("F109", message, expr.span, help=help_text)
             return None
         if value < least:
             self._context.fault(
@@ -293,20 +288,19 @@ class Evaluator:
         """The factor from that unit to the base unit of its dimension."""
         factor = UNITS[dimension].get(unit.text)
         if factor is None:
-            every = [u for group in UNITS.values() for u in group]
-            other = next((d for d, group in UNITS.items() if unit.text in group), None)
-            known = f"use {one_of(UNITS[dimension])}"
-            reason = (
-                f"`{unit.text}` is a unit of {other}" if other else f"`{unit.text}` is not a unit"
-            )
-            guess = "" if other else did_you_mean(unit.text, every)
-            self._context.fault(
-                "F104",
-                f"{reason}; {what} needs a unit of {dimension}",
-                unit.span,
-                help=guess or known,
-            )
+            self._wrong_unit(unit, dimension, what)
         return factor
+
+    def _wrong_unit(self, unit: s.Word, dimension: str, what: str) -> None:
+        dimension_of = {name: group for group, units in UNITS.items() for name in units}
+        help_text = f"use {one_of(UNITS[dimension])}"
+        if unit.text in dimension_of:
+            reason = f"`{unit.text}` is a unit of {dimension_of[unit.text]}"
+        else:
+            reason = f"`{unit.text}` is not a unit"
+            help_text = did_you_mean(unit.text, dimension_of) or help_text
+        message = f"{reason}; {what} needs a unit of {dimension}"
+        self._context.fault("F104", message, unit.span, help=help_text)
 
     # -- types and rates ---------------------------------------------------------------------------
     def type(
@@ -351,11 +345,9 @@ class Evaluator:
         good = True
         for phase in phases.entries:
             value = self.number(phase.value, scope, what, 0)
-            count = (
-                1
-                if phase.count is None
-                else self.integer(phase.count, scope, "the number of phases", 1)
-            )
+            count: int | None = 1
+            if phase.count is not None:
+                count = self.integer(phase.count, scope, "the number of phases", 1)
             if value is None or count is None:
                 good = False
                 continue

@@ -56,16 +56,14 @@ class _Growing:
     def first_reader(self, task: str) -> Port | None:
         """The input that its first channel leads to."""
         channel = self._readers.get(task)
-        return (
-            None
-            if channel is None
-            else self.tasks[channel.destination].port(channel.destination_port)
-        )
+        if channel is None:
+            return None
+        return self.tasks[channel.destination].port(channel.destination_port)
 
     def free_name(self, stem: str) -> str:
         """A name that no task has: the stem, with a number where that is taken."""
         for number in count(self._numbers.get(stem, 1)):
-            name = f"{stem}{number if number > 1 else ''}"
+            name = stem if number == 1 else f"{stem}{number}"
             if name not in self.tasks:
                 self._numbers[stem] = number + 1
                 return name
@@ -96,19 +94,19 @@ def _cycles(app: Application) -> dict[str, str]:
     import networkx as nx
 
     graph = nx.DiGraph((c.source, c.destination) for c in app.channels)
-    looped = {
-        name for part in nx.strongly_connected_components(graph) if len(part) > 1 for name in part
-    }
-    looped.update(name for name in graph if graph.has_edge(name, name))
-    found: dict[str, str] = {}
+    looped = {name for name in graph if graph.has_edge(name, name)}
+    for component in nx.strongly_connected_components(graph):
+        if len(component) > 1:
+            looped |= component
+    cycle_of: dict[str, str] = {}
     for end in sorted(looped):
         waiting = [end]
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found[name] = end
+            if name not in cycle_of:
+                cycle_of[name] = end
                 waiting += graph.predecessors(name)
-    return found | {name: name for name in looped}
+    return cycle_of | {name: name for name in looped}
 
 
 def _join(
@@ -123,21 +121,19 @@ def _join(
     name = source.element.name.text
     writer = known.get(name)
     if writer is None or name == reader or source.element.index is not None:
-        inside = name == reader or writer is None
         if name not in context.poisoned:
             message = f"`{_text(source)}` is no task of another app"
-            help_text = (
-                "`latest` and `drop` join two apps: move the reader into an app of its own"
-                if inside
-                else ""
-            )
+            help_text = ""
+            if writer is None or name == reader:
+                help_text = (
+                    "`latest` and `drop` join two apps: move the reader into an app of its own"
+                )
             context.fault("F219", message, source.span, help=help_text)
         return
     key = writer.output(source.inner)
     if isinstance(key, str):
-        context.fault(
-            "F219", f"`{_text(source)}` is no output of app `{name}`", source.span, help=key
-        )
+        message = f"`{_text(source)}` is no output of app `{name}`"
+        context.fault("F219", message, source.span, help=key)
         return
     writer.reads(key)
     app = apps[reader]
@@ -145,21 +141,25 @@ def _join(
     assert end.link is not None
     port = apps[name].tasks[key[0]].port(key[1])
     wanted = app.first_reader(arrow.task)
-    if (
-        wanted is not None
-        and port.type is not None
-        and wanted.type is not None
-        and wanted.type != port.type
-    ):
-        notes = [
-            Note(f"{port.type} comes from here", port.span),
-            Note(f"{wanted.type} is wanted here", wanted.span),
-        ]
-        message = f"`{_text(source)}` is {port.type}, `{wanted.name}` is {wanted.type}"
-        context.fault("F205", message, arrow.span, label="these do not fit", notes=notes)
-    kind = port.type or (None if wanted is None else wanted.type)
-    app.tasks[end.name] = replace(end, outputs=(replace(end.outputs[0], type=kind),))
-    _write(apps[name], name, key, arrow, kind, end.link)
+    if wanted is not None:
+        _check_types(arrow, port, wanted, context)
+    type_ = port.type
+    if type_ is None and wanted is not None:
+        type_ = wanted.type
+    app.tasks[end.name] = replace(end, outputs=(replace(end.outputs[0], type=type_),))
+    _write(apps[name], name, key, arrow, type_, end.link)
+
+
+def _check_types(arrow: LossyArrow, port: Port, wanted: Port, context: Context) -> None:
+    """The output of one app fits the input of the other."""
+    if port.type is None or wanted.type is None or wanted.type == port.type:
+        return
+    notes = [
+        Note(f"{port.type} comes from here", port.span),
+        Note(f"{wanted.type} is wanted here", wanted.span),
+    ]
+    message = f"`{_text(arrow.source)}` is {port.type}, `{wanted.name}` is {wanted.type}"
+    context.fault("F205", message, arrow.span, label="these do not fit", notes=notes)
 
 
 def _text(endpoint: s.Endpoint) -> str:
