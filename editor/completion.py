@@ -276,11 +276,10 @@ def _block(place: _Place) -> Iterator[Offer]:
             yield from _values(place)
     elif place.kind() == "COLON":
         ends = place.depth > 0 and place.kind(3) == "DIRECTION"
-        yield from (
-            _types(place)
-            if ends
-            else _symbols(index.members("", "task", "network", "graph"), Kind.Class)
-        )
+        if ends:
+            yield from _types(place)
+        else:
+            yield from _symbols(index.members("", "task", "network", "graph"), Kind.Class)
     elif place.kind() == "DOT":
         yield from _inside(place, str(_before_index(place.chunk[:-1])), instances)
     elif place.kind() in _EXPRESSION:
@@ -318,19 +317,25 @@ def _pin(place: _Place) -> Iterator[Offer]:
         yield from _symbols(index.members("", "platform"), Kind.Module)
         yield from (Offer(name, Kind.Module, "comes with flowc") for name in SHIPPED)
     elif place.kind() == "DOT":
-        of = {s.name: s.of for s in index.symbols if s.kind == "instance"}
-        name = str(_before_index(place.chunk[:-1]))
-        owner = index.declared(name)
-        inside = name if owner is not None and owner.kind == "app" else of.get(name, "")
-        yield from _symbols(index.members(inside, "instance"), Kind.Variable)
+        yield from _instances_inside(place, str(_before_index(place.chunk[:-1])))
     elif place.kind() in ("_ARROW", "COMMA", "VBAR"):
-        platform = str(place.chunk[2]) if len(place.chunk) > 2 else ""
-        known = (p for p in place.seen.checked.system.platforms if p.name == platform)
-        yield from (
-            Offer(name, Kind.Value) for p in known for pool in p.pools for name in pool.processors
-        )
+        name = str(place.chunk[2]) if len(place.chunk) > 2 else ""
+        for platform in place.seen.checked.system.platforms:
+            if platform.name == name:
+                yield from (Offer(processor, Kind.Value) for processor in platform.processors)
     elif place.kind() != "MAPPING":
         yield from _symbols(index.members("", "app"), Kind.Module)
+
+
+def _instances_inside(place: _Place, name: str) -> Iterator[Offer]:
+    """Instances of an app, or of the graph of an instance."""
+    index = place.seen.index
+    declared = index.declared(name)
+    owner = name
+    if declared is None or declared.kind != "app":
+        graphs = {s.name: s.of for s in index.symbols if s.kind == "instance"}
+        owner = graphs.get(name, "")
+    yield from _symbols(index.members(owner, "instance"), Kind.Variable)
 
 
 def _transition(place: _Place) -> Iterator[Offer]:

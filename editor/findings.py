@@ -60,14 +60,19 @@ def _finding(session: Session, d: Diagnostic, span: Span) -> lsp.Diagnostic:
         lsp.DiagnosticRelatedInformation(location(session, note.span), note.message)
         for note in d.notes
     ]
-    details = [d.message, *([d.label] if d.label else []), *([f"help: {d.help}"] if d.help else [])]
+    details = [d.message]
+    if d.label:
+        details.append(d.label)
+    if d.help:
+        details.append(f"help: {d.help}")
+    severity = lsp.DiagnosticSeverity.Error
+    if d.severity != "error":
+        severity = lsp.DiagnosticSeverity.Warning
     page = from_fs_path(str(_PAGE)) if _PAGE.is_file() else None
     return lsp.Diagnostic(
         session.lines(span.file).range(span),
         "\n".join(details),
-        severity=lsp.DiagnosticSeverity.Error
-        if d.severity == "error"
-        else lsp.DiagnosticSeverity.Warning,
+        severity=severity,
         code=d.code,
         code_description=lsp.CodeDescription(f"{page}#{d.code.lower()}") if page else None,
         source="flowc",

@@ -22,7 +22,7 @@ from functools import cached_property
 from math import ceil
 from typing import Literal
 
-from .application import Application, Task
+from .application import Application, Task, all_tasks
 from .diagnostic import Diagnostic
 from .mapping import Placement
 from .platform import Platform
@@ -205,35 +205,33 @@ def too_optimistic(task: Task, time: FiringTime, seen_ns: int) -> Diagnostic:
 
 def times_of(system: System, platform: Platform, profile: Profile | None = None) -> Times:
     """The times of every task of a system on a platform."""
-    entries: dict[str, dict[str, ProfileEntry]] = {}
-    for e in profile.entries if profile is not None else ():
-        entries.setdefault(e.subject, {})[e.processor] = e
-    pins = {p.task: p for p in system.pins if p.platform == platform.name}
-    pools = {name: pool.kind for pool in platform.pools for name in pool.processors}
-    at = {
-        name: pools[p.stages[0].processors[0]]
-        for name, p in pins.items()
-        if p.stages[0].processors[0] in pools
-    }
-    of = {}
-    for task in (t for a in system.apps for t in a.tasks):
-        pin = pins[task.name].wcet_ns if task.name in pins else None
-        of[task.name] = dict(
-            _times(task, pin, entries.get(task.name, {}), platform, at.get(task.name))
-        )
+    measured: dict[str, dict[str, ProfileEntry]] = {}
+    if profile is not None:
+        for entry in profile.entries:
+            measured.setdefault(entry.subject, {})[entry.processor] = entry
+    pins = {pin.task: pin for pin in system.pins if pin.platform == platform.name}
+    kinds = {name: pool.kind for pool in platform.pools for name in pool.processors}
+    at: dict[str, str] = {}
+    for name, pin in pins.items():
+        processor = pin.stages[0].processors[0]
+        if processor in kinds:
+            at[name] = kinds[processor]
+    times: dict[str, dict[str, FiringTime]] = {}
+    elsewhere: dict[str, FiringTime] = {}
+    for task in all_tasks(system.apps):
+        name = task.name
+        wcet = pins[name].wcet_ns if name in pins else None
+        entries = measured.get(name, {})
+        times[name] = dict(_times(task, wcet, entries, platform, at.get(name)))
+        other = _elsewhere(task, entries, platform)
+        if not times[name] and other is not None:
+            elsewhere[name] = other
     references = {
-        name: float(known["cpu"].mean_ns)
-        for name, known in entries.items()
-        if "cpu" in known and of.get(name) == {}
+        name: float(entries["cpu"].mean_ns)
+        for name, entries in measured.items()
+        if "cpu" in entries and times.get(name) == {}
     }
-    tasks = (t for a in system.apps for t in a.tasks if not of[t.name])
-    elsewhere = {t.name: _elsewhere(t, entries.get(t.name, {}), platform) for t in tasks}
-    return Times(
-        of,
-        at,
-        references,
-        elsewhere={name: time for name, time in elsewhere.items() if time is not None},
-    )
+    return Times(times, at, references, elsewhere=elsewhere)
 
 
 def _times(
@@ -311,10 +309,11 @@ def _is_for(
 def _as_mean(time: FiringTime | None) -> FiringTime | None:
     if time is None:
         return None
-    source = time.source if time.entry is None or time.source == "pin" else _measured(time.entry)
-    return FiringTime(
-        time.worst_ns if source == "declared" else (time.mean_ns,), time.mean_ns, source, time.entry
-    )
+    source = time.source
+    if time.entry is not None and source != "pin":
+        source = _measured(time.entry)
+    worst = time.worst_ns if source == "declared" else (time.mean_ns,)
+    return FiringTime(worst, time.mean_ns, source, time.entry)
 
 
 def _app_times(
@@ -323,16 +322,20 @@ def _app_times(
     ns: dict[str, tuple[Fraction, ...]] = {}
     least: dict[str, tuple[Fraction, ...]] = {}
     guessed, measured = [], []
-    for t in app.tasks:
-        here, fastest = found[t.name]
+    for task in app.tasks:
+        here, fastest = found[task.name]
         if here is None or fastest is None:
-            ns[t.name] = least[t.name] = (Fraction(1),)
-            guessed.append(t.name)
+            ns[task.name] = least[task.name] = (Fraction(1),)
+            guessed.append(task.name)
             continue
-        ns[t.name], least[t.name] = here.worst_ns, fastest.worst_ns
+        ns[task.name], least[task.name] = here.worst_ns, fastest.worst_ns
         if not here.from_text:
-            measured.append(t.name)
-    source: Weakest = "unit" if guessed else "profile" if measured else "wcet"
+            measured.append(task.name)
+    source: Weakest = "wcet"
+    if guessed:
+        source = "unit"
+    elif measured:
+        source = "profile"
     timeless = tuple(t.name for t in app.tasks if t.resampling is not None)
     return AppTimes(ns, source, tuple(measured), tuple(guessed), least, timeless)
 
