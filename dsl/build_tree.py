@@ -35,6 +35,10 @@ def unquote(literal: str) -> str:
     return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, literal[1:-1])
 
 
+def _direction(word: object) -> s.Direction:
+    return "in" if word == "in" else "out"
+
+
 def _flat(children: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(c for c in children if c is not None)
 
@@ -159,13 +163,13 @@ class TreeBuilder:
     def port(
         self,
         span: Span,
-        way: Any,
+        word: Any,
         name: s.Word,
         kind: s.TypeExpr | None,
         rate: Any,
         window: s.WindowDecl | None,
     ) -> s.PortDecl:
-        return s.PortDecl("in" if way == "in" else "out", name, kind, rate, window, span)
+        return s.PortDecl(_direction(word), name, kind, rate, window, span)
 
     def implementation(
         self,
@@ -177,15 +181,15 @@ class TreeBuilder:
         *options: tuple[str, Any],
     ) -> s.ImplementationDecl:
         where = self._word(kind) if kind is not None else None
-        given = dict(options)
+        clauses = dict(options)
         return s.ImplementationDecl(
             where,
             self._word(language),
             self._text(code),
             arguments,
-            given.get("grid"),
-            given.get("block"),
-            given.get("shared"),
+            clauses.get("grid"),
+            clauses.get("block"),
+            clauses.get("shared"),
             span,
         )
 
@@ -235,11 +239,10 @@ class TreeBuilder:
         return self._word(kind), self._text(code)
 
     def net_port(
-        self, span: Span, way: Any, name: s.Word, kind: Any, tensors: Any, wrap: Any
+        self, span: Span, word: Any, name: s.Word, kind: Any, tensors: Any, wrap: Any
     ) -> s.NetPort:
         wrap_kind, code = wrap or (None, None)
-        direction: s.Direction = "in" if way == "in" else "out"
-        return s.NetPort(direction, name, kind, tensors or (), wrap_kind, code, span)
+        return s.NetPort(_direction(word), name, kind, tensors or (), wrap_kind, code, span)
 
     def precision(self, span: Span, name: Token) -> s.Setting:
         return s.Setting("precision", self._word(name), span)
@@ -259,8 +262,8 @@ class TreeBuilder:
         return s.NetworkDecl(self._word(name), text, _flat(items), self._doc(span), span)
 
     # -- graphs and apps ---------------------------------------------------------------------------
-    def boundary(self, span: Span, way: Any, name: s.Word, kind: s.TypeExpr | None) -> s.Boundary:
-        return s.Boundary("in" if way == "in" else "out", name, kind, span)
+    def boundary(self, span: Span, word: Any, name: s.Word, kind: s.TypeExpr | None) -> s.Boundary:
+        return s.Boundary(_direction(word), name, kind, span)
 
     def element(self, span: Span, name: s.Word, index: s.Expr | None) -> s.Element:
         return s.Element(name, index, span)
@@ -423,8 +426,8 @@ class TreeBuilder:
         return "until", self._text(layer)
 
     def bands(self, span: Span, rows: s.Expr, *parts: Any) -> tuple[str, Any]:
-        given: dict[str, Any] = dict(p for p in parts if p is not None)
-        return "bands", s.BandsDecl(rows, given.get("until"), given.get("keep", ()), span)
+        clauses: dict[str, Any] = dict(part for part in parts if part is not None)
+        return "bands", s.BandsDecl(rows, clauses.get("until"), clauses.get("keep", ()), span)
 
     def band_end(self, span: Span, tensor: Token) -> tuple[str, Any]:
         return "until", self._text(tensor)
@@ -545,8 +548,8 @@ class TreeBuilder:
         return s.MinimiseDecl(self._word(what), span)
 
     def transition(self, span: Span, *parts: Any) -> s.TransitionDecl:
-        *sources, target, (kind, given), at_once = parts
-        events, after = (given, None) if kind == "events" else ((), given)
+        *sources, target, (kind, cause), at_once = parts
+        events, after = (cause, None) if kind == "events" else ((), cause)
         return s.TransitionDecl(tuple(sources), target, events, after, at_once is not None, span)
 
     def scenario(self, span: Span, name: Token, *items: Any) -> s.ScenarioDecl:

@@ -28,9 +28,9 @@ class Channels:
         self._context = context
         self._tasks = tuple(tasks)
         self._names = {t.name for t in self._tasks}
-        self._types: dict[Key, TensorType | None] = {
-            (t.name, p.name): p.type for t in self._tasks for p in t.outputs
-        }
+        self._types: dict[Key, TensorType | None] = {}
+        for task in self._tasks:
+            self._types.update(((task.name, port.name), port.type) for port in task.outputs)
         self._following: dict[Key, list[Edge]] = defaultdict(list)
         for edge in edges:
             self._following[edge.source].append(edge)
@@ -39,7 +39,9 @@ class Channels:
 
     def made(self) -> Iterator[Channel]:
         """Follow every task output through the knots to task inputs; faults go to the context."""
-        leaves = {(t.name, p.name) for t in self._tasks for p in (*t.inputs, *t.outputs)}
+        leaves: set[Key] = set()
+        for task in self._tasks:
+            leaves.update((task.name, port.name) for port in (*task.inputs, *task.outputs))
         for task in self._tasks:
             for port in task.outputs:
                 stack = [

@@ -40,13 +40,13 @@ class Components:
         """Arguments and defaults to values, by parameter name in declaration order; None after a
         fault.
         """
-        given, good = self._by_parameter(params, args, of)
+        by_name, good = self._by_parameter(params, args, of)
         bound: dict[str, Parameter] = {}
         for param in params:
             name = param.name.text
             value: Parameter | None = None
-            if name in given:
-                value = self._argument(param, given[name].value, scope)
+            if name in by_name:
+                value = self._argument(param, by_name[name].value, scope)
             elif param.default is not None:
                 value = self._argument(param, param.default, {})
             else:
@@ -61,19 +61,19 @@ class Components:
         self, params: tuple[s.Param, ...], args: tuple[s.Arg, ...], of: s.Word
     ) -> tuple[dict[str, s.Arg], bool]:
         """The arguments by the names of their parameters, and whether all of them have one."""
-        given: dict[str, s.Arg] = {}
+        by_name: dict[str, s.Arg] = {}
         known = {p.name.text for p in params}
         good = True
         for arg in args:
             name = arg.name.text
-            if name in given:
+            if name in by_name:
                 self._context.fault("F108", f"`{name}` is given twice", arg.name.span)
             elif name in known:
-                given[name] = arg
+                by_name[name] = arg
             else:
                 self._without_parameter(arg, params, of)
                 good = False
-        return given, good
+        return by_name, good
 
     def _without_parameter(self, arg: s.Arg, params: tuple[s.Param, ...], of: s.Word) -> None:
         names = dict.fromkeys(p.name.text for p in params)

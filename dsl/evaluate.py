@@ -88,7 +88,9 @@ class Evaluator:
                 return self._name(expr, scope)
             case s.Sign(operator=operator, operand=operand):
                 inner = self._operand(operand, scope)
-                return None if inner is None else _normal(-inner if operator == "-" else inner)
+                if inner is not None and operator == "-":
+                    inner = -inner
+                return None if inner is None else _normal(inner)
             case s.Binary():
                 return self._binary(expr, scope)
             case s.Call():
@@ -316,13 +318,13 @@ class Evaluator:
         base = self._base_type(expr, open_types)
         if base is None or broken:
             return None
-        found = TensorType(base.dtype, (*shape, *base.shape))
-        if found.bytes > MOST_BYTES:
+        type_ = TensorType(base.dtype, (*shape, *base.shape))
+        if type_.bytes > MOST_BYTES:
             self._context.fault(
-                "F105", f"a token of {found.bytes} bytes", expr.span, label=f"at most {MOST_BYTES}"
+                "F105", f"a token of {type_.bytes} bytes", expr.span, label=f"at most {MOST_BYTES}"
             )
             return None
-        return found
+        return type_
 
     def _base_type(self, expr: s.TypeExpr, open_types: tuple[str, ...]) -> TensorType | None:
         name = expr.name.text

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 
 from ..model.application import Application, Channel, Link, PathDeadline, Port, Task
 from ..model.diagnostic import Note, did_you_mean, listed, one_of
@@ -148,13 +148,13 @@ class Flattener:
 
         If there is none: a help text with the correct form.
         """
-        found = self._element(inner[0]) if inner else None
+        unit = self._element(inner[0]) if inner else None
         instead = f"write `{self.name}.task` or `{self.name}.task.port`"
-        if found is None or len(inner) > 2 or (len(inner) == 2 and inner[1].index is not None):
+        if unit is None or len(inner) > 2 or (len(inner) == 2 and inner[1].index is not None):
             return instead
-        ports = list(found.outputs.values())
+        ports = list(unit.outputs.values())
         if len(inner) == 2:
-            ports = [v for n, v in found.outputs.items() if n == inner[1].name.text]
+            ports = [v for n, v in unit.outputs.items() if n == inner[1].name.text]
         if len(ports) != 1:
             return instead
         key = ports[0].key
@@ -246,7 +246,7 @@ class Flattener:
     @cached_property
     def _any_broken(self) -> bool:
         """Does the app lack tasks, because of other faults?"""
-        return any(unit.broken for units in self._units.values() for unit in units)
+        return any(unit.broken for unit in chain.from_iterable(self._units.values()))
 
     def alone(self, declaration: s.GraphDecl, arguments: Scope) -> None:
         """Check a graph that no app uses: its faults go to the context, nothing is kept."""
@@ -254,10 +254,12 @@ class Flattener:
         item = s.InstanceDecl(s.Element(name, None, name.span), name, (), None, None, "", name.span)
         self._graph(declaration, arguments, name.text, item, ())
 
-    def _time(self, what: str, given: s.Quantity, scope: Scope | None = None) -> Fraction | None:
-        value = self._evaluate.quantity(given.amount, given.unit, "time", f"a {what}", scope or {})
+    def _time(self, what: str, written: s.Quantity, scope: Scope | None = None) -> Fraction | None:
+        value = self._evaluate.quantity(
+            written.amount, written.unit, "time", f"a {what}", scope or {}
+        )
         if value == 0:
-            self._context.fault("F105", f"a {what} of 0", given.span, label="must be longer")
+            self._context.fault("F105", f"a {what} of 0", written.span, label="must be longer")
             return None
         return value
 
@@ -615,10 +617,10 @@ def reached(task: str, channels: tuple[Channel, ...]) -> set[str]:
     following: dict[str, set[str]] = defaultdict(set)
     for channel in channels:
         following[channel.source].add(channel.destination)
-    found: set[str] = set()
+    behind: set[str] = set()
     waiting = [task]
     while waiting:
-        for name in following[waiting.pop()] - found:
-            found.add(name)
+        for name in following[waiting.pop()] - behind:
+            behind.add(name)
             waiting.append(name)
-    return found
+    return behind

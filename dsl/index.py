@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import chain
 from typing import Literal
 
 from ..model.span import Span
@@ -109,7 +110,7 @@ class Index:
 def index(specifications: Iterable[s.Specification]) -> Index:
     """Find all names of the files of a text."""
     finder = _Finder()
-    declarations = [d for spec in specifications for d in spec.declarations]
+    declarations = list(chain.from_iterable(spec.declarations for spec in specifications))
     for declaration in declarations:
         finder.declare(declaration)
     for declaration in declarations:

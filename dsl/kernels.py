@@ -108,18 +108,20 @@ def _kernels(path: str, modified: int) -> dict[str, KernelText]:
     text = read_bytes(path).decode(errors="replace")
     bare = re.sub(r"/\*.*?\*/|//[^\n]*", _blank, text, flags=re.DOTALL)
     bare = re.sub(r"__launch_bounds__\s*\([^)]*\)", _blank, bare)
-    found: dict[str, KernelText] = {}
+    declared: dict[str, KernelText] = {}
     for match in re.finditer(r"\b__global__\b[\w\s]*?\b(\w+)\s*\(([^)]*)\)", bare):
         start = max(bare.rfind(end, 0, match.start()) for end in (";", "}", "{")) + 1
         plain = re.search(r'extern\s+"C"', bare[start : match.start()]) is not None or _in_block(
             bare, match.start()
         )
-        earlier = found.get(match[1])  # a declaration may come first, and its linkage holds
+        earlier = declared.get(match[1])  # a declaration may come first, and its linkage holds
         line = bare.count("\n", 0, match.start(1)) + 1
-        given = [p for p in match[2].split(",") if p.strip() not in ("", "void")]
+        parameters = [p for p in match[2].split(",") if p.strip() not in ("", "void")]
         plain = plain or (earlier is not None and earlier.plain)
-        found[match[1]] = KernelText(match[1], tuple(_parameter(p) for p in given), plain, line)
-    return found
+        declared[match[1]] = KernelText(
+            match[1], tuple(_parameter(p) for p in parameters), plain, line
+        )
+    return declared
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -330,67 +332,74 @@ class LaunchBuilder:
         return *inputs, *outputs, *self._parameters
 
     def _argument(
-        self, expr: s.Expr, wanted: KernelParameter, kernel: KernelText, item: s.ImplementationDecl
+        self,
+        expr: s.Expr,
+        parameter: KernelParameter,
+        kernel: KernelText,
+        item: s.ImplementationDecl,
     ) -> str | tuple[str, Value] | None:
         if isinstance(expr, s.Name) and (expr.text in self._ports or expr.text in self._memory):
             port = self._ports.get(expr.text)
             kind = port.type if port is not None else self._memory[expr.text].type
-            return self._pointer(expr, kind, port, wanted, kernel)
+            return self._pointer(expr, kind, port, parameter, kernel)
         value = self._evaluate.value(expr, self._parameters)
         if value is None:
             return None
-        return self._value(expr, value, wanted, kernel)
+        return self._value(expr, value, parameter, kernel)
 
     def _pointer(
         self,
         expr: s.Name,
         kind: TensorType | None,
         port: Port | None,
-        wanted: KernelParameter,
+        parameter: KernelParameter,
         kernel: KernelText,
     ) -> str | None:
-        if not wanted.pointer or wanted.nested:
-            self._mismatch(expr, f"`{expr.text}` is an array", wanted, kernel)
+        if not parameter.pointer or parameter.nested:
+            self._mismatch(expr, f"`{expr.text}` is an array", parameter, kernel)
             return None
-        if kind is not None and wanted.dtype is not None and wanted.dtype != kind.dtype:
-            self._mismatch(expr, f"`{expr.text}` is {kind}", wanted, kernel)
+        if kind is not None and parameter.dtype is not None and parameter.dtype != kind.dtype:
+            self._mismatch(expr, f"`{expr.text}` is {kind}", parameter, kernel)
             return None
         is_input = port is not None and port.direction == "in"
-        if is_input and not wanted.constant and wanted.dtype is not None:
+        if is_input and not parameter.constant and parameter.dtype is not None:
             message = (
-                f"`{expr.text}` is an input, and `{wanted.text}` of `{kernel.name}` may write to it"
+                f"`{expr.text}` is an input, and `{parameter.text}` of `{kernel.name}` may write to"
+                " it"
             )
             help_text = (
-                f"inputs are shared with other readers: write `const {wanted.text}` in the .cu file"
+                "inputs are shared with other readers: write"
+                f" `const {parameter.text}` in the .cu file"
             )
             self._context.fault("F309", message, expr.span, help=help_text)
             return None
         return expr.text
 
     def _value(
-        self, expr: s.Expr, value: Parameter, wanted: KernelParameter, kernel: KernelText
+        self, expr: s.Expr, value: Parameter, parameter: KernelParameter, kernel: KernelText
     ) -> tuple[str, Value] | None:
-        if isinstance(value, (str, FilePath)) or wanted.pointer:
-            self._mismatch(expr, f"{_shown(expr)} is no array", wanted, kernel)
+        if isinstance(value, (str, FilePath)) or parameter.pointer:
+            self._mismatch(expr, f"{_shown(expr)} is no array", parameter, kernel)
             return None
-        if wanted.dtype is None:
+        if parameter.dtype is None:
             message = (
-                f"`{kernel.name}` takes `{wanted.text}` there, a type whose size is not known here"
+                f"`{kernel.name}` takes `{parameter.text}` there, a type whose size is not known"
+                " here"
             )
             help_text = "pass it as a number: `int`, `float`, `uint8_t`, ..."
             self._context.fault(
                 "F309", message, expr.span, label=f"line {kernel.line} of its file", help=help_text
             )
             return None
-        if not _holds(wanted.dtype, value):
-            self._mismatch(expr, f"{_shown(expr)} is {value}", wanted, kernel)
+        if not _holds(parameter.dtype, value):
+            self._mismatch(expr, f"{_shown(expr)} is {value}", parameter, kernel)
             return None
-        return wanted.dtype, value
+        return parameter.dtype, value
 
     def _mismatch(
-        self, expr: s.Expr, what: str, wanted: KernelParameter, kernel: KernelText
+        self, expr: s.Expr, what: str, parameter: KernelParameter, kernel: KernelText
     ) -> None:
-        message = f"{what}, and `{kernel.name}` takes `{wanted.text}` there"
+        message = f"{what}, and `{kernel.name}` takes `{parameter.text}` there"
         self._context.fault("F309", message, expr.span, label=f"line {kernel.line} of its file")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
 
@@ -140,25 +140,25 @@ def _join(
     end = app.tasks[arrow.task]
     assert end.link is not None
     port = apps[name].tasks[key[0]].port(key[1])
-    wanted = app.first_reader(arrow.task)
-    if wanted is not None:
-        _check_types(arrow, port, wanted, context)
+    reader_port = app.first_reader(arrow.task)
+    if reader_port is not None:
+        _check_types(arrow, port, reader_port, context)
     type_ = port.type
-    if type_ is None and wanted is not None:
-        type_ = wanted.type
+    if type_ is None and reader_port is not None:
+        type_ = reader_port.type
     app.tasks[end.name] = replace(end, outputs=(replace(end.outputs[0], type=type_),))
     _write(apps[name], name, key, arrow, type_, end.link)
 
 
-def _check_types(arrow: LossyArrow, port: Port, wanted: Port, context: Context) -> None:
+def _check_types(arrow: LossyArrow, port: Port, reader_port: Port, context: Context) -> None:
     """The output of one app fits the input of the other."""
-    if port.type is None or wanted.type is None or wanted.type == port.type:
+    if port.type is None or reader_port.type is None or reader_port.type == port.type:
         return
     notes = [
         Note(f"{port.type} comes from here", port.span),
-        Note(f"{wanted.type} is wanted here", wanted.span),
+        Note(f"{reader_port.type} is wanted here", reader_port.span),
     ]
-    message = f"`{_text(arrow.source)}` is {port.type}, `{wanted.name}` is {wanted.type}"
+    message = f"`{_text(arrow.source)}` is {port.type}, `{reader_port.name}` is {reader_port.type}"
     context.fault("F205", message, arrow.span, label="these do not fit", notes=notes)
 
 
@@ -188,28 +188,42 @@ def _write(
 
 
 # -- periods ---------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """A source with `every`, and how often it fires in an iteration."""
+
+    task: Task
+    every_ns: Fraction
+    firings: int
+
+    @property
+    def iteration_ns(self) -> Fraction:
+        """The period that follows for its app."""
+        return self.every_ns * self.firings
+
+    def __str__(self) -> str:
+        name = self.task.name.partition(".")[2]
+        times = f", {self.firings} times," if self.firings > 1 else ""
+        return f"`{name}` every {_ms(self.every_ns)}{times}"
+
+
 def _paced(app: Application, context: Context) -> Application:
     """The app with the period that results from `every` of its sources."""
-    timed = [t for t in app.tasks if t.every_ns is not None]
-    vector = repetition(app).vector if timed else {}
+    times = [(task, task.every_ns) for task in app.tasks if task.every_ns is not None]
+    vector = repetition(app).vector if times else {}
     if not vector:  # rates that do not balance are reported elsewhere
         return app
-    period = _iteration(timed[0], vector)
-    notes = [
-        Note(f"{_every(timed[0], vector)} gives {_ms(period)} for an iteration", timed[0].span)
-    ]
-    for task in timed[1:]:
-        if _iteration(task, vector) != period:
-            right = period / vector[task.name]
-            message = (
-                f"{_every(task, vector)} would give {_ms(_iteration(task, vector))} for an"
-                " iteration"
-            )
+    first, *others = [_Timed(task, every, vector[task.name]) for task, every in times]
+    period = first.iteration_ns
+    notes = [Note(f"{first} gives {_ms(period)} for an iteration", first.task.span)]
+    for other in others:
+        if other.iteration_ns != period:
+            message = f"{other} would give {_ms(other.iteration_ns)} for an iteration"
             help_text = (
-                f"by the rates it is released every {_ms(right)}; a separate app may have its own"
-                " period"
+                f"by the rates it is released every {_ms(period / other.firings)}; a separate app"
+                " may have its own period"
             )
-            context.fault("F218", message, task.span, notes=notes, help=help_text)
+            context.fault("F218", message, other.task.span, notes=notes, help=help_text)
     if app.period_ns is not None and app.period_ns != period:
         message = f"the period of `{app.name}` is {_ms(app.period_ns)}"
         help_text = (
@@ -218,17 +232,6 @@ def _paced(app: Application, context: Context) -> Application:
         )
         context.fault("F218", message, app.span, notes=notes, help=help_text)
     return replace(app, period_ns=period)
-
-
-def _iteration(task: Task, vector: dict[str, int]) -> Fraction:
-    assert task.every_ns is not None
-    return task.every_ns * vector[task.name]
-
-
-def _every(task: Task, vector: dict[str, int]) -> str:
-    assert task.every_ns is not None
-    times = f", {vector[task.name]} times," if vector[task.name] > 1 else ""
-    return f"`{task.name.partition('.')[2]}` every {_ms(task.every_ns)}{times}"
 
 
 def _ms(ns: Fraction) -> str:

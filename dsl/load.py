@@ -9,9 +9,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from ..model.application import Application, Parameter
+from ..model.application import Application, Implementation, Parameter, Task, all_tasks
 from ..model.diagnostic import (
     Diagnostic,
     Errors,
@@ -104,16 +105,16 @@ def load(
     _check_modules(apps, context)
     if not elaborator.declarations and not context.faults:
         _report_empty(path, context)
-    tasks = {t.name for a in apps for t in a.tasks}
+    pinned, other_pins = _of_tasks(pinned, all_tasks(apps))
     system = System(
         Path(path).stem,
         str(path),
         tuple(apps),
         tuple(platforms.values()),
-        tuple(pin for pin in pinned if pin.task in tasks),
+        tuple(pinned),
         reader.sources,
         others,
-        tuple(pin for pin in pinned if pin.task not in tasks),
+        tuple(other_pins),
         scenario,
         tuple(clocks),
     )
@@ -122,6 +123,16 @@ def load(
         chosen, unknown = _chosen(system, platform)
     faults = tuple(sorted(context.faults, key=_place))
     return Loaded(system, chosen, faults, unknown, tuple(reader.specifications))
+
+
+def _of_tasks(pinned: Iterable[Pin], tasks: Iterable[Task]) -> tuple[list[Pin], list[Pin]]:
+    """The pins of these tasks, and all others."""
+    names = {task.name for task in tasks}
+    own: list[Pin] = []
+    others: list[Pin] = []
+    for pin in pinned:
+        (own if pin.task in names else others).append(pin)
+    return own, others
 
 
 def _refuse_adapted(pinned: Iterable[Pin], context: Context) -> None:
@@ -135,7 +146,9 @@ def _refuse_adapted(pinned: Iterable[Pin], context: Context) -> None:
 
 def _check_modules(apps: Iterable[Application], context: Context) -> None:
     """The Python files of all tasks can be imported into one program."""
-    files = {i.path: i for app in apps for task in app.tasks for i in task.implementations}
+    files: dict[str, Implementation] = {}
+    for task in all_tasks(apps):
+        files.update((code.path, code) for code in task.implementations)
     for clash in clashes(files.values()):
         context.fault(clash.code, clash.message, clash.span, help=clash.help)
 
@@ -180,19 +193,19 @@ def _file_of(platform: str, declared: set[str]) -> str:
     return str(SHIPPED[name]) if name in SHIPPED and not theirs else platform
 
 
-def _chosen(system: System, wanted: str) -> tuple[Platform | None, Diagnostic | None]:
+def _chosen(system: System, name: str) -> tuple[Platform | None, Diagnostic | None]:
     """The platform of that name, or the only one of that file; or why there is none."""
-    if wanted.endswith(".flow"):
-        return _only_platform(system, wanted)
+    if name.endswith(".flow"):
+        return _only_platform(system, name)
     declared = {p.name: p for p in system.platforms}
-    if wanted in declared:
-        return declared[wanted], None
+    if name in declared:
+        return declared[name], None
     known = [*declared, *SHIPPED]
     help_text = (
-        did_you_mean(wanted, known)
+        did_you_mean(name, known)
         or f"there is {one_of(known)}; another one is given as a .flow file"
     )
-    return None, Diagnostic("F506", f"there is no platform `{wanted}`", None, help=help_text)
+    return None, Diagnostic("F506", f"there is no platform `{name}`", None, help=help_text)
 
 
 def _only_platform(system: System, file: str) -> tuple[Platform | None, Diagnostic | None]:
@@ -215,7 +228,7 @@ class _Elaborator:
     """Elaborates the declarations of a text and of the files that it uses."""
 
     def __init__(self, specifications: Sequence[s.Specification], context: Context) -> None:
-        self.declarations = [d for spec in specifications for d in spec.declarations]
+        self.declarations = list(chain.from_iterable(spec.declarations for spec in specifications))
         self._context = context
         self._evaluate = Evaluator(context)
         self._components = Components(context, self._evaluate)
@@ -303,7 +316,7 @@ class _Elaborator:
         scenario: Scenario | None,
     ) -> tuple[list[Pin], list[ClockPin]]:
         """Pins, of tasks of any version of the apps, and clock rates."""
-        apps = [app for version in versions for app in version]
+        apps = list(chain.from_iterable(versions))
         places: dict[tuple[str, str], Span] = {}
         clock_places: dict[tuple[str, str, str], Span] = {}
         pinned: list[Pin] = []
@@ -396,12 +409,10 @@ class _Reader:
 
     def read_platform(self, platform: str, builtin: set[str]) -> str:
         """Read the file of a platform, if it has one; its path, else its name."""
-        declared = {
-            d.name.text
-            for spec in self.specifications
-            for d in spec.declarations
-            if isinstance(d, s.PlatformDecl)
-        }
+        declared: set[str] = set()
+        for specification in self.specifications:
+            platforms = [d for d in specification.declarations if isinstance(d, s.PlatformDecl)]
+            declared.update(declaration.name.text for declaration in platforms)
         platform = _file_of(platform, builtin | declared)
         if platform.endswith(".flow"):
             self.read(platform, None)

@@ -276,10 +276,10 @@ class NetworkBuilder:
 
     def wrapped(self, port: s.NetPort, code: s.Text) -> Implementation | None:
         """The implementation of a port's `pre` or `post`."""
-        found = self._find_code(code)
-        if found is None:
+        located = self._find_code(code)
+        if located is None:
             return None
-        named, python = found
+        named, python = located
         implementation = named.implementation("cpu", "python", port.span)
         return replace(implementation, is_class=python.kind != "function", passes=())
 
@@ -427,7 +427,7 @@ class _NetworkTemplate:
         if not borders:
             self.good = False
             return
-        name, way = port.name.text, port.direction
+        name, direction = port.name.text, port.direction
         if name in self._names:
             self._owner.fault("F102", f"two ports are called `{name}`", port.name.span)
             self.good = False
@@ -437,37 +437,44 @@ class _NetworkTemplate:
             self._add_wrapped(port, port.wrap_kind, port.wrap, borders)
         elif len(borders) == 1:
             declared = self._clauses.type_of(port)
-            type_ = self._owner.fixed(borders[0], declared, port.span, name, self._cause(way))
-            self._core_port(name, way, borders[0], type_, port.span)
+            type_ = self._owner.fixed(borders[0], declared, port.span, name, self._cause(direction))
+            self._core_port(name, direction, borders[0], type_, port.span)
             if type_ is not None:
-                self._seen[way][name] = ("", self._core[way][name][0])
+                self._seen[direction][name] = ("", self._core[direction][name][0])
         else:
             message = f"`{name}` carries {len(borders)} tensors"
-            help_text = f'one function makes one port of them: `{_WRAP[way]} "file.py:function"`'
+            help_text = (
+                f'one function makes one port of them: `{_WRAP[direction]} "file.py:function"`'
+            )
             self._owner.fault("F405", message, port.span, help_text)
             self.good = False
 
-    def add_bare(self, border: Border, way: s.Direction) -> None:
+    def add_bare(self, border: Border, direction: s.Direction) -> None:
         """A tensor that the text does not mention: a port of its own name."""
         span = self._clauses.file.span
-        type_ = self._owner.fixed(border, None, span, "", self._cause(way))
-        self._core_port(border.name, way, border, type_, span)
+        type_ = self._owner.fixed(border, None, span, "", self._cause(direction))
+        self._core_port(border.name, direction, border, type_, span)
         if type_ is not None:
-            self._seen[way][border.name] = ("", self._core[way][border.name][0])
+            self._seen[direction][border.name] = ("", self._core[direction][border.name][0])
 
-    def _cause(self, way: s.Direction) -> tuple[Border, ...]:
-        return self._inputs if way == "out" else ()
+    def _cause(self, direction: s.Direction) -> tuple[Border, ...]:
+        return self._inputs if direction == "out" else ()
 
     def _core_port(
-        self, name: str, way: s.Direction, border: Border, type_: TensorType | None, span: Span
+        self,
+        name: str,
+        direction: s.Direction,
+        border: Border,
+        type_: TensorType | None,
+        span: Span,
     ) -> None:
         if type_ is None:
             self.good = False
             return
-        if name in self._core[way] and type_.open:
+        if name in self._core[direction] and type_.open:
             return  # the text declares its size
-        self._core[way][name] = (
-            Port(name, way, type_, (1,), False, span),
+        self._core[direction][name] = (
+            Port(name, direction, type_, (1,), False, span),
             Tensor(border.name, type_),
         )
 
@@ -475,17 +482,17 @@ class _NetworkTemplate:
         self, port: s.NetPort, word: s.Word, code: s.Text, borders: tuple[Border, ...]
     ) -> None:
         """A port with a `pre` or `post`: a task that stands between it and its tensors."""
-        way = port.direction
-        if word.text != _WRAP[way]:
-            message = f"`{word.text}` does not fit an `{way}` port"
+        direction = port.direction
+        if word.text != _WRAP[direction]:
+            message = f"`{word.text}` does not fit an `{direction}` port"
             help_text = "`pre` is for inputs, `post` for outputs"
             self._owner.fault("F105", message, word.span, help_text)
             self.good = False
             return
         if port.type is None:
             help_text = (
-                f"write `{way} {port.name.text}: TYPE ... {word.text} ...`: the function decides"
-                " what the port carries"
+                f"write `{direction} {port.name.text}: TYPE ... {word.text} ...`: the function"
+                " decides what the port carries"
             )
             self._owner.fault("F602", f"`{port.name.text}` needs a type", port.span, help_text)
         implementation = self._owner.wrapped(port, code)
@@ -494,10 +501,10 @@ class _NetworkTemplate:
         if implementation is None or declared is None or len(inner) != len(borders):
             self.good = False
             return
-        outer = Port(port.name.text, way, declared, (1,), False, port.span)
-        wrapped = [p for p in self._clauses.side(way) if p.wrap is not None]
+        outer = Port(port.name.text, direction, declared, (1,), False, port.span)
+        wrapped = [p for p in self._clauses.side(direction) if p.wrap is not None]
         name = word.text if len(wrapped) == 1 else f"{word.text}_{port.name.text}"
-        inputs, outputs = ((outer,), inner) if way == "in" else (inner, (outer,))
+        inputs, outputs = ((outer,), inner) if direction == "in" else (inner, (outer,))
         task = Task(
             name,
             f"{self._declaration.name.text}.{word.text}",
@@ -514,30 +521,30 @@ class _NetworkTemplate:
         )
         self._around.append(task)
         for tensor in (p.name for p in inner):
-            if way == "in":
+            if direction == "in":
                 self._links.append(Link(name, tensor, "", tensor))
             else:
                 self._links.append(Link("", tensor, name, tensor))
-        self._seen[way][port.name.text] = (name, outer)
+        self._seen[direction][port.name.text] = (name, outer)
 
     def _wrapped_ports(self, port: s.NetPort, borders: tuple[Border, ...]) -> tuple[Port, ...]:
         """The ports of a `pre` or `post` towards the network, without those with a fault."""
-        way = port.direction
+        direction = port.direction
         inner: list[Port] = []
         for border in borders:
-            if way == "in":
+            if direction == "in":
                 type_ = self._owner.fixed(border, None, port.span, "", ())
             else:
                 type_ = self._owner.before_post(border, port.span, self._inputs)
-            self._core_port(border.name, way, border, type_, port.span)
+            self._core_port(border.name, direction, border, type_, port.span)
             if type_ is not None:
-                towards: s.Direction = "out" if way == "in" else "in"
+                towards: s.Direction = "out" if direction == "in" else "in"
                 inner.append(Port(border.name, towards, type_, (1,), False, port.span))
         return tuple(inner)
 
-    def tensors(self, way: s.Direction) -> tuple[Tensor, ...]:
+    def tensors(self, direction: s.Direction) -> tuple[Tensor, ...]:
         """The tensors of that side, in port order."""
-        return tuple(tensor for _, tensor in self._core[way].values())
+        return tuple(tensor for _, tensor in self._core[direction].values())
 
     def template(self, network: Network) -> Template:
         """The finished template."""

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
 
-from ..model.application import Application
+from ..model.application import Application, all_tasks
 from ..model.diagnostic import did_you_mean, has_errors, listed, one_of
 from ..model.mapping import (
     MOST_BUFFERS,
@@ -99,7 +99,7 @@ def _contention(
     items: Iterable[object], pools: dict[str, Pool], context: Context, evaluate: Evaluator
 ) -> list[Contention]:
     """How the processors of a platform or of a machine disturb each other."""
-    found = []
+    disturbances = []
     for item in items:
         if not isinstance(item, s.ContentionDecl):
             continue
@@ -113,8 +113,10 @@ def _contention(
                     help=did_you_mean(word.text, names),
                 )
         factor = evaluate.number(item.factor, {}, "a contention factor", 1)
-        found.append(Contention(item.victim.text, item.aggressor.text, factor or Fraction(1)))
-    return found
+        disturbances.append(
+            Contention(item.victim.text, item.aggressor.text, factor or Fraction(1))
+        )
+    return disturbances
 
 
 def _board_power(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Fraction:
@@ -291,7 +293,7 @@ def pins(
 
     A platform that is not declared here has a file of its own: its processors are not checked yet.
     """
-    tasks = {t.name for a in apps for t in a.tasks}
+    tasks = {task.name for task in all_tasks(apps)}
     name = declaration.platform.text
     target = platforms.get(name)
     for item in declaration.pins:
@@ -369,7 +371,8 @@ def _processor(
     if written.machine is not None:
         name = f"{written.machine.text}.{name}"
     if target is not None and name not in target.processors:
-        names = [p for pool in target.pools if pool.kind != "link" for p in pool.processors]
+        pools = [pool for pool in target.pools if pool.kind != "link"]
+        names = list(chain.from_iterable(pool.processors for pool in pools))
         help_text = did_you_mean(name, names) or f"it has {one_of(names)}"
         message = f"platform `{target.name}` has no processor `{name}`"
         context.fault("F501", message, written.span, help=help_text)

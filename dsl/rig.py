@@ -54,7 +54,7 @@ def pools(machine: s.MachineDecl, own: Iterable[Pool]) -> Iterator[Pool]:
 
 
 def contention(
-    machine: s.MachineDecl, own: Iterable[Pool], found: Iterable[Contention]
+    machine: s.MachineDecl, own: Iterable[Pool], declared: Iterable[Contention]
 ) -> Iterator[Contention]:
     """How the processors of a machine disturb each other: a kind means those of this machine."""
     own = tuple(own)
@@ -63,7 +63,7 @@ def contention(
         meant = [pool for pool in own if word in (pool.name, pool.kind)]
         return [f"{machine.name.text}.{pool.name}" for pool in meant]
 
-    for item in found:
+    for item in declared:
         for victim in named(item.victim):
             for aggressor in named(item.aggressor):
                 yield Contention(victim, aggressor, item.factor)
@@ -73,7 +73,7 @@ def wires(
     declaration: s.PlatformDecl, machines: tuple[str, ...], context: Context, evaluate: Evaluator
 ) -> tuple[Wire, ...]:
     """Both ways of every link."""
-    found: dict[tuple[str, str], Wire] = {}
+    directions: dict[tuple[str, str], Wire] = {}
     for item in declaration.items:
         if not isinstance(item, s.WireDecl):
             continue
@@ -88,14 +88,16 @@ def wires(
         if ends[0] == ends[1]:
             message = f"this link leads from `{ends[0]}` to itself"
             context.fault("F529", message, item.ends[1].span, help="name two machines")
-        elif ends in found:
+        elif ends in directions:
             message = f"`{ends[0]}` and `{ends[1]}` are joined twice"
             help_text = "declare one link with the bandwidth of both"
-            context.repeated("F529", message, item.span, found[ends].span, help=help_text)
+            context.repeated("F529", message, item.span, directions[ends].span, help=help_text)
         elif rate is not None and latency is not None:
             for source, destination in (ends, ends[::-1]):
-                found[source, destination] = Wire(source, destination, latency, rate, item.span)
-    return tuple(found.values())
+                directions[source, destination] = Wire(
+                    source, destination, latency, rate, item.span
+                )
+    return tuple(directions.values())
 
 
 def _known(end: s.Word, machines: tuple[str, ...], context: Context) -> bool:
@@ -131,7 +133,7 @@ def _rate(item: s.WireDecl, context: Context, evaluate: Evaluator) -> Fraction |
     return Fraction(10**9) / per_second if per_second else None
 
 
-def links(found: Iterable[Wire]) -> Iterator[Pool]:
+def links(wires: Iterable[Wire]) -> Iterator[Pool]:
     """Each way of a link as a pool of one processor, on the machine that sends."""
-    for wire in found:
+    for wire in wires:
         yield Pool(wire.processor, "link", 1, False, "fifo", machine=wire.source)

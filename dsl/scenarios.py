@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise, permutations, product
+from itertools import chain, pairwise, permutations, product
 
-from ..model.application import Application, Task
+from ..model.application import Application, Task, all_tasks
 from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
 from ..model.scenario import Option, Scenario, State, Transition
 from ..model.span import Span
@@ -64,7 +64,7 @@ class _Builder:
         self._declaration, self._versions = declaration, versions
         self._context, self._evaluate = context, evaluator
         self._apps = {a.name: a for a in apps}
-        self._tasks = {t.name: t for a in apps for t in a.tasks}
+        self._tasks = {task.name: task for task in all_tasks(apps)}
         self._modes: dict[str, s.ModeDecl] = {}
         self._runs: dict[str, dict[str, s.RunDecl]] = {}
 
@@ -488,7 +488,7 @@ class _Builder:
                 )
 
     def _unheard(self, outside: Mapping[str, Span], transitions: Sequence[Transition]) -> None:
-        heard = {e for t in transitions for e in t.events}
+        heard = set(chain.from_iterable(transition.events for transition in transitions))
         for name, span in outside.items():
             if name not in heard and name != PACE and not has_errors(self._context.faults):
                 self._context.fault(
@@ -512,7 +512,7 @@ class _Builder:
                 )
 
     def _never_run(self) -> None:
-        running = {name for apps in self._runs.values() for name in apps}
+        running = set(chain.from_iterable(self._runs.values()))
         for name, app in self._apps.items():
             if name not in running and not has_errors(self._context.faults):
                 help_text = "add `run` to a state, or leave the app out"

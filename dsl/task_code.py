@@ -142,10 +142,10 @@ class TaskCode:
     def _python_code(
         self, item: s.ImplementationDecl, kind: str, firing: Firing | None
     ) -> Implementation | None:
-        found = self.python(item.code)
-        if found is None:
+        located = self.python(item.code)
+        if located is None:
             return None
-        code, python = found
+        code, python = located
         implementation = code.implementation(kind, "python", item.span)
         if firing is None:
             return implementation
@@ -194,10 +194,10 @@ class TaskCode:
             )
             self._context.fault("F114", message, item.language.span, help=help_text)
             return None
-        found = self.python(item.code)
-        if found is None:
+        located = self.python(item.code)
+        if located is None:
             return None
-        code, python = found
+        code, python = located
         passes = self._signature(item.code, python, code.symbol, firing)
         implementation = code.implementation("cpu", "python", item.span)
         return replace(implementation, is_class=python.kind != "function", passes=passes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TypeVar
 
 from ..model.application import Implementation, OnError, Parameter, Port, StateField, Task
@@ -313,7 +313,7 @@ class TaskBuilder:
             return
         if len(kernels.launches) != len(clauses):  # a faulty kernel may have been the one
             return
-        written = {argument for launch in kernels.launches for argument in launch.arguments}
+        written = set(chain.from_iterable(launch.arguments for launch in kernels.launches))
         for port in self._outputs:
             if port.name not in written:
                 message = f"no kernel of `{self._name}` gets its output `{port.name}`"

@@ -41,9 +41,9 @@ class Unit:
     outputs: dict[str, PortView] = field(default_factory=dict)
     broken: bool = False
 
-    def side(self, way: s.Direction) -> dict[str, PortView]:
+    def side(self, direction: s.Direction) -> dict[str, PortView]:
         """Its inputs, or its outputs."""
-        return self.inputs if way == "in" else self.outputs
+        return self.inputs if direction == "in" else self.outputs
 
     @property
     def views(self) -> tuple[PortView, ...]:
@@ -173,9 +173,9 @@ class Wiring:
             return []
         return list(zip(sources, targets, strict=True))
 
-    def _note_named(self, endpoint: s.Endpoint, end: End, way: s.Direction) -> None:
+    def _note_named(self, endpoint: s.Endpoint, end: End, direction: s.Direction) -> None:
         if endpoint.port is not None and isinstance(end, Unit):
-            self._named[end.name, way].add(endpoint.port.text)
+            self._named[end.name, direction].add(endpoint.port.text)
 
     def _connect(self, arrow: Arrow, left: End, right: End) -> None:
         """Add the edge between two ends."""
@@ -249,19 +249,19 @@ class Wiring:
         for target in targets:
             self._excuse_end(arrow.destination.port, target, "in")
 
-    def _excuse_end(self, name: s.Word | None, end: End, way: s.Direction) -> None:
+    def _excuse_end(self, name: s.Word | None, end: End, direction: s.Direction) -> None:
         excused = self.connections.excused
         if isinstance(end, PortView):
             excused.add(end.key)
             return
-        ports = end.side(way)
+        ports = end.side(direction)
         if name is not None and name.text in ports:
             excused.add(ports[name.text].key)
             return
         any_port = name is not None  # it is misspelt or reversed: each one may be meant
-        if (end.name, way, any_port) in self._forgiven:
+        if (end.name, direction, any_port) in self._forgiven:
             return
-        self._forgiven.add((end.name, way, any_port))
+        self._forgiven.add((end.name, direction, any_port))
         views = end.views if any_port else ports.values()
         excused.update(view.key for view in views)
 
@@ -332,21 +332,21 @@ class Wiring:
         return None
 
     # -- ports -------------------------------------------------------------------------------------
-    def _port(self, endpoint: s.Endpoint, end: End, way: s.Direction) -> PortView | None:
+    def _port(self, endpoint: s.Endpoint, end: End, direction: s.Direction) -> PortView | None:
         """The port at an end of an arrow; None after a fault."""
         if isinstance(end, PortView):
-            return self._own_port(endpoint, end, way)
+            return self._own_port(endpoint, end, direction)
         if endpoint.port is not None:
-            return self._port_of_name(endpoint.element.name.text, endpoint.port, end, way)
-        return self._free_port(endpoint, end, way)
+            return self._port_of_name(endpoint.element.name.text, endpoint.port, end, direction)
+        return self._free_port(endpoint, end, direction)
 
     def _port_of_name(
-        self, instance: str, port: s.Word, unit: Unit, way: s.Direction
+        self, instance: str, port: s.Word, unit: Unit, direction: s.Direction
     ) -> PortView | None:
-        ports, name = unit.side(way), port.text
+        ports, name = unit.side(direction), port.text
         if name in ports:
             return ports[name]
-        side, opposite = _SIDES[way]
+        side, opposite = _SIDES[direction]
         if name in unit.inputs or name in unit.outputs:
             message = f"`{instance}.{name}` is an {opposite}, not an {side}"
             help_text = "an arrow leads from an output to an input"
@@ -359,16 +359,18 @@ class Wiring:
         self.context.fault("F207", message, port.span, help=help_text)
         return None
 
-    def _free_port(self, endpoint: s.Endpoint, unit: Unit, way: s.Direction) -> PortView | None:
+    def _free_port(
+        self, endpoint: s.Endpoint, unit: Unit, direction: s.Direction
+    ) -> PortView | None:
         """The only port of that side, or the only one that no arrow names."""
-        ports = unit.side(way)
+        ports = unit.side(direction)
         name = endpoint.element.name.text
-        side, _ = _SIDES[way]
+        side, _ = _SIDES[direction]
         if not ports:
             message = f"`{name}` has no {side}s"
-            self.context.fault("F207", message, endpoint.span, help=_end_of_chain(way))
+            self.context.fault("F207", message, endpoint.span, help=_end_of_chain(direction))
             return None
-        free = self._free(unit.name, way, ports)
+        free = self._free(unit.name, direction, ports)
         if len(free) == 1:
             return ports[free[0]]
         if not free and len(ports) == 1:
@@ -379,23 +381,25 @@ class Wiring:
         else:
             state = "all are connected already"
             help_text = f"remove an arrow, or name one of {one_of(ports)}"
-            if way == "in":
+            if direction == "in":
                 help_text = "an input has one source: remove an arrow, or add an input to the task"
         message = f"which {side} of `{name}` is meant is not clear: {state}"
         self.context.fault("F206", message, endpoint.span, help=help_text)
         return None
 
-    def _free(self, unit: str, way: s.Direction, ports: dict[str, PortView]) -> list[str]:
+    def _free(self, unit: str, direction: s.Direction, ports: dict[str, PortView]) -> list[str]:
         """The ports of a unit that no arrow of the block names."""
-        if (unit, way) not in self._unnamed:
-            named = self._named.get((unit, way), ())
-            self._unnamed[unit, way] = [name for name in ports if name not in named]
-        return self._unnamed[unit, way]
+        if (unit, direction) not in self._unnamed:
+            named = self._named.get((unit, direction), ())
+            self._unnamed[unit, direction] = [name for name in ports if name not in named]
+        return self._unnamed[unit, direction]
 
-    def _own_port(self, endpoint: s.Endpoint, view: PortView, way: s.Direction) -> PortView | None:
+    def _own_port(
+        self, endpoint: s.Endpoint, view: PortView, direction: s.Direction
+    ) -> PortView | None:
         # Inside, an `in` port is where data comes from, and an `out` port where it goes.
         is_input = view.direction == "in"
-        if (way == "out") == is_input:
+        if (direction == "out") == is_input:
             return view
         what = "an output here: data goes to it"
         if is_input:
@@ -408,11 +412,11 @@ class Wiring:
 _SIDES = {"in": ("input", "output"), "out": ("output", "input")}
 
 
-def _is_meant(name: s.Word | None, end: End, way: s.Direction) -> bool:
+def _is_meant(name: s.Word | None, end: End, direction: s.Direction) -> bool:
     """Does the name mean a port on that side of an end? Without a name: has it only these?"""
     if isinstance(end, PortView):
-        return end.direction != way  # seen from inside of the graph
-    these, those = end.side(way), end.side("out" if way == "in" else "in")
+        return end.direction != direction  # seen from inside of the graph
+    these, those = end.side(direction), end.side("out" if direction == "in" else "in")
     if name is None:
         return bool(these) and not those
     return name.text in these and name.text not in those
@@ -426,8 +430,8 @@ def _written(endpoint: s.Endpoint) -> str:
     return ".".join(e.name.text for e in (endpoint.element, *endpoint.inner))
 
 
-def _end_of_chain(way: s.Direction) -> str:
-    return "it can only end a chain" if way == "out" else "it can only start a chain"
+def _end_of_chain(direction: s.Direction) -> str:
+    return "it can only end a chain" if direction == "out" else "it can only start a chain"
 
 
 def _type_help(source: TensorType, target: TensorType) -> str:

@@ -33,22 +33,22 @@ def findings(session: Session, seen: Seen) -> dict[str, list[lsp.Diagnostic]]:
     If there are too many, the first errors are shown, and their number at the top of the text.
     """
     own = session.name(seen.path)
-    found: dict[str, list[lsp.Diagnostic]] = {own: []}
+    by_file: dict[str, list[lsp.Diagnostic]] = {own: []}
     every = sorted(seen.checked.diagnostics, key=lambda d: d.severity != "error")
     for d in every[:MOST_SHOWN]:
         span = _place(d, seen)
-        found.setdefault(session.name(span.file), []).append(_finding(session, d, span))
+        by_file.setdefault(session.name(span.file), []).append(_finding(session, d, span))
     if len(every) > MOST_SHOWN:
         message = (
             f"{len(every) - MOST_SHOWN} more errors and warnings: `flowc check` prints them all"
         )
         top = session.lines(seen.path).range(Span(seen.path, 1, 1, 1, 1))
-        found[own].append(
+        by_file[own].append(
             lsp.Diagnostic(
                 top, message, severity=lsp.DiagnosticSeverity.Information, source="flowc"
             )
         )
-    return found
+    return by_file
 
 
 def _place(d: Diagnostic, seen: Seen) -> Span:

@@ -120,10 +120,10 @@ def _quoted(named: Named) -> str | None:
         return _network(beside(named.span, named.value))
     if named.kind not in ("python", "c", "cuda"):
         return None
-    found = line_of(named)
-    if found is None:
+    located = line_of(named)
+    if located is None:
         return None
-    file, number = found
+    file, number = located
     lines = file.read_text(errors="replace").splitlines()
     language = "python" if named.kind == "python" else "c"
     return f"```{language}\n{lines[number - 1].strip()}\n```\n{file.name}, line {number}"

@@ -46,10 +46,10 @@ def references(
     session: Session, seen: Seen, path: str, line: int, column: int, declared: bool = True
 ) -> list[lsp.Location]:
     """All places of a name."""
-    found = seen.index.at(path, line, column)
-    if found is None:
+    occurrence = seen.index.at(path, line, column)
+    if occurrence is None:
         return []
-    places = seen.index.places(found[1])
+    places = seen.index.places(occurrence[1])
     return [location(session, span) for span in places[0 if declared else 1 :]]
 
 
@@ -57,10 +57,7 @@ def renamed(
     session: Session, seen: Seen, path: str, line: int, column: int, name: str
 ) -> dict[str, str]:
     """The texts after renaming, by their paths. Raises Refused if that would change the meaning."""
-    found = seen.index.at(path, line, column)
-    if found is None:
-        raise Refused("there is no name here")
-    symbol = found[1]
+    symbol = _symbol_at(seen, path, line, column)
     if not _NAME.fullmatch(name):
         raise Refused(f"`{name}` is not a name: letters, digits and `_`, no digit first")
     if symbol.kind == "parameter" and _has_code(seen.index, symbol):
@@ -82,6 +79,14 @@ def _declares(index: Index, places: list[Span]) -> bool:
     """True if these are all places of one name, its declaration first."""
     symbol = next((s for s in index.symbols if s.span == places[0]), None)
     return symbol is not None and set(index.places(symbol)) == set(places)
+
+
+def _symbol_at(seen: Seen, path: str, line: int, column: int) -> Symbol:
+    """The name at a place. Raises Refused."""
+    occurrence = seen.index.at(path, line, column)
+    if occurrence is None:
+        raise Refused("there is no name here")
+    return occurrence[1]
 
 
 def _has_code(index: Index, symbol: Symbol) -> bool:
@@ -122,10 +127,8 @@ def edits(
 ) -> lsp.WorkspaceEdit:
     """The same as edits for the editor. Raises Refused."""
     renamed(session, seen, path, line, column, name)
-    found = seen.index.at(path, line, column)
-    assert found is not None
     changes: dict[str, list[lsp.TextEdit]] = {}
-    for place in seen.index.places(found[1]):
+    for place in seen.index.places(_symbol_at(seen, path, line, column)):
         where = location(session, place)
         changes.setdefault(where.uri, []).append(lsp.TextEdit(where.range, name))
     return lsp.WorkspaceEdit(changes=changes)

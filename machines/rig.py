@@ -138,13 +138,13 @@ def _is_command(words: list[Any]) -> bool:
 
 def _site(name: str, table: dict[str, Any]) -> Site:
     board: str | None = table.get("board")
-    found = _LOCAL if board is None else board_address(board).host.rpartition("@")[2]
+    host = _LOCAL if board is None else board_address(board).host.rpartition("@")[2]
     words = table.get("python", ())
     python = (words,) if isinstance(words, str) else tuple(words)
     return Site(
         name,
         board,
-        table.get("address", found),
+        table.get("address", host),
         table.get("port"),
         python,
         table.get("encrypted", True),

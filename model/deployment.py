@@ -225,8 +225,8 @@ class PlannedMemory:
     @property
     def figures(self) -> dict[str, int]:
         """By name, as in files and reports: arenas and sessions only if they are not 0."""
-        found = {"weights": self.weights, "buffers": self.buffers, "tokens": self.tokens}
-        return found | {
+        bytes_of = {"weights": self.weights, "buffers": self.buffers, "tokens": self.tokens}
+        return bytes_of | {
             n: size for n, size in (("arenas", self.arenas), ("sessions", self.sessions)) if size
         }
 

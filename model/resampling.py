@@ -24,11 +24,11 @@ def hosts(app: Application) -> dict[str, tuple[str, str]]:
     resampling = {t.name: t.resampling for t in app.tasks if t.resampling is not None}
     before = {c.destination: c.source for c in app.channels if c.destination in resampling}
     after = {c.source: c.destination for c in app.channels if c.source in resampling}
-    found = {}
+    ends = {}
     for name, what in resampling.items():
         source, destination = _end(name, before), _end(name, after)
-        found[name] = (destination, source) if what.word == "repeat" else (source, destination)
-    return found
+        ends[name] = (destination, source) if what.word == "repeat" else (source, destination)
+    return ends
 
 
 def _end(name: str, way: dict[str, str]) -> str:

@@ -24,7 +24,7 @@ from typing import Literal
 
 from .application import Application, Task, all_tasks
 from .diagnostic import Diagnostic
-from .mapping import Placement
+from .mapping import Pin, Placement
 from .platform import Platform
 from .profile import Profile, ProfileEntry
 from .system import System
@@ -153,20 +153,20 @@ class Times:
         """Mean times of an app, in the same form: the least is on the kind with the shortest
         mean.
         """
-        found = {}
+        means = {}
         for name in (t.name for t in app.tasks):
             least = min(self._open(name), key=lambda t: t.mean_ns, default=self.elsewhere.get(name))
-            found[name] = _as_mean(self.here(name)), _as_mean(least)
-        return _app_times(app, found)
+            means[name] = _as_mean(self.here(name)), _as_mean(least)
+        return _app_times(app, means)
 
     def means(self, placements: tuple[Placement, ...], platform: Platform) -> dict[str, float]:
         """Mean time of a firing in ns by task, on its mapped processors, if it is known."""
         where = {p.task: platform.pool_of(p.processors[0]).kind for p in placements}
         times: dict[str, float] = {}
         for name, known in self.of.items():
-            found = known.get(where.get(name, "cpu"), known.get("cpu"))
-            if found is not None:
-                times[name] = float(found.mean_ns)
+            time = known.get(where.get(name, "cpu"), known.get("cpu"))
+            if time is not None:
+                times[name] = float(time.mean_ns)
             elif name in self.reference_ns:
                 times[name] = self.reference_ns[name]
         return times
@@ -176,14 +176,14 @@ class Times:
         """Declared or pinned worst cases that a run exceeded: (task, kind with the longest,
         time).
         """
-        found = []
+        exceeded_times = []
         for name, known in self.of.items():
             here = {self.at[name]: known[self.at[name]]} if self.at.get(name) in known else known
             late = [(time.seen_ns, kind) for kind, time in here.items() if time.from_text]
             seen_ns, kind = max(late, default=(0, ""))
             if kind and seen_ns > known[kind].longest_ns:
-                found.append((name, kind, known[kind]))
-        return tuple(found)
+                exceeded_times.append((name, kind, known[kind]))
+        return tuple(exceeded_times)
 
     def warnings(self, tasks: Mapping[str, Task]) -> tuple[Diagnostic, ...]:
         """A diagnostic for each of `exceeded`."""
@@ -206,16 +206,10 @@ def too_optimistic(task: Task, time: FiringTime, seen_ns: int) -> Diagnostic:
 def times_of(system: System, platform: Platform, profile: Profile | None = None) -> Times:
     """The times of every task of a system on a platform."""
     measured: dict[str, dict[str, ProfileEntry]] = {}
-    if profile is not None:
-        for entry in profile.entries:
-            measured.setdefault(entry.subject, {})[entry.processor] = entry
+    for entry in profile.entries if profile is not None else ():
+        measured.setdefault(entry.subject, {})[entry.processor] = entry
     pins = {pin.task: pin for pin in system.pins if pin.platform == platform.name}
-    kinds = {name: pool.kind for pool in platform.pools for name in pool.processors}
-    at: dict[str, str] = {}
-    for name, pin in pins.items():
-        processor = pin.stages[0].processors[0]
-        if processor in kinds:
-            at[name] = kinds[processor]
+    at = _kinds_of(pins, platform)
     times: dict[str, dict[str, FiringTime]] = {}
     elsewhere: dict[str, FiringTime] = {}
     for task in all_tasks(system.apps):
@@ -232,6 +226,15 @@ def times_of(system: System, platform: Platform, profile: Profile | None = None)
         if "cpu" in entries and times.get(name) == {}
     }
     return Times(times, at, references, elsewhere=elsewhere)
+
+
+def _kinds_of(pins: Mapping[str, Pin], platform: Platform) -> dict[str, str]:
+    """The kind of processor that each pinned task begins on."""
+    kinds: dict[str, str] = {}
+    for pool in platform.pools:
+        kinds.update(dict.fromkeys(pool.processors, pool.kind))
+    first = {task: pin.stages[0].processors[0] for task, pin in pins.items()}
+    return {task: kinds[processor] for task, processor in first.items() if processor in kinds}
 
 
 def _times(
@@ -317,13 +320,13 @@ def _as_mean(time: FiringTime | None) -> FiringTime | None:
 
 
 def _app_times(
-    app: Application, found: Mapping[str, tuple[FiringTime | None, FiringTime | None]]
+    app: Application, times: Mapping[str, tuple[FiringTime | None, FiringTime | None]]
 ) -> AppTimes:
     ns: dict[str, tuple[Fraction, ...]] = {}
     least: dict[str, tuple[Fraction, ...]] = {}
     guessed, measured = [], []
     for task in app.tasks:
-        here, fastest = found[task.name]
+        here, fastest = times[task.name]
         if here is None or fastest is None:
             ns[task.name] = least[task.name] = (Fraction(1),)
             guessed.append(task.name)
