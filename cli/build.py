@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from sys import executable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,17 +18,27 @@ from ._common import (
     OnPlatform,
     Output,
     Text,
-    measuring,
     print_json,
     progress,
+    show_built,
     show_diagnostics,
     sources,
+    with_freshness,
 )
+from ._groups import grouped
+from ._place import Measured
 from ._tables import in_8_bits
 
 if TYPE_CHECKING:
+    from ..codegen.fmu.variables import Variable
     from ..codegen.robots import Robot
     from ..driver.build.build import Built
+    from ..driver.build.fmu import BuiltFmu
+    from ..model.mapping import Mapping as StoredMapping
+    from ..networks.quantization.quantize import Loss
+
+#: Most tasks of a processor that are named.
+MOST_TASKS = 8
 
 
 class Target(StrEnum):
@@ -40,9 +51,11 @@ class Target(StrEnum):
     ROS2 = "ros2"
 
 
-def build(
-    file: Text,
-    output: Output = None,
+@dataclass(frozen=True, slots=True)
+class BuildTarget(Measured):
+    """The kind of output, its place, and the platform that it is for."""
+
+    output: Output = None
     target: Annotated[
         Target,
         typer.Option(
@@ -54,91 +67,102 @@ def build(
                 "module of dora (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
             )
         ),
-    ] = Target.PROGRAM,
+    ] = Target.PROGRAM
     graph: Annotated[
         str | None,
         typer.Option(
             help="With `--target fmu`: the graph, or the app with open ends.", show_default=False
         ),
-    ] = None,
-    platform: OnPlatform = "host",
-    force: Force = False,
-    no_measure: NoMeasure = False,
-    as_json: Json = False,
-) -> int:
+    ] = None
+    platform: OnPlatform = "host"
+    force: Force = False
+    no_measure: NoMeasure = False
+
+
+@grouped
+def build(file: Text, options: BuildTarget, as_json: Json = False) -> int:
     """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
+    if options.target != Target.FMU and options.graph is not None:
+        raise typer.BadParameter("`--graph` is for `--target fmu` only", param_hint="--graph")
+    if options.target == Target.FMU:
+        return _fmu(file, options, as_json)
+    if options.target == Target.HOPES_EXTERNAL:
+        return _external(file, options, as_json)
+    return _program(file, options, as_json)
+
+
+def _program(file: Path, options: BuildTarget, as_json: bool) -> int:
+    """Build the program, as a node of a robot if that is the target."""
     from ..driver.build.build import build as driver_build
 
-    if (graph is None) == (target is Target.FMU):
-        help_text = (
-            "`--target fmu` needs `--graph NAME`"
-            if graph is None
-            else "`--graph` is for `--target fmu` only"
-        )
-        raise typer.BadParameter(help_text, param_hint="--graph")
-    if target is Target.FMU and graph is not None:
-        if platform != "host":
-            raise typer.BadParameter(
-                "a unit runs where its simulator does", param_hint="--platform"
-            )
-        return _fmu(file, graph, output, force, as_json)
-    if target is Target.HOPES_EXTERNAL:
-        return _external(file, output, platform, force, as_json)
-    built = driver_build(
-        file,
-        output,
-        platform=platform,
-        force=force,
-        measure=not no_measure,
-        on_measure=measuring,
-        report=progress,
-        robot=_robot(target),
-    )
-    show_diagnostics(built.diagnostics, sources(built.diagnostics))
+    built = driver_build(file, options.output, robot=_robot(options.target), **options.asked)
+    show_built(built)
     if as_json:
-        print_json(
-            {
-                "directory": str(built.directory),
-                "digest": built.digest,
-                "fresh": built.fresh,
-                "search": built.mapping.search,
-                "losses": {
-                    name: [asdict(x) for x in found] for name, found in built.losses.items()
-                },
-                "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
-                "times": built.times,
-                "predicted_period_ns": _predicted(built),
-                **({} if target is Target.PROGRAM else {"ends": [asdict(e) for e in built.ends]}),
-            }
-        )
+        document = _document_of_program(built)
+        if options.target != Target.PROGRAM:
+            document["ends"] = [asdict(end) for end in built.ends]
+        print_json(document)
         return 0
-    print(f"{built.directory}{'' if built.fresh else ' (up to date)'}")
-    for line in in_8_bits(built.losses):
-        print(f"  {line}")
-    processors: dict[str, list[str]] = {}
-    for placement in built.mapping.placements:
-        for processor in placement.processors:
-            share = f" (1/{len(placement.processors)})" if len(placement.processors) > 1 else ""
-            processors.setdefault(processor, []).append(placement.task + share)
-    for processor, tasks in sorted(processors.items()):
-        shown = ", ".join(tasks[:8]) + (f" and {len(tasks) - 8} more" if len(tasks) > 8 else "")
+    _print_output(built.directory, built.fresh, built.losses)
+    for processor, tasks in sorted(_tasks_by_processor(built.mapping).items()):
+        hidden = len(tasks) - MOST_TASKS
+        shown = ", ".join(tasks[:MOST_TASKS])
+        if hidden > 0:
+            shown += f" and {hidden} more"
         print(f"  {processor}: {shown}")
     for end in built.ends:
-        print(f"  {'input' if end.incoming else 'output'} {end.name}: {end.type}")
-    if target is Target.DORA:
+        direction = "input" if end.incoming else "output"
+        print(f"  {direction} {end.name}: {end.type}")
+    if options.target == Target.DORA:
         _how_with_dora(built)
-    elif target is Target.ROS2:
+    elif options.target == Target.ROS2:
         print(f"put {built.directory} into a workspace and run `colcon build`")
     return 0
 
 
+def _document_of_program(built: Built) -> dict[str, Any]:
+    return {
+        "directory": str(built.directory),
+        "digest": built.digest,
+        "fresh": built.fresh,
+        "search": built.mapping.search,
+        "losses": _losses(built.losses),
+        "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
+        "times": built.times,
+        "predicted_period_ns": _predicted(built),
+    }
+
+
+def _losses(losses: Mapping[str, Iterable[Loss]]) -> dict[str, list[dict[str, Any]]]:
+    """The losses of networks in 8 bits, as data."""
+    return {network: [asdict(loss) for loss in own] for network, own in losses.items()}
+
+
+def _print_output(output: Path, fresh: bool, losses: Mapping[str, tuple[Loss, ...]]) -> None:
+    """The first lines about every kind of output."""
+    print(with_freshness(output, fresh))
+    for line in in_8_bits(losses):
+        print(f"  {line}")
+
+
+def _tasks_by_processor(mapping: StoredMapping) -> dict[str, list[str]]:
+    """The tasks of each processor; of a task on several, the part that this one has."""
+    tasks: dict[str, list[str]] = {}
+    for placement in mapping.placements:
+        several = len(placement.processors)
+        name = f"{placement.task} (1/{several})" if several > 1 else placement.task
+        for processor in placement.processors:
+            tasks.setdefault(processor, []).append(name)
+    return tasks
+
+
 def _robot(target: Target) -> Robot | None:
     """What the program is a node of, if any."""
-    if target is Target.DORA:
+    if target == Target.DORA:
         from ..codegen.dora import DORA
 
         return DORA
-    if target is Target.ROS2:
+    if target == Target.ROS2:
         from ..codegen.ros2 import ROS2
 
         return ROS2
@@ -163,85 +187,88 @@ def _predicted(built: Built) -> dict[str, int | None]:
     }
 
 
-def _external(file: Path, output: Path | None, platform: str, force: bool, as_json: bool) -> int:
+def _external(file: Path, options: BuildTarget, as_json: bool) -> int:
     from ..driver.build.external import build_external
 
-    built = build_external(file, output, platform=platform, force=force, report=progress)
+    built = build_external(
+        file, options.output, platform=options.platform, force=options.force, report=progress
+    )
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
-    networks = built.external.networks
+    library = f"lib{built.external.library}.so"
     if as_json:
         print_json(
             {
                 "directory": str(built.directory),
                 "digest": built.digest,
                 "fresh": built.fresh,
-                "library": f"lib{built.external.library}.so",
-                "losses": {
-                    name: [asdict(x) for x in found] for name, found in built.losses.items()
-                },
+                "library": library,
+                "losses": _losses(built.losses),
                 "networks": {
                     n.name: {"function": n.function, "stages": [s.name for s in n.stages]}
-                    for n in networks
+                    for n in built.external.networks
                 },
             }
         )
         return 0
-    print(f"{built.directory}{'' if built.fresh else ' (up to date)'}")
-    for line in in_8_bits(built.losses):
-        print(f"  {line}")
-    for network in networks:
+    _print_output(built.directory, built.fresh, built.losses)
+    for network in built.external.networks:
         stages = f", {len(network.stages)} stages" if len(network.stages) > 1 else ""
         print(f"  {network.name}{stages}: {network.function}_init, _execute, _wrapup, _error")
-    print(f"`python3 {built.directory / 'build_shim.py'}` makes lib{built.external.library}.so")
+    print(f"`python3 {built.directory / 'build_shim.py'}` makes {library}")
     return 0
 
 
-def _fmu(file: Path, graph: str, output: Path | None, force: bool, as_json: bool) -> int:
+def _fmu(file: Path, options: BuildTarget, as_json: bool) -> int:
     from ..driver.build.fmu import build_fmu
 
-    built = build_fmu(file, graph, output, force=force, report=progress)
+    if options.graph is None:
+        raise typer.BadParameter("`--target fmu` needs `--graph NAME`", param_hint="--graph")
+    if options.platform != "host":
+        raise typer.BadParameter("a unit runs where its simulator does", param_hint="--platform")
+    built = build_fmu(file, options.graph, options.output, force=options.force, report=progress)
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
     shown = [v for v in built.variables if v.role in ("input", "output", "parameter")]
     if as_json:
-        print_json(
-            {
-                "file": str(built.file),
-                "fresh": built.fresh,
-                "fmi": f"{built.version}.0",
-                "token": built.token,
-                "python": built.python,
-                "step_size": float(built.step) if built.step else None,
-                "losses": {
-                    name: [asdict(x) for x in found] for name, found in built.losses.items()
-                },
-                "variables": [
-                    {
-                        "name": v.name,
-                        "causality": v.role,
-                        "type": v.fmi,
-                        "dtype": v.dtype,
-                        "shape": v.dimensions,
-                    }
-                    for v in shown
-                ],
-            }
-        )
+        print_json(_document_of_unit(built, shown))
         return 0
-    print(f"{built.file}{'' if built.fresh else ' (up to date)'}")
-    for line in in_8_bits(built.losses):
-        print(f"  {line}")
+    _print_output(built.file, built.fresh, built.losses)
     because = f": {built.why}" if built.why else ""
-    print(
-        f"  FMI {built.version}.0{because}; a step is an iteration"
-        + (f" of {built.step} s" if built.step else "")
-    )
-    for v in shown:
-        size = str(list(v.dimensions)) if v.dimensions else ""
-        widened = f", widened from {v.dtype}" if v.widened else ""
-        print(f"  {v.role} {v.name}: {v.fmi}{size}{widened}")
+    step = f" of {built.step} s" if built.step else ""
+    print(f"  FMI {built.version}.0{because}; a step is an iteration{step}")
+    for variable in shown:
+        print(f"  {_in_words(variable)}")
     if built.python:
         print(
             f"  it needs {executable}: `python3 sources/build.py` in the unit builds it for"
             " another one"
         )
     return 0
+
+
+def _document_of_unit(built: BuiltFmu, shown: Iterable[Variable]) -> dict[str, Any]:
+    return {
+        "file": str(built.file),
+        "fresh": built.fresh,
+        "fmi": f"{built.version}.0",
+        "token": built.token,
+        "python": built.python,
+        "step_size": float(built.step) if built.step else None,
+        "losses": _losses(built.losses),
+        "variables": [_variable_as_data(variable) for variable in shown],
+    }
+
+
+def _variable_as_data(variable: Variable) -> dict[str, Any]:
+    return {
+        "name": variable.name,
+        "causality": variable.role,
+        "type": variable.fmi,
+        "dtype": variable.dtype,
+        "shape": variable.dimensions,
+    }
+
+
+def _in_words(variable: Variable) -> str:
+    size = str(list(variable.dimensions)) if variable.dimensions else ""
+    widened = f", widened from {variable.dtype}" if variable.widened else ""
+    return f"{variable.role} {variable.name}: {variable.fmi}{size}{widened}"

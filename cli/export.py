@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +20,12 @@ from ._common import (
     replace,
     show_diagnostics,
     sources,
+    with_freshness,
 )
+from ._groups import grouped
+
+if TYPE_CHECKING:
+    from ..driver.exchange.hopes import ExportedProject
 
 Format = Annotated[
     str,
@@ -47,9 +53,11 @@ class Form(StrEnum):
     PROJECT = "project"
 
 
-def export(
-    file: TextOrNetwork,
-    format: Format = "sdf3",
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """The format of the output, its place, and what belongs to it."""
+
+    format: Format = "sdf3"
     output: Annotated[
         Path | None,
         typer.Option(
@@ -61,7 +69,7 @@ def export(
             ),
             show_default=False,
         ),
-    ] = None,
+    ] = None
     into: Annotated[
         Path | None,
         typer.Option(
@@ -74,13 +82,13 @@ def export(
             show_default=False,
             metavar="PROJECT",
         ),
-    ] = None,
+    ] = None
     app: Annotated[
         str | None,
         typer.Option(
             help="Which app, where there are several.", metavar="NAME", show_default=False
         ),
-    ] = None,
+    ] = None
     policy: Annotated[
         Policy | None,
         typer.Option(
@@ -91,7 +99,7 @@ def export(
             ),
             show_default="static-assignment; that of an imported project stays",
         ),
-    ] = None,
+    ] = None
     form: Annotated[
         Form | None,
         typer.Option(
@@ -102,80 +110,100 @@ def export(
             ),
             show_default="cic",
         ),
-    ] = None,
+    ] = None
     stubs: Annotated[
         bool,
         typer.Option(
             "--stubs",
             help="For `hopes`: tasks without code read, and write zeros, to be filled in.",
         ),
-    ] = False,
-    platform: OnPlatform = "host",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
-    as_json: Json = False,
-) -> int:
+    ] = False
+    platform: OnPlatform = "host"
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False
+
+    @property
+    def makes_project(self) -> bool:
+        """Is the output a new project of HOPES, and not a file?"""
+        return self.format == "hopes" and self.into is None
+
+
+@grouped
+def export(file: TextOrNetwork, options: ExportOptions, as_json: Json = False) -> int:
     """Write an app for another tool: SDF3, JEDI or HOPES. SDF3 gets the times that `analyze` uses.
 
     `hopes` is a project with code and mapping; with `--into`, a mapping goes back into the one that
     the text came from.
     """
-    from ..driver.exchange.export import export as driver_export
-    from ..driver.exchange.export import export_into
+    _require_possible(file, options)
+    if options.makes_project:
+        return _project(file, options, as_json)
+    if options.into is not None:
+        return _into(file, options.into, options, as_json)
+    return _file(file, options, as_json)
+
+
+def _require_possible(file: Path, options: ExportOptions) -> None:
+    """Raises BadParameter for an unknown format, and for options that do not go together."""
     from ..interop.extensions import exporters
 
     known = exporters()
-    if format not in known:
+    if options.format not in known:
         names = " or ".join(known)
         raise typer.BadParameter(
-            f"unknown format {format}; expected {names}", param_hint="--format"
+            f"unknown format {options.format}; expected {names}", param_hint="--format"
         )
-    if file.suffix == ".onnx" and not known[format].networks:
-        raise typer.BadParameter(
-            "JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow"
-        )
-    if policy is not None and format != "hopes" and into is None:
-        raise typer.BadParameter("`--policy` is for `--format hopes` only", param_hint="--policy")
-    if form is not None and (format != "hopes" or into is not None):
-        raise typer.BadParameter(
-            "`--form` is for `--format hopes` without `--into`", param_hint="--form"
-        )
-    if stubs and (format != "hopes" or into is not None):
-        raise typer.BadParameter(
-            "`--stubs` is for `--format hopes` without `--into`", param_hint="--stubs"
-        )
-    if form == Form.PROJECT and policy is not None:
-        raise typer.BadParameter(
-            "a project of HOPES' tool has no policy: the tool adds it", param_hint="--policy"
-        )
-    if format == "hopes" and into is None:
-        if app is not None:
-            raise typer.BadParameter(
-                "a project always holds all apps of a text", param_hint="--app"
-            )
-        return _project(file, output, platform, policy, form or Form.CIC, stubs, force, as_json)
-    if into is not None:
-        if output is not None or app is not None:
-            raise typer.BadParameter(
-                "`--into` writes files of the project", param_hint="--output, --app"
-            )
-        chosen = None if policy is None else policy.value
-        done = export_into(
-            file, into, "hopes" if format == "sdf3" else format, platform=platform, policy=chosen
-        )
-        show_diagnostics(done.warnings, sources(done.warnings))
-        for target, text in done.files.items():
-            replace(target, text)
-        if as_json:
-            print_json({"files": [str(target) for target in done.files]})
-        else:
-            for target in done.files:
-                print(target)
-        return 0
-    found = driver_export(file, format, app=app, platform=platform)
-    target = output or Path(f"{found.name}{found.suffix}")
-    show_diagnostics(found.warnings, sources(found.warnings))
-    refuse_existing(target, force)
-    replace(target, found.text)
+    project = options.makes_project
+    mistakes = (
+        (
+            file.suffix == ".onnx" and not known[options.format].networks,
+            "JEDI runs an app with its mapping: give a .flow text",
+            "APP.flow",
+        ),
+        (
+            options.policy is not None and options.format != "hopes" and options.into is None,
+            "`--policy` is for `--format hopes` only",
+            "--policy",
+        ),
+        (
+            options.form is not None and not project,
+            "`--form` is for `--format hopes` without `--into`",
+            "--form",
+        ),
+        (
+            options.stubs and not project,
+            "`--stubs` is for `--format hopes` without `--into`",
+            "--stubs",
+        ),
+        (
+            options.form == Form.PROJECT and options.policy is not None,
+            "a project of HOPES' tool has no policy: the tool adds it",
+            "--policy",
+        ),
+        (
+            project and options.app is not None,
+            "a project always holds all apps of a text",
+            "--app",
+        ),
+        (
+            options.into is not None and not (options.output is None and options.app is None),
+            "`--into` writes files of the project",
+            "--output, --app",
+        ),
+    )
+    for applies, message, option in mistakes:
+        if applies:
+            raise typer.BadParameter(message, param_hint=option)
+
+
+def _file(text: Path, options: ExportOptions, as_json: bool) -> int:
+    """Write a file of the other tool."""
+    from ..driver.exchange.export import export as driver_export
+
+    exported = driver_export(text, options.format, app=options.app, platform=options.platform)
+    target = options.output or Path(f"{exported.name}{exported.suffix}")
+    show_diagnostics(exported.warnings, sources(exported.warnings))
+    refuse_existing(target, options.force)
+    replace(target, exported.text)
     if as_json:
         print_json({"file": str(target)})
     else:
@@ -183,49 +211,61 @@ def export(
     return 0
 
 
-def _project(
-    file: Path,
-    output: Path | None,
-    platform: str,
-    policy: Policy | None,
-    form: Form,
-    stubs: bool,
-    force: bool,
-    as_json: bool,
-) -> int:
+def _into(text: Path, project: Path, options: ExportOptions, as_json: bool) -> int:
+    """Write the changed files of the project that the text was imported from."""
+    from ..driver.exchange.export import export_into
+
+    format = "hopes" if options.format == "sdf3" else options.format
+    changes = export_into(text, project, format, platform=options.platform, policy=options.policy)
+    show_diagnostics(changes.warnings, sources(changes.warnings))
+    for target, content in changes.files.items():
+        replace(target, content)
+    if as_json:
+        print_json({"files": [str(target) for target in changes.files]})
+    else:
+        for target in changes.files:
+            print(target)
+    return 0
+
+
+def _project(text: Path, options: ExportOptions, as_json: bool) -> int:
+    """Write a project of HOPES."""
     from ..driver.exchange.hopes import export_project
 
     made = export_project(
-        file,
-        output,
-        platform=platform,
-        policy=None if policy is None else policy.value,
-        form=form.value,
-        stubs=stubs,
-        force=force,
+        text,
+        options.output,
+        platform=options.platform,
+        policy=options.policy,
+        form=options.form or Form.CIC.value,
+        stubs=options.stubs,
+        force=options.force,
         report=progress,
     )
     show_diagnostics(made.diagnostics, sources(made.diagnostics))
     if as_json:
-        print_json(
-            {
-                "directory": str(made.directory),
-                "digest": made.digest,
-                "fresh": made.fresh,
-                "script": None if made.script is None else str(made.script),
-                "project": made.name,
-                "device": made.device,
-                "tasks": dict(made.tasks),
-                "changed": None if made.project is not None else list(made.changed),
-            }
-        )
+        print_json(_as_data(made))
         return 0
-    print(f"{made.directory}{'' if made.fresh else ' (up to date)'}")
+    print(with_freshness(made.directory, made.fresh))
     counts = f"{number(len(made.tasks), 'task')}, {number(made.channels, 'channel')}"
-    print(f"  project {made.name}{f', device {made.device}' if made.device else ''}: {counts}")
+    device = f", device {made.device}" if made.device else ""
+    print(f"  project {made.name}{device}: {counts}")
     if made.project is None:
         changes = f", but for {', '.join(made.changed)}" if made.changed else ""
         print(f"  as it was imported{changes}")
     if made.script is not None:
         print(f"`python3 {made.script}` makes the library for tasks that are not in C")
     return 0
+
+
+def _as_data(made: ExportedProject) -> dict[str, Any]:
+    return {
+        "directory": str(made.directory),
+        "digest": made.digest,
+        "fresh": made.fresh,
+        "script": None if made.script is None else str(made.script),
+        "project": made.name,
+        "device": made.device,
+        "tasks": dict(made.tasks),
+        "changed": None if made.project is not None else list(made.changed),
+    }

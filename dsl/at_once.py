@@ -1,6 +1,7 @@
 """Reasons in the text that prevent a change `at once`.
 
-In: two states. Out: a reason and a remedy, or None. `driver.protocols` checks where networks run.
+In: two states. Out: a reason and a remedy, or None. `driver.plan.protocols` checks where
+networks run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import replace
 from ..model.application import Task
 from ..model.scenario import State
 
+#: What to do about every change that cannot be made at once.
+WITHOUT = "leave `at once` out: frames that have begun are then completed first"
 #: A reason, and what to do.
 Hindrance = tuple[str, str]
 
@@ -31,20 +34,19 @@ def hindrance(source: State, target: State) -> Hindrance | None:
 
 def _other_apps(source: State, target: State) -> Hindrance | None:
     """The same apps run in both states, at the same times."""
-    remedy = "leave `at once` out: frames that have begun are then completed first"
     before = {app.name: app for app in source.apps}
     after = {app.name: app for app in target.apps}
     if before.keys() != after.keys():
         lone = min(before.keys() ^ after.keys())
         with_it, without_it = (source, target) if lone in before else (target, source)
-        return f"`{lone}` runs in `{with_it.name}`, not in `{without_it.name}`", remedy
+        return f"`{lone}` runs in `{with_it.name}`, not in `{without_it.name}`", WITHOUT
     for name, app in before.items():
         if (app.period_ns, app.due_ns) != (after[name].period_ns, after[name].due_ns):
-            return f"`{name}` has another period or deadline in `{target.name}`", remedy
+            return f"`{name}` has another period or deadline in `{target.name}`", WITHOUT
     variants = dict(target.choices)
     changed = any(variants[name] != variant for name, variant in source.choices)
     if not changed and not source.best and not target.best:
-        return f"`{source.name}` and `{target.name}` have the same networks", remedy
+        return f"`{source.name}` and `{target.name}` have the same networks", WITHOUT
     return None
 
 

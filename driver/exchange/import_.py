@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ...interop.extensions import importers
-from ...interop.registry import Importer, Request
+from ...interop.registry import Imported, Importer, Request
 from ...model.diagnostic import Diagnostic, Errors, few_guesses
 from ...model.files import replace_file
 from ...profiling.identity import task_hashes
@@ -38,8 +38,9 @@ def importer_of(path: Path) -> Importer:
 def foreign_options(request: Request) -> tuple[str, ...]:
     """Options of a request that have no effect for the format of its path."""
     meant = importer_of(request.path).options
-    given = (f.name for f in fields(request) if f.name not in ("path", "target"))
-    return tuple(name for name in given if getattr(request, name) is not None and name not in meant)
+    names = [option.name for option in fields(request)]
+    foreign = [name for name in names if name not in ("path", "target", *meant)]
+    return tuple(name for name in foreign if getattr(request, name) is not None)
 
 
 def import_(
@@ -81,6 +82,12 @@ def import_(
     )
     with few_guesses():
         imported = importer.read(request)
+    written = _write(imported, target, force)
+    return Import(target, tuple(written), imported.warnings, importer.key, imported.said)
+
+
+def _write(imported: Imported, target: Path, force: bool) -> list[Path]:
+    """Write all files, and the profile of the text. Raises Errors."""
     folder = target.parent
     for name in imported.files:
         refuse(folder / name, force)
@@ -97,7 +104,7 @@ def import_(
         refuse(place, force)
         write(place, imported.profile(task_hashes(valid.system)).to_json())
         written.append(place)
-    return Import(target, tuple(written), imported.warnings, importer.key, imported.said)
+    return written
 
 
 def refuse(target: Path, force: bool) -> None:
