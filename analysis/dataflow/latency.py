@@ -71,45 +71,35 @@ def latency(
     from .expansion import MOST_ARCS, Expander
 
     deadline = None if seconds is None else monotonic() + seconds
-    tasks = range(len(graph.names))
-    index = {name: t for t, name in enumerate(graph.names)}
-    expansion = Expander(graph, tasks, range(len(graph.edges)), deadline).expand(
-        dict(enumerate(graph.cycles))
-    )
-    first = list(accumulate(graph.firings, initial=0))
-    nodes = first[-1]
     sources, sinks = sources_and_sinks(graph)
-    apart = [period / graph.firings[t] if spaced else Fraction(0) for t in sources]
-    scale = lcm(period.denominator, *(x.denominator for x in apart))
+    gaps = {t: period / graph.firings[t] if spaced else Fraction(0) for t in sources}
+    scale = lcm(period.denominator, *(gap.denominator for gap in gaps.values()))
+    index = {name: t for t, name in enumerate(graph.names)}
     # The first iteration to which a firing has data; from an iteration on, the starts of those
     # before do not count.
     begun = [[max(0, -(n // graph.firings[index[p.source]])) for n in p.newest] for p in paths]
+    everything = range(len(graph.names)), range(len(graph.edges))
+    expansion = Expander(graph, *everything, deadline).expand(dict(enumerate(graph.cycles)))
     arcs = expansion.arcs.reversed()
+    nodes = _Nodes(graph)
     layers = min(
-        1 + max((n for own in begun for n in own), default=0),
-        1 + MOST_ARCS // max(len(arcs.source), nodes),
+        1 + max((max(iterations) for iterations in begun), default=0),
+        1 + MOST_ARCS // max(len(arcs.source), nodes.count),
     )
     whole_period = int(period * scale)
-    released = [-layer * whole_period for layer in range(layers) for _ in range(nodes)]
-    for t, gap in zip(sources, apart, strict=True):
-        step = int(gap * scale)
-        releases = [step * k for k in range(graph.firings[t])]
+    released: list[int] = []
+    for layer in range(layers):
+        released += [-layer * whole_period] * nodes.count
+    for t, gap in gaps.items():
+        releases = [int(gap * scale) * k for k in range(graph.firings[t])]
         for layer in range(layers):
-            own = layer * nodes + first[t]
-            released[own : own + graph.firings[t]] = releases
+            released[nodes.of(t, layer)] = releases
     starts = longest_paths(_layered(arcs, layers), scale, whole_period, numbers(released), deadline)
 
-    def begins(task: int, layer: int = 0) -> list[int]:
-        found: list[int] = starts[
-            layer * nodes + first[task] : layer * nodes + first[task + 1]
-        ].tolist()
-        return found
-
     def ends(task: int, layer: int = 0) -> list[int]:
+        begins = starts[nodes.of(task, layer)].tolist()
         spent = graph.times[task] * graph.cycles[task]
-        return [
-            start + time * scale for start, time in zip(begins(task, layer), spent, strict=True)
-        ]
+        return [start + time * scale for start, time in zip(begins, spent, strict=True)]
 
     longest, sink = max(((max(ends(t)), t) for t in sinks), key=lambda e: e[0])
     taken: list[Fraction | None] = []
@@ -119,14 +109,24 @@ def latency(
             continue
         source, last = index[path.source], index[path.sink]
         by_layer = {layer: ends(last, layer) for layer in set(since)}
-        counted = released[first[source] : first[source + 1]] if spaced else begins(source)
-        whole = path.latencies(
-            [Fraction(by_layer[layer][j], scale) for j, layer in enumerate(since)],
-            period,
-            [Fraction(x, scale) for x in counted],
-        )
-        taken.append(max(whole))
+        path_ends = [Fraction(by_layer[layer][j], scale) for j, layer in enumerate(since)]
+        counted = released[nodes.of(source)] if spaced else starts[nodes.of(source)].tolist()
+        begins = [Fraction(x, scale) for x in counted]
+        taken.append(max(path.latencies(path_ends, period, begins)))
     return Latency(Fraction(longest, scale), sink, tuple(taken))
+
+
+class _Nodes:
+    """Where firings lie among the nodes: the firings of an iteration by task, once per layer."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._first = list(accumulate(graph.firings, initial=0))
+        self.count = self._first[-1]
+
+    def of(self, task: int, layer: int = 0) -> slice:
+        """The firings of a task in a layer."""
+        begin = layer * self.count
+        return slice(begin + self._first[task], begin + self._first[task + 1])
 
 
 def _layered(arcs: Arcs, layers: int) -> Arcs:

@@ -9,7 +9,7 @@ response times that they lead to, so that what a search judges is the program th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -146,23 +146,29 @@ def _sources_apart(apps: Sequence[Application], steps: tuple[Step, ...]) -> list
     worker: it is not known when the next frame will come. Several workers follow a finer projection
     of the same sequence, so that they cannot deadlock either.
     """
-    if not steps:
-        return []
-    paced = {a.name for a in apps if a.period_ns is not None}
-    sources = {t.name: t for a in apps for t in a.tasks if not t.inputs}
-    live = dict.fromkeys(s.task for s in steps if s.task in sources and sources[s.task].live)
-    waiting = tuple(s for s in steps if s.task in sources and s.task not in live and s.app in paced)
-    lagging = {s.app for s in steps if s.stage}
-    if not any(s.app in lagging for s in waiting):
-        waiting = ()
-    rest = tuple(s for s in steps if s.task not in live and s not in waiting)
+    live, waiting = _kept_apart(apps, steps)
     moved = {a.name for a in apps if waits_outside(a)}
     stages: dict[int, list[Step]] = {}
-    for step in rest:
-        stages.setdefault(step.stage if step.app in moved else 0, []).append(step)
+    for step in steps:
+        if step.task not in live and step not in waiting:
+            stages.setdefault(step.stage if step.app in moved else 0, []).append(step)
     parts = [tuple(s for s in steps if s.task == name) for name in live]
     parts += [waiting, *(tuple(stage) for stage in stages.values())]
     return [part for part in parts if part]
+
+
+def _kept_apart(
+    apps: Sequence[Application], steps: tuple[Step, ...]
+) -> tuple[Collection[str], tuple[Step, ...]]:
+    """The live sources by name, and the firings of the other sources of pipelined periodic apps."""
+    sources = {t.name: t for a in apps for t in a.tasks if not t.inputs}
+    live = dict.fromkeys(s.task for s in steps if s.task in sources and sources[s.task].live)
+    paced = {a.name for a in apps if a.period_ns is not None}
+    others = [s for s in steps if s.task in sources and s.task not in live and s.app in paced]
+    pipelined = {s.app for s in steps if s.stage}
+    if not any(s.app in pipelined for s in others):
+        return live, ()
+    return live, tuple(others)
 
 
 def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
