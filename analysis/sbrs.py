@@ -11,6 +11,7 @@ Steps are counted from 1, as in the thesis; a step of a scenario executes its ne
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -71,8 +72,10 @@ class Supergraph:
 
 
 def _in_several(sets: Sequence[set[int]]) -> int:
-    every = [number for found in sets for number in found]
-    return len({n for n in every if every.count(n) > 1})
+    holders: Counter[int] = Counter()
+    for numbers in sets:
+        holders.update(numbers)
+    return sum(count > 1 for count in holders.values())
 
 
 def as_printed(
@@ -211,11 +214,16 @@ def ends(
     """
     now, end_old, end_new = Fraction(0), Fraction(0), Fraction(0)
     for step in steps:
-        times = [old[step.old - 1]] if step.old is not None else []
-        times += [new[step.new - 1]] if step.new is not None else []
+        times = []
+        if step.old is not None:
+            times.append(old[step.old - 1])
+        if step.new is not None:
+            times.append(new[step.new - 1])
         now += together(times)
-        end_old = now if step.old is not None else end_old
-        end_new = now if step.new is not None else end_new
+        if step.old is not None:
+            end_old = now
+        if step.new is not None:
+            end_new = now
     return end_old, end_new
 
 
@@ -240,15 +248,17 @@ def races(
     A layer reads and writes all through its step.
     """
     content = {e: "old" for e in old_edges if e[0] in old[:asked]}
-    found = 0
+    count = 0
     for step in switch(len(old), len(new), waits, asked)[1:]:
-        mine = None if step.old is None else old[step.old - 1]
-        theirs = None if step.new is None else new[step.new - 1]
-        read = {e for e in old_edges if e[1] == mine}
-        found += sum(content.get(e) != "old" for e in read)
-        found += sum(content.get(e) != "new" for e in new_edges if e[1] == theirs)
-        found += sum(e in read for e in new_edges if e[0] == theirs)
-        found += mine is not None and mine == theirs
-        content |= {e: "old" for e in old_edges if e[0] == mine}
-        content |= {e: "new" for e in new_edges if e[0] == theirs}
-    return found
+        old_layer = None if step.old is None else old[step.old - 1]
+        new_layer = None if step.new is None else new[step.new - 1]
+        old_reads = {e for e in old_edges if e[1] == old_layer}
+        new_reads = [e for e in new_edges if e[1] == new_layer]
+        new_writes = [e for e in new_edges if e[0] == new_layer]
+        count += sum(content.get(e) != "old" for e in old_reads)
+        count += sum(content.get(e) != "new" for e in new_reads)
+        count += sum(e in old_reads for e in new_writes)
+        count += old_layer is not None and old_layer == new_layer
+        content |= {e: "old" for e in old_edges if e[0] == old_layer}
+        content |= dict.fromkeys(new_writes, "new")
+    return count

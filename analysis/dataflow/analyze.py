@@ -384,10 +384,13 @@ class _Search:
         self, app: Application, graph: Graph, seconds: float, progress: Callable[[str], None] | None
     ) -> None:
         self.graph, self.seconds, self.progress = graph, seconds, progress
-        types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
-        sizes = {i: types[c.source, c.source_port] for i, c in enumerate(app.channels)}
-        known = {i: kind.bytes for i, kind in sizes.items() if kind is not None}
-        self.weights = known if known and len(known) == len(sizes) else None
+        known: dict[int, int] = {}
+        tasks = {t.name: t for t in app.tasks}
+        for i, c in enumerate(app.channels):
+            kind = tasks[c.source].port(c.source_port).type
+            if kind is not None:
+                known[i] = kind.bytes
+        self.weights = known if known and len(known) == len(app.channels) else None
         self.short = [n.partition(".")[2] for n in graph.names]
 
     def capacities(self, found: Buffers) -> Capacities:

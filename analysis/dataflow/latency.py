@@ -48,8 +48,11 @@ def sources_and_sinks(graph: Graph) -> tuple[list[int], list[int]]:
     fed = {home[b] for a, b in arrows if home[a] != home[b]}
     feeding = {home[a] for a, b in arrows if home[a] != home[b]}
     sources = sorted(min(tasks) for c, tasks in enumerate(components) if c not in fed)
-    sinks = sorted(t for c, tasks in enumerate(components) if c not in feeding for t in tasks)
-    return sources, sinks
+    sinks: list[int] = []
+    for c, tasks in enumerate(components):
+        if c not in feeding:
+            sinks += tasks
+    return sources, sorted(sinks)
 
 
 def latency(

@@ -86,7 +86,9 @@ def _fold(terms: list[Loop], width: int) -> list[Loop]:
 
 def text(loops: Sequence[Loop], names: Sequence[str]) -> str:
     """The schedule in words; names of one letter stand without spaces."""
-    used = {t for loop in loops for t in _tasks(loop)}
+    used: set[int] = set()
+    for loop in loops:
+        used.update(_tasks(loop))
     space = "" if all(len(names[t]) == 1 for t in used) else " "
 
     def term(loop: Loop) -> str:

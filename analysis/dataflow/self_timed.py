@@ -64,14 +64,10 @@ def self_timed(
         if not places[t]:
             return -1
         mine = (t, begun[t])
-        return next(
-            (
-                p
-                for p in places[t]
-                if free[p] and turn[p] < len(orders[p]) and orders[p][turn[p]] == mine
-            ),
-            None,
-        )
+        for p in places[t]:
+            if free[p] and turn[p] < len(orders[p]) and orders[p][turn[p]] == mine:
+                return p
+        return None
 
     def start(t: int) -> bool:
         if begun[t] >= goal[t]:
@@ -109,8 +105,9 @@ def self_timed(
                 while start(t):
                     moved = True
         wakeups = {w for w in wakeups if w > now}
-        following = [ends[0][0]] if ends else []
-        following += [min(wakeups)] if wakeups else []
+        following = set(wakeups)
+        if ends:
+            following.add(ends[0][0])
         if not following:
             return done
         now = min(following)
