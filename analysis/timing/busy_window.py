@@ -1,7 +1,7 @@
 """Busy windows: how long a run of firings on one processor can take while others want the processor
 too.
 
-In: the own work, and the event streams of everybody else on the processor. Out: the length of a
+In: the own work, and the event streams of all other workers on the processor. Out: the length of a
 window, as the least fixed point of "work that has come so far". Where more is known of a task than
 its worst case, its firings count as its workload curve says.
 

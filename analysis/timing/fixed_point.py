@@ -110,22 +110,18 @@ class Solver:
         if cluster in self.reasons:
             return None
         jobs = self.net.jobs
-        ends = [
-            self.ends[j] - jobs[j].base
-            for j in self.net.clusters[cluster].order
-            if jobs[j].sink and jobs[j].group == group
-        ]
-        return Fraction(max(ends, default=0), self.net.unit)
+        order = self.net.clusters[cluster].order
+        last = [j for j in order if jobs[j].sink and jobs[j].group == group]
+        end = max((self.ends[j] - jobs[j].base for j in last), default=0)
+        return Fraction(end, self.net.unit)
 
     def latencies(self, group: int) -> tuple[Fraction | None, ...]:
         """Bounds of the paths of a group in ns."""
         cluster = next(i for i, c in enumerate(self.net.clusters) if group in c.groups)
         if cluster in self.reasons:
             return (None,) * len(self.net.paths[group])
-        return tuple(
-            Fraction(max(self.ends[j] - released for j, released in path), self.net.unit)
-            for path in self.net.paths[group]
-        )
+        longest = [max(self.ends[j] - at for j, at in path) for path in self.net.paths[group]]
+        return tuple(Fraction(time, self.net.unit) for time in longest)
 
     def _beyond(self, group: int, times: Fraction) -> bool:
         """Is a bound of a group longer than so many times its deadline?"""
@@ -225,11 +221,14 @@ class Solver:
         too.
         """
         net = self.net
-        mine = {net.lanes[i].processor for i in cluster.lanes}
-        found = {net.lanes[i].cluster for p in mine for i in net.on[p]}
+        own = set(cluster.lanes)
+        touched = {net.lanes[i].processor for i in own}
         for p, drags in enumerate(net.drags):
-            if any(lane in cluster.lanes for d in drags for lane in d.lanes):
-                found.update(net.lanes[i].cluster for i in net.on[p])
+            if any(own.intersection(drag.lanes) for drag in drags):
+                touched.add(p)
+        found: set[int] = set()
+        for p in touched:
+            found.update(net.lanes[i].cluster for i in net.on[p])
         return sorted(found)
 
     def _refuse_overload(self, cluster: Cluster) -> None:
@@ -370,9 +369,9 @@ class Solver:
         whole, jitter = cluster.round, cluster.jitter
         rivals = {i: self._rivals(i) for i in cluster.lanes}
         chains: dict[int, list[Chain]] = {i: [] for i in cluster.lanes}
-        paths = (
-            path_bounds(net, cluster, rivals, self.stretches(cluster, rivals)) if careful else None
-        )
+        paths = None
+        if careful:
+            paths = path_bounds(net, cluster, rivals, self.stretches(cluster, rivals))
         changed = False
         for j in cluster.order:
             job = jobs[j]
@@ -444,12 +443,11 @@ class Solver:
         lane = net.lanes[number]
         cluster = net.clusters[lane.cluster]
         ready = net.jobs[chain.first].ready
-        late = [
-            (self.arrivals[b.first] + cluster.jitter - ready, b)
-            for s in lane.streams
-            for b in s.blocks
-            if b.cost
-        ]
+        late = []
+        for stream in lane.streams:
+            for b in stream.blocks:
+                if b.cost:
+                    late.append((self.arrivals[b.first] + cluster.jitter - ready, b))
         while True:
             level = level_window(chain.own + chain.before, rivals, self.limit)
             if level is None:
@@ -501,12 +499,14 @@ class Solver:
 
     def stretches(self, cluster: Cluster, rivals: dict[int, Rivals]) -> list[Stretch]:
         """The window of every block of the cluster, taken alone."""
-        found = []
+        jobs, found = self.net.jobs, []
         for i in cluster.lanes:
-            for block in (b for s in self.net.lanes[i].streams for b in s.blocks):
-                first, last = self.net.jobs[block.first].place, self.net.jobs[block.last].place
-                chain = self.stretch(self.net.lanes[i].jobs[first : last + 1], rivals[i])
-                found.append(Stretch(i, block.first, chain.parts, chain.level, chain.window))
+            lane = self.net.lanes[i]
+            for stream in lane.streams:
+                for block in stream.blocks:
+                    first, last = jobs[block.first].place, jobs[block.last].place
+                    chain = self.stretch(lane.jobs[first : last + 1], rivals[i])
+                    found.append(Stretch(i, block.first, chain.parts, chain.level, chain.window))
         return found
 
     def _give_up(self, number: int) -> NoReturn:

@@ -25,12 +25,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
-from math import gcd, lcm
 from typing import Literal
 
 from ...model.workload import WorkloadCurve, is_curve
 from ..dataflow.dependence import arrivals_over
 from ..dataflow.order import depths, work_ahead
+from ..dataflow.static_order import hyperperiod
 
 Time = int | Fraction
 Scheduler = Literal["fixed_priority", "fifo", "static_order"]
@@ -455,7 +455,7 @@ def _round(groups: list[Group], processor: str) -> tuple[list[tuple[str, int]], 
     """The iterations of one round by release, and how many each group has."""
     if not groups:
         return [], {}
-    whole = hyperperiod(groups)
+    whole = hyperperiod([Fraction(g.period) for g in groups])
     rounds = {g.name: int(whole / g.period) for g in groups}
     if sum(rounds.values()) > MOST_ITERATIONS:
         raise Refused(
@@ -470,12 +470,6 @@ def _round(groups: list[Group], processor: str) -> tuple[list[tuple[str, int]], 
             released = Fraction(group.period) * i
             jobs.append(((released, -group.priority, n), (group.name, i)))
     return [job for _, job in sorted(jobs)], rounds
-
-
-def hyperperiod(groups: Iterable[Group]) -> Fraction:
-    """Least common multiple of the periods."""
-    periods = [Fraction(g.period) for g in groups]
-    return Fraction(lcm(*(p.numerator for p in periods)), gcd(*(p.denominator for p in periods)))
 
 
 def iteration_sequence(group: Group) -> list[tuple[str, int]]:
