@@ -15,7 +15,7 @@ from ..model.mapping import Pin
 from ..model.platform import Platform
 from ..model.system import System
 from ..targets.memory import room_for
-from .staged import Staged
+from .staged import Staged, tasks_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,7 @@ class Memory:
 
     def __call__(self, staged: Staged) -> Staged:
         system = staged.system
-        if not any(s.memory for p in system.pins for s in p.stages):
-            return staged
-        tasks = {t.name: t for a in system.apps for t in a.tasks}
+        tasks = tasks_of(system)
         pins = tuple(_within(p, tasks.get(p.task), system, staged.platform) for p in system.pins)
         return replace(staged, system=replace(system, pins=pins))
 

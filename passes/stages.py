@@ -155,14 +155,12 @@ def _unfit_ends(pin: Pin) -> Diagnostic | None:
 
 def _unread(network: Network, pin: Pin, stages: tuple[Stage, ...]) -> Diagnostic | None:
     """An input of the network that no stage reads, or a stage that gives nothing."""
-    inputs = [i for s in stages for i in s.inputs]
-    read = {i.tensor.name for i in inputs if i.from_stage is None}
+    read, crossing = _read(stages)
     for tensor in network.inputs:
         if tensor.name not in read:
             message = f"input `{tensor.name}` of `{network.file}` is read by no layer"
             return Diagnostic("F507", message, pin.span, help="remove it from the network")
-    wanted = {i.tensor.name for i in inputs if i.from_stage is not None}
-    wanted.update(t.name for t in network.outputs)
+    wanted = {*crossing, *(t.name for t in network.outputs)}
     for stage, own in zip(stages, pin.stages, strict=True):
         if not any(b.name in wanted for b in stage.outputs):
             message = "the outputs of this stage are not read"
@@ -170,6 +168,17 @@ def _unread(network: Network, pin: Pin, stages: tuple[Stage, ...]) -> Diagnostic
                 "F507", message, own.span, help="leave it out: its layers belong to no port"
             )
     return None
+
+
+def _read(stages: tuple[Stage, ...]) -> tuple[dict[str, None], dict[str, None]]:
+    """The tensors that stages read: from outside, and from stages before; each once, in order."""
+    outside: dict[str, None] = {}
+    crossing: dict[str, None] = {}
+    for stage in stages:
+        for wanted in stage.inputs:
+            names = outside if wanted.from_stage is None else crossing
+            names[wanted.tensor.name] = None
+    return outside, crossing
 
 
 def _fault(fault: SplitError, pin: Pin, file: str) -> Diagnostic:
@@ -250,9 +259,8 @@ class _Chain:
         self._outputs: dict[str, list[Port]] = {}
         for port, tensor in zip(task.outputs, task.network.outputs, strict=True):
             self._outputs.setdefault(tensor.name, []).append(port)
-        inputs = [i for s in stages for i in s.inputs]
-        between = dict.fromkeys(i.tensor.name for i in inputs if i.from_stage is not None)
-        self._names = _port_names(between, {p.name for p in (*task.inputs, *task.outputs)})
+        _, crossing = _read(stages)
+        self._names = _port_names(crossing, {p.name for p in (*task.inputs, *task.outputs)})
         self.tasks: list[Task] = []
         self.channels: list[Channel] = []
         self.makers: dict[str, tuple[str, str]] = {}

@@ -18,7 +18,7 @@ from ..model.system import System
 from ..model.transfers import without_transfers
 from ..profiling.identity import task_hashes
 from ..targets.pins import pinned
-from .staged import Staged
+from .staged import Staged, tasks_of
 from .stages import with_stages
 
 #: The key of the pins among the hashes of tasks: no task is called so.
@@ -27,7 +27,7 @@ PINS = "pins of the text"
 
 def identity(system: System, platform: Platform) -> dict[str, str]:
     """The inputs of a mapping: hashes of its tasks, and of the pins of the text."""
-    carriers = {t.name for a in system.apps for t in a.tasks if t.transfer is not None}
+    carriers = {t.name for t in tasks_of(system).values() if t.transfer is not None}
     system = replace(system, apps=tuple(without_transfers(a) for a in system.apps))
     pins = [
         _words(p)
@@ -42,10 +42,10 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
         about += tuple(_apps(s) for s in system.scenario.states)
         about += _power(system, system.scenario, platform)
     digest = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
-    return {
-        PINS: digest,
-        **{n: d for part in (*others, system) for n, d in task_hashes(part).items()},
-    }
+    inputs = {PINS: digest}
+    for part in (*others, system):
+        inputs.update(task_hashes(part))
+    return inputs
 
 
 def _words(pin: Pin) -> tuple[object, ...]:
@@ -116,7 +116,7 @@ def carried_out(
 
 def _pins(system: System, platform: str, mapping: Mapping) -> Iterator[Pin]:
     """The plans and placements of a mapping as pins; a plan overrides a placement."""
-    tasks = {t.name: t for a in system.apps for t in a.tasks}
+    tasks = tasks_of(system)
     for plan in mapping.networks:
         task = tasks.get(plan.task)
         # Only the profile knows the layers of a network without a file: its plan is data, and cuts

@@ -162,8 +162,10 @@ class Analysis:
 
     def and_answer(self, answer: Answer, cut: Why | None = None, **found: Any) -> Analysis:
         """With an answer more."""
-        ended: dict[Answer, Why] = {} if cut is None else {answer: cut}
-        return replace(self, answered=(*self.answered, answer), cut=self.cut | ended, **found)
+        cuts = dict(self.cut)
+        if cut is not None:
+            cuts[answer] = cut
+        return replace(self, answered=(*self.answered, answer), cut=cuts, **found)
 
 
 def limits(
@@ -188,11 +190,15 @@ def limits(
     return Analysis(verdicts, times, seconds=seconds).and_answer(
         "period",
         least.cut,
-        period=None if least.upper is None else graph.ns(least.upper),
+        period=_ns(graph, least.upper),
         period_lower=graph.ns(least.lower),
         critical_cycle=_hops(graph, least),
         mapping_lower=free.ns(anywhere.lower),
     )
+
+
+def _ns(graph: Graph, amount: Fraction | None) -> Fraction | None:
+    return None if amount is None else graph.ns(amount)
 
 
 def _freest(
@@ -204,7 +210,9 @@ def _freest(
     if least != times.ns:
         graph = graph_of(app, verdicts.repetition, least, overlap=overlap)
     shared = {i for i, t in enumerate(app.tasks) if t.replicable}
-    return without_serial(graph, shared) if shared else graph
+    if not shared:
+        return graph
+    return without_serial(graph, shared)
 
 
 def analyze(
@@ -331,7 +339,7 @@ def _with_latency(
 
     def spent(graph: Graph) -> tuple[str, Fraction, list[Fraction | None]]:
         found = latency(graph, period * graph.per_ns, spaced=spaced, paths=wanted, seconds=seconds)
-        taken = [None if x is None else graph.ns(x) for x in found.paths]
+        taken = [_ns(graph, path) for path in found.paths]
         return graph.names[found.sink], graph.ns(found.longest), taken
 
     try:
@@ -394,7 +402,7 @@ class _Search:
         self.short = [n.partition(".")[2] for n in graph.names]
 
     def capacities(self, found: Buffers) -> Capacities:
-        period = None if found.period is None else self.graph.ns(found.period)
+        period = _ns(self.graph, found.period)
         channels = {self.graph.channels[c]: n for c, n in found.capacities.items()}
         cost = None if self.weights is None else found.cost
         return Capacities(channels, cost, found.lower, period, found.exact)
@@ -412,8 +420,11 @@ class _Search:
         with suppress(OutOfTime):
             Execution(limited, monotonic() + self.seconds).run(record=runs)
         reached = least_period(limited, seconds=self.seconds)
-        loops = looped.folded(runs) if sum(n for _, n in runs) == sum(graph.firings) else None
-        schedule = None if loops is None else Schedule(looped.text(loops, self.short), found.total)
+        schedule = None
+        if sum(n for _, n in runs) == sum(graph.firings):
+            loops = looped.folded(runs)
+            if loops is not None:
+                schedule = Schedule(looped.text(loops, self.short), found.total)
         found = replace(found, period=reached.upper, exact=reached.exact)
         return self.capacities(found), found.cut or reached.cut, schedule, self._compact()
 

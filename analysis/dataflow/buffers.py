@@ -112,7 +112,9 @@ def least_capacities(
         lower += least.lower
         cut = cut or least.cut
     cost = _cost(capacities, weights)
-    return Buffers(dict(sorted(capacities.items())), cost, lower, cut=cut if lower < cost else None)
+    if lower == cost:
+        cut = None
+    return Buffers(dict(sorted(capacities.items())), cost, lower, cut=cut)
 
 
 def _blocks(graph: Graph) -> Iterator[Graph]:
@@ -174,7 +176,8 @@ def _least_of_block(
             return Buffers(dict(sizes), cost, cost if lower is None else lower, cut=cut)
         if lower is None:
             cut = _why_settle(number > most, exact_until)
-            lower = None if cut is None else cost
+            if cut is not None:
+                lower = cost
         options = _larger(sizes, cost, execution, space, weights)
         if lower is None:
             options = _unseen(options, seen)
@@ -196,7 +199,9 @@ def _why_settle(too_many: bool, exact_until: float | None) -> Why | None:
     """Why the search for the least goes straight on from here, if it does."""
     if exact_until is not None and monotonic() > exact_until:
         return "time"
-    return "size" if too_many else None
+    if too_many:
+        return "size"
+    return None
 
 
 def _larger(

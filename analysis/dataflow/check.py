@@ -104,7 +104,9 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
     for component in cyclic_parts(graph):
         inner = component.graph
         count = sum(inner.firings)
-        live = _by_schedule(app, balance, component) if count > MANY_FIRINGS else False
+        live: bool | Deadlocked = False
+        if count > MANY_FIRINGS:
+            live = _by_schedule(app, balance, component)
         if live is True:
             continue
         try:
@@ -253,16 +255,9 @@ def _schedulable(
         return _unpaced(app, balance, times)
     period = app.period_ns
     work = {name: _work(ns) * balance.vector[name] for name, ns in times.items() if ns}
-    for task in app.tasks:
-        if work.get(task.name, 0) > period and not task.replicable:
-            message = (
-                f"`{_short(task.name)}` takes {_ms(work[task.name])} per iteration, "
-                f"longer than the period of {_ms(period)}"
-            )
-            help_text = "its firings follow each other: ask for a longer period, or split the task"
-            return Verdict(False, message), (
-                Diagnostic("F211", message, task.span, help=help_text),
-            )
+    slow = _task_too_slow(app, work, period)
+    if slow is not None:
+        return Verdict(False, slow.message), (slow,)
     # Unknown times count as 0: what is impossible then is impossible with any times.
     known = {name: ns or (Fraction(0),) for name, ns in times.items()}
     least = graph_of(app, balance.vector, known)
@@ -278,6 +273,21 @@ def _schedulable(
         if late:
             return Verdict(False, late[0].message), late
     return _at_best(total, period, len(work) == len(app.tasks), one_is_enough), ()
+
+
+def _task_too_slow(
+    app: Application, work: Mapping[str, Fraction], period: Fraction
+) -> Diagnostic | None:
+    """A task whose firings, which follow each other, take longer than the period."""
+    for task in app.tasks:
+        if work.get(task.name, 0) > period and not task.replicable:
+            message = (
+                f"`{_short(task.name)}` takes {_ms(work[task.name])} per iteration, "
+                f"longer than the period of {_ms(period)}"
+            )
+            help_text = "its firings follow each other: ask for a longer period, or split the task"
+            return Diagnostic("F211", message, task.span, help=help_text)
+    return None
 
 
 def _work(phases: Collection[Fraction]) -> Fraction:
@@ -435,14 +445,16 @@ def _too_late(
 def _iteration_too_late(app: Application, sink: str, longest: Fraction) -> list[Diagnostic]:
     if app.due_ns is None or longest <= app.due_ns:
         return []
-    limit = "period" if app.deadline_ns is None else "deadline"
+    limit = "deadline"
+    severity: Severity = "error"
+    if app.deadline_ns is None:
+        # A text without a deadline may mean a pipeline, which runs though iterations take longer.
+        limit, severity = "period", "warning"
     message = (
         f"on any mapping `{_short(sink)}` may end {_ms(longest)} after the release of an iteration:"
         f" the {limit} is {_ms(app.due_ns)}"
     )
     help_text = f"ask for a deadline of {_ms(longest)} or more"
-    # A text without a deadline may mean a pipeline, which runs though iterations take longer.
-    severity: Severity = "warning" if app.deadline_ns is None else "error"
     return [Diagnostic("F216", message, app.span, help=help_text, severity=severity)]
 
 

@@ -229,7 +229,7 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
     for p in app.paths:
         known = wanted.get((p.source, p.sink))
         wanted[p.source, p.sink] = p.deadline_ns if known is None else min(known, p.deadline_ns)
-    sources = [t for t in app.tasks if not t.inputs and not (t.link is not None and t.link.latest)]
+    sources = [t for t in app.tasks if not t.inputs and (t.link is None or not t.link.latest)]
     sinks = [t for t in app.tasks if not t.outputs]
     if len(sources) * len(sinks) <= MOST_PATHS and not _plain(sources, sinks, vector):
         for source in sources:

@@ -91,9 +91,10 @@ def graph_of(
     `overlap` lets firings of the same task overlap (auto-concurrency).
     """
     index = {t.name: i for i, t in enumerate(app.tasks)}
-    phases = [max(t.phases, len(times[t.name]) if times else 1) for t in app.tasks]
+    phases = [t.phases for t in app.tasks]
     spent = [(Fraction(1),) * count for count in phases]
     if times:
+        phases = [max(t.phases, len(times[t.name])) for t in app.tasks]
         spent = [_repeated(times[t.name], n) for t, n in zip(app.tasks, phases, strict=True)]
     per_ns = _unit(spent)
     edges = []
@@ -214,7 +215,9 @@ def _strongly_connected(nodes: int, arrows: Iterable[tuple[int, int]]) -> Iterat
     stack: list[int] = []
     done: set[int] = set()
     for root in range(nodes):
-        way = [] if root in number else [(root, iter(after[root]))]
+        if root in number:
+            continue
+        way = [(root, iter(after[root]))]
         while way:
             node, rest = way[-1]
             if node not in number:

@@ -10,7 +10,7 @@ iterations, the first ones included. At any period the graph can keep, no path g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -90,13 +90,8 @@ def latency(
         1 + MOST_ARCS // max(len(arcs.source), nodes.count),
     )
     whole_period = int(period * scale)
-    released: list[int] = []
-    for layer in range(layers):
-        released += [-layer * whole_period] * nodes.count
-    for t, gap in gaps.items():
-        releases = [int(gap * scale) * k for k in range(graph.firings[t])]
-        for layer in range(layers):
-            released[nodes.of(t, layer)] = releases
+    steps = {t: int(gap * scale) for t, gap in gaps.items()}
+    released = nodes.released(steps, layers, whole_period)
     starts = longest_paths(_layered(arcs, layers), scale, whole_period, numbers(released), deadline)
 
     def ends(task: int, layer: int = 0) -> list[int]:
@@ -123,6 +118,7 @@ class _Nodes:
     """Where firings lie among the nodes: the firings of an iteration by task, once per layer."""
 
     def __init__(self, graph: Graph) -> None:
+        self._firings = graph.firings
         self._first = list(accumulate(graph.firings, initial=0))
         self.count = self._first[-1]
 
@@ -130,6 +126,19 @@ class _Nodes:
         """The firings of a task in a layer."""
         begin = layer * self.count
         return slice(begin + self._first[task], begin + self._first[task + 1])
+
+    def released(self, steps: Mapping[int, int], layers: int, period: int) -> list[int]:
+        """The earliest start of each node: firings of sources follow each other by their `steps`
+        in each layer, others do not start before the first iteration.
+        """
+        starts: list[int] = []
+        for layer in range(layers):
+            starts += [-layer * period] * self.count
+        for task, step in steps.items():
+            releases = [step * k for k in range(self._firings[task])]
+            for layer in range(layers):
+                starts[self.of(task, layer)] = releases
+        return starts
 
 
 def _layered(arcs: Arcs, layers: int) -> Arcs:

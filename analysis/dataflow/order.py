@@ -96,11 +96,11 @@ def _contracted(names: Iterable[str], arrows: Iterable[tuple[str, str]]) -> nx.D
 def components(app: Application) -> list[frozenset[str]]:
     """Strongly connected components that hold a cycle (self-loops included)."""
     graph = task_graph(app)
-    return [
-        frozenset(c)
-        for c in nx.strongly_connected_components(graph)
-        if len(c) > 1 or any(graph.has_edge(n, n) for n in c)
-    ]
+    cyclic = []
+    for component in nx.strongly_connected_components(graph):
+        if len(component) > 1 or any(graph.has_edge(name, name) for name in component):
+            cyclic.append(frozenset(component))
+    return cyclic
 
 
 def iteration_order(
@@ -122,16 +122,10 @@ def iteration_order(
     if total > MOST_FIRINGS:
         raise TooLong(f"one iteration has {total} firings; at most {MOST_FIRINGS} are simulated")
     reads, writes = _ports(app)
-    readers: dict[str, set[str]] = {t.name: {t.name} for t in app.tasks}
-    for c in app.channels:
-        readers[c.source].add(c.destination)
+    affected = _affected(app)
     tokens = [c.delay for c in app.channels]
-    depth = levels(app)
-    sign = 1 if upstream_first else -1
-    urgency: Mapping[str, Time] = ahead if ahead is not None else {}
-    rank = {
-        t.name: (-urgency.get(t.name, 0), sign * depth[t.name], i) for i, t in enumerate(app.tasks)
-    }
+    rank = _ranks(app, upstream_first, ahead or {})
+    releases = due or {}
     fired = {t.name: 0 for t in app.tasks}
 
     def ready(name: str) -> bool:
@@ -139,7 +133,7 @@ def iteration_order(
         return k < vector[name] and all(tokens[i] >= p.rate(k) for i, p in reads[name])
 
     def place(name: str) -> tuple[Time, Time, int, int]:
-        times = due.get(name) if due is not None else None
+        times = releases.get(name)
         return (times[fired[name]] if times else 0, *rank[name])
 
     waiting = [(*place(n), n) for n in fired if ready(n)]
@@ -161,13 +155,33 @@ def iteration_order(
             sequence[-1] = (name, sequence[-1][1] + 1)
         else:
             sequence.append((name, 1))
-        for other in readers[name]:
+        for other in affected[name]:
             if other not in queued and ready(other):
                 queued.add(other)
                 heapq.heappush(waiting, (*place(other), other))
     if all(fired[t.name] == vector[t.name] for t in app.tasks):
         return Order(tuple(sequence), ())
     return Order(tuple(sequence), _blocked(app, tokens, fired, vector))
+
+
+def _affected(app: Application) -> dict[str, set[str]]:
+    """For each task those that its firings may make ready: its readers, and itself."""
+    affected = {t.name: {t.name} for t in app.tasks}
+    for c in app.channels:
+        affected[c.source].add(c.destination)
+    return affected
+
+
+def _ranks(
+    app: Application, upstream_first: bool, ahead: Mapping[str, Time]
+) -> dict[str, tuple[Time, int, int]]:
+    """The order of tasks that can fire at once, smallest first."""
+    sign = 1 if upstream_first else -1
+    depth = levels(app)
+    ranks = {}
+    for i, task in enumerate(app.tasks):
+        ranks[task.name] = -ahead.get(task.name, 0), sign * depth[task.name], i
+    return ranks
 
 
 #: For each task its ports on channels, with the index of the channel.

@@ -77,7 +77,9 @@ def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
     worst = Period(Fraction(0), Fraction(0), ())
     for component in cyclic_parts(graph):
         worst = _slower(worst, _of_part(graph, component, deadline))
-    return worst if not worst.exact else replace(worst, cut=None)
+    if worst.exact:
+        return replace(worst, cut=None)
+    return worst
 
 
 def _slower(one: Period, other: Period) -> Period:
@@ -105,19 +107,26 @@ def is_live(graph: Graph, *, seconds: float) -> bool:
 def _of_part(
     graph: Graph, component: Part, deadline: float | None, *, any_schedule: bool = False
 ) -> Period:
-    tasks, edges = component.tasks, component.edges
-    alone = _one_task(graph, edges)
-    if len(edges) == 1 and alone is not None:
+    alone = _one_task(graph, component.edges)
+    if len(component.edges) == 1 and alone is not None:
         return replace(alone, upper=alone.lower, cycle=alone.cycle if alone.lower else ())
     lower = alone or Period(Fraction(0), None, ())
-    if not all(all(graph.times[t]) for t in tasks) and _blocked(component):
+    if not all(all(graph.times[t]) for t in component.tasks) and _blocked(component):
         raise Deadlocked  # a cycle without time shows its lack of tokens in no ratio
+    return _k_iter(graph, component, lower, deadline, any_schedule)
+
+
+def _k_iter(
+    graph: Graph, component: Part, lower: Period, deadline: float | None, any_schedule: bool
+) -> Period:
+    """The period of a part, by schedules that repeat more and more of it; `lower` is a bound."""
     from .cycle_ratio import largest_cycle_ratio
     from .expansion import MOST_NODES, Expander
 
+    tasks = component.tasks
     upper: Fraction | None = None
     repeats = dict.fromkeys(tasks, 1)
-    expander = Expander(graph, tasks, edges, deadline)
+    expander = Expander(graph, tasks, component.edges, deadline)
     solved, whole = 0, sum(component.graph.firings)
     try:
         while True:

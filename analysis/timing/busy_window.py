@@ -39,15 +39,16 @@ class EventStream:
         if length <= 0:
             return 0
         count = -(-(length + self.jitter) // self.period)
-        return min(count, -(-length // self.distance)) if self.distance else count
+        if self.distance:
+            count = min(count, -(-length // self.distance))
+        return count
 
     def apart(self, events: int) -> Fraction:
         """Least time between the first and the last of some events (delta minus)."""
         if events < 2:
             return Fraction(0)
-        return max(
-            (events - 1) * self.period - self.jitter, (events - 1) * self.distance, Fraction(0)
-        )
+        gaps = events - 1
+        return max(gaps * self.period - self.jitter, gaps * self.distance, Fraction(0))
 
 
 #: A task (by a number of its own) with its curve, and how often it fires.

@@ -27,7 +27,7 @@ from .busy_window import (
     served_window,
     sums_of,
 )
-from .unfolding import Cluster, Unfolded
+from .unfolding import Cluster, Drag, Stream, Unfolded
 from .whole_paths import Stretch, path_bounds
 
 #: A window of more than so many of the longest rounds is given up, and an end after so many of its
@@ -252,50 +252,34 @@ class Solver:
         net, ends, arrivals = self.net, self.ends, self.arrivals
         lane = net.lanes[number]
         cluster = net.clusters[lane.cluster]
-        made = []
+        whole, more = cluster.round, cluster.jitter + cluster.round - 1
+        demands = []
         for stream in lane.streams:
-            step, count = stream.spacing, len(stream.blocks)
             if not stream.blocks[0].cost:
                 continue
-            if count > 1:
-                low = min(net.jobs[b.first].ready - k * step for k, b in enumerate(stream.blocks))
-                came = max(arrivals[b.first] - k * step for k, b in enumerate(stream.blocks)) - low
-                if came + cluster.jitter <= (count - 1) * step:
-                    ran = max(ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
-                    more = cluster.jitter + step - 1
-                    b = stream.blocks[0]
-                    made.append(
-                        Demand(
-                            came + more,
-                            ran + more,
-                            step,
-                            b.cost,
-                            count,
-                            b.first,
-                            low,
-                            b.plain,
-                            b.curved,
-                        )
-                    )
-                    continue
-            more = cluster.jitter + cluster.round - 1
+            together = self._together(stream, cluster) if len(stream.blocks) > 1 else None
+            if together is not None:
+                demands.append(together)
+                continue
             for b in stream.blocks:
                 low = net.jobs[b.first].ready
-                came, ran = arrivals[b.first] - low, ends[b.last] - low
-                made.append(
-                    Demand(
-                        came + more,
-                        ran + more,
-                        cluster.round,
-                        b.cost,
-                        1,
-                        b.first,
-                        low,
-                        b.plain,
-                        b.curved,
-                    )
-                )
-        return tuple(made)
+                came, ran = arrivals[b.first] - low + more, ends[b.last] - low + more
+                demands.append(Demand(came, ran, whole, b.cost, 1, b.first, low, b.plain, b.curved))
+        return tuple(demands)
+
+    def _together(self, stream: Stream, cluster: Cluster) -> Demand | None:
+        """The blocks of a stream as events of one period; None if they are too late for that."""
+        step, count = stream.spacing, len(stream.blocks)
+        jobs, first = self.net.jobs, stream.blocks[0]
+        low = min(jobs[b.first].ready - k * step for k, b in enumerate(stream.blocks))
+        came = max(self.arrivals[b.first] - k * step for k, b in enumerate(stream.blocks)) - low
+        if came + cluster.jitter > (count - 1) * step:
+            return None
+        ran = max(self.ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
+        came, ran = came + cluster.jitter + step - 1, ran + cluster.jitter + step - 1
+        return Demand(
+            came, ran, step, first.cost, count, first.first, low, first.plain, first.curved
+        )
 
     def _publish(self, number: int) -> bool:
         """Renew the demands of a cluster's workers; True when others have to look again."""
@@ -327,19 +311,22 @@ class Solver:
                 higher += demands
             else:
                 queues.append(Queue(other, demands, self.sums[other]))
-        losses = []
-        for drag in net.drags[lane.processor]:
-            slow: list[Demand] = []
-            for other in drag.lanes:
-                if net.lanes[other].cluster in self.reasons:
-                    slow.append(ALWAYS)
-                else:
-                    slow += (
-                        self._stretched(d, net.lanes[other].processor) for d in self.demands[other]
-                    )
-            losses.append(Loss(drag.over, drag.under, tuple(slow)))
-        everything = (*higher, *(d for q in queues for d in q.demands))
-        return Rivals(tuple(higher), tuple(queues), tuple(losses), everything)
+        losses = tuple(self._loss(drag) for drag in net.drags[lane.processor])
+        everything = list(higher)
+        for queue in queues:
+            everything += queue.demands
+        return Rivals(tuple(higher), tuple(queues), losses, tuple(everything))
+
+    def _loss(self, drag: Drag) -> Loss:
+        """What is lost while the workers of a slowdown are busy."""
+        slow: list[Demand] = []
+        for other in drag.lanes:
+            lane = self.net.lanes[other]
+            if lane.cluster in self.reasons:
+                slow.append(ALWAYS)
+            else:
+                slow += (self._stretched(d, lane.processor) for d in self.demands[other])
+        return Loss(drag.over, drag.under, tuple(slow))
 
     def _disturbed(self, cluster: int, processor: int) -> NoReturn:
         names = ", ".join(
@@ -377,11 +364,10 @@ class Solver:
             job = jobs[j]
             number = job.worker
             alive = chains[number]
-            previous = (
-                ends[lanes[number].jobs[job.place - 1]]
-                if job.place
-                else ends[lanes[number].jobs[-1]] - whole + jitter
-            )
+            if job.place:
+                previous = ends[lanes[number].jobs[job.place - 1]]
+            else:
+                previous = ends[lanes[number].jobs[-1]] - whole + jitter
             end = arrival = job.begin
             if job.arrives is not None or not job.place:
                 arrival = self.arrival(j, cluster)

@@ -291,7 +291,9 @@ class _Story:
         """What takes a share: a task, the groups of a worker, or pools."""
         if share.job >= 0:
             return _name(self.net, share.job)
-        return self._groups(share.lane) if share.lane >= 0 else self._pools()
+        if share.lane >= 0:
+            return self._groups(share.lane)
+        return self._pools()
 
     def _before(self, note: Note) -> int | None:
         """The job whose end the window of a note began with; None for a release."""

@@ -223,7 +223,9 @@ class _Simulation:
         self.first: Time = 0
 
     def _releases(self, group: Group, horizon: Time) -> list[Time]:
-        offset = self.choices.offsets.get(group.name, 0) if group.offset is None else group.offset
+        offset = group.offset
+        if offset is None:
+            offset = self.choices.offsets.get(group.name, 0)
         releases: list[Time] = []
         while not releases or offset + len(releases) * group.period < horizon:
             late: Time = 0

@@ -70,7 +70,7 @@ def ahead(group: Group) -> int:
     for c in group.channels:
         taken = per_iteration(c.consumed, firings[c.destination])
         spare = c.delay - taken[0]
-        inputs[c.destination].append((c.source, 0 if spare < 0 else 1 + spare // sum(taken)))
+        inputs[c.destination].append((c.source, max(0, 1 + spare // sum(taken))))
     known = {name: 0 for name, feeding in inputs.items() if not feeding}
     while True:  # shortest ways from the sources, where each task waits for all of its inputs
         further: dict[str, int] = {}
@@ -144,6 +144,8 @@ def _moment(system: TimedSystem, rng: random.Random) -> Time:
             return rng.randrange(4) * group.period
         case 2:
             seen = simulate(system, 4 * longest, Choices(), rng, keep=True).slices
-            moment = rng.choice(seen) if seen else None
-            return 0 if moment is None else rng.choice((moment.start, moment.end))
+            if not seen:
+                return 0
+            moment = rng.choice(seen)
+            return rng.choice((moment.start, moment.end))
     return rng.randrange(max(1, int(4 * longest)))

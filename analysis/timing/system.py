@@ -448,7 +448,9 @@ def _shared_worker(
     places: list[Place] = []
     for name, index in jobs:
         places += [Place(name, task, k, index) for task, k in here[name]]
-    return [Worker(processor, tuple(places), tuple(rounds.items()))] if places else []
+    if not places:
+        return []
+    return [Worker(processor, tuple(places), tuple(rounds.items()))]
 
 
 def _round(groups: list[Group], processor: str) -> tuple[list[tuple[str, int]], dict[str, int]]:

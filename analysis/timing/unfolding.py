@@ -17,8 +17,19 @@ from fractions import Fraction
 from itertools import accumulate, product
 from math import lcm
 
+from ...model.workload import WorkloadCurve
 from .busy_window import Curved
-from .system import Refused, TimedPath, TimedSystem, faults, needs, sinks, sources, workers_of
+from .system import (
+    Refused,
+    TimedPath,
+    TimedSystem,
+    TimedTask,
+    faults,
+    needs,
+    sinks,
+    sources,
+    workers_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +224,7 @@ class _Unfolding:
         # arrivals.
         self.cost = [[self._int(t.cost) + (not t.wcet[-1]) for t in g.tasks] for g in system.groups]
         self.best = [[self._int(sum(t.bcet)) for t in g.tasks] for g in system.groups]
-        self.curve = [
-            [None if t.curve is None or not t.cost else t.curve.scaled(self.unit) for t in g.tasks]
-            for g in system.groups
-        ]
+        self.curve = [[self._curve(t) for t in g.tasks] for g in system.groups]
         self.number = [0, *accumulate(len(g.tasks) for g in system.groups)]
         self.period = [self._int(g.period) for g in system.groups]
         self.jitter = [self._int(g.jitter) for g in system.groups]
@@ -235,6 +243,12 @@ class _Unfolding:
                 parts.update(x.denominator for x in (*t.wcet, *t.bcet))
         return lcm(*parts)
 
+    def _curve(self, task: TimedTask) -> WorkloadCurve | None:
+        """The workload curve of a task that takes time, if it has one."""
+        if task.curve is None or not task.cost:
+            return None
+        return task.curve.scaled(self.unit)
+
     def _int(self, time: int | Fraction) -> int:
         return int(time * self.unit)
 
@@ -249,7 +263,10 @@ class _Unfolding:
                 processor = where[self.workers[i].processor]
                 lanes[i] = self._lane(i, processor, number, cluster.round, jobs)
         made = tuple(lanes[i] for i in sorted(lanes))
-        on = tuple(tuple(i for i, x in enumerate(made) if x.processor == p) for p in where.values())
+        by_processor: list[list[int]] = [[] for _ in where]
+        for i, lane in enumerate(made):
+            by_processor[lane.processor].append(i)
+        on = tuple(tuple(own) for own in by_processor)
         fifo = tuple(p.scheduler == "fifo" for p in self.system.processors)
         drags = tuple(tuple(self._drags(p, on)) for p in where.values())
         paths = self._paths(jobs, clusters)
@@ -297,8 +314,10 @@ class _Unfolding:
 
     def _cluster(self, groups: list[int], lanes: list[int]) -> Cluster:
         single = self._is_single(groups, lanes)
-        whole = self.period[groups[0]] if single else self._common_round(groups, lanes)
-        jitter = self.jitter[groups[0]] if single else 0
+        if single:
+            whole, jitter = self.period[groups[0]], self.jitter[groups[0]]
+        else:
+            whole, jitter = self._common_round(groups, lanes), 0
         self.round.update(dict.fromkeys(groups, whole))
         counts = {g: whole // self.period[g] for g in groups}
         job_of: dict[Key, int] = {}
