@@ -107,12 +107,12 @@ def algorithm9(
     `selected` chooses. Line 16 returns an answer even if it violates the limit: the caller has to
     check. With `enough`, NSGA-II ends early.
     """
-    known: dict[tuple[bool, ...], Reduced] = {}
+    evaluated: dict[tuple[bool, ...], Reduced] = {}
 
     def of(chosen: tuple[bool, ...]) -> Reduced:
-        if chosen not in known:
-            known[chosen] = evaluate(chosen)
-        return known[chosen]
+        if chosen not in evaluated:
+            evaluated[chosen] = evaluate(chosen)
+        return evaluated[chosen]
 
     whole = of((False,) * layers)
     if whole.memory <= limit:
@@ -158,13 +158,13 @@ def _front(
 
     class Individual:
         def __init__(self, chosen: tuple[bool, ...]) -> None:
-            self.found = of(chosen)
-            values = (self.found.memory, *self.found.times)
+            self.reduced = of(chosen)
+            values = (self.reduced.memory, *self.reduced.times)
             Fitness.weights = (-1.0,) * len(values)
             self.fitness = Fitness(values)
 
     def child() -> Individual:
-        one, other = (rng.choice(people).found.chosen for _ in range(2))
+        one, other = (rng.choice(people).reduced.chosen for _ in range(2))
         at = rng.randrange(layers + 1)
         genes = [*one[:at], *other[at:]]
         at = rng.randrange(layers)
@@ -179,7 +179,7 @@ def _front(
         if enough():
             break
         people = tools.selNSGA2(people + some(child), population)
-    known = {p.found.chosen: p.found for p in people}
+    known = {p.reduced.chosen: p.reduced for p in people}
     return tuple(c for c in known.values() if not any(_beats(d, c) for d in known.values()))
 
 

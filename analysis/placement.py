@@ -95,15 +95,15 @@ def in_order(items: Sequence[Item], order: Iterable[int]) -> tuple[tuple[int, ..
     for k in order:
         item = items[k]
         size, first, last = item.size, item.first, item.last
-        free, gap, found = 0, None, -1
+        free, gap, at_gap = 0, None, -1
         for at, upto, begin, until in placed:
             if begin > last or until < first:
                 continue
             if at - free >= size and (gap is None or at - free < gap):
-                gap, found = at - free, free
+                gap, at_gap = at - free, free
             if upto > free:
                 free = upto
-        at = free if gap is None else found
+        at = free if gap is None else at_gap
         offsets[k] = at
         insort(placed, (at, at + size, first, last))
         end = max(end, at + size)

@@ -109,7 +109,7 @@ def overwritten(
     """Pairs of edges of one alternative that are in one buffer while both hold something that is
     still to be read."""
     position = {name: k for k, name in enumerate(alternative.order)}
-    found = []
+    pairs = []
     for k, first in enumerate(alternative.edges):
         for second in alternative.edges[k + 1 :]:
             if buffer_of[first] != buffer_of[second] or first[0] == second[0]:
@@ -117,8 +117,8 @@ def overwritten(
                 continue
             (a, b), (c, d) = first, second
             if position[a] <= position[d] and position[c] <= position[b]:
-                found.append((first, second))
-    return tuple(found)
+                pairs.append((first, second))
+    return tuple(pairs)
 
 
 def safe(alternatives: Sequence[Alternative], adaptive: frozenset[str] = ADAPTIVE) -> Supergraph:
@@ -136,7 +136,8 @@ def safe(alternatives: Sequence[Alternative], adaptive: frozenset[str] = ADAPTIV
         for x in alternative.layers:
             key, taken = x.without(adaptive), set(own.values())
             number = next((n for n, k in enumerate(keys) if k == key and n not in taken), len(keys))
-            keys += [key] if number == len(keys) else []
+            if number == len(keys):
+                keys.append(key)
             own[x.name] = number
         layer_of.append(own)
         buffer_of.append({(a, b): _number(buffers, (own[a], own[b])) for a, b in alternative.edges})
@@ -148,12 +149,12 @@ def delays(old: Sequence[str], new: Sequence[str]) -> tuple[int, ...]:
     """Algorithm 6: X, the steps that each layer of the new alternative waits, since the old one
     still needs it."""
     last = {layer: j for j, layer in enumerate(old, 1)}
-    found, x = [], 0
+    steps, step = [], 0
     for layer in new:
-        x = max(x, last.get(layer, 0))
-        found.append(x)
-        x += 1
-    return tuple(found)
+        step = max(step, last.get(layer, 0))
+        steps.append(step)
+        step += 1
+    return tuple(steps)
 
 
 def safe_delays(
@@ -162,16 +163,16 @@ def safe_delays(
     """The same where a layer also waits for the last old reader of every shared edge that it
     writes."""
     last = {layer: j for j, layer in enumerate(old, 1)}
-    theirs = set(old_edges)
-    found, x = [], 0
+    shared = set(old_edges)
+    steps, step = [], 0
     for layer in new:
-        x = max(x, last.get(layer, 0))
+        step = max(step, last.get(layer, 0))
         for edge in new_edges:
-            if edge[0] == layer and edge in theirs:
-                x = max(x, last[edge[1]])
-        found.append(x)
-        x += 1
-    return tuple(found)
+            if edge[0] == layer and edge in shared:
+                step = max(step, last[edge[1]])
+        steps.append(step)
+        step += 1
+    return tuple(steps)
 
 
 # -- Algorithm 7: the switch -----------------------------------------------------------------------
@@ -191,14 +192,14 @@ def switch(old: int, new: int, waits: Sequence[int], asked: int) -> tuple[Step, 
     Its line 6 counts modulo the number of layers, which from 1 on leads to a layer 0 that there is
     not; here the new alternative goes on to its end, as the text says it.
     """
-    found = [Step(asked, None)]
+    steps = [Step(asked, None)]
     i, j = 1, asked + 1
     while j <= old or i <= new:
-        q = len(found) + 1
+        q = len(steps) + 1
         starts = i <= new and (j > old or q >= waits[i - 1] - asked + 2)
-        found.append(Step(j if j <= old else None, i if starts else None))
+        steps.append(Step(j if j <= old else None, i if starts else None))
         i, j = i + starts, j + 1
-    return tuple(found)
+    return tuple(steps)
 
 
 def ends(

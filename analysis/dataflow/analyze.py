@@ -160,12 +160,12 @@ class Analysis:
         late = self.too_late(app) or any(p.too_late for p in self.paths)
         return self.times.source == "wcet" and (self.too_slow(app) or late)
 
-    def and_answer(self, answer: Answer, cut: Why | None = None, **found: Any) -> Analysis:
+    def and_answer(self, answer: Answer, cut: Why | None = None, **fields: Any) -> Analysis:
         """With an answer more."""
         cuts = dict(self.cut)
         if cut is not None:
             cuts[answer] = cut
-        return replace(self, answered=(*self.answered, answer), cut=cuts, **found)
+        return replace(self, answered=(*self.answered, answer), cut=cuts, **fields)
 
 
 def limits(
@@ -338,9 +338,9 @@ def _with_latency(
         return answer.and_answer("latency", answer.cut.get("period"))
 
     def spent(graph: Graph) -> tuple[str, Fraction, list[Fraction | None]]:
-        found = latency(graph, period * graph.per_ns, spaced=spaced, paths=wanted, seconds=seconds)
-        taken = [_ns(graph, path) for path in found.paths]
-        return graph.names[found.sink], graph.ns(found.longest), taken
+        worst = latency(graph, period * graph.per_ns, spaced=spaced, paths=wanted, seconds=seconds)
+        taken = [_ns(graph, path) for path in worst.paths]
+        return graph.names[worst.sink], graph.ns(worst.longest), taken
 
     try:
         sink, longest, taken = spent(graph)
@@ -371,8 +371,8 @@ def _unpaced(answer: Analysis, app: Application, times: AppTimes) -> Analysis:
     firings count."""
     least = {**times.ns, **times.least_ns}
     vector = answer.verdicts.repetition
-    known = {p.source: spans(app, vector, p.source, least) for p in answer.paths}
-    latencies = [replace(p, lower=max(known[p.source][p.sink])) for p in answer.paths]
+    behind = {p.source: spans(app, vector, p.source, least) for p in answer.paths}
+    latencies = [replace(p, lower=max(behind[p.source][p.sink])) for p in answer.paths]
     return replace(answer, paths=tuple(latencies))
 
 
@@ -392,30 +392,30 @@ class _Search:
         self, app: Application, graph: Graph, seconds: float, progress: Callable[[str], None] | None
     ) -> None:
         self.graph, self.seconds, self.progress = graph, seconds, progress
-        known: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         tasks = {t.name: t for t in app.tasks}
         for i, c in enumerate(app.channels):
             kind = tasks[c.source].port(c.source_port).type
             if kind is not None:
-                known[i] = kind.bytes
-        self.weights = known if known and len(known) == len(app.channels) else None
+                sizes[i] = kind.bytes
+        self.weights = sizes if sizes and len(sizes) == len(app.channels) else None
         self.short = [n.partition(".")[2] for n in graph.names]
 
-    def capacities(self, found: Buffers) -> Capacities:
-        period = _ns(self.graph, found.period)
-        channels = {self.graph.channels[c]: n for c, n in found.capacities.items()}
-        cost = None if self.weights is None else found.cost
-        return Capacities(channels, cost, found.lower, period, found.exact)
+    def capacities(self, buffers: Buffers) -> Capacities:
+        period = _ns(self.graph, buffers.period)
+        channels = {self.graph.channels[c]: n for c, n in buffers.capacities.items()}
+        cost = None if self.weights is None else buffers.cost
+        return Capacities(channels, cost, buffers.lower, period, buffers.exact)
 
     def least(self) -> tuple[Capacities | None, Why | None, Schedule | None, Schedule | None]:
         """The least capacities, a schedule within them, and the schedule that is shortest to
         write."""
         graph = self.graph
         try:
-            found = least_capacities(graph, weights=self.weights, seconds=self.seconds)
+            buffers = least_capacities(graph, weights=self.weights, seconds=self.seconds)
         except Unfinished as ended:
             return None, ended.why, None, self._compact()
-        limited = bounded(graph, found.capacities)
+        limited = bounded(graph, buffers.capacities)
         runs: list[tuple[int, int]] = []
         with suppress(OutOfTime):
             Execution(limited, monotonic() + self.seconds).run(record=runs)
@@ -424,9 +424,9 @@ class _Search:
         if sum(n for _, n in runs) == sum(graph.firings):
             loops = looped.folded(runs)
             if loops is not None:
-                schedule = Schedule(looped.text(loops, self.short), found.total)
-        found = replace(found, period=reached.upper, exact=reached.exact)
-        return self.capacities(found), found.cut or reached.cut, schedule, self._compact()
+                schedule = Schedule(looped.text(loops, self.short), buffers.total)
+        buffers = replace(buffers, period=reached.upper, exact=reached.exact)
+        return self.capacities(buffers), buffers.cut or reached.cut, schedule, self._compact()
 
     def _compact(self) -> Schedule | None:
         loops = looped.single_appearance(self.graph)

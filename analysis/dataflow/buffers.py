@@ -386,12 +386,12 @@ def _look(
     if not execution.run():
         waits = [(limited.edges[w.edge], w.missing) for w in execution.wait_cycle()]
         return None, {e.channel: missing for e, missing in waits if e.kind == "space"}, True
-    found = least_period(limited, seconds=max(0.0, end - monotonic()))
-    if not found.exact:
-        return found.upper, dict(grain), False
-    on_cycle = {limited.edges[s.edge] for s in found.cycle}
+    reached = least_period(limited, seconds=max(0.0, end - monotonic()))
+    if not reached.exact:
+        return reached.upper, dict(grain), False
+    on_cycle = {limited.edges[s.edge] for s in reached.cycle}
     growth = {e.channel: grain[e.channel] for e in on_cycle if e.kind == "space"}
-    return found.upper, dict(sorted(growth.items())), True
+    return reached.upper, dict(sorted(growth.items())), True
 
 
 def _shrunk(

@@ -158,16 +158,16 @@ def _blocked_later(app: Application, proof: Deadlocked) -> Diagnostic:
     )
 
 
-def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
+def _blocked(app: Application, graph: Graph, witness: Deadlock) -> Diagnostic:
     """The ring of tasks that wait for each other, who else waits, and the fewest initial tokens
     that help.
     """
-    ring = {w.task for w in found.cycle}
-    others = [w for w in found.blocked if w.task not in ring]
-    notes = [_waiting(app, graph, w, "here") for w in found.cycle]
+    ring = {w.task for w in witness.cycle}
+    others = [w for w in witness.blocked if w.task not in ring]
+    notes = [_waiting(app, graph, w, "here") for w in witness.cycle]
     notes += [_waiting(app, graph, w, "here too") for w in others[:MOST_WITNESSES]]
-    chain = _ring(app, [graph.names[w.task] for w in reversed(found.cycle)])
-    if any(_channel(app, graph, w).delay for w in found.cycle):
+    chain = _ring(app, [graph.names[w.task] for w in reversed(witness.cycle)])
+    if any(_channel(app, graph, w).delay for w in witness.cycle):
         message = f"too few initial tokens on the cycle {chain}"
     else:
         message = f"a cycle without initial tokens: {chain}"
@@ -213,9 +213,9 @@ def _cure(app: Application, graph: Graph) -> str:
             " too long)"
         )
     arrows = []
-    for edge, more in sorted(cure.tokens.items(), key=lambda item: graph.edges[item[0]].channel):
+    for edge, added in sorted(cure.tokens.items(), key=lambda item: graph.edges[item[0]].channel):
         channel = app.channels[graph.edges[edge].channel]
-        arrow = f"`{_arrow(app, channel, channel.delay + more)}`"
+        arrow = f"`{_arrow(app, channel, channel.delay + added)}`"
         if channel.delay:
             arrow += f" (now `delay {channel.delay}`)"
         arrows.append(arrow)
@@ -248,9 +248,9 @@ def _tokens(count: int, kind: str) -> str:
 
 
 def _schedulable(
-    app: Application, balance: Repetition, given: Mapping[str, tuple[Fraction, ...]]
+    app: Application, balance: Repetition, overriding: Mapping[str, tuple[Fraction, ...]]
 ) -> tuple[Verdict, tuple[Diagnostic, ...]]:
-    times = {t.name: given.get(t.name, t.wcet_ns) for t in app.tasks}
+    times = {t.name: overriding.get(t.name, t.wcet_ns) for t in app.tasks}
     if app.period_ns is None:
         return _unpaced(app, balance, times)
     period = app.period_ns
@@ -259,8 +259,8 @@ def _schedulable(
     if slow is not None:
         return Verdict(False, slow.message), (slow,)
     # Unknown times count as 0: what is impossible then is impossible with any times.
-    known = {name: ns or (Fraction(0),) for name, ns in times.items()}
-    least = graph_of(app, balance.vector, known)
+    least_times = {name: ns or (Fraction(0),) for name, ns in times.items()}
+    least = graph_of(app, balance.vector, least_times)
     total = sum(work.values(), Fraction(0))
     sources = [least.names[t] for t in sources_and_sinks(least)[0]]
     one_is_enough = total <= period and _in_time(
@@ -295,9 +295,9 @@ def _work(phases: Collection[Fraction]) -> Fraction:
     return sum(phases, Fraction(0)) / len(phases)
 
 
-def _at_best(total: Fraction, period: Fraction, known: bool, one_is_enough: bool) -> Verdict:
+def _at_best(total: Fraction, period: Fraction, all_known: bool, one_is_enough: bool) -> Verdict:
     """The verdict on an app that some mapping may execute in time."""
-    if not known:
+    if not all_known:
         return Verdict(None, "times are not known: give `wcet`, or map and measure")
     share = f"{_ms(total)} of work in {_ms(period)}"
     if one_is_enough:
@@ -430,13 +430,13 @@ def _too_late(
     """
     wanted = _with_deadlines(app, balance)
     try:
-        found = latency(
+        worst = latency(
             graph, period * graph.per_ns, spaced=True, paths=wanted, seconds=PROOF_SECONDS
         )
     except Unfinished:
         return ()
-    late = _iteration_too_late(app, graph.names[found.sink], graph.ns(found.longest))
-    for path, longest in zip(wanted, found.paths, strict=True):
+    late = _iteration_too_late(app, graph.names[worst.sink], graph.ns(worst.longest))
+    for path, longest in zip(wanted, worst.paths, strict=True):
         if longest is not None:
             late += _path_too_late(app, path, graph.ns(longest))
     return tuple(late)
@@ -479,15 +479,15 @@ def _cycle_too_slow(app: Application, period: Fraction, graph: Graph) -> Diagnos
     """A cycle of tasks that no mapping can run at the period: the least period of the graph is
     above it.
     """
-    found = least_period(graph, seconds=PROOF_SECONDS)
-    if graph.ns(found.lower) <= period:
+    slowest = least_period(graph, seconds=PROOF_SECONDS)
+    if graph.ns(slowest.lower) <= period:
         return None
-    names = list(dict.fromkeys(_short(graph.names[s.task]) for s in found.cycle))
+    names = list(dict.fromkeys(_short(graph.names[s.task]) for s in slowest.cycle))
     message = (
-        f"the cycle {' -> '.join([*names, names[0]])} takes {_ms(graph.ns(found.lower))} per"
+        f"the cycle {' -> '.join([*names, names[0]])} takes {_ms(graph.ns(slowest.lower))} per"
         f" iteration, longer than the period of {_ms(period)}"
     )
-    channels = (graph.edges[s.edge].channel for s in found.cycle)
+    channels = (graph.edges[s.edge].channel for s in slowest.cycle)
     channel = next(c for c in channels if c >= 0)
     help_text = (
         "ask for a longer period, or put more initial tokens on the cycle so that iterations"

@@ -123,16 +123,16 @@ def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
             raise OutOfTime
         values = policy.values(weight)
         if values is None:
-            found = Fraction(a, b)
+            ratio = Fraction(a, b)
             for cycle in policy.cut():
                 length = sum(arcs.length[cycle].tolist())
                 height = sum(arcs.height[cycle].tolist())
-                if length * found.denominator > found.numerator * height:
+                if length * ratio.denominator > ratio.numerator * height:
                     if height <= 0:
                         return Critical(None, tuple(arcs.arc(i) for i in cycle))
-                    found, best = Fraction(length, height), cycle
-            if found > Fraction(a, b):
-                a, b = found.numerator, found.denominator
+                    ratio, best = Fraction(length, height), cycle
+            if ratio > Fraction(a, b):
+                a, b = ratio.numerator, ratio.denominator
                 weight = _weights(arcs, b, a, b * longest + a * highest)
             continue
         if not policy.improve(weight, values):

@@ -72,11 +72,11 @@ class Path:
         `ends` of its firings and `begins` of those of the source count from the release of an
         iteration.
         """
-        found = []
+        latencies = []
         for end, firing in zip(ends, self.newest, strict=True):
             iteration, k = divmod(firing, len(begins))
-            found.append(end - iteration * period - begins[k])
-        return found
+            latencies.append(end - iteration * period - begins[k])
+        return latencies
 
 
 def newest(app: Application, vector: Mapping[str, int], source: str) -> dict[str, tuple[int, ...]]:
@@ -145,8 +145,8 @@ def _reached(
         return {}
 
     def time(task: str, firing: int) -> Fraction:
-        own = times[task] if times is not None else ()
-        return own[firing % len(own)] if own else Fraction(0)
+        phases = times[task] if times is not None else ()
+        return phases[firing % len(phases)] if phases else Fraction(0)
 
     newest: dict[str, list[tuple[int, Fraction] | None]] = {
         source: [(k, time(source, k)) for k in range(vector[source])]
@@ -155,21 +155,21 @@ def _reached(
     while waiting:
         name = next(iter(waiting))
         del waiting[name]
-        own = newest[name]
+        by_writer = newest[name]
         for destination, writers in leading[name]:
             if destination == source:
                 continue
-            theirs = newest.setdefault(destination, [None] * vector[destination])
+            by_reader = newest.setdefault(destination, [None] * vector[destination])
             changed = False
             for j, writer in enumerate(writers):
                 iteration, f = divmod(writer, vector[name])
-                before = own[f]
+                before = by_writer[f]
                 if before is None:
                     continue
                 now = before[0] + iteration * vector[source], before[1] + time(destination, j)
-                then = theirs[j]
+                then = by_reader[j]
                 if then is None or now > then:
-                    theirs[j], changed = now, True
+                    by_reader[j], changed = now, True
             if changed:
                 waiting.setdefault(destination)
     del newest[source]
@@ -210,12 +210,12 @@ def _writers(arrow: Arrow, vector: Mapping[str, int]) -> list[int]:
     made = list(accumulate(writes[k % len(writes)] for k in range(firings)))
     whole = made[-1]
     taken = 0
-    found = []
+    writers = []
     for j in range(vector[arrow.destination]):
         taken += reads[j % len(reads)]
         iteration, token = divmod(taken - 1 - arrow.delay, whole)
-        found.append(iteration * firings + bisect_right(made, token))
-    return found
+        writers.append(iteration * firings + bisect_right(made, token))
+    return writers
 
 
 def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
@@ -227,8 +227,9 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
     """
     wanted: dict[tuple[str, str], Fraction | None] = {}
     for p in app.paths:
-        known = wanted.get((p.source, p.sink))
-        wanted[p.source, p.sink] = p.deadline_ns if known is None else min(known, p.deadline_ns)
+        shortest = wanted.get((p.source, p.sink))
+        if shortest is None or p.deadline_ns < shortest:
+            wanted[p.source, p.sink] = p.deadline_ns
     sources = [t for t in app.tasks if not t.inputs and (t.link is None or not t.link.latest)]
     sinks = [t for t in app.tasks if not t.outputs]
     if len(sources) * len(sinks) <= MOST_PATHS and not _plain(sources, sinks, vector):
@@ -237,11 +238,11 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
                 wanted.setdefault((source.name, sink.name), None)
     begins = dict.fromkeys(source for source, _ in wanted)
     reached = {source: newest(app, vector, source) for source in begins}
-    found = []
+    selected = []
     for (begin, end), deadline in wanted.items():
         if end in reached[begin]:
-            found.append(Path(begin, end, reached[begin][end], deadline))
-    return tuple(found)
+            selected.append(Path(begin, end, reached[begin][end], deadline))
+    return tuple(selected)
 
 
 def _plain(sources: Sequence[Task], sinks: Sequence[Task], vector: Mapping[str, int]) -> bool:

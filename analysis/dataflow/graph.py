@@ -217,17 +217,17 @@ def _strongly_connected(nodes: int, arrows: Iterable[tuple[int, int]]) -> Iterat
     for root in range(nodes):
         if root in number:
             continue
-        way = [(root, iter(after[root]))]
-        while way:
-            node, rest = way[-1]
+        path = [(root, iter(after[root]))]
+        while path:
+            node, rest = path[-1]
             if node not in number:
                 number[node] = low[node] = len(number)
                 stack.append(node)
             child = next((b for b in rest if b not in done), None)
             if child is None:
-                way.pop()
-                if way:
-                    low[way[-1][0]] = min(low[way[-1][0]], low[node])
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
                 if low[node] == number[node]:
                     component = [stack.pop()]
                     while component[-1] != node:
@@ -237,7 +237,7 @@ def _strongly_connected(nodes: int, arrows: Iterable[tuple[int, int]]) -> Iterat
             elif child in number:
                 low[node] = min(low[node], number[child])
             else:
-                way.append((child, iter(after[child])))
+                path.append((child, iter(after[child])))
 
 
 def cyclic_parts(graph: Graph) -> list[Part]:

@@ -204,12 +204,13 @@ def _sequence(
     small = _capacities(app, vector, placement, stage, short)
     arrows = ((c.source, c.destination) for c in app.channels)
     urgent = app.period_ns is not None and any(work.values())
-    long = _runs(
-        app, vector, stage, upstream_first=True, ahead=work_ahead(work, arrows) if urgent else None
-    )
+    ahead = work_ahead(work, arrows) if urgent else None
+    long = _runs(app, vector, stage, upstream_first=True, ahead=ahead)
     large = _capacities(app, vector, placement, stage, long)
     cheap = _memory(app, large) <= _memory(app, small) + CHEAP_BYTES
-    return (long, large) if cheap or grouped else (short, small)
+    if cheap or grouped:
+        return long, large
+    return short, small
 
 
 def _memory(app: Application, capacities: dict[str, int]) -> int:
@@ -258,20 +259,20 @@ def _capacities(
     sizes = batches(app)
     tokens: dict[str, int] = {}
     most: dict[str, int] = {}
-    out: dict[str, list[tuple[str, str, int]]] = {t: [] for t in tasks}
+    out: dict[str, list[tuple[str, str]]] = {t: [] for t in tasks}
     into: dict[str, list[tuple[str, str]]] = {t: [] for t in tasks}
     for c in app.channels:
         rates = tasks[c.source].port(c.source_port).rates
         per_iteration = sum(rates) * vector[c.source] // len(rates)
         lag = stage[c.destination] - stage[c.source]
         tokens[c.name] = most[c.name] = c.delay + lag * per_iteration
-        out[c.source].append((c.name, c.source_port, per_iteration))
+        out[c.source].append((c.name, c.source_port))
         into[c.destination].append((c.name, c.destination_port))
     for name, times, first in runs:
         task = tasks[name]
         batch = sizes[name]
         ins = [(channel, task.port(port)) for channel, port in into[name]]
-        outs = [(channel, task.port(port)) for channel, port, _ in out[name]]
+        outs = [(channel, task.port(port)) for channel, port in out[name]]
         for start in range(first, first + times, batch):
             group = min(batch, first + times - start)
             for channel, port in outs:

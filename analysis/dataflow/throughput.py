@@ -98,10 +98,10 @@ def is_live(graph: Graph, *, seconds: float) -> bool:
     False when none was found in time. Raises Deadlocked.
     """
     deadline = monotonic() + seconds
-    found = [
+    periods = [
         _of_part(graph, component, deadline, any_schedule=True) for component in cyclic_parts(graph)
     ]
-    return all(p.upper is not None for p in found)
+    return all(p.upper is not None for p in periods)
 
 
 def _of_part(

@@ -125,9 +125,9 @@ class Solver:
 
     def _beyond(self, group: int, times: Fraction) -> bool:
         """Is a bound of a group longer than so many times its deadline?"""
-        made = self.net.system.groups[group]
-        held = [(self.response(group), made.due)]
-        held += zip(self.latencies(group), (p.deadline for p in made.paths), strict=True)
+        timed = self.net.system.groups[group]
+        held = [(self.response(group), timed.due)]
+        held += zip(self.latencies(group), (p.deadline for p in timed.paths), strict=True)
         return any((bound or 0) > times * due for bound, due in held if due is not None)
 
     def solve(self) -> None:
@@ -204,8 +204,8 @@ class Solver:
                 changed = self._pass(cluster, careful=True)
             if any(self.ends[j] > LONGEST * cluster.round for j in cluster.order):
                 raise _Unbounded(f"the bound grows beyond {LONGEST} rounds")
-        except _Unbounded as found:
-            self.reasons[number] = str(found)
+        except _Unbounded as reason:
+            self.reasons[number] = str(reason)
             return True
         return changed
 
@@ -226,10 +226,10 @@ class Solver:
         for p, drags in enumerate(net.drags):
             if any(own.intersection(drag.lanes) for drag in drags):
                 touched.add(p)
-        found: set[int] = set()
+        clusters: set[int] = set()
         for p in touched:
-            found.update(net.lanes[i].cluster for i in net.on[p])
-        return sorted(found)
+            clusters.update(net.lanes[i].cluster for i in net.on[p])
+        return sorted(clusters)
 
     def _refuse_overload(self, cluster: Cluster) -> None:
         """Raise _Unbounded for a CPU that has no time left for some worker of the cluster."""
@@ -485,15 +485,15 @@ class Solver:
 
     def stretches(self, cluster: Cluster, rivals: dict[int, Rivals]) -> list[Stretch]:
         """The window of every block of the cluster, taken alone."""
-        jobs, found = self.net.jobs, []
+        jobs, windows = self.net.jobs, []
         for i in cluster.lanes:
             lane = self.net.lanes[i]
             for stream in lane.streams:
                 for block in stream.blocks:
                     first, last = jobs[block.first].place, jobs[block.last].place
                     chain = self.stretch(lane.jobs[first : last + 1], rivals[i])
-                    found.append(Stretch(i, block.first, chain.parts, chain.level, chain.window))
-        return found
+                    windows.append(Stretch(i, block.first, chain.parts, chain.level, chain.window))
+        return windows
 
     def _give_up(self, number: int) -> NoReturn:
         net = self.net

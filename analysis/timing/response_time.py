@@ -273,10 +273,12 @@ class _Story:
     def _window(self, j: int, note: Note) -> Iterator[Term]:
         """The terms of a window, and of what is before it if that is no other window."""
         before = self._before(note)
-        known = 0 if before is None else self.solution.ends[before] - self.net.jobs[before].base
+        end_before = 0
+        if before is not None:
+            end_before = self.solution.ends[before] - self.net.jobs[before].base
         start = note.start - note.shift - self.net.jobs[j].base
-        if start > known:
-            yield self._term("release", _name(self.net, j), 1, start - known)
+        if start > end_before:
+            yield self._term("release", _name(self.net, j), 1, start - end_before)
         yield from self._terms(j, note)
 
     def _shares(self, j: int) -> Iterator[Term]:
@@ -420,8 +422,8 @@ class _Story:
             total += time
             yield term
         if rivals.losses and note.window > total:
-            here = net.system.processors[lane.processor]
-            pools = {s.aggressor for s in net.system.slowdowns if here.is_of(s.victim)}
+            processor = net.system.processors[lane.processor]
+            pools = {s.aggressor for s in net.system.slowdowns if processor.is_of(s.victim)}
             yield self._term("contention", ", ".join(sorted(pools)), 1, note.window - total)
 
     def _groups(self, lane: int) -> str:
@@ -432,10 +434,10 @@ class _Story:
     def _pools(self) -> str:
         """Who may slow the cluster down."""
         system = self.net.system
-        mine = [system.processors[self.net.lanes[i].processor] for i in self.cluster.lanes]
+        processors = [system.processors[self.net.lanes[i].processor] for i in self.cluster.lanes]
         pools = set()
         for slow in system.slowdowns:
-            if any(p.is_of(slow.victim) for p in mine):
+            if any(p.is_of(slow.victim) for p in processors):
                 pools.add(slow.aggressor)
         return ", ".join(sorted(pools))
 

@@ -404,9 +404,9 @@ class _Simulation:
         task.fired += 1
         task.group.begun = max(task.group.begun, iteration)
         w.task, w.iteration, w.activated, w.waiting = task, iteration, when, False
-        given = self.choices.times.get(task.task.name)
-        if given:
-            w.parts = [given[(task.fired - 1) % len(given)]]
+        times = self.choices.times.get(task.task.name)
+        if times:
+            w.parts = [times[(task.fired - 1) % len(times)]]
         else:
             w.parts = [self._time(b, c) for b, c in zip(task.bcet, task.task.wcet, strict=True)]
         if w.when != self.now:

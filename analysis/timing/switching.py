@@ -42,13 +42,13 @@ def halves(system: TimedSystem, live: Collection[str] = ()) -> Halves | None:
     is released by then, and those that have begun before their release, end within their bound from
     their release on.
     """
-    found = bounds(system)
-    if any(g.response is None for g in found.groups.values()):
+    bounded = bounds(system)
+    if any(g.response is None for g in bounded.groups.values()):
         return None
     wait = {g.name: Fraction(g.period) if g.name in live else Fraction(0) for g in system.groups}
     ends: dict[str, list[Fraction]] = {}
     for g in system.groups:
-        ends[g.name] = [wait[g.name] + found.tasks[t.name].end for t in g.tasks]
+        ends[g.name] = [wait[g.name] + bounded.tasks[t.name].end for t in g.tasks]
     all_begun = max(Fraction(0), *(min(own) for own in ends.values()))
     leaving = entering = Fraction(0)
     for g in system.groups:
@@ -71,16 +71,16 @@ def ahead(group: Group) -> int:
         taken = per_iteration(c.consumed, firings[c.destination])
         spare = c.delay - taken[0]
         inputs[c.destination].append((c.source, max(0, 1 + spare // sum(taken))))
-    known = {name: 0 for name, feeding in inputs.items() if not feeding}
+    iterations = {name: 0 for name, feeding in inputs.items() if not feeding}
     while True:  # shortest ways from the sources, where each task waits for all of its inputs
         further: dict[str, int] = {}
         for name, feeding in inputs.items():
-            counts = [known[source] + more for source, more in feeding if source in known]
-            if counts and known.get(name) != min(counts):
+            counts = [iterations[source] + more for source, more in feeding if source in iterations]
+            if counts and iterations.get(name) != min(counts):
                 further[name] = min(counts)
         if not further:
-            return max(known.values(), default=0)
-        known.update(further)
+            return max(iterations.values(), default=0)
+        iterations.update(further)
 
 
 # -- played through --------------------------------------------------------------------------------

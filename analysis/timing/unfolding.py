@@ -262,15 +262,17 @@ class _Unfolding:
             for i in cluster.lanes:
                 processor = where[self.workers[i].processor]
                 lanes[i] = self._lane(i, processor, number, cluster.round, jobs)
-        made = tuple(lanes[i] for i in sorted(lanes))
+        ordered = tuple(lanes[i] for i in sorted(lanes))
         by_processor: list[list[int]] = [[] for _ in where]
-        for i, lane in enumerate(made):
+        for i, lane in enumerate(ordered):
             by_processor[lane.processor].append(i)
         on = tuple(tuple(own) for own in by_processor)
         fifo = tuple(p.scheduler == "fifo" for p in self.system.processors)
         drags = tuple(tuple(self._drags(p, on)) for p in where.values())
         paths = self._paths(jobs, clusters)
-        return Unfolded(self.system, self.unit, jobs, made, tuple(clusters), fifo, on, drags, paths)
+        return Unfolded(
+            self.system, self.unit, jobs, ordered, tuple(clusters), fifo, on, drags, paths
+        )
 
     def _paths(
         self, jobs: Sequence[Job], clusters: Sequence[Cluster]
@@ -402,10 +404,10 @@ class _Unfolding:
         group, index = self.groups[g], self.tasks[g]
         for (task, firing), wanted in needs(group).items():
             for iteration in range(count):
-                here = job_of.get((g, index[task], firing, iteration))
-                if here is None:
+                own = job_of.get((g, index[task], firing, iteration))
+                if own is None:
                     raise Refused([f"no worker has firing {firing} of `{task}` in its order"])
-                draft = self.drafts[here]
+                draft = self.drafts[own]
                 for need in wanted:
                     earlier = draft.iteration - need.lag
                     other = job_of.get((g, index[need.task], need.firing, earlier % count))

@@ -81,8 +81,8 @@ def path_shares(
     j: int,
 ) -> list[Share]:
     """What the bound of a job's end is made of, from the release on. The job has to have one."""
-    ways = [p for p in _ways(net, cluster, rivals, stretches) if p.ends is not None]
-    return min(ways, key=lambda p: p.ends[j] if p.ends else 0).shares(j)
+    bounded = [p for p in _ways(net, cluster, rivals, stretches) if p.ends is not None]
+    return min(bounded, key=lambda p: p.ends[j] if p.ends else 0).shares(j)
 
 
 def _ways(
@@ -116,10 +116,10 @@ class _Paths:
             lengths: dict[int, int] = {}
             before = length = 0
             for own in sorted(set(self.work[-1].values())):
-                known = self.toll.length(own, rounds + 1, length + own - before)
-                if known is None:
+                longer = self.toll.length(own, rounds + 1, length + own - before)
+                if longer is None:
                     return None
-                before, length = own, known
+                before, length = own, longer
                 lengths[own] = length
                 latest = max(latest, length)
             for j, own in self.work[-1].items():
@@ -159,15 +159,15 @@ class _Paths:
         shares = list(self.toll.shares(rounds + 1, lengths[rounds]))
         if self._shift(rounds) < 0:
             shares.append(Share("release", j, 1, -self._shift(rounds)))
-        here: tuple[int, int] | None = (j, rounds)
-        while here is not None:
-            job = self.net.jobs[here[0]]
-            shares += self.toll.paid.get(here[0], ())
-            shares.append(Share("own", here[0], 1, job.cost))
-            start, before = max(self._starts(*here), key=lambda s: s[0])
+        end: tuple[int, int] | None = (j, rounds)
+        while end is not None:
+            job, back = end
+            shares += self.toll.paid.get(job, ())
+            shares.append(Share("own", job, 1, self.net.jobs[job].cost))
+            start, before = max(self._starts(job, back), key=lambda s: s[0])
             if before is None and start:
-                shares.append(Share("release", here[0], 1, start))
-            here = before
+                shares.append(Share("release", job, 1, start))
+            end = before
         return shares[::-1]
 
 
@@ -187,6 +187,8 @@ class _Toll:
     ) -> None:
         self.net, self.cluster = net, cluster
         self.limit = 2 * MOST_ROUNDS * cluster.round
+        # the time over which it is estimated which way of charging is less
+        self.span = cluster.round - cluster.jitter
         self.counts: dict[int, _Count] = {}
         self.local: dict[int, int] = {}
         self.paid: dict[int, list[Share]] = {}
@@ -196,56 +198,51 @@ class _Toll:
         on: dict[int, list[Stretch]] = {}
         for s in stretches:
             on.setdefault(net.lanes[s.lane].processor, []).append(s)
-        mine: dict[int, list[int]] = {}
+        lanes_on: dict[int, list[int]] = {}
         for i in cluster.lanes:
-            mine.setdefault(net.lanes[i].processor, []).append(i)
-        for processor, lanes in mine.items():
-            here = on.get(processor, [])
+            lanes_on.setdefault(net.lanes[i].processor, []).append(i)
+        for processor, lanes in lanes_on.items():
+            windows = on.get(processor, [])
             # Of lanes that share a processor, each has the same rivals, and the others.
             own = [rivals[i] for i in lanes]
-            self._charge_higher(own, here)
-            self._charge_queues(own, here, self._parts(lanes))
-            self._charge_losses(own[0].losses, here)
-
-    @property
-    def _span(self) -> int:
-        """The time over which it is estimated which way of charging is less."""
-        return self.cluster.round - self.cluster.jitter
+            self._charge_higher(own, windows)
+            self._charge_queues(own, windows, self._parts(lanes))
+            self._charge_losses(own[0].losses, windows)
 
     def _parts(self, lanes: list[int]) -> int:
         """Sub-tasks of some lanes in a round."""
         jobs = self.net.jobs
         return sum(sum(jobs[j].parts for j in self.net.lanes[i].jobs) for i in lanes)
 
-    def _charge_higher(self, rivals: list[Rivals], here: list[Stretch]) -> None:
+    def _charge_higher(self, rivals: list[Rivals], stretches: list[Stretch]) -> None:
         demands: dict[Demand, None] = {}
         for each in rivals:
             demands.update(dict.fromkeys(each.higher))
         for d in demands:
             shares = {}
-            for s in here:
+            for s in stretches:
                 times = (s.window + d.came) // d.spacing
                 shares[s.first] = Share("higher", d.first, times, times * d.cost)
-            if not self._pay(shares, self._most(d, self._span) * d.cost):
+            if not self._pay(shares, self._most(d, self.span) * d.cost):
                 self.higher.append(d)
 
-    def _charge_queues(self, rivals: list[Rivals], here: list[Stretch], parts: int) -> None:
+    def _charge_queues(self, rivals: list[Rivals], stretches: list[Stretch], parts: int) -> None:
         queues: dict[int, Queue] = {}
         for each in rivals:
             queues.update((q.lane, q) for q in each.queues)
         for q in queues.values():
             shares = {}
-            for s in here:
+            for s in stretches:
                 if s.lane != q.lane and q.demands:
                     time = queued(q, s.parts, s.level, s.window)
                     shares[s.first] = Share(_kind(q), -1, 1, time, q.lane)
-            if not self._pay(shares, self._queued(q, parts, self._span)):
+            if not self._pay(shares, self._queued(q, parts, self.span)):
                 self.queues.append((q, parts))
 
-    def _charge_losses(self, losses: Iterable[Loss], here: list[Stretch]) -> None:
+    def _charge_losses(self, losses: Iterable[Loss], stretches: list[Stretch]) -> None:
         for loss in losses:
-            shares = {s.first: Share("contention", -1, 1, loss.time(s.window)) for s in here}
-            if not self._pay(shares, self._lost(loss, self._span)):
+            shares = {s.first: Share("contention", -1, 1, loss.time(s.window)) for s in stretches}
+            if not self._pay(shares, self._lost(loss, self.span)):
                 self.losses.append(loss)
 
     def _pay(self, each: dict[int, Share], once: int) -> bool:
@@ -308,16 +305,16 @@ class _Toll:
 
     def _phases(self, d: Demand) -> Iterator[tuple[int, int]]:
         """What `_Count` wants to know of each phase that releases can have to a demand's events."""
-        net, mine = self.net, self.cluster
-        if mine.offset is None or d is ALWAYS:
+        net, cluster = self.net, self.cluster
+        if cluster.offset is None or d is ALWAYS:
             return
         other = net.clusters[net.lanes[net.jobs[d.first].worker].cluster]
-        step = gcd(mine.round, d.spacing)
+        step = gcd(cluster.round, d.spacing)
         if other.offset is None or d.spacing // step > MOST_PHASES:
             return
         for phase in range(0, d.spacing, step):
-            begin = other.offset - mine.offset + phase + d.ready
-            yield begin - mine.jitter, (begin + d.ran - d.spacing) // d.spacing
+            begin = other.offset - cluster.offset + phase + d.ready
+            yield begin - cluster.jitter, (begin + d.ran - d.spacing) // d.spacing
 
 
 def _kind(queue: Queue) -> Literal["equal", "queue"]:
@@ -342,5 +339,5 @@ class _Count:
         if len(self.phases) == 1:
             begin, before = self.phases[0]
             return min(most, before - (begin - length) // self.spacing)
-        known = [before - (begin - length) // self.spacing for begin, before in self.phases]
-        return min(most, max(known)) if known else most
+        by_phase = [before - (begin - length) // self.spacing for begin, before in self.phases]
+        return min(most, max(by_phase)) if by_phase else most
