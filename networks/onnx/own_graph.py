@@ -16,6 +16,7 @@ from typing import Any
 from ...model.files import scratch
 from .cuts import shape_value, size
 from .interface import TELLING, Border, light
+from .nodes import first_output
 
 #: ONNX Runtime's own operators, whose tensors lie in blocks of channels.
 NCHWC = "com.microsoft.nchwc"
@@ -49,19 +50,24 @@ def _require_small(model: Any, known: Mapping[str, Border]) -> None:
 
     `known` are the tensors of the model. Raises TooLarge.
     """
-    fixed = {
-        "",
-        *(w.name for w in model.graph.initializer),
-        *(w.values.name for w in model.graph.sparse_initializer),
-    }
+    constant = {""}
+    constant.update(w.name for w in model.graph.initializer)
+    constant.update(w.values.name for w in model.graph.sparse_initializer)
     total = 0
     for node in model.graph.node:
-        if fixed.issuperset(node.input) or shape_value(node, known) is not None:
-            fixed.update(node.output)
-            made = [known.get(t) for t in node.output if t]
-            total += sum(MOST_WEIGHTS + 1 if b is None or not b.fixed else size(b) for b in made)
+        if constant.issuperset(node.input) or shape_value(node, known) is not None:
+            constant.update(node.output)
+            total += sum(_bytes_if_known(t, known) for t in node.output if t)
     if total > MOST_WEIGHTS:
         raise TooLarge
+
+
+def _bytes_if_known(tensor: str, known: Mapping[str, Border]) -> int:
+    """Bytes of a tensor; too many where its size is not known."""
+    border = known.get(tensor)
+    if border is None or not border.fixed:
+        return MOST_WEIGHTS + 1
+    return size(border)
 
 
 def optimized(model: Any, known: Mapping[str, Border]) -> Any:
@@ -118,7 +124,7 @@ def outlined(model: Any, folder: Path, known: Mapping[str, Border]) -> Any:
 
 def _call_after_results(model: Any) -> None:
     for node in model.graph.node:
-        node.name = next((t for t in node.output if t), "")
+        node.name = first_output(node)
 
 
 def _options(file: Path) -> Any:
@@ -160,44 +166,46 @@ def flows_of(model: Any, known: Mapping[str, Border]) -> dict[str, Border]:
     graph = model.graph
     weights = {w.name: w for w in graph.initializer}
     opset = next((o.version for o in model.opset_import if o.domain in STANDARD), 1)
-    found = {v.name: known[v.name] for v in graph.input if v.name in known}
+    flows = {v.name: known[v.name] for v in graph.input if v.name in known}
     for node in graph.node:
+        flows |= {t: known[t] for t in node.output if t in known}
         fresh = [t for t in node.output if t and t not in known]
-        found |= {t: known[t] for t in node.output if t in known}
-        if fresh and node.domain in STANDARD:
-            made = _inferred(node, found, weights, opset)
-            found |= {t: made[t] for t in fresh}
-        elif fresh:
-            read = [found[t] for t in node.input if t in found]
-            found |= {t: _own(t, node, read, weights, known) for t in fresh}
-    return found
+        if not fresh:
+            continue
+        if node.domain in STANDARD:
+            made = _inferred(node, flows, weights, opset)
+            flows |= {t: made[t] for t in fresh}
+        else:
+            read = [flows[t] for t in node.input if t in flows]
+            flows |= {t: _own(t, node, read, weights, known) for t in fresh}
+    return flows
 
 
 def _inferred(
-    node: Any, there: Mapping[str, Border], weights: Mapping[str, Any], opset: int
+    node: Any, flows: Mapping[str, Border], weights: Mapping[str, Any], opset: int
 ) -> dict[str, Border]:
     """What a standard node makes, by the rules of the standard."""
     import numpy as np
     from onnx import defs, helper, shape_inference
 
-    kinds = {t: weights[t].data_type for t in node.input if t in weights}
-    shapes: dict[str, Sequence[int]] = {t: weights[t].dims for t in node.input if t in weights}
-    for t in (t for t in node.input if t in there):
-        kinds[t], shapes[t] = (
-            helper.np_dtype_to_tensor_dtype(np.dtype(there[t].dtype)),
-            there[t].shape,
-        )
-    types = {t: helper.make_tensor_type_proto(kinds[t], shapes[t]) for t in kinds}
+    types, data = {}, {}
+    for t in node.input:
+        if t in flows:
+            kind = helper.np_dtype_to_tensor_dtype(np.dtype(flows[t].dtype))
+            types[t] = helper.make_tensor_type_proto(kind, flows[t].shape)
+        elif t in weights:
+            types[t] = helper.make_tensor_type_proto(weights[t].data_type, weights[t].dims)
+        if t in weights and not weights[t].external_data:
+            data[t] = weights[t]
     schema = defs.get_schema(node.op_type, opset, "")
-    data = {t: weights[t] for t in node.input if t in weights and not weights[t].external_data}
     made = shape_inference.infer_node_outputs(schema, node, types, data)
-    found = {}
+    inferred = {}
     for t, kind in made.items():
         dims = [d.dim_value for d in kind.tensor_type.shape.dim if d.HasField("dim_value")]
         if len(dims) == len(kind.tensor_type.shape.dim):
             dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type).name
-            found[t] = Border(t, dtype, tuple(dims))
-    return found
+            inferred[t] = Border(t, dtype, tuple(dims))
+    return inferred
 
 
 def _own(
@@ -211,8 +219,9 @@ def _own(
     dtype = read[0].dtype
     if node.domain != NCHWC:
         like = known[source_of(node, known)].shape
-        last = any(a.name == "channels_last" and a.i for a in node.attribute)
-        return Border(tensor, dtype, (like[0], *like[2:], like[1]) if last else like)
+        if any(a.name == "channels_last" and a.i for a in node.attribute):
+            like = (like[0], *like[2:], like[1])
+        return Border(tensor, dtype, like)
     batch, channels, *rest = read[0].shape
     if node.op_type == "ReorderInput":
         return Border(tensor, dtype, (batch, -(-channels // block_here()) * block_here(), *rest))
