@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model.types import DTYPES
-from .interface import Border, NetworkError, inferred, read_fixed
+from .interface import Border, NetworkError, dims_of, inferred, read_fixed
 from .nodes import first_output, made_by
 
 #: What onnxruntime (with its blocked layouts) and TensorRT make one kernel of with what follows.
@@ -240,18 +240,11 @@ def tensors_of(graph: Any) -> dict[str, Border]:
 
 
 def declared(value: Any) -> Border:
-    """A tensor as a ValueInfoProto declares it; what is not known of a dimension is "?"."""
+    """A tensor as a ValueInfoProto declares it."""
     from onnx import helper
 
     kind = value.type.tensor_type
-    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type).name
-    return Border(value.name, dtype, tuple(_dimension(d) for d in kind.shape.dim))
-
-
-def _dimension(dim: Any) -> int | str:
-    if dim.HasField("dim_value"):
-        return int(dim.dim_value)
-    return dim.dim_param or "?"
+    return Border(value.name, helper.tensor_dtype_to_np_dtype(kind.elem_type).name, dims_of(kind))
 
 
 def _flowing(
