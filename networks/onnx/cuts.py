@@ -190,6 +190,20 @@ def shape_value(node: Any, tensors: Mapping[str, Border]) -> int | tuple[int, ..
     return tensor.shape[ends.get("start", 0) : ends.get("end")]
 
 
+def folded(node: Any, tensors: Mapping[str, Border]) -> Any:
+    """A node that asks for a fixed shape becomes its answer; all other nodes stay."""
+    from onnx import TensorProto, helper
+
+    value = shape_value(node, tensors)
+    if value is None:
+        return node
+    if isinstance(value, int):
+        tensor = helper.make_tensor("", TensorProto.INT64, [], [value])
+    else:
+        tensor = helper.make_tensor("", TensorProto.INT64, [len(value)], value)
+    return helper.make_node("Constant", [], list(node.output), node.name, value=tensor)
+
+
 def read_chain(
     path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1
 ) -> Chain:

@@ -60,6 +60,17 @@ def extract(
     return made
 
 
+def load_weights(tensors: Iterable[Any], folder: Path) -> None:
+    """Read those of the tensors that lie in files of a folder into the model."""
+    import onnx
+
+    for tensor in tensors:
+        if tensor.external_data:
+            onnx.external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
+
+
 @lru_cache(maxsize=8)
 def exit_of(path: str, modified: int, outputs: tuple[str, ...]) -> bytes | None:
     """The model in a file without what these outputs do not need; None where that is nothing.

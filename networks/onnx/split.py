@@ -15,7 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from .cuts import Chain, read_chain, shape_value
+from .cuts import Chain, folded, read_chain
+from .extract import load_weights
 from .interface import Border, NetworkError
 from .nodes import made_by, read_by
 from .own_graph import bytes_of
@@ -193,22 +194,9 @@ class _Whole:
             tensor = wanted.pop()
             maker = self.maker.get(tensor)
             if tensor not in self.spans and maker is not None and maker not in nodes:
-                nodes[maker] = self._folded(self.nodes[maker])
+                nodes[maker] = folded(self.nodes[maker], self.chain.tensors)
                 wanted += nodes[maker].input
         return [nodes[k] for k in sorted(nodes)]
-
-    def _folded(self, node: Any) -> Any:
-        """A node that asks for a fixed shape becomes its answer."""
-        from onnx import TensorProto, helper
-
-        value = shape_value(node, self.chain.tensors)
-        if value is None:
-            return node
-        if isinstance(value, int):
-            tensor = helper.make_tensor("", TensorProto.INT64, [], [value])
-        else:
-            tensor = helper.make_tensor("", TensorProto.INT64, [len(value)], value)
-        return helper.make_node("Constant", [], list(node.output), node.name, value=tensor)
 
     def _model(
         self, number: int, nodes: Sequence[Any], inputs: Sequence[Border], outputs: Sequence[Border]
@@ -238,7 +226,7 @@ class _Whole:
         graph.input.extend(v for v in whole.input if v.name in weights)
         declared = {v.name: v for v in whole.output}
         graph.output.extend(_value(b) if b.fixed else declared[b.name] for b in outputs)
-        self._load(graph)
+        load_weights((*graph.initializer, *_attributes(graph.node)), self.path.parent)
         return model
 
     def _without_graph(self) -> Any:
@@ -252,18 +240,6 @@ class _Whole:
             elif field.name not in ("graph", "training_info"):
                 getattr(model, field.name).extend(value)
         return model
-
-    def _load(self, graph: Any) -> None:
-        """Read the weights that lie in files of their own into a graph."""
-        import onnx
-
-        for tensor in (*graph.initializer, *_attributes(graph.node)):
-            if tensor.external_data:
-                onnx.external_data_helper.load_external_data_for_tensor(
-                    tensor, str(self.path.parent)
-                )
-                tensor.data_location = onnx.TensorProto.DEFAULT
-                del tensor.external_data[:]
 
     def _fixed(self, tensor: str) -> Border:
         """A tensor between stages; raises NetworkError where it has no fixed shape."""
