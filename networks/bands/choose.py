@@ -86,17 +86,20 @@ class Extra:
 def extra_of(planned: Plan) -> Extra:
     """What a plan does beside the network."""
     net = planned.net
-    banded = [(c, c.firing.unit, c.firing.band) for c in planned.calls if c.firing.band is not None]
-    moved = planned.moved
-    if not net.blocked:
-        moved = sum(
-            net.bytes(v.tensor, v.rows[1] - v.rows[0])
-            for c, _, _ in banded
-            for v in (*c.reads, *c.makes)
-        )
-    cut = sum(cut_bytes(unit, *band) for _, unit, band in banded)
-    read = sum(s.weights for c in planned.calls for s in c.firing.unit.steps)
-    once = sum(s.weights for segment in planned.segments for u in segment.units for s in u.steps)
+    moved = planned.moved if net.blocked else 0
+    cut = read = once = 0
+    for call in planned.calls:
+        unit, band = call.firing.unit, call.firing.band
+        read += sum(s.weights for s in unit.steps)
+        if band is None:
+            continue
+        cut += cut_bytes(unit, *band)
+        if not net.blocked:
+            for view in (*call.reads, *call.makes):
+                moved += net.bytes(view.tensor, view.rows[1] - view.rows[0])
+    for segment in planned.segments:
+        for unit in segment.units:
+            once += sum(s.weights for s in unit.steps)
     return Extra(planned.work, moved + cut, len(planned.calls) - 1, read - once)
 
 
@@ -136,11 +139,9 @@ def choice_of(
 
 def exact(net: Net, choice: Choice) -> Choice:
     """What is as estimated, as it is."""
-    return (
-        choice
-        if net.blocked or not choice.bands
-        else replace(choice, block=as_made(net, choice.bands).block)
-    )
+    if net.blocked or not choice.bands:
+        return choice
+    return replace(choice, block=as_made(net, choice.bands).block)
 
 
 def front(
