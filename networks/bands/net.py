@@ -8,7 +8,7 @@ whole factors of scaling. The same network as ONNX Runtime executes it is read b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -36,6 +36,8 @@ ALIKE = frozenset(ELEMENTWISE) - {"Expand", "CastLike"} | {
 }
 #: What has a window whose padding is an attribute.
 PADDED = frozenset({"Conv", "MaxPool", "AveragePool"})
+#: What makes several rows of each row of its data, without weights.
+SCALING = frozenset({"Resize", "Upsample", "DepthToSpace"})
 #: Why a layer cannot be done by rows, where nothing more precise can be said.
 ALL_ROWS = "every row of its result needs all rows of its data"
 
@@ -231,30 +233,35 @@ def height_of(shape: tuple[int, ...]) -> int:
 def _groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> tuple[Group, ...]:
     """In the order of their last layers: what goes between the layers of a group does not need
     it."""
-    group_of = list(range(len(chain.layers)))
-    for number, layer in enumerate(chain.layers):
-        if layer.fused:
-            old, new = group_of[number], group_of[spans[layer.fused][0]]
-            group_of = [new if g == old else g for g in group_of]
-    members: dict[int, list[int]] = {}
-    for number, g in enumerate(group_of):
-        members.setdefault(g, []).append(number)
     readers: dict[str, set[int]] = {}
     for number, layer in enumerate(chain.layers):
         for tensor in layer.reads:
-            readers.setdefault(tensor, set()).add(group_of[number])
+            readers.setdefault(tensor, set()).add(number)
     groups = []
-    for g, steps in sorted(members.items(), key=lambda item: item[1][-1]):
+    for steps in sorted(_fused(chain, spans), key=lambda steps: steps[-1]):
         layers = [chain.layers[k] for k in steps]
         inside = set[str]().union(*(x.makes for x in layers))
         reads = dict.fromkeys(t for x in layers for t in x.reads if t not in inside)
         makes = []
         for layer in layers:
             for tensor in layer.makes:
-                if tensor in chain.outputs or readers.get(tensor, set()) - {g}:
+                if tensor in chain.outputs or readers.get(tensor, set()).difference(steps):
                     makes.append(tensor)
         groups.append(Group(tuple(steps), tuple(reads), tuple(makes)))
     return tuple(groups)
+
+
+def _fused(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> Collection[list[int]]:
+    """The numbers of the layers that become one kernel, each group in order."""
+    group_of = list(range(len(chain.layers)))
+    for number, layer in enumerate(chain.layers):
+        if layer.fused:
+            old, new = group_of[number], group_of[spans[layer.fused][0]]
+            group_of = [new if g == old else g for g in group_of]
+    members: dict[int, list[int]] = {}
+    for number, group in enumerate(group_of):
+        members.setdefault(group, []).append(number)
+    return members.values()
 
 
 #: A window, or a factor, or neither: see `Read`.
@@ -296,23 +303,22 @@ def _has_rows(shape: tuple[int, ...]) -> bool:
 
 def way_of(node: Node, rule: Rows | None, height: int, result: int) -> Way | str:
     """How one input is read by rows, or why it cannot be."""
-    if node.op in PADDED and isinstance(rule, Window):
-        return _padded(node, rule, height, result)
-    if node.op == "SpaceToDepth" and isinstance(rule, Window):
-        return rule, None
-    if node.op in ALIKE and rule == SAME:
-        return SAME, None
-    if node.op in ALIKE and isinstance(rule, Whole) and height == 1 and node.op != "Concat":
-        return None, None
-    factor = result // height if result % height == 0 else 0
-    if factor and node.op in ("Resize", "Upsample", "DepthToSpace") and isinstance(rule, Scaled):
-        if _copies_rows(node) and _repeats(rule, factor, height, result):
-            return None, factor
-        return "its rows lie between those of its data"
-    if node.op == "ConvTranspose" and isinstance(rule, Transposed):
-        if rule == Transposed(kernel=factor, stride=factor, dilation=1, top=0):
-            return None, factor
-        return "its windows overlap in the result"
+    match rule:
+        case Window() if node.op in PADDED:
+            return _padded(node, rule, height, result)
+        case Window() if node.op == "SpaceToDepth":
+            return rule, None
+        case Window() if node.op in ALIKE and rule == SAME:
+            return SAME, None
+        case Whole() if node.op in ALIKE and node.op != "Concat" and height == 1:
+            return None, None
+        case Scaled() if node.op in SCALING and result % height == 0:
+            return _scaled(node, rule, height, result)
+        case Transposed() if node.op == "ConvTranspose":
+            apart = Transposed(kernel=rule.stride, stride=rule.stride, dilation=1, top=0)
+            if rule == apart and result == height * rule.stride:
+                return None, rule.stride
+            return "its windows overlap in the result"
     return ALL_ROWS
 
 
@@ -331,6 +337,16 @@ def _copies_rows(node: Node) -> bool:
     if node.op == "DepthToSpace":
         return True
     return node.text("mode", "nearest") == "nearest" and _whole_width(node)
+
+
+def _scaled(node: Node, rule: Scaled, height: int, result: int) -> Way | str:
+    """How data is read of which each row becomes several of the result."""
+    factor = result // height
+    if not factor:
+        return ALL_ROWS
+    if _copies_rows(node) and _repeats(rule, factor, height, result):
+        return None, factor
+    return "its rows lie between those of its data"
 
 
 def _repeats(rule: Scaled, factor: int, height: int, result: int) -> bool:

@@ -83,25 +83,36 @@ class Search:
     def ends(self) -> list[int]:
         """Numbers of groups after which little crosses; where there are many, those with the least
         in each stretch."""
-        found = list(self._ends())
-        stretch = -(-len(found) // MOST_ENDS)
-        parts = [found[k : k + stretch] for k in range(0, len(found), stretch)] if found else []
-        return [
-            min(part, key=lambda end: sum(map(self.net.bytes, self.net.crossing(end - 1))))
-            for part in parts
-        ]
+        ends = list(self._ends())
+        if not ends:
+            return []
+        stretch = -(-len(ends) // MOST_ENDS)
+        parts = [ends[k : k + stretch] for k in range(0, len(ends), stretch)]
+        return [min(part, key=self._crossing) for part in parts]
+
+    def _crossing(self, end: int) -> int:
+        """Bytes that cross the border in front of a group."""
+        return sum(map(self.net.bytes, self.net.crossing(end - 1)))
 
     def _ends(self) -> Iterator[int]:
+        """The numbers of groups after which less crosses than before and behind."""
         net = self.net
         count = next((k for k in range(len(net.groups)) if net.why_not(k)), len(net.groups))
-        sizes = [sum(map(net.bytes, net.crossing(k))) for k in range(count)]
+        sizes = [self._crossing(k + 1) for k in range(count)]
         for k, size in enumerate(sizes):
-            last = k == len(net.groups) - 1
-            low = (k == 0 or size <= sizes[k - 1]) and (k + 1 == len(sizes) or size <= sizes[k + 1])
             makes = net.groups[k].makes
-            named = last or net.names is None or net.names.issuperset(makes)
-            if (low or last) and named and len(makes) == 1 and net.height(makes[0]) > 1:
+            least_near = min(sizes[max(k - 1, 0) : k + 2])
+            if size > least_near and k + 1 < len(net.groups):
+                continue
+            if len(makes) == 1 and net.height(makes[0]) > 1 and self._is_named(k):
                 yield k + 1
+
+    def _is_named(self, group: int) -> bool:
+        """Can a text say that bands end behind a group?"""
+        net = self.net
+        if group == len(net.groups) - 1 or net.names is None:
+            return True
+        return net.names.issuperset(net.groups[group].makes)
 
     def bands(self, proposal: Proposal) -> Bands:
         """A proposal in words."""
@@ -114,9 +125,9 @@ class Search:
         rows, path = proposal
         first = Segment(tuple(self.unit(a, b) for a, b in pairwise(path)), rows)
         count = len(self.net.groups)
-        return (
-            (first,) if path[-1] == count else (first, Segment((self.unit(path[-1], count),), None))
-        )
+        if path[-1] == count:
+            return (first,)
+        return first, Segment((self.unit(path[-1], count),), None)
 
     def proposals(self, end: int, looks: int) -> dict[Proposal, tuple[float, float]]:
         """Rows and paths up to an end, with estimates of bytes and ns beside the network's own.
@@ -147,9 +158,9 @@ class Search:
         """What the whole rest needs."""
         net = self.net
         crossing = float(sum(map(net.bytes, net.crossing(end - 1))))
-        return crossing + (
-            whole_inner_bytes(self.unit(end, len(net.groups)))[0] if end < len(net.groups) else 0
-        )
+        if end == len(net.groups):
+            return crossing
+        return crossing + whole_inner_bytes(self.unit(end, len(net.groups)))[0]
 
     def _table(self, share: Fraction, end: int) -> _Table:
         """Of that share of the height, with all units up to an end that need no more than the

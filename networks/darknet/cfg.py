@@ -42,15 +42,14 @@ class CfgError(NetworkError):
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         # A line that two options depend on is asked twice.
-        self.diagnostics = tuple(
-            sorted(dict.fromkeys(diagnostics), key=lambda d: d.span.line if d.span else 0)
-        )
-        lines = [
-            f"{d.span.file}:{d.span.line}: {d.message}" if d.span else d.message
-            for d in self.diagnostics
-        ]
-        helps = [d.help for d in self.diagnostics if d.help]
-        super().__init__("F402", "\n".join(lines), helps[0] if helps else "")
+        once = dict.fromkeys(diagnostics)
+        self.diagnostics = tuple(sorted(once, key=lambda d: d.span.line if d.span else 0))
+        lines = []
+        for fault in self.diagnostics:
+            place = f"{fault.span.file}:{fault.span.line}: " if fault.span else ""
+            lines.append(place + fault.message)
+        helps = (d.help for d in self.diagnostics if d.help)
+        super().__init__("F402", "\n".join(lines), next(helps, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +222,9 @@ def read_sections(path: Path) -> tuple[Section, ...]:
                 sections[-1].options.setdefault(name, []).append(Option(value, span))
             else:
                 sections[-1].broken = True
-                what = (
-                    f"`{name}` has no value"
-                    if equals and name
-                    else f"{line!r} is no `option=value`"
-                )
+                what = f"{line!r} is no `option=value`"
+                if equals and name:
+                    what = f"`{name}` has no value"
                 sections[-1].faults.append(
                     Diagnostic("F402", what, span, help="write `option=value`")
                 )

@@ -160,11 +160,9 @@ def _route(x: Layer) -> Shape:
             )
         share = channels // groups
         total += share
-        pieces.append(
-            x.channels(f"part{k}", tensor, group * share, (group + 1) * share)
-            if groups > 1
-            else tensor
-        )
+        if groups > 1:
+            tensor = x.channels(f"part{k}", tensor, group * share, (group + 1) * share)
+        pieces.append(tensor)
     x.tensor = pieces[0]
     if len(pieces) > 1:
         x.add("Concat", "out", *pieces, axis=1)

@@ -8,7 +8,7 @@ hands on what it does not make.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
@@ -157,20 +157,24 @@ class _Whole:
             unmade = [t for t in self.chain.outputs if self._maker_of(t) < 0]
             read.update(t for t in unmade if t in self.spans)
             outputs += unmade
-        inputs = []
-        for tensor, (made, _) in self.spans.items():
-            if tensor in read and made <= before:
-                maker = bisect_left(ends, made) - 1 if made >= 0 else None
-                inputs.append(StageInput(self._fixed(tensor), maker))
+        inputs = tuple(self._inputs(read, ends[: number + 1]))
         results = tuple(self._output(t) for t in outputs)
         nodes = self._with_constants([self.maker[x.name] for x in layers], outputs)
         model = self._model(number, nodes, [i.tensor for i in inputs], results)
         return Stage(
             model.SerializeToString(deterministic=True),
-            tuple(inputs),
+            inputs,
             results,
             tuple(x.name for x in layers),
         )
+
+    def _inputs(self, read: Container[str], ends: Sequence[int]) -> Iterator[StageInput]:
+        """What a stage reads of the inputs of the network and of the stages before it, which end
+        with these layers."""
+        for tensor, (made, _) in self.spans.items():
+            if tensor in read and made <= ends[-1]:
+                maker = bisect_left(ends, made) - 1 if made >= 0 else None
+                yield StageInput(self._fixed(tensor), maker)
 
     def _maker_of(self, tensor: str) -> int:
         """The number of the layer that makes a tensor; -1 for an input, and where no layer does."""

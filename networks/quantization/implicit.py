@@ -120,17 +120,23 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
         origin = names.of(value.name)
         if origin in ranges:
             ranges[value.name] = ranges[origin]
-    borders = _declared_as_floats((*graph.input, *graph.output))
 
+    borders = _declared_as_floats((*graph.input, *graph.output))
     there = read_by(nodes) | made_by(nodes)
-    _replace(graph.node, nodes)
-    _replace(graph.initializer, [t for t in graph.initializer if t.name in there])
-    _replace(model.metadata_props, [p for p in model.metadata_props if p.key != KEY])
-    del graph.value_info[:]
+    _trim(model, nodes, there)
     ranges = {t: v for t, v in ranges.items() if t in there - constants.keys()}
     _agree(nodes, ranges, borders)
     ranges |= _ranges_of_constants(nodes, constants)
     return bytes(model.SerializeToString(deterministic=True)), dict(sorted(ranges.items()))
+
+
+def _trim(model: Any, nodes: Sequence[Any], tensors: Set[str]) -> None:
+    """Leave a model these nodes, and what concerns these tensors."""
+    graph = model.graph
+    _replace(graph.node, nodes)
+    _replace(graph.initializer, [t for t in graph.initializer if t.name in tensors])
+    _replace(model.metadata_props, [p for p in model.metadata_props if p.key != KEY])
+    del graph.value_info[:]
 
 
 def _origin(sources: Mapping[str, str], tensor: str) -> str:
