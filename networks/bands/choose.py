@@ -169,7 +169,7 @@ def front(
         share = 1 if left == 1 else 2
         proposals |= search.proposals(ends[left - 1], (looks - search.looks) // share)
     as_whole = Choice((), whole.weights, 0, whole.block, 1.0, 1, whole.dictated_by, not price.plans)
-    found, firings = [as_whole], int(seconds * FIRINGS)
+    choices, firings = [as_whole], int(seconds * FIRINGS)
     units: dict[Band, Unit] = {}
     for proposal in _best_first(proposals):
         if firings <= 0:
@@ -177,9 +177,9 @@ def front(
         bands = (search.bands(proposal),)
         if plain is not None and not _possible(plain, bands, units):
             continue
-        found.append(choice_of(plan(net, search.segments(proposal)), bands, whole_ns, costs))
-        firings -= found[-1].firings
-    return pareto([exact(net, choice) for choice in pareto(found)])
+        choices.append(choice_of(plan(net, search.segments(proposal)), bands, whole_ns, costs))
+        firings -= choices[-1].firings
+    return pareto([exact(net, choice) for choice in pareto(choices)])
 
 
 def _rate(net: Net, whole_ns: float | None) -> float:
@@ -210,10 +210,10 @@ def _best_first(proposals: dict[Proposal, tuple[float, float]]) -> Iterator[Prop
         left = beaten
 
 
-def pareto(found: Sequence[Choice]) -> tuple[Choice, ...]:
+def pareto(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     """Those that no other one beats."""
     kept: list[Choice] = []
-    for c in sorted(found, key=lambda c: (c.bytes, c.time)):
-        if not kept or c.time < kept[-1].time - 1e-4:
-            kept.append(c)
+    for choice in sorted(choices, key=lambda choice: (choice.bytes, choice.time)):
+        if not kept or choice.time < kept[-1].time - 1e-4:
+            kept.append(choice)
     return tuple(kept)

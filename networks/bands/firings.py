@@ -274,8 +274,8 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
         return [Firing(unit, None, tuple((t, (0, net.height(t))) for t in unit.reads))]
     units = {u.out: u for u in segment.units}
     made = dict.fromkeys(units, 0)
-    found: list[Firing] = []
-    wants = list(_wants(net, segment, ends))
+    firings: list[Firing] = []
+    wants = list(_wants(net, segment, segment.rows, ends))
     before, after = wants[1:3] if len(wants) > 2 else (wants[0], wants[-1])
     usual = {t: after.get(t, 0) - before.get(t, 0) for t in units}
 
@@ -291,7 +291,7 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
             for tensor in unit.reads:
                 if tensor in units and tensor in rows_of:
                     fire(units[tensor], rows_of[tensor][1])
-            found.append(
+            firings.append(
                 Firing(
                     unit, (first, end), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)
                 )
@@ -302,15 +302,14 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
         for unit in reversed(segment.units):
             # each has the others fire what it needs, as late as can be
             fire(unit, want.get(unit.out, 0))
-    return found
+    return firings
 
 
-def _wants(net: Net, segment: Segment, ends: frozenset[str]) -> Iterator[dict[str, int]]:
-    """For each band the rows of every tensor that have to be there at its end."""
+def _wants(net: Net, segment: Segment, step: int, ends: frozenset[str]) -> Iterator[dict[str, int]]:
+    """For each band of so many rows the rows of every tensor that have to be there at its end."""
     tensors = {u.out for u in segment.units}
     last = segment.units[-1].out
-    assert segment.rows is not None
-    for end in [*range(segment.rows, net.height(last), segment.rows), net.height(last)]:
+    for end in [*range(step, net.height(last), step), net.height(last)]:
         want = {last: end}
         if end == net.height(last):
             want |= {t: net.height(t) for t in ends}
@@ -519,7 +518,7 @@ class _Builder:
 def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
     """Per firing the rows of what it makes that are to be there after it, because it or a later one
     left them."""
-    found: dict[int, Band] = {}
+    held: dict[int, Band] = {}
     first_needed: dict[str, int] = {}
     wanted = set(lines)
     for number in range(len(firings) - 1, -1, -1):
@@ -527,11 +526,11 @@ def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
         out = firing.unit.out
         if out in wanted and firing.band is not None:
             end = firing.band[1]
-            found[number] = min(first_needed.get(out, end - 1), end - 1), end
+            held[number] = min(first_needed.get(out, end - 1), end - 1), end
         for tensor, (first, _) in firing.reads:
             if tensor in wanted:
                 first_needed[tensor] = min(first, first_needed.get(tensor, first))
-    return found
+    return held
 
 
 def _moved(net: Net, call: Call) -> int:

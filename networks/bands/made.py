@@ -110,10 +110,10 @@ def forms(net: Net, blocked: Net | None, bands: Sequence[Bands]) -> Forms:
             why="ONNX Runtime has no blocks for it here, or none that bands can follow",
         )
     try:
-        found = as_made(blocked, bands)
+        own = as_made(blocked, bands)
     except CannotBand as error:
         return Forms(as_made(net, bands), why=error.message)
-    return Forms(as_made(net, bands, asked=False), found, shared_weights(found))
+    return Forms(as_made(net, bands, asked=False), own, shared_weights(own))
 
 
 def as_made(net: Net, bands: Sequence[Bands], *, asked: bool = True) -> Made:

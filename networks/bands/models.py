@@ -29,14 +29,14 @@ def models(net: Net, firings: tuple[Firing, ...]) -> tuple[tuple[bytes, ...], tu
     """The models that firings need, and which one each runs."""
     numbers: dict[tuple[object, ...], int] = {}
     made: list[bytes] = []
-    which = []
+    chosen = []
     for firing in firings:
         kind = kind_of(firing)
         if kind not in numbers:
             numbers[kind] = len(made)
             made.append(_model(net, firing).SerializeToString(deterministic=True))
-        which.append(numbers[kind])
-    return tuple(made), tuple(which)
+        chosen.append(numbers[kind])
+    return tuple(made), tuple(chosen)
 
 
 def _model(net: Net, firing: Firing) -> Any:

@@ -138,9 +138,9 @@ class Search:
         net = self.net
         height = net.height(net.groups[end - 1].makes[0])
         tail = self._tail(end)
-        found: dict[Proposal, tuple[float, float]] = {}
-        every = sorted({*(r for r in ROWS if r < height), *(-(-height // n) for n in PARTS)})
-        for rows in (*every[::2], *every[1::2]):  # if time is short, some of all sizes
+        proposed: dict[Proposal, tuple[float, float]] = {}
+        counts = sorted({*(r for r in ROWS if r < height), *(-(-height // n) for n in PARTS)})
+        for rows in (*counts[::2], *counts[1::2]):  # if time is short, some of all sizes
             if self.looks >= until:
                 break
             table = self._table(Fraction(rows, height), end)
@@ -149,10 +149,10 @@ class Search:
                 if costs is None:
                     continue
                 path = *(c.first for c in costs), end
-                if (rows, path) not in found and sum(c.firings for c in costs) <= MOST_FIRINGS:
+                if (rows, path) not in proposed and sum(c.firings for c in costs) <= MOST_FIRINGS:
                     lines, need = sum(c.reads for c in costs), max(c.needs for c in costs)
-                    found[rows, path] = max(lines + need, tail), sum(c.ns for c in costs)
-        return found
+                    proposed[rows, path] = max(lines + need, tail), sum(c.ns for c in costs)
+        return proposed
 
     def _tail(self, end: int) -> float:
         """What the whole rest needs."""
@@ -218,13 +218,13 @@ def _shortest(table: _Table, limit: int, price: float, end: int) -> list[Cost] |
                 if least is None or total < least[0]:
                     least = total, cost
         best.append(least)
-    found: list[Cost] = []
+    path: list[Cost] = []
     at = end
     while at:
         place = best[at]
         if place is None:
             return None
         assert place[1] is not None
-        found.append(place[1])
+        path.append(place[1])
         at = place[1].first
-    return found[::-1]
+    return path[::-1]

@@ -77,9 +77,9 @@ class Section:
 
     def refuse(self, message: str, option: str = "", help: str = "") -> None:
         """Note a fault, at an option if it is there."""
-        found = self.options.get(option)
+        lines = self.options.get(option)
         self.faults.append(
-            Diagnostic("F402", message, found[0].span if found else self.span, help=help)
+            Diagnostic("F402", message, lines[0].span if lines else self.span, help=help)
         )
 
     def text(self, name: str, default: str | None = None) -> str | None:
@@ -87,16 +87,16 @@ class Section:
         first silently.
         """
         self._asked.add(name)
-        found = self.options.get(name)
-        if not found:
+        stated = self.options.get(name)
+        if not stated:
             return default
-        again = next((o for o in found if o.value != found[0].value), None)
+        again = next((o for o in stated if o.value != stated[0].value), None)
         if again is not None:
-            message = f"`{name}` is {found[0].value} and {again.value}"
+            message = f"`{name}` is {stated[0].value} and {again.value}"
             self.faults.append(
                 Diagnostic("F402", message, again.span, help="leave one of the two lines")
             )
-        return found[0].value
+        return stated[0].value
 
     def whole(self, name: str, default: int | None, least: int = 1) -> int:
         """A whole number that is not below `least`; without a default it has to be there."""
@@ -124,13 +124,13 @@ class Section:
     def reals(self, name: str) -> list[float] | None:
         """A list of numbers; empty without the option, None where it is faulty."""
         try:
-            found = [float(item) for item in self._items(name)]
+            reals = [float(item) for item in self._items(name)]
         except ValueError:
-            found = [float("nan")]
-        if not all(map(isfinite, found)):
+            reals = [float("nan")]
+        if not all(map(isfinite, reals)):
             self.refuse(f"`{name}` is not a list of numbers", name)
             return None
-        return found
+        return reals
 
     def _items(self, name: str) -> list[str]:
         items = [item.strip() for item in (self.text(name) or "").split(",")]
@@ -186,8 +186,8 @@ def is_darknet(path: Path) -> bool:
     """
     for line in _text(path).split("\n"):
         if _bare(line):
-            found = _HEADER.fullmatch(_bare(line))
-            return found is not None and found[1] in NET
+            header = _HEADER.fullmatch(_bare(line))
+            return header is not None and header[1] in NET
     return False
 
 

@@ -86,13 +86,13 @@ def reduction(cnn: Cnn, enough: Callable[[], bool] | None = None, seed: int = 0)
         return looks[-1]
 
     edges, steps = derived(cnn, names)
-    found = Reduction(
+    without_search = Reduction(
         sum(e.size for e in edges), look((False,) * len(names)).memory, _shared(edges), steps
     )
     if enough is None:
-        return found
+        return without_search
     least = algorithm9(len(names), look, 0, (float("inf"),), random.Random(seed), enough=enough)
-    return replace(found, least=least, chosen=sum(least.chosen), looks=len(looks))
+    return replace(without_search, least=least, chosen=sum(least.chosen), looks=len(looks))
 
 
 def _shared(edges: Collection[Edge]) -> int:

@@ -75,31 +75,31 @@ def breaches(
         raise ValueError(f"a DLA computes in {' or '.join(PRECISIONS)}, not in {precision}")
     if not generation.works_with(tensorrt):
         raise ValueError(f"TensorRT {'.'.join(map(str, tensorrt))} has no DLA of {generation.name}")
-    found: dict[tuple[str, str], Breach] = {}
+    by_rule: dict[tuple[str, str], Breach] = {}
     for layer in _layers(path, input_shapes, batch):
         for rule, detail in broken(layer, generation, tensorrt, precision):
-            found.setdefault((layer.name, rule), Breach(layer.name, layer.op, rule, detail))
-    return tuple(found.values())
+            by_rule.setdefault((layer.name, rule), Breach(layer.name, layer.op, rule, detail))
+    return tuple(by_rule.values())
 
 
-def legal_runs(layers: Iterable[str], found: Iterable[Breach]) -> tuple[Run, ...]:
+def legal_runs(layers: Iterable[str], breached: Iterable[Breach]) -> tuple[Run, ...]:
     """The runs of layers without a breach, longest first; `layers` are all names in order (those of
     a `Chain`).
 
     A run lies between two cuts of the chain, so it can be a stage of its own.
     """
-    illegal = {b.layer for b in found}
+    illegal = {b.layer for b in breached}
     groups = (list(g) for legal, g in groupby(layers, lambda name: name not in illegal) if legal)
     runs = (Run(g[0], g[-1], len(g)) for g in groups)
     return tuple(sorted(runs, key=lambda run: -run.count))
 
 
-def summary(found: Iterable[Breach], shown: int = 3) -> tuple[Row, ...]:
+def summary(breached: Iterable[Breach], shown: int = 3) -> tuple[Row, ...]:
     """Rows of the table op | count | rule | layers, most layers first; at most `shown` layers are
     named in a row.
     """
     layers: dict[tuple[str, str], list[str]] = {}
-    for breach in found:
+    for breach in breached:
         layers.setdefault((breach.op, breach.rule), []).append(breach.layer)
     rows = []
     for (op, rule), names in layers.items():

@@ -96,23 +96,23 @@ def outlined(model: Any, folder: Path, known: Mapping[str, Border]) -> Any:
     import onnx
 
     _require_small(model, known)
-    given = light(model)
-    _call_after_results(given)
-    large = [w for w in given.graph.initializer if prod(w.dims) > TELLING]
+    outline = light(model)
+    _call_after_results(outline)
+    large = [w for w in outline.graph.initializer if prod(w.dims) > TELLING]
     for weight in large:
         weight.data_location = onnx.TensorProto.EXTERNAL
         for key, value in (("location", ZEROS), ("offset", "0"), ("length", str(bytes_of(weight)))):
             weight.external_data.add(key=key, value=value)
-    for weight in given.graph.initializer:
+    for weight in outline.graph.initializer:
         if weight.external_data and prod(weight.dims) <= TELLING:
             onnx.external_data_helper.load_external_data_for_tensor(weight, str(folder))
             weight.ClearField("data_location")
             weight.ClearField("external_data")
     with scratch() as place:
-        file, made = place / "given.onnx", place / "optimized.onnx"
+        file, made = place / "outline.onnx", place / "optimized.onnx"
         with (place / ZEROS).open("wb") as zeros:
             zeros.truncate(max(map(bytes_of, large), default=0))
-        file.write_bytes(given.SerializeToString())
+        file.write_bytes(outline.SerializeToString())
         options = _options(made)
         options.add_session_config_entry(
             "session.optimized_model_external_initializers_file_name", "weights"

@@ -338,21 +338,23 @@ class _Sum:
         self._same: list[float] = []
         self.alike = True
 
-    def add(self, wanted: np.ndarray, found: np.ndarray) -> None:
+    def add(self, wanted: np.ndarray, coarse: np.ndarray) -> None:
+        """What the network gives for one sample, and what it gives in 8 bits."""
         import numpy as np
 
-        self.alike &= wanted.shape == found.shape
+        self.alike &= wanted.shape == coarse.shape
         if not self.alike:
             return
         exact = wanted.astype(np.float64)
-        off = np.abs(exact - found)
+        off = np.abs(exact - coarse)
         self._difference = max(self._difference, off.max(initial=0))
         self._value = max(self._value, np.abs(exact).max(initial=0))
         self._noise += np.square(off).sum()
         self._signal += np.square(exact).sum()
         long = [k for k, size in enumerate(wanted.shape) if size > 1 and (k or wanted.ndim == 1)]
         if len(long) == 1:
-            self._same.append(float((wanted.argmax(long[0]) == found.argmax(long[0])).mean()))
+            axis = long[0]
+            self._same.append(float((wanted.argmax(axis) == coarse.argmax(axis)).mean()))
 
     def loss(self, name: str) -> Loss:
         """Of a network that gives nothing but zeros, everything else is infinitely far off."""

@@ -173,11 +173,11 @@ class _Frames:
 
     def period_ns(self, later: _Frames) -> dict[str, float]:
         """Mean time between frames from then on, for apps that had at least one more."""
-        found = {}
-        for app, (n, t), (m, u) in zip(self._apps, self.seen, later.seen):
-            if m > n and t:
-                found[app.name] = (u - t) / (m - n)
-        return found
+        periods = {}
+        for app, (frames, end), (frames_later, end_later) in zip(self._apps, self.seen, later.seen):
+            if frames_later > frames and end:
+                periods[app.name] = (end_later - end) / (frames_later - frames)
+        return periods
 
 
 class _Watch:
