@@ -124,9 +124,9 @@ def signal_name(number: int) -> str:
     return next((s.name for s in signal.Signals if s == number), f"signal {number}")
 
 
-def _death(status: int, said: str) -> str:
+def _death(status: int, stderr: str) -> str:
     """The last output of a process that did not end by itself."""
-    last = last_words(said)
+    last = last_words(stderr)
     if status < 0:
         return f"{last}\nkilled by {signal_name(-status)}, most likely in C code".strip()
     return last or f"exit status {status}"

@@ -82,6 +82,11 @@ class _Kernel:
         """The tensors that it reads."""
         return tuple(t for _, t in self.reads)
 
+    def group(self, number: int, read: Container[str]) -> Group:
+        """The group of this kernel alone; `read` are the tensors that kernels or the world read."""
+        makes = tuple(t for t in self.makes if t in read)
+        return Group((number,), tuple(dict.fromkeys(self.tensors)), makes)
+
     def renamed(self, names: Mapping[str, str]) -> _Kernel:
         """The same with other names of some tensors."""
         reads = tuple((i, names.get(t, t)) for i, t in self.reads)
@@ -134,10 +139,7 @@ class _Reader:
         steps = tuple(self._step(n, k, graph) for n, k in enumerate(kernels))
 
         read = set(plain.chain.outputs).union(*(k.tensors for k in kernels))
-        groups = []
-        for number, kernel in enumerate(kernels):
-            makes = tuple(t for t in kernel.makes if t in read)
-            groups.append(Group((number,), tuple(dict.fromkeys(kernel.tensors)), makes))
+        groups = tuple(k.group(n, read) for n, k in enumerate(kernels))
         tensors = tensors_of(self.model.graph) | flows
         chain = Chain(plain.file, (), plain.chain.inputs, plain.chain.outputs, tensors)
         named = frozenset(t for t in read if t in plain.made)
@@ -147,7 +149,7 @@ class _Reader:
             self.model,
             plain.folder,
             steps,
-            tuple(groups),
+            groups,
             shapes,
             blocks,
             named,

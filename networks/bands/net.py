@@ -289,16 +289,15 @@ def rules_of(
         if isinstance(way, str):
             return way, {}
         rules[position] = way
-    if node.op in ALIKE:
-        for position, tensor in enumerate(node.inputs):
-            if position not in rules and tensor and _has_rows(graph.shape(tensor)):
-                return "it has weights for each row", {}
+    weights = [t for k, t in enumerate(node.inputs) if t and k not in rules]
+    if node.op in ALIKE and any(_differs_by_row(graph.shape(t)) for t in weights):
+        return "it has weights for each row", {}
     return "", rules
 
 
-def _has_rows(shape: tuple[int, ...]) -> bool:
-    """Does a weight, which is spread over all else, differ between rows?"""
-    return shape[-2:-1] not in ((), (1,))
+def _differs_by_row(weight: tuple[int, ...]) -> bool:
+    """Does a weight of that shape, which is spread over all else, have rows of its own?"""
+    return weight[-2:-1] not in ((), (1,))
 
 
 def way_of(node: Node, rule: Rows | None, height: int, result: int) -> Way | str:

@@ -163,72 +163,76 @@ def flows_of(model: Any, known: Mapping[str, Border]) -> dict[str, Border]:
     In blocks there are as many channels as fill them. Raises KeyError for what is not understood,
     and what onnx raises.
     """
-    graph = model.graph
-    weights = {w.name: w for w in graph.initializer}
-    opset = next((o.version for o in model.opset_import if o.domain in STANDARD), 1)
-    flows = {v.name: known[v.name] for v in graph.input if v.name in known}
-    for node in graph.node:
-        flows |= {t: known[t] for t in node.output if t in known}
-        fresh = [t for t in node.output if t and t not in known]
+    flows = _Flows(model, known)
+    for node in model.graph.node:
+        flows.add(node)
+    return flows.found
+
+
+class _Flows:
+    """What flows in an optimized graph, node by node."""
+
+    def __init__(self, model: Any, known: Mapping[str, Border]) -> None:
+        self._known = known
+        self._weights = {w.name: w for w in model.graph.initializer}
+        opsets = [o.version for o in model.opset_import if o.domain in STANDARD]
+        self._opset = opsets[0] if opsets else 1
+        self.found = {v.name: known[v.name] for v in model.graph.input if v.name in known}
+
+    def add(self, node: Any) -> None:
+        """What a node makes; those that make what it reads were added before."""
+        self.found |= {t: self._known[t] for t in node.output if t in self._known}
+        fresh = [t for t in node.output if t and t not in self._known]
         if not fresh:
-            continue
+            return
         if node.domain in STANDARD:
-            made = _inferred(node, flows, weights, opset)
-            flows |= {t: made[t] for t in fresh}
+            made = self._inferred(node)
+            self.found |= {t: made[t] for t in fresh}
         else:
-            read = [flows[t] for t in node.input if t in flows]
-            flows |= {t: _own(t, node, read, weights, known) for t in fresh}
-    return flows
+            read = [self.found[t] for t in node.input if t in self.found]
+            self.found |= {t: self._own(t, node, read) for t in fresh}
 
+    def _inferred(self, node: Any) -> dict[str, Border]:
+        """What a standard node makes, by the rules of the standard."""
+        import numpy as np
+        from onnx import defs, helper, shape_inference
 
-def _inferred(
-    node: Any, flows: Mapping[str, Border], weights: Mapping[str, Any], opset: int
-) -> dict[str, Border]:
-    """What a standard node makes, by the rules of the standard."""
-    import numpy as np
-    from onnx import defs, helper, shape_inference
+        types, data = {}, {}
+        for t in node.input:
+            weight = self._weights.get(t)
+            if t in self.found:
+                kind = helper.np_dtype_to_tensor_dtype(np.dtype(self.found[t].dtype))
+                types[t] = helper.make_tensor_type_proto(kind, self.found[t].shape)
+            elif weight is not None:
+                types[t] = helper.make_tensor_type_proto(weight.data_type, weight.dims)
+            if weight is not None and not weight.external_data:
+                data[t] = weight
+        schema = defs.get_schema(node.op_type, self._opset, "")
+        made = shape_inference.infer_node_outputs(schema, node, types, data)
+        inferred = {}
+        for t, kind in made.items():
+            dims = [d.dim_value for d in kind.tensor_type.shape.dim if d.HasField("dim_value")]
+            if len(dims) == len(kind.tensor_type.shape.dim):
+                dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type).name
+                inferred[t] = Border(t, dtype, tuple(dims))
+        return inferred
 
-    types, data = {}, {}
-    for t in node.input:
-        if t in flows:
-            kind = helper.np_dtype_to_tensor_dtype(np.dtype(flows[t].dtype))
-            types[t] = helper.make_tensor_type_proto(kind, flows[t].shape)
-        elif t in weights:
-            types[t] = helper.make_tensor_type_proto(weights[t].data_type, weights[t].dims)
-        if t in weights and not weights[t].external_data:
-            data[t] = weights[t]
-    schema = defs.get_schema(node.op_type, opset, "")
-    made = shape_inference.infer_node_outputs(schema, node, types, data)
-    inferred = {}
-    for t, kind in made.items():
-        dims = [d.dim_value for d in kind.tensor_type.shape.dim if d.HasField("dim_value")]
-        if len(dims) == len(kind.tensor_type.shape.dim):
-            dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type).name
-            inferred[t] = Border(t, dtype, tuple(dims))
-    return inferred
-
-
-def _own(
-    tensor: str,
-    node: Any,
-    read: Sequence[Border],
-    weights: Mapping[str, Any],
-    known: Mapping[str, Border],
-) -> Border:
-    """What a node makes that only ONNX Runtime knows."""
-    dtype = read[0].dtype
-    if node.domain != NCHWC:
-        like = known[source_of(node, known)].shape
-        if any(a.name == "channels_last" and a.i for a in node.attribute):
-            like = (like[0], *like[2:], like[1])
-        return Border(tensor, dtype, like)
-    batch, channels, *rest = read[0].shape
-    if node.op_type == "ReorderInput":
-        return Border(tensor, dtype, (batch, -(-channels // block_here()) * block_here(), *rest))
-    like = known[source_of(node, known)].shape
-    if node.op_type == "Conv":
-        channels = weights[node.input[1]].dims[0]
-    return Border(tensor, dtype, (like[0], channels, *like[2:]))
+    def _own(self, tensor: str, node: Any, read: Sequence[Border]) -> Border:
+        """What a node makes that only ONNX Runtime knows."""
+        dtype = read[0].dtype
+        if node.domain != NCHWC:
+            like = self._known[source_of(node, self._known)].shape
+            if any(a.name == "channels_last" and a.i for a in node.attribute):
+                like = (like[0], *like[2:], like[1])
+            return Border(tensor, dtype, like)
+        batch, channels, *rest = read[0].shape
+        if node.op_type == "ReorderInput":
+            blocks = -(-channels // block_here())
+            return Border(tensor, dtype, (batch, blocks * block_here(), *rest))
+        like = self._known[source_of(node, self._known)].shape
+        if node.op_type == "Conv":
+            channels = self._weights[node.input[1]].dims[0]
+        return Border(tensor, dtype, (like[0], channels, *like[2:]))
 
 
 # -- blocks ----------------------------------------------------------------------------------------
