@@ -1,52 +1,14 @@
-"""The option `--sweep` of `map`, and its table."""
+"""What `map --sweep` prints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..driver.solve.sweep import Supposed
-
-Sweep = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sweep",
-        help=(
-            "What if, for each of these: `fps=10,15,20`, `cores=2,4` (all pairs of both). Not"
-            " stored."
-        ),
-        metavar="WHAT=A,B",
-        show_default=False,
-    ),
-]
+    from ..driver.solve.sweep import SweptAnswer
 
 
-def parsed(given: Iterable[str]) -> tuple[list[Fraction], list[int]]:
-    """Rates and numbers of cores. Raises BadParameter."""
-    rates: list[Fraction] = []
-    cores: list[int] = []
-    for text in given:
-        what, _, values = text.partition("=")
-        try:
-            numbers = [Fraction(v) for v in values.split(",")]
-        except (ValueError, ZeroDivisionError):
-            numbers = []
-        whole = what != "cores" or all(n.denominator == 1 for n in numbers)
-        if what not in ("fps", "cores") or not numbers or min(numbers) <= 0 or not whole:
-            message = f"`{text}` is not a sweep: write `fps=10,15,20` or `cores=2,4`"
-            raise typer.BadParameter(message, param_hint="--sweep")
-        if what == "fps":
-            rates += numbers
-        else:
-            cores += [int(n) for n in numbers]
-    return rates, cores
-
-
-def table(found: list[Supposed]) -> str:
+def table(found: list[SweptAnswer]) -> str:
     """A row per supposition, and below the reasons for infeasible ones."""
     from ..runtime.report import columns
 
@@ -73,7 +35,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.2%}"
 
 
-def document(found: list[Supposed]) -> list[dict[str, Any]]:
+def document(found: list[SweptAnswer]) -> list[dict[str, Any]]:
     """As in docs/json.md."""
     return [
         {

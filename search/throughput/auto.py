@@ -140,7 +140,22 @@ def unlike(designs: Iterable[Design]) -> Iterator[Design]:
 
 # -- proposals -------------------------------------------------------------------------------------
 def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
-    """The plain mappings that users write by hand, the simplest first."""
+    """The plain mappings that users write by hand, the simplest first.
+
+    A network is on one machine.
+    """
+    for design in _every_plain_way(problem, objective):
+        if all(_on_one_machine(problem, plan) for plan in design.mapping.networks):
+            yield design
+
+
+def _on_one_machine(problem: Problem, plan: NetworkPlan) -> bool:
+    """True if the processors of each stage are on the same machine."""
+    machine_of = problem.platform.machine_of
+    return all(len({machine_of.get(p) for p in s.processors}) == 1 for s in plan.stages)
+
+
+def _every_plain_way(problem: Problem, objective: Objective) -> Iterator[Design]:
     if not problem.networks:
         yield complete(problem, (), "one core", objective, _on_one_core(problem))
         yield complete(problem, (), "greedy", objective)
@@ -169,12 +184,15 @@ def _on_one_core(problem: Problem) -> dict[str, Placement]:
 
 
 def _on_the_first_core(problem: Problem, objective: Objective) -> Iterator[Design]:
-    """Everything on one core, without and with threads of the inference library on the others."""
-    cpus, others = problem.cpus, _on_one_core(problem)
-    plans = whole(problem.networks, cpus[:1])
+    """Everything on one core, without and with threads of the inference library on the other cores
+    of its machine."""
+    core, others = problem.cpus[:1], _on_one_core(problem)
+    plans = whole(problem.networks, core)
     yield complete(problem, plans, "one core", objective, others)
-    if len(cpus) > 1:
-        plans = whole(problem.networks, cpus[:1], len(cpus))
+    machine_of = problem.platform.machine_of
+    threads = sum(machine_of.get(p) == machine_of.get(core[0]) for p in problem.cpus)
+    if threads > 1:
+        plans = whole(problem.networks, core, threads)
         yield complete(problem, plans, "threads of the library", objective, others)
 
 
