@@ -232,12 +232,12 @@ class Contest:
         if self._progress is not None:
             self._progress(f"does not run: {entry.design.configuration}: {faults}")
 
-    def _note(self, entry: Entry, seen: Measurement) -> None:
+    def _note(self, entry: Entry, measurement: Measurement) -> None:
         self.runs += 1
-        entry.last = seen
-        value = seen.value(self._objective)
+        entry.last = measurement
+        value = measurement.value(self._objective)
         entry.values.append(value)
-        entry.delays.append(seen.delayed)
+        entry.delays.append(measurement.delayed)
         if self._progress is not None:
             text = f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}"
             self._progress(text, evaluations=len(self.entries), value=value)

@@ -42,7 +42,7 @@ from .trials import Over, Trials, as_auto
 #: runs of about a second each, and with predictions.
 MEASURED = (16, 100, 12)
 PREDICTED = (200, 200, 20)
-#: The number of individuals in a tournament, and the probability that a gene of a child changes.
+#: The number of individuals in a tournament, and the probability that one gene of a child changes.
 TOURNAMENT, MUTATION = 3, 0.6
 
 #: Positions of the genes of a network: the number of stages, then cuts, places, streams and

@@ -110,11 +110,12 @@ def best_partitions(
     Adjacent stages are on different places. Time is polynomial for a given number of
     stages: O(places^k cuts^(k-2) log cuts) for throughput, and O(k places^2 cuts^2) for the sums.
     """
-    found = (
-        best_partition(costs, places, objective, s)
-        for s in range(1, min(most_stages, len(costs.cuts) + 1) + 1)
-    )
-    return tuple(p for p in found if p is not None)
+    best = []
+    for stages in range(1, min(most_stages, len(costs.cuts) + 1) + 1):
+        partition = best_partition(costs, places, objective, stages)
+        if partition is not None:
+            best.append(partition)
+    return tuple(best)
 
 
 def best_partition(
