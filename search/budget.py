@@ -1,6 +1,6 @@
 """The budget of a search: seconds, or evaluations, which do not depend on the machine.
 
-In: the budget of a search. Out: how much of it is used up. An evaluation is the main step of a
+In: the budget of a search. Out: the part of it that is used up. An evaluation is the main step of a
 search for each candidate: bounding response times (deadlines), predicting or running a design
 (throughput).
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A number of `seconds`, or of `evaluations`, whatever their time: then the answer depends on
-    the seed only.
+    """A number of `seconds`, or of `evaluations` without a limit of time: the answer then depends
+    on the seed only.
     """
 
     seconds: float = 60.0
@@ -33,7 +33,7 @@ class Budget:
         return Budget(self.seconds, max(1, round(self.evaluations * share)))
 
     def begin(self, count: Callable[[], int]) -> Spending:
-        """Start to use it up; `count` gives the total number of evaluations so far."""
+        """Start to spend it; `count` returns the total number of evaluations so far."""
         return Spending(self, count)
 
 
@@ -59,7 +59,7 @@ class Spending:
         used: float = self.seconds
         whole: float = self.budget.seconds
         if self.budget.evaluations is not None:
-            used, whole = self._count() - self._first, self.budget.evaluations
+            used, whole = self._evaluations, self.budget.evaluations
         return used / whole if whole > 0 else 1.0
 
     @property
@@ -72,6 +72,9 @@ class Spending:
         """The rest of the budget; seconds are never negative."""
         if self.budget.evaluations is None:
             return Budget(max(0.0, self.budget.seconds - self.seconds))
-        return Budget(
-            self.budget.seconds, max(0, self.budget.evaluations - (self._count() - self._first))
-        )
+        unused = self.budget.evaluations - self._evaluations
+        return Budget(self.budget.seconds, max(0, unused))
+
+    @property
+    def _evaluations(self) -> int:
+        return self._count() - self._first

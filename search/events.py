@@ -38,8 +38,8 @@ Listener = Callable[[Event], None] | None
 
 
 class Teller:
-    """Passes events on, and keeps their numbers. Numbers that an event lacks are those of the
-    previous one.
+    """Passes events on, and keeps their numbers. An event without a number has that of the previous
+    event.
     """
 
     def __init__(self, listener: Callable[[Event], None] | None = None) -> None:
@@ -61,17 +61,17 @@ class Teller:
         last = self._last
         values = [v for v in (last.value, value) if v is not None]
         bounds = [b for b in (last.bound, bound) if b is not None]
-        count = max(last.evaluations, evaluations)
         event = Event(
-            time.monotonic() - self._begin,
-            count,
-            min(values, default=None),
-            max(bounds, default=None),
-            text,
+            seconds=time.monotonic() - self._begin,
+            evaluations=max(last.evaluations, evaluations),
+            value=min(values, default=None),
+            bound=max(bounds, default=None),
+            text=text,
         )
         self._last = event
         if (event.value, event.bound) != (last.value, last.bound):
-            self._points.append(Point(round(event.seconds, 3), count, event.value, event.bound))
+            seconds = round(event.seconds, 3)
+            self._points.append(Point(seconds, event.evaluations, event.value, event.bound))
         if self._listener is not None:
             self._listener(event)
 

@@ -22,13 +22,13 @@ from .objectives import Kind
 @dataclass(frozen=True, slots=True)
 class Search:
     """A search by name. `about` describes it in a line; `load` imports its libraries and returns
-    the function.
+    its function.
 
     `run` takes a problem, `seed`, a `budget` and `progress`, which gets the `Event`s; for
     throughput also `measure` (a function that runs mappings, or None) and `objective`, for
     deadlines `crew` (the workers). The answer is the best so far when the budget is used up or the
-    user presses Ctrl-C. The function of `load` is called with the same, and a `Teller` as
-    `progress`.
+    user presses Ctrl-C. The function of `load` has the same parameters; its `progress` is a
+    `Teller`.
     """
 
     name: str
@@ -55,18 +55,18 @@ class Search:
         request.
         """
         teller = Teller(progress)
-        found = self.load()(problem, seed=seed, budget=budget, progress=teller, **options)
-        if isinstance(found, Mapping):
-            return replace(found, effort=replace(found.effort, history=teller.history()))
-        return replace(found, history=teller.history())
+        answer = self.load()(problem, seed=seed, budget=budget, progress=teller, **options)
+        if isinstance(answer, Mapping):
+            return replace(answer, effort=replace(answer.effort, history=teller.history()))
+        return replace(answer, history=teller.history())
 
 
 def _throughput(module: str) -> Callable[[], Callable[..., Any]]:
     def load() -> Callable[..., Any]:
         from importlib import import_module
 
-        found: Callable[..., Any] = import_module(f"{__package__}.throughput.{module}").search
-        return found
+        search: Callable[..., Any] = import_module(f"{__package__}.throughput.{module}").search
+        return search
 
     return load
 
@@ -159,10 +159,9 @@ def search_named(name: str, kind: Kind) -> Search:
     known = {s.name: s for s in searches_for(kind)}
     if name in known:
         return known[name]
-    why = (
-        "apps with periods are mapped together"
-        if kind == "deadlines"
-        else "there are apps without a period"
-    )
-    message = f"`{name}` is not a search for this text: {why}"
+    reasons = {
+        "deadlines": "apps with periods are mapped together",
+        "throughput": "there are apps without a period",
+    }
+    message = f"`{name}` is not a search for this text: {reasons[kind]}"
     raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])

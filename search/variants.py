@@ -1,14 +1,14 @@
 """The best variants of networks: the most accurate option of each state that meets its deadlines.
 
-In: the number of options of each state, the most accurate first, those that are hopeless, and a
-judge that searches for a mapping with one option of each state. Out: an option for each state, and
-the reason why it has no more accurate one.
+In: the number of options of each state, the most accurate first; the hopeless ones, which fail with
+any mapping; and a judge that searches for a mapping with one option of each state. Out: an option
+for each state, and the reason why it has no more accurate one.
 
-All states begin with their first option. States that are late proceed to their next one, until none
-is late or none is left. Options that were rejected together with other options of other states than
-the answer's are then tried again. So every more accurate option of a single state was judged
-together with the answer, or is hopeless. Exchanges, in which two states improve while a third one
-gets worse, are not searched.
+All states begin with their first option. States that are late proceed to their next one, until no
+state is late or none has another option. An option that was rejected while other states had other
+options than in the answer is then tried again. So every more accurate option of a single state was
+judged together with the answer, or is hopeless. Exchanges, in which two states improve while a
+third one gets worse, are not searched.
 """
 
 from __future__ import annotations
@@ -69,17 +69,19 @@ def most_accurate(
 
 
 class _Descent(Generic[Found]):
+    """The present option of each state, and all options that were rejected."""
+
     def __init__(
         self, counts: Choice, hopeless: Mapping[tuple[str, int], str], judge: Judge[Found]
     ) -> None:
         self._counts, self._hopeless, self._judge = counts, hopeless, judge
         #: The least accurate option that is not hopeless, or the last one: no later one is tried.
-        self._last = {
-            state: max((k for k in range(count) if (state, k) not in hopeless), default=count - 1)
-            for state, count in counts.items()
-        }
+        self._last: dict[str, int] = {}
+        for state, count in counts.items():
+            possible = [k for k in range(count) if (state, k) not in hopeless]
+            self._last[state] = max(possible, default=count - 1)
         self._now = {state: self._after(state, -1) or 0 for state in counts}
-        #: The rejected options, with the options of the other states.
+        #: For each rejected option the reason, and the choice in which it was rejected.
         self._refused: dict[tuple[str, int], tuple[str, dict[str, int]]] = {}
 
     def best(self) -> Best[Found]:
@@ -88,30 +90,28 @@ class _Descent(Generic[Found]):
         if not judged.late:
             while (better := self._up()) is not None:
                 judged = better
-        told = sorted(
-            (r for state in self._counts for r in self._told(state)),
-            key=lambda r: (r.state, r.option),
-        )
-        return Best(dict(self._now), judged.found, not judged.late, tuple(told))
+        refusals: list[Refusal] = []
+        for state in sorted(self._counts):
+            refusals += self._refusals(state)
+        return Best(dict(self._now), judged.found, not judged.late, tuple(refusals))
 
     def _after(self, state: str, option: int) -> int | None:
         """The next option that is not hopeless; None behind the last one."""
         last = self._last[state]
-        return next(
-            (
-                k
-                for k in range(option + 1, last + 1)
-                if (state, k) not in self._hopeless or k == last
-            ),
-            None,
-        )
+        for k in range(option + 1, last + 1):
+            if k == last or (state, k) not in self._hopeless:
+                return k
+        return None
 
     def _down(self) -> Judged[Found]:
+        """Give late states their next options, until no state is late or none has another."""
         while True:
-            left = sum(self._last[s] - k for s, k in self._now.items())
-            following = {
-                s: k for s, now in self._now.items() if (k := self._after(s, now)) is not None
-            }
+            left = sum(self._last[state] - option for state, option in self._now.items())
+            following: dict[str, int] = {}
+            for state, option in self._now.items():
+                after = self._after(state, option)
+                if after is not None:
+                    following[state] = after
             judged = self._judge(self._now, following, left)
             lower = following.keys() & judged.late.keys()
             for state in lower:
@@ -122,10 +122,11 @@ class _Descent(Generic[Found]):
 
     def _up(self) -> Judged[Found] | None:
         """A choice with one state improved; None if there is none."""
-        again = [*self._doubtful()]
-        for left, (state, option) in zip(reversed(range(len(again))), again, strict=True):
+        waiting = [*self._doubtful()]
+        while waiting:
+            state, option = waiting.pop(0)
             choice = {**self._now, state: option}
-            judged = self._judge(choice, self._counts, left)
+            judged = self._judge(choice, self._counts, len(waiting))
             if not judged.late:
                 self._now = choice
                 return judged
@@ -134,23 +135,26 @@ class _Descent(Generic[Found]):
         return None
 
     def _doubtful(self) -> Iterator[tuple[str, int]]:
-        """Options rejected together with other options of the others, the most accurate of each
-        state first.
+        """Options that were not rejected beside the present options of the other states, the most
+        accurate of each state first.
         """
         for state, now in self._now.items():
             for option in range(now):
-                if (state, option) in self._hopeless:
-                    continue
-                beside = (
-                    self._refused[state, option][1] if (state, option) in self._refused else None
-                )
-                if beside is None or any(
-                    beside[s] != k for s, k in self._now.items() if s != state
-                ):
+                if (state, option) not in self._hopeless and not self._rejected(state, option):
                     yield state, option
 
-    def _told(self, state: str) -> Iterator[Refusal]:
+    def _rejected(self, state: str, option: int) -> bool:
+        """True if the option was rejected beside the present options of the other states."""
+        if (state, option) not in self._refused:
+            return False
+        _, choice = self._refused[state, option]
+        return {**choice, state: option} == {**self._now, state: option}
+
+    def _refusals(self, state: str) -> Iterator[Refusal]:
+        """The reasons against the options before the present one."""
         for option in range(self._now[state]):
-            proved = (state, option) in self._hopeless
-            why = self._hopeless[state, option] if proved else self._refused[state, option][0]
-            yield Refusal(state, option, why, proved)
+            if (state, option) in self._hopeless:
+                yield Refusal(state, option, self._hopeless[state, option], True)
+            else:
+                why, _ = self._refused[state, option]
+                yield Refusal(state, option, why, False)

@@ -1,1 +1,1 @@
-"""Clock rates that keep every deadline with the least power."""
+"""Clock rates of the least power at which every deadline is met."""

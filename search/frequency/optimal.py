@@ -1,15 +1,16 @@
-"""The least power at which every deadline is kept, with a certificate: the cheapest combinations of
-rates first.
+"""The least power at which every deadline is met, with a certificate: combinations of rates are
+tested by increasing power.
 
-A combination that fails is made faster, clock by clock, for as long as it fails. What comes out is
-a witness: whatever is nowhere faster fails as well. So few combinations are tested, and the
-witnesses are the proof: every cheaper combination lies below one of them.
+A combination fails if a deadline is missed. It is then made faster, clock by clock, as long as it
+fails. The result is a witness: every combination that is faster in no domain fails as well. So few
+combinations are tested, and the witnesses are the proof: every combination with less power lies
+below one of them.
 
-That supposes that slower clocks never make a deadline easier to keep. Bounds on response times are
-not quite so: where something arrives later, less may be ahead of it in a queue. So what witnesses
-have ruled out is doubted afterwards: of the combinations that are cheaper than the answer some are
-tested as well, cheapest first. Where these were all of them, the answer stands without that
-supposition. What is surely late needs neither test nor doubt.
+This assumes that a slower clock never helps a deadline. Bounds on response times do not always
+behave like that: if a task arrives later, fewer others may be before it in a queue. So combinations
+that witnesses excluded are checked afterwards: some of those with less power than the answer are
+tested as well, by increasing power. If all of them were tested, the answer does not depend on the
+assumption. Combinations that are surely late need no test.
 """
 
 from __future__ import annotations
@@ -20,41 +21,44 @@ from itertools import takewhile
 from ..budget import Budget
 from .problem import ClockProblem, Clocks, Levels
 
-#: So many combinations are tested although a witness rules them out.
+#: How many combinations are tested although a witness excludes them.
 DOUBTS = Budget(evaluations=100)
 
 
 def optimal(
     problem: ClockProblem, *, failing: Iterable[Levels] = (), doubts: Budget = DOUBTS
 ) -> Clocks:
-    """The cheapest combination. What fails at longer periods fails at these: `failing` are
-    witnesses from there."""
+    """The combination with the least power. `failing` are witnesses from longer periods: what fails
+    there fails here."""
     search = _Search(problem, failing)
-    found = search.cheapest()
-    if found is None:
+    best = search.cheapest()
+    if best is None:
         return Clocks(None, None, len(search.known), True, tuple(search.witnesses))
-    better, whole = search.doubted(found, doubts)
-    told = tuple(w for w in search.witnesses if better is None or not _nowhere_faster(better, w))
-    best = found if better is None else better
-    return Clocks(best, problem.watts(best), len(search.known), True, told, whole)
+    witnesses = search.witnesses
+    better, whole = search.doubted(best, doubts)
+    if better is not None:
+        best = better
+        witnesses = [w for w in witnesses if not _nowhere_faster(better, w)]
+    tests = len(search.known)
+    return Clocks(best, problem.watts(best), tests, True, tuple(witnesses), whole)
 
 
 class _Search:
-    """What is known of combinations: which were tested, and the witnesses."""
+    """The results of all tests, and the witnesses."""
 
     def __init__(self, problem: ClockProblem, failing: Iterable[Levels]) -> None:
         self._problem, self.witnesses = problem, [*failing]
         self.known: dict[Levels, bool] = {}
 
     def holds(self, levels: Levels) -> bool:
-        """Is every deadline kept there?"""
+        """True if every deadline is met at these levels."""
         if levels not in self.known:
             self.known[levels] = self._problem.holds(levels)
         return self.known[levels]
 
     def cheapest(self) -> Levels | None:
-        """The cheapest combination below no witness; None where not even the highest rates keep the
-        deadlines."""
+        """The combination with the least power below no witness; None if the highest rates miss a
+        deadline."""
         if self._ruled_out(self._problem.highest) or not self.holds(self._problem.highest):
             self.witnesses.append(self._problem.highest)
             return None
@@ -65,11 +69,11 @@ class _Search:
                 self.witnesses.append(self._raised(levels))
         return self._problem.highest
 
-    def doubted(self, found: Levels, budget: Budget) -> tuple[Levels | None, bool]:
-        """One that is cheaper and passes although a witness rules it out; were all that are cheaper
-        tested?"""
+    def doubted(self, answer: Levels, budget: Budget) -> tuple[Levels | None, bool]:
+        """A combination with less power that passes although a witness excludes it; and whether all
+        before it were tested."""
         spending = budget.begin(lambda: len(self.known))
-        for levels in takewhile(lambda x: x != found, self._problem.cheapest_first()):
+        for levels in takewhile(lambda x: x != answer, self._problem.cheapest_first()):
             if levels in self.known or self._problem.surely_late(levels):
                 continue
             if spending.over:
@@ -83,17 +87,17 @@ class _Search:
 
     def _raised(self, levels: Levels) -> Levels:
         """Levels that fail as well, each as high as it can be with the others."""
-        found = list(levels)
+        raised = list(levels)
         for n, top in enumerate(self._problem.highest):
-            fails, passes = found[n], top + 1
+            fails, passes = raised[n], top + 1
             while passes - fails > 1:
                 middle = (fails + passes) // 2
-                if self.holds((*found[:n], middle, *found[n + 1 :])):
+                if self.holds((*raised[:n], middle, *raised[n + 1 :])):
                     passes = middle
                 else:
                     fails = middle
-            found[n] = fails
-        return tuple(found)
+            raised[n] = fails
+        return tuple(raised)
 
 
 def _nowhere_faster(levels: Levels, witness: Levels) -> bool:

@@ -1,7 +1,8 @@
-"""Clock rates of a state: what each costs, and whether deadlines are kept.
+"""Clock rates of a state: the power at each, and a test of its deadlines.
 
-In: the clock domains of a platform with the mean power that a state takes in each at each of its
-rates, and a test. Out: for the searches, what a combination of rates takes, and an answer.
+In: the clock domains of a platform with the mean power of a state in each domain at each of its
+rates, and a function that tests deadlines. Out, for the searches: the power of a combination of
+rates, and the type of answers.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 
 #: The position of the rate of each domain, slowest first.
 Levels = tuple[int, ...]
@@ -17,8 +19,8 @@ Levels = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What shares a clock: the rates that may be chosen, slowest first, and the mean power in watts
-    at each."""
+    """Processors with a common clock: the possible rates, slowest first, and the mean power in
+    watts at each."""
 
     name: str
     kind: str
@@ -32,10 +34,10 @@ def _never(levels: Levels) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClockProblem:
-    """`holds`: is every deadline kept at these levels? `base_w` watts takes the board beside its
-    domains.
+    """`holds` tests whether every deadline is met at some levels. `base_w` is the power of the
+    board without its domains, in watts.
 
-    `surely_late` tells some of the levels at which none is, in no time and without any doubt.
+    `surely_late` is a quick test: where it is true, a deadline is missed at these levels.
     """
 
     domains: tuple[Domain, ...]
@@ -45,26 +47,23 @@ class ClockProblem:
 
     @property
     def highest(self) -> Levels:
-        """Everything as fast as it can."""
+        """The highest rate of every domain."""
         return tuple(len(d.hz) - 1 for d in self.domains)
 
     @property
     def combinations(self) -> int:
-        """How many there are."""
-        count = 1
-        for domain in self.domains:
-            count *= len(domain.hz)
-        return count
+        """The number of combinations of rates."""
+        return prod(len(domain.hz) for domain in self.domains)
 
     def watts(self, levels: Levels) -> Fraction:
         """The mean power at these levels."""
         return self.base_w + sum(d.watts[k] for d, k in zip(self.domains, levels, strict=True))
 
     def cheapest_first(self) -> Iterator[Levels]:
-        """All combinations by what they take, faster ones first among equals.
+        """All combinations by increasing power, faster ones first among equals.
 
-        Powers of domains add up: so the next one is one step away from one that was there, and few
-        are looked at.
+        Powers of domains add up: so the next combination is one step away from an earlier one, and
+        few are compared.
         """
         orders = [_cheapest_first(domain) for domain in self.domains]
 
@@ -86,11 +85,11 @@ class ClockProblem:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """An answer: `levels` is None where not even the highest rates keep every deadline.
+    """An answer: `levels` is None if the highest rates miss a deadline.
 
-    `witnesses` are levels at which some deadline is not kept; a `proved` answer is the cheapest
-    combination that is in some domain faster than each of them, or cheaper still. `whole`: every
-    cheaper one was tested. `tests` says how often deadlines were looked at.
+    `witnesses` are levels at which some deadline is missed; a `proved` answer has the least power
+    of the combinations that are in some domain faster than each of them, or less. `whole`: all
+    combinations with less power were tested. `tests` is the number of tests of deadlines.
     """
 
     levels: Levels | None

@@ -1,7 +1,7 @@
 """The quick rule of a build for tasks on a GPU without a mapping; `flowc map` finds better ones.
 
-A task goes to the GPU if it has no code for a CPU, or is faster there by its times; if no time on
-the GPU is known, kernels and networks go there.
+A task is on the GPU if it has no code for a CPU, or if its time is shorter there. Kernels and
+networks without a known time on the GPU are there as well.
 """
 
 from __future__ import annotations
@@ -13,20 +13,16 @@ from .problem import Problem
 
 
 def on_gpu(problem: Problem, *, networks: bool = True) -> dict[str, Placement]:
-    """Places for tasks without a pin that run on the first GPU of the platform, including
-    `networks`.
-    """
-    gpu = next(
-        (p for pool in problem.platform.pools if pool.kind == "gpu" for p in pool.processors), None
-    )
-    if gpu is None:
-        return {}
-    tasks = (t for a in problem.apps for t in a.tasks if t.name not in problem.pins)
-    return {
-        t.name: Placement(t.name, (gpu,))
-        for t in tasks
-        if (networks or not t.network) and belongs(t, problem)
-    }
+    """Places for the tasks without a pin that run on the first GPU of the platform; `networks`:
+    also for networks."""
+    gpus = problem.processors_of("gpu")
+    places: dict[str, Placement] = {}
+    for _, task in problem.tasks:
+        if not gpus or task.name in problem.pins or (task.network and not networks):
+            continue
+        if belongs(task, problem):
+            places[task.name] = Placement(task.name, gpus[:1])
+    return places
 
 
 def belongs(task: Task, problem: Problem) -> bool:

@@ -1,36 +1,37 @@
 """The default search: exact partitions and plain mappings compete, and a few measured runs decide.
 
-In: a problem, and a function that runs a mapping (or None: then predictions decide). Out: the
-winner, with a table of all contestants. So the answer is never slower than one processor, the
-inference library's own threads, or frames in parallel on all processors, within the accuracy of a
-few seconds of running.
+In: a problem, and a function that runs a mapping (None: predictions decide). Out: the winner, with
+a table of all contestants. So the answer is never slower than one processor, the inference
+library's own threads, or frames in parallel on all processors, within the accuracy of a few seconds
+of runs.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import inf
 
-from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
+from ...model.mapping import Mapping, NetworkPlan, Placement
 from ..budget import DEFAULT, Budget
 from . import greedy
 from .contest import Contest, Entry
 from .design import Design, complete, fractional_bound
 from .partition import Costs, Objective, Partition, Place, best_partition, best_partitions
-from .plans import plan_of
+from .plans import plan_of, stage_names, whole
 from .problem import Divisible, Measure, Measurement, Problem, Progress
 
 #: A Python task with this share of the work gets a process.
 HEAVY = 0.1
-#: Partitions that are run at first: the most promising ones.
+#: The number of partitions that run first: those with the best predictions.
 RUN = 3
-#: Designs predicted to take HOPELESS times as long as the best are not run at first if networks are
-#: at least the share SURE of the work: predictions of networks are a few per cent off. Those whose
-#: prediction is better than the best measurement are run later, and one core always.
+#: Designs predicted to take HOPELESS times as long as the best do not run at first if networks are
+#: at least the share SURE of the work, as predictions of networks err by a few per cent. Designs
+#: whose prediction is better than the best measurement run later; the one on one core always runs.
 HOPELESS, SURE = 1.5, 0.9
-#: Predictions within this share are equal: without a run, the simpler one wins.
+#: Predictions within this share are equal: without runs, the simpler design wins.
 EQUAL = 0.01
 
 
@@ -48,36 +49,13 @@ def search(
     plain = list(unlike(plain_ways(problem, objective)))
     known = {d.configuration for d in plain}
     cut = [d for d in unlike(partitions(problem, objective)) if d.configuration not in known]
-    cut.sort(key=lambda d: d.predicted)
-    count = len(plain) + len(cut)
+    runs = 0
     if measure is None or objective == "energy":
-        entries = [Entry(d) for d in (*plain, *sorted(cut, key=stages))]
-        least = min(e.design.predicted for e in entries)
-        winner, runs = next(e for e in entries if e.design.predicted <= least * (1 + EQUAL)), 0
+        entries = [Entry(design) for design in (*plain, *_simplest_first(cut))]
+        winner = _least_predicted(entries)
     else:
         contest = Contest(measure, objective, budget, progress)
-        first = (*plain, *cut[:RUN])
-        least = min(d.predicted for d in first)
-        # Python tasks on several cores delay each other, by an amount that only a run shows.
-        total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
-        nets = sum(
-            problem.work_ns(a, t)
-            for a in problem.apps
-            for t in a.tasks
-            if t.name in problem.networks
-        )
-        sure = nets >= SURE * total
-        hopeful = [d for d in first if d is first[0] or d.predicted <= least * HOPELESS or not sure]
-        contest.enter_all(
-            (design, design in hopeful) for design in (*plain, *sorted(cut, key=stages))
-        )
-        contest.catch_up()
-        for design in apart(problem, contest, objective):
-            contest.enter(design)
-            count += 1
-        for design in refined(problem, contest, objective):
-            contest.enter(design)
-            count += 1
+        _compete(problem, contest, plain, cut, objective)
         winner = contest.decide()
         entries, runs = contest.entries, contest.runs
     bound = fractional_bound(problem) if objective == "throughput" else None
@@ -85,22 +63,69 @@ def search(
         winner.design.mapping.effort,
         objective=objective,
         seed=seed,
-        evaluations=count,
+        evaluations=len(entries),
         measured_runs=runs,
         seconds=time.monotonic() - begin,
         lower_bound_ns=bound,
-        optimal=bound is not None and winner.design.predicted <= bound * 1.0001,
+        optimal=winner.design.reaches(bound),
     )
     ordered = sorted(
         entries, key=lambda e: (e is not winner, e.value is None, e.value or e.design.predicted)
     )
-    table = tuple(e.contestant for e in ordered)
-    mapping = replace(winner.design.mapping, search="auto", contestants=table, effort=effort)
-    return replace(mapping, why=why(problem, winner, ordered, objective))
+    return replace(
+        winner.design.mapping,
+        search="auto",
+        contestants=tuple(e.contestant for e in ordered),
+        effort=effort,
+        why=why(problem, winner, ordered, objective),
+    )
+
+
+def _least_predicted(entries: Sequence[Entry]) -> Entry:
+    """The simplest entry whose prediction equals the least one."""
+    least = min(e.design.predicted for e in entries)
+    return next(e for e in entries if e.design.predicted <= least * (1 + EQUAL))
+
+
+def _compete(
+    problem: Problem,
+    contest: Contest,
+    plain: list[Design],
+    cut: list[Design],
+    objective: Objective,
+) -> None:
+    """Enter the proposed designs, and then those that their measurements lead to."""
+    best_cuts = sorted(cut, key=lambda d: d.predicted)[:RUN]
+    hopeful = _hopeful(problem, [*plain, *best_cuts])
+    contest.enter_all((design, design in hopeful) for design in (*plain, *_simplest_first(cut)))
+    contest.catch_up()
+    for design in apart(problem, contest, objective):
+        contest.enter(design)
+    for design in refined(problem, contest, objective):
+        contest.enter(design)
+
+
+def _hopeful(problem: Problem, designs: list[Design]) -> list[Design]:
+    """The first design, and those that may win by their predictions.
+
+    These are all designs where much of the work is not that of networks: Python tasks on several
+    cores delay each other, by an amount that only a run shows.
+    """
+    work = {task.name: problem.work_ns(app, task) for app, task in problem.tasks}
+    of_networks = sum(ns for task, ns in work.items() if task in problem.networks)
+    if of_networks < SURE * sum(work.values()):
+        return designs
+    limit = HOPELESS * min(d.predicted for d in designs)
+    return [d for d in designs if d is designs[0] or d.predicted <= limit]
+
+
+def _simplest_first(designs: Iterable[Design]) -> list[Design]:
+    """By the number of stages; designs with equally many by their predictions."""
+    return sorted(designs, key=lambda d: (stages(d), d.predicted))
 
 
 def stages(design: Design) -> int:
-    """The number of stages of all networks: a measure of a design's complexity."""
+    """The number of stages of all networks: the complexity of a design."""
     return sum(len(n.stages) for n in design.mapping.networks)
 
 
@@ -119,118 +144,134 @@ def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
 
     A network is on one machine.
     """
-    machine_of = problem.platform.machine_of
     for design in _every_plain_way(problem, objective):
-        stages = [stage for plan in design.mapping.networks for stage in plan.stages]
-        if all(len({machine_of.get(p) for p in stage.processors}) == 1 for stage in stages):
+        if all(_on_one_machine(problem, plan) for plan in design.mapping.networks):
             yield design
 
 
+def _on_one_machine(problem: Problem, plan: NetworkPlan) -> bool:
+    """True if the processors of each stage are on the same machine."""
+    machine_of = problem.platform.machine_of
+    return all(len({machine_of.get(p) for p in s.processors}) == 1 for s in plan.stages)
+
+
 def _every_plain_way(problem: Problem, objective: Objective) -> Iterator[Design]:
-    cpus = problem.cpus
-    tasks = [t.name for a in problem.apps for t in a.tasks if t.name not in problem.networks]
-    together = {t: Placement(t, (cpus[0],)) for t in tasks}
-    kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
-
-    def plans(processors: tuple[str, ...], threads: int = 1) -> list[NetworkPlan]:
-        return [
-            NetworkPlan(name, (StagePlan(processors, threads=threads),))
-            for name in problem.networks
-        ]
-
-    def able(kind: str) -> bool:
-        return all(
-            kind in n.costs.layers and max(n.costs.layers[kind]) < inf
-            for n in problem.networks.values()
-        )
-
-    if able("cpu"):
-        yield complete(problem, plans(cpus[:1]), "one core", objective, together)
-        machine_of = problem.platform.machine_of
-        threads = sum(machine_of.get(p) == machine_of.get(cpus[0]) for p in cpus)
-        if problem.networks and threads > 1:
-            library = plans(cpus[:1], threads)
-            yield complete(problem, library, "threads of the library", objective, together)
-    for kind, processors in kinds.items():
-        if kind != "cpu" and able(kind) and problem.networks:
-            yield complete(problem, plans(processors[:1]), f"on {processors[0]}", objective)
-            if len(processors) > 1:
-                yield complete(
-                    problem, plans(processors), f"frames in turn on all {kind}s", objective
-                )
-    everywhere = [kind for kind in kinds if able(kind)]
-    if (
-        len(everywhere) > 1 and problem.networks
-    ):  # a fast processor waits for a slow one, if their speeds differ too much
-        every = tuple(p for kind in everywhere for p in kinds[kind])
-        yield complete(problem, plans(every), "frames in turn on everything", objective)
-    if able("cpu") and len(cpus) > 1 and problem.networks:
-        yield complete(problem, plans(cpus[-1:]), "network on a core of its own", objective)
-        yield complete(problem, plans(cpus), "frames in turn", objective)
-        yield complete(
-            problem, plans(cpus), "frames in turn, others on one core", objective, together
-        )
     if not problem.networks:
+        yield complete(problem, (), "one core", objective, _on_one_core(problem))
         yield complete(problem, (), "greedy", objective)
+        return
+    kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
+    able = {kind: p for kind, p in kinds.items() if problem.runs_networks_on(kind)}
+    on_cpus = problem.runs_networks_on("cpu")
+    if on_cpus:
+        yield from _on_the_first_core(problem, objective)
+    for kind, processors in able.items():
+        if kind != "cpu":
+            yield from _on_accelerators(problem, kind, processors, objective)
+    if len(able) > 1:
+        # A fast processor waits for a slow one if their speeds differ too much.
+        everything = tuple(chain.from_iterable(able.values()))
+        plans = whole(problem.networks, everything)
+        yield complete(problem, plans, "frames in turn on everything", objective)
+    if on_cpus and len(problem.cpus) > 1:
+        yield from _on_other_cores(problem, objective)
+
+
+def _on_one_core(problem: Problem) -> dict[str, Placement]:
+    """All tasks but the networks on the first core."""
+    tasks = [task.name for _, task in problem.tasks if task.name not in problem.networks]
+    return {name: Placement(name, (problem.cpus[0],)) for name in tasks}
+
+
+def _on_the_first_core(problem: Problem, objective: Objective) -> Iterator[Design]:
+    """Everything on one core, without and with threads of the inference library on the other cores
+    of its machine."""
+    core, others = problem.cpus[:1], _on_one_core(problem)
+    plans = whole(problem.networks, core)
+    yield complete(problem, plans, "one core", objective, others)
+    machine_of = problem.platform.machine_of
+    threads = sum(machine_of.get(p) == machine_of.get(core[0]) for p in problem.cpus)
+    if threads > 1:
+        plans = whole(problem.networks, core, threads)
+        yield complete(problem, plans, "threads of the library", objective, others)
+
+
+def _on_accelerators(
+    problem: Problem, kind: str, processors: tuple[str, ...], objective: Objective
+) -> Iterator[Design]:
+    """The networks on the first processor of a kind, or on all of them."""
+    plans = whole(problem.networks, processors[:1])
+    yield complete(problem, plans, f"on {processors[0]}", objective)
+    if len(processors) > 1:
+        plans = whole(problem.networks, processors)
+        yield complete(problem, plans, f"frames in turn on all {kind}s", objective)
+
+
+def _on_other_cores(problem: Problem, objective: Objective) -> Iterator[Design]:
+    """The networks on the last core, or their frames on all cores in turn."""
+    plans = whole(problem.networks, problem.cpus[-1:])
+    yield complete(problem, plans, "network on a core of its own", objective)
+    plans = whole(problem.networks, problem.cpus)
+    yield complete(problem, plans, "frames in turn", objective)
+    others = _on_one_core(problem)
+    yield complete(problem, plans, "frames in turn, others on one core", objective, others)
 
 
 def apart(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:
-    """The best so far again, with heavy Python tasks in processes of their own: threads share the
+    """The best two so far, with heavy Python tasks in processes of their own: threads share the
     interpreter.
     """
-    total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
-    python = {
-        t.name: problem.work_ns(a, t) * problem.held.get(t.name, 1.0)
-        for a in problem.apps
-        for t in a.tasks
-        if not greedy.runs_without_interpreter(t)
-        and t.implementations
-        and t.name not in problem.pins
-        and not t.open_ports
-    }
-    heavy = frozenset(t for t, work in python.items() if work > HEAVY * total)
+    heavy = _heavy_python_tasks(problem)
     if not heavy or len(problem.cpus) < 2:
         return
     changed = replace(problem, apart=heavy)
-    leaders = sorted(
-        (e for e in contest.entries if e.value is not None), key=lambda e: e.value or 0.0
-    )[:2]
-    for entry in leaders:
-        yield complete(
-            changed, entry.design.mapping.networks, f"{entry.design.name}, Python apart", objective
-        )
+    for entry in sorted(contest.measured, key=lambda e: e.score)[:2]:
+        name = f"{entry.design.name}, Python apart"
+        yield complete(changed, entry.design.mapping.networks, name, objective)
+
+
+def _heavy_python_tasks(problem: Problem) -> frozenset[str]:
+    """Tasks that may have a process of their own, and hold the interpreter for long."""
+    limit = HEAVY * sum(problem.work_ns(app, task) for app, task in problem.tasks)
+    heavy = set()
+    for app, task in problem.tasks:
+        fixed = task.name in problem.pins or task.open_ports or not task.implementations
+        if fixed or greedy.runs_without_interpreter(task):
+            continue
+        if problem.work_ns(app, task) * problem.held.get(task.name, 1.0) > limit:
+            heavy.add(task.name)
+    return frozenset(heavy)
 
 
 def places(
     problem: Problem, network: Divisible, busy: dict[str, float] | None = None
 ) -> list[Place]:
-    """Every processor that has times for a network, and all of a pool together, with their other
-    load.
+    """Every processor that has times for a network, and all of a pool together, with their load by
+    other tasks (`busy`).
     """
-    found = []
+    load = busy or {}
+    able = []
     for pool in problem.platform.pools:
         if pool.kind not in network.costs.layers:
             continue
-        found += [Place((p,), pool.kind, (busy or {}).get(p, 0.0)) for p in pool.processors]
+        able += [Place((p,), pool.kind, load.get(p, 0.0)) for p in pool.processors]
         if pool.count > 1:
-            shared = max((busy or {}).get(p, 0.0) for p in pool.processors)
-            found.append(Place(pool.processors, pool.kind, shared))
-    return found
+            most = max(load.get(p, 0.0) for p in pool.processors)
+            able.append(Place(pool.processors, pool.kind, most))
+    return able
 
 
 def partitions(problem: Problem, objective: Objective) -> Iterator[Design]:
-    """Optimal partitions of each network for every number of stages, the others whole.
+    """Optimal partitions of each network for every number of stages; the other networks are whole.
 
     The other tasks are placed around the stages, and the stages around the other tasks, until
     nothing changes.
     """
     for name, network in problem.networks.items():
-        costs = network.energy if objective == "energy" else network.costs
+        costs = network.costs_for(objective)
         if costs is None:
             continue
-        rest = [
-            NetworkPlan(n, (StagePlan(problem.cpus[:1]),)) for n in problem.networks if n != name
-        ]
+        rest = whole([n for n in problem.networks if n != name], problem.cpus[:1])
         for partition in best_partitions(costs, places(problem, network), objective):
             yield around(problem, name, network, partition, rest, objective)
 
@@ -243,8 +284,8 @@ def around(
     rest: list[NetworkPlan],
     objective: Objective,
 ) -> Design:
-    """A partition with the other tasks around it; for throughput it is computed again with their
-    load.
+    """A partition with the other tasks around it; for throughput it is computed again with the load
+    of these tasks.
     """
     stages = len(partition.ends)
     label = f"{stages} stages" if stages > 1 else "one stage"
@@ -252,11 +293,7 @@ def around(
     if objective != "throughput":
         return best
     for _ in range(3):
-        own: dict[str, float] = {}
-        for place, cost in zip(partition.places, partition.stage_cost, strict=True):
-            for p in place.processors:
-                own[p] = own.get(p, 0.0) + cost / len(place.processors)
-        busy = {p: max(0.0, load - own.get(p, 0.0)) for p, load in best.load.items()}
+        busy = partition.load_beside(best.load)
         again = best_partition(network.costs, places(problem, network, busy), objective, stages)
         if again is None or (again.ends, again.places) == (partition.ends, partition.places):
             break
@@ -271,42 +308,48 @@ def around(
 def refined(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:
     """Partitions computed again with the measured times of stages that ran together, which correct
     the profile stage by stage."""
+    if objective != "throughput":
+        return
     for entry in list(contest.entries):
-        plans = entry.design.mapping.networks
-        cut = next((p for p in plans if len(p.stages) > 1), None)
-        if (
-            cut is None
-            or entry.last is None
-            or objective != "throughput"
-            or not contest.close(entry)
-        ):
+        if entry.last is None or not contest.close(entry):
             continue
-        network = problem.networks[cut.task]
-        corrected = replace(network, costs=_corrected(problem, network, cut, entry.last))
-        changed = replace(problem, networks={**problem.networks, cut.task: corrected})
-        partition = best_partition(
-            corrected.costs, places(problem, corrected), objective, len(cut.stages)
-        )
-        if partition is None:
-            continue
-        rest = [p for p in plans if p is not cut]
-        design = around(changed, cut.task, corrected, partition, rest, objective)
-        if all(design.configuration != e.design.configuration for e in contest.entries):
+        design = _refined(problem, entry.design, entry.last, objective)
+        known = [e.design.configuration for e in contest.entries]
+        if design is not None and design.configuration not in known:
             yield replace(design, name=f"{design.name}, corrected")
 
 
-def _corrected(problem: Problem, network: Divisible, plan: NetworkPlan, seen: Measurement) -> Costs:
+def _refined(
+    problem: Problem, design: Design, measured: Measurement, objective: Objective
+) -> Design | None:
+    """The design with the first network that is cut partitioned again; None if no network is."""
+    plans = design.mapping.networks
+    cut = next((plan for plan in plans if len(plan.stages) > 1), None)
+    if cut is None:
+        return None
+    network = problem.networks[cut.task]
+    corrected = replace(network, costs=_corrected(problem, network, cut, measured))
+    changed = replace(problem, networks={**problem.networks, cut.task: corrected})
+    able = places(problem, corrected)
+    partition = best_partition(corrected.costs, able, objective, len(cut.stages))
+    if partition is None:
+        return None
+    rest = [plan for plan in plans if plan is not cut]
+    return around(changed, cut.task, corrected, partition, rest, objective)
+
+
+def _corrected(
+    problem: Problem, network: Divisible, plan: NetworkPlan, measured: Measurement
+) -> Costs:
     """Costs in which every layer is scaled by the measured slowdown of its stage."""
     layers = {kind: list(values) for kind, values in network.costs.layers.items()}
-    first = 0
-    for k, stage in enumerate(plan.stages, 1):
-        end = network.costs.count if stage.until is None else network.layers.index(stage.until) + 1
-        measured = seen.firing_ns.get(f"{plan.task}.stage{k}")
-        if measured and stage.predicted_ns and len(stage.processors) == 1:
+    stretches = network.stretches(plan)
+    for name, stage, (first, end) in zip(stage_names(plan), plan.stages, stretches, strict=True):
+        ns = measured.firing_ns.get(name)
+        if ns and stage.predicted_ns and len(stage.processors) == 1:
             kind = problem.platform.pool_of(stage.processors[0]).kind
             for i in range(first, end):
-                layers[kind][i] *= measured / stage.predicted_ns
-        first = end
+                layers[kind][i] *= ns / stage.predicted_ns
     return replace(network.costs, layers=layers)
 
 
@@ -316,25 +359,34 @@ def why(
 ) -> tuple[str, ...]:
     """The reasons for the winner, and its bottleneck."""
     design = winner.design
-    lines = [f"{design.name}: {design.configuration}"]
-    others = [e for e in entries if e is not winner and e.value is not None]
+    return (
+        f"{design.name}: {design.configuration}",
+        *_comparison(winner, [e for e in entries if e is not winner]),
+        *_by_kind(problem, objective),
+        *_limits(problem, design, objective),
+    )
+
+
+def _comparison(winner: Entry, others: list[Entry]) -> Iterator[str]:
+    """The winner's lead over the next: measured equally often, or predicted where no other ran."""
+    measured = [e for e in others if e.values]
     # Finalists were measured as often as the winner; single runs are not comparable.
-    runner = next((e for e in others if len(e.values) == len(winner.values)), None)
-    if runner is not None and runner.value and winner.value:
-        lines.append(lead(winner.value, runner.value, runner.design.name, len(winner.values)))
-    elif len(entries) > 1 and not others:
-        other = min((e.design for e in entries if e is not winner), key=lambda d: d.predicted)
-        gain = other.predicted / design.predicted - 1
-        if gain < 0:
-            lines.append(
-                f"{other.name} is predicted {-gain:.1%} better but more complex; within the margin"
-                " the simpler one wins"
-            )
-        else:
-            lines.append(f"predicted to be {gain:.1%} better than the next, {other.name}")
-    lines += _by_kind(problem, objective)
-    lines += _limits(problem, design, objective)
-    return tuple(lines)
+    runner_up = next((e for e in measured if len(e.values) == len(winner.values)), None)
+    if runner_up is not None and runner_up.value and winner.value:
+        yield lead(winner.value, runner_up.value, runner_up.design.name, len(winner.values))
+    elif others and not measured:
+        next_best = min((e.design for e in others), key=lambda d: d.predicted)
+        yield _predicted_lead(winner.design, next_best)
+
+
+def _predicted_lead(winner: Design, other: Design) -> str:
+    gain = other.predicted / winner.predicted - 1
+    if gain < 0:
+        return (
+            f"{other.name} is predicted {-gain:.1%} better but more complex; within the margin"
+            " the simpler one wins"
+        )
+    return f"predicted to be {gain:.1%} better than the next, {other.name}"
 
 
 def lead(winner_ns: float, other_ns: float, other: str, runs: int) -> str:
@@ -350,21 +402,21 @@ def lead(winner_ns: float, other_ns: float, other: str, runs: int) -> str:
 
 def _by_kind(problem: Problem, objective: Objective) -> Iterator[str]:
     """The time of the whole network on each kind of processor."""
+    unit = "mJ" if objective == "energy" else "ms"
     for name, network in problem.networks.items():
-        costs = network.energy if objective == "energy" else network.costs
+        costs = network.costs_for(objective)
         if costs is None or len(costs.layers) < 2:
             continue
-        unit = "mJ" if objective == "energy" else "ms"
-        sums = sorted(
-            (sum(values) + costs.overhead[kind], kind) for kind, values in costs.layers.items()
-        )
-        yield f"`{name}` as a whole: " + ", ".join(
-            f"{total / 1e6:.4g} {unit} on a {kind}" if total < inf else f"not possible on a {kind}"
-            for total, kind in sums
-        )
+        totals = {kind: sum(ns) + costs.overhead[kind] for kind, ns in costs.layers.items()}
+        words = []
+        for kind, total in sorted(totals.items(), key=lambda item: (item[1], item[0])):
+            amount = f"{total / 1e6:.4g} {unit}" if total < inf else "not possible"
+            words.append(f"{amount} on a {kind}")
+        yield f"`{name}` as a whole: {', '.join(words)}"
 
 
 def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[str]:
+    """The busiest processor, and the largest layers of the stages on it."""
     if objective != "throughput":
         return
     busiest = max(design.load, key=lambda p: design.load[p])
@@ -375,22 +427,20 @@ def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[
     )
     for plan in design.mapping.networks:
         network = problem.networks.get(plan.task)
-        if network is None or len(plan.stages) < 2:
+        if network is not None and len(plan.stages) > 1:
+            yield from _largest_layers(problem, network, plan, busiest)
+
+
+def _largest_layers(
+    problem: Problem, network: Divisible, plan: NetworkPlan, processor: str
+) -> Iterator[str]:
+    stretches = network.stretches(plan)
+    for k, (stage, (first, end)) in enumerate(zip(plan.stages, stretches, strict=True), 1):
+        if processor not in stage.processors:
             continue
-        first = 0
-        for k, stage in enumerate(plan.stages, 1):
-            end = (
-                network.costs.count
-                if stage.until is None
-                else network.layers.index(stage.until) + 1
-            )
-            if busiest in stage.processors:
-                kind = problem.platform.pool_of(stage.processors[0]).kind
-                times = network.costs.layers[kind][first:end]
-                at = max(range(len(times)), key=lambda i: times[i])
-                yield (
-                    f"its stage {k} of `{plan.task}` has {end - first} layers; the largest,"
-                    f" `{network.layers[first + at]}`, takes {times[at] / 1e6:.3g} ms and cannot be"
-                    " split"
-                )
-            first = end
+        times = network.costs.layers[problem.platform.pool_of(stage.processors[0]).kind]
+        largest = max(range(first, end), key=lambda i: times[i])
+        yield (
+            f"its stage {k} of `{plan.task}` has {end - first} layers; the largest,"
+            f" `{network.layers[largest]}`, takes {times[largest] / 1e6:.3g} ms and cannot be split"
+        )

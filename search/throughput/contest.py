@@ -1,7 +1,7 @@
-"""Measured runs of configurations: each once or twice, then the best ones in turns.
+"""Measured runs of designs: one or two of each, then more of the best ones in alternation.
 
-In: designs, from simple to complex, and a function that runs them. Out: the simplest one that no
-other is significantly better than. The speed of a shared machine varies: so finalists run in
+In: designs, from simple to complex, and a function that runs them. Out: the simplest design that no
+other one significantly beats. The speed of a shared machine varies, so finalists run in
 alternation, and all pairs of runs count. Several machines run designs in parallel.
 """
 
@@ -19,8 +19,7 @@ from .design import Design
 from .partition import Objective
 from .problem import Measure, Measurement, Progress, SideBySide
 
-#: Designs within this factor of the best after one run are finalists: a single run can be off by
-#: that much.
+#: Designs within this factor of the best after one run are finalists: a single run can err by that.
 NEAR = 1.2
 #: Maximum number of finalists, and minimum number of runs of each.
 FINALISTS, ROUNDS = 3, 3
@@ -30,8 +29,9 @@ UNLUCKY = 2.0
 FINALS = 3
 #: Alternating runs against the simplest design before another one replaces it.
 CONFIRMING = 3
-#: Medians nearer than that are equal, or nearer than the share of their time in which runs had no
-#: core: how much others leave depends on the number of threads, and is another one the next time.
+#: Medians that differ by less are equal; so are those that differ by less than the share of time in
+#: which the runs had no core. How much time other programs leave depends on the number of threads,
+#: and differs the next time.
 EQUAL = 0.005
 #: The share of all pairs of runs that a more complex design has to win: on a shared machine, runs
 #: of one design differ more than designs do, and the simpler one is the right answer more often.
@@ -40,9 +40,7 @@ SURELY = 0.95
 
 @dataclass(eq=False)
 class Entry:
-    """A design with the results of its runs, in the unit of the objective; `out`: it does not
-    run.
-    """
+    """A design with the results of its runs, in the unit of the objective; `out`: a run failed."""
 
     design: Design
     values: list[float] = field(default_factory=list)
@@ -55,13 +53,17 @@ class Entry:
         """The median of its runs."""
         return median(self.values) if self.values else None
 
+    @property
+    def score(self) -> float:
+        """The median of its runs, infinite without any."""
+        return median(self.values) if self.values else inf
+
     def ahead_of(self, other: Entry) -> bool:
         """True if its median is better by more than the tolerance."""
-        if self.value is None or other.value is None:
+        if not self.values or not other.values:
             return False
-        return self.value < other.value * (
-            1 - max(EQUAL, median(self.delays), median(other.delays))
-        )
+        tolerance = max(EQUAL, median(self.delays), median(other.delays))
+        return self.score < other.score * (1 - tolerance)
 
     def beats(self, other: Entry) -> bool:
         """True if it is better in nearly every pair of their runs (a rank test)."""
@@ -79,9 +81,8 @@ class Entry:
 
 
 class Contest:
-    """The `budget` (of runs, if evaluations are counted) ends it, but the first contestant has one
-    run.
-    """
+    """Designs compete until the `budget` (of runs, if evaluations are counted) is used up; the
+    first one always has a run."""
 
     def __init__(
         self, measure: Measure, objective: Objective, budget: Budget, progress: Progress | None
@@ -111,20 +112,24 @@ class Contest:
         Predictions err in one direction: measured times are longer.
         """
         while not self._over():
-            best = min((e.value for e in self.entries if e.value is not None), default=inf)
-            waiting = [
-                e
-                for e in self.entries
-                if e.value is None and not e.out and e.design.predicted < best
-            ]
-            if not waiting:
+            best = self._best()
+            skipped = [e for e in self.entries if not e.values and not e.out]
+            hopeful = [e for e in skipped if e.design.predicted < best]
+            if not hopeful:
                 return
-            self._run_each(sorted(waiting, key=lambda e: e.design.predicted)[: self._width])
+            self._run_each(sorted(hopeful, key=lambda e: e.design.predicted)[: self._width])
 
     def close(self, entry: Entry) -> bool:
         """True if it could win: within a fifth of the best."""
-        best = min((e.value for e in self.entries if e.value is not None), default=None)
-        return best is not None and entry.value is not None and entry.value < 1.2 * best
+        return entry.score < NEAR * self._best()
+
+    def _best(self) -> float:
+        return min((e.score for e in self.entries), default=inf)
+
+    @property
+    def measured(self) -> list[Entry]:
+        """The entries that have run."""
+        return [e for e in self.entries if e.values]
 
     def decide(self) -> Entry:
         """The winner, after the final. Ctrl-C ends the contest with the best so far.
@@ -147,34 +152,35 @@ class Contest:
         Threads of a library are fast or slow for a whole run, depending on where the scheduler
         places them.
         """
-        done = [e for e in self.entries if e.value is not None]
-        simplest, tested = done[0], set[Entry]()
-        while (
-            winner not in (simplest, *tested)
-            and (simplest.value or 0.0) <= (winner.value or 0.0) * UNLUCKY
-        ):
+        measured = self.measured
+        simplest = measured[0]
+        tested = {simplest}
+        while winner not in tested and simplest.score <= winner.score * UNLUCKY:
             tested.add(winner)
             self._run_each((simplest, winner) * CONFIRMING)
-            winner = _simplest_best([e for e in done if e is simplest or len(e.values) > 1])
+            winner = _simplest_best([e for e in measured if e is simplest or len(e.values) > 1])
         return winner
 
     def _final(self) -> Entry:
-        done = [e for e in self.entries if e.value is not None]
-        best = min(e.value or 0.0 for e in done)
-        near = sorted(
-            (e for e in done if (e.value or 0.0) <= best * NEAR), key=lambda e: e.value or 0.0
-        )[:FINALISTS]
-        # The simplest may have had bad luck.
-        final = [
-            e for e in done if e in near or (e is done[0] and (e.value or 0.0) <= best * UNLUCKY)
-        ]
-        running = final
+        """The winner of the finalists, which run in alternation until one is beaten."""
+        finalists = self._finalists()
+        running = finalists
         for _ in range(ROUNDS):
-            self._run_each(running if len(running) > 1 else ())
-            running = [
-                e for e in running if not any(o.beats(e) for o in running if len(e.values) > 1)
-            ]
-        return _simplest_best(final)
+            if len(running) > 1:
+                self._run_each(running)
+            running = _unbeaten(running)
+        return _simplest_best(finalists)
+
+    def _finalists(self) -> list[Entry]:
+        """The entries near the best, and the simplest one, which may have had bad luck."""
+        measured = self.measured
+        best = self._best()
+        near = [e for e in measured if e.score <= best * NEAR]
+        chosen = sorted(near, key=lambda e: e.score)[:FINALISTS]
+        simplest = measured[0]
+        if simplest.score <= best * UNLUCKY:
+            chosen.append(simplest)
+        return [e for e in measured if e in chosen]
 
     def _over(self) -> bool:
         return self.interrupted or self._spending.over
@@ -198,19 +204,19 @@ class Contest:
         mappings = [e.design.mapping for e in entries]
         try:
             if isinstance(self._measure, SideBySide):
-                found = self._measure.each(mappings)
+                results = self._measure.each(mappings)
             else:
-                found = [self._tried(m) for m in mappings]
+                results = [self._tried(m) for m in mappings]
         except KeyboardInterrupt:
-            if not any(e.values for e in self.entries):
+            if not self.measured:
                 raise
             self.interrupted = True
             return
-        for entry, seen in zip(entries, found, strict=True):
-            if isinstance(seen, Errors):
-                self._refuse(entry, seen)
+        for entry, result in zip(entries, results, strict=True):
+            if isinstance(result, Errors):
+                self._refuse(entry, result)
             else:
-                self._note(entry, seen)
+                self._note(entry, result)
 
     def _tried(self, mapping: Mapping) -> Measurement | Errors:
         try:
@@ -220,27 +226,31 @@ class Contest:
 
     def _refuse(self, entry: Entry, faults: Errors) -> None:
         """Exclude a design that fails; if the plainest one fails, the search fails."""
-        if not any(e.values for e in self.entries):
+        if not self.measured:
             raise faults
         entry.out = True
         if self._progress is not None:
             self._progress(f"does not run: {entry.design.configuration}: {faults}")
 
-    def _note(self, entry: Entry, seen: Measurement) -> None:
+    def _note(self, entry: Entry, measurement: Measurement) -> None:
         self.runs += 1
-        entry.last = seen
-        value = max((seen.latency_ns if self._objective == "latency" else seen.period_ns).values())
+        entry.last = measurement
+        value = measurement.value(self._objective)
         entry.values.append(value)
-        entry.delays.append(seen.delayed)
+        entry.delays.append(measurement.delayed)
         if self._progress is not None:
             text = f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}"
             self._progress(text, evaluations=len(self.entries), value=value)
 
 
+def _unbeaten(entries: list[Entry]) -> list[Entry]:
+    """Those that no other one beats; a single run excludes none."""
+    return [e for e in entries if len(e.values) < 2 or not any(o.beats(e) for o in entries)]
+
+
 def _simplest_best(entries: list[Entry]) -> Entry:
-    """The simplest entry that no other is significantly better than; entries are sorted from simple
-    to complex.
-    """
+    """The simplest entry that no other one significantly beats, of entries sorted from simple to
+    complex."""
     winner = entries[0]
     for entry in entries[1:]:
         if entry.beats(winner):

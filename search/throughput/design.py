@@ -1,8 +1,8 @@
-"""A configuration of everything, before networks are cut: plans of networks, places of the other
-tasks, predictions.
+"""A complete configuration before networks are cut: plans of networks, places of the other tasks,
+and predictions.
 
-In: a problem and plans of its networks. Out: a `Mapping` for the whole, with what the evaluator
-predicts for it. All searches build their answers here, so that their predictions can be compared.
+In: a problem and plans of its networks. Out: a `Mapping` of all tasks, with the prediction of the
+evaluator. All searches build their answers here, so that their predictions can be compared.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ...model.mapping import Mapping as Answer
 from ...model.mapping import NetworkPlan, Placement, in_words
 from . import greedy
 from .partition import Objective
-from .plans import sketch
-from .problem import THREADS, Problem, loads, scale
+from .plans import sketch, stage_names
+from .problem import Problem, loads, scale, speedup
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +32,30 @@ class Design:
 
     @property
     def configuration(self) -> str:
-        """What tells designs apart, in the words of pins."""
+        """The mapping in the words of pins: designs with the same text are the same."""
         return in_short(self.mapping)
+
+    def reaches(self, bound: float | None) -> bool:
+        """True if the prediction equals a lower bound, up to rounding."""
+        return bound is not None and self.predicted <= bound * 1.0001
 
 
 def in_short(mapping: Answer) -> str:
     """A mapping in one line: networks first, then the other tasks by processor."""
     parts = [f"{n.task.partition('.')[2]} -> {in_words(n)}" for n in mapping.networks]
+    apps: set[str] = set()
     places: dict[str, list[str]] = {}
-    for p in mapping.placements:
-        where = ", ".join(p.processors) + (" process" if p.process else "")
-        places.setdefault(where, []).append(p.task.partition(".")[2])
-    several = len({p.task.partition(".")[0] for p in mapping.placements}) > 1
-    if several or not mapping.networks:
-        parts += [f"{' + '.join(tasks)} -> {where}" for where, tasks in places.items()]
-    else:
-        parts += [
-            f"others -> {where}" if len(places) == 1 else f"{' + '.join(t)} -> {where}"
-            for where, t in places.items()
-        ]
+    for placement in mapping.placements:
+        app, _, task = placement.task.partition(".")
+        where = ", ".join(placement.processors)
+        if placement.process:
+            where += " process"
+        apps.add(app)
+        places.setdefault(where, []).append(task)
+    together = len(apps) == 1 and len(places) == 1 and mapping.networks
+    for where, tasks in places.items():
+        names = "others" if together else " + ".join(tasks)
+        parts.append(f"{names} -> {where}")
     return "; ".join(parts)
 
 
@@ -61,42 +66,30 @@ def complete(
     objective: Objective = "throughput",
     others: Mapping[str, Placement] | None = None,
 ) -> Design:
-    """Cut and pin the networks as planned, and place the other tasks: as said in `others`, else as
-    greedily found."""
+    """Cut and pin the networks as planned, and place the other tasks: as in `others`, else by the
+    greedy search."""
     plans = tuple(plans)
     if others:
         problem = replace(problem, pins={**others, **problem.pins})
     sketched = sketch(problem, plans)
     answer = greedy.search(sketched)
-    own = {t.name for a in problem.apps for t in a.tasks if t.name not in {p.task for p in plans}}
+    planned = {task for plan in plans for task in stage_names(plan)}
+    placements = tuple(p for p in answer.placements if p.task not in planned)
+    networks = tuple(_with_times(problem, sketched, plan) for plan in plans)
+    mapping = replace(answer, placements=placements, networks=networks, search="auto")
     placement = {p.task: p for p in answer.placements}
-    known = tuple(_with_times(problem, sketched, plan) for plan in plans)
-    mapping = replace(
-        answer,
-        placements=tuple(p for p in answer.placements if p.task in own),
-        networks=known,
-        search="auto",
-    )
-    return Design(
-        name,
-        mapping,
-        _value(problem, sketched, placement, known, objective),
-        loads(sketched, placement),
-    )
+    predicted = _value(problem, sketched, placement, networks, objective)
+    return Design(name, mapping, predicted, loads(sketched, placement))
 
 
 def _with_times(problem: Problem, sketched: Problem, plan: NetworkPlan) -> NetworkPlan:
+    """The plan with the predicted time of each stage on its slowest processor."""
     stages = []
-    for k, stage in enumerate(plan.stages, 1):
-        name = plan.task if len(plan.stages) == 1 else f"{plan.task}.stage{k}"
+    for name, stage in zip(stage_names(plan), plan.stages, strict=True):
         times = sketched.firing_ns[name]
         kinds = [problem.platform.pool_of(p).kind for p in stage.processors]
         slowest = max(times.get(kind, max(times.values())) for kind in kinds)
-        stages.append(
-            replace(
-                stage, predicted_ns=slowest / (stage.threads * THREADS if stage.threads > 1 else 1)
-            )
-        )
+        stages.append(replace(stage, predicted_ns=slowest / speedup(stage.threads)))
     return replace(plan, stages=tuple(stages))
 
 
@@ -115,8 +108,8 @@ def _value(
 
 
 def _latency(problem: Problem, app: Application, placement: Mapping[str, Placement]) -> float:
-    """A frame alone: tasks one after the other along the longest path of the graph, which has no
-    cycles inside one."""
+    """The time of a single frame: the longest path of the graph, or all tasks in sequence if there
+    are cycles."""
     from ...analysis.dataflow.order import components, levels
 
     if components(app):
@@ -124,9 +117,8 @@ def _latency(problem: Problem, app: Application, placement: Mapping[str, Placeme
     depth = levels(app)
     ready: dict[str, float] = {}
     for task in sorted(app.tasks, key=lambda t: depth[t.name]):
-        before = max(
-            (ready[c.source] for c in app.channels if c.destination == task.name), default=0.0
-        )
+        inputs = [ready[c.source] for c in app.channels if c.destination == task.name]
+        before = max(inputs, default=0.0)
         ready[task.name] = before + _own(problem, app, task.name, placement)
     return max(ready.values(), default=0.0)
 
@@ -134,42 +126,37 @@ def _latency(problem: Problem, app: Application, placement: Mapping[str, Placeme
 def _own(
     problem: Problem, app: Application, task: str, placement: Mapping[str, Placement]
 ) -> float:
+    """The time of all firings of a task in an iteration, on its slowest processor."""
     place = placement[task]
     kinds = [problem.platform.pool_of(p).kind for p in place.processors]
     work = max(problem.work_ns(app, app.task(task), kind) for kind in kinds)
-    return work / (place.threads * THREADS if place.threads > 1 else 1)
+    return work / speedup(place.threads)
 
 
 def _energy(problem: Problem, plan: NetworkPlan) -> float:
+    """Energy of a network per frame; infinite if that of a stage is unknown on its processors."""
     network = problem.networks[plan.task]
     if network.energy is None:
         return inf
-    total, first = 0.0, 0
-    for stage in plan.stages:
-        end = network.costs.count if stage.until is None else network.layers.index(stage.until) + 1
+    total = 0.0
+    for stage, (first, end) in zip(plan.stages, network.stretches(plan), strict=True):
         kinds = [problem.platform.pool_of(p).kind for p in stage.processors]
-        own = [
-            sum(network.energy.layers[kind][first:end])
-            for kind in kinds
-            if kind in network.energy.layers
-        ]
-        total += sum(own) / len(kinds) if len(own) == len(kinds) else inf
-        first = end
+        if any(kind not in network.energy.layers for kind in kinds):
+            return inf
+        total += sum(sum(network.energy.layers[kind][first:end]) for kind in kinds) / len(kinds)
     return total
 
 
 def fractional_bound(problem: Problem) -> float:
-    """No mapping has less time between frames: all work at its fastest, spread evenly over all
-    processors."""
+    """A lower bound on the time between frames of every mapping: all work at its fastest, spread
+    evenly over all processors."""
     total = 0.0
-    for app in problem.apps:
-        for task in app.tasks:
-            network = problem.networks.get(task.name)
-            if network is None:
-                least = min(problem.firing_ns[task.name].values())
-            else:
-                least = sum(
-                    min(times) for times in zip(*network.costs.layers.values(), strict=True)
-                )
-            total += scale(app) * least * problem.repetition[app.name][task.name]
+    for app, task in problem.tasks:
+        network = problem.networks.get(task.name)
+        if network is None:
+            least = min(problem.firing_ns[task.name].values())
+        else:
+            layers = zip(*network.costs.layers.values(), strict=True)
+            least = sum(min(times) for times in layers)
+        total += scale(app) * least * problem.repetition[app.name][task.name]
     return total / len(problem.platform.processors)

@@ -1,8 +1,8 @@
 """Costs of the parts of a network, from a profile.
 
-In: the layers of a network, and what a profile says of it on each kind of processor. Out: a
-`Divisible`. Where layers were not measured on some kind, the time of the whole is shared out by
-multiplications: a guess, and marked as one.
+In: the layers of a network, and its profile on each kind of processor. Out: a `Divisible`. Where
+layers were not measured on some kind, each gets a share of the time of the whole network by its
+multiplications: an estimate, and marked as one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .problem import HOP_NS, Divisible
 
 #: A call of the inference library from Python (measured with a network of one layer: 10 to 20 us).
 CALL_NS = 20_000
-#: A border that no profile speaks of: copying at 5 GB/s, as between the memories of a small board.
+#: A transfer that is in no profile: copying at 5 GB/s, as between the memories of a small board.
 UNKNOWN_NS_PER_BYTE = 0.2
 
 
@@ -27,57 +27,58 @@ def divisible(
     transfers: Iterable[Transfer],
     barred: Callable[[str], bool] = lambda layer: False,
 ) -> Divisible:
-    """The network with its times (and energies) per kind of processor; cuts inside fused groups are
-    left out.
+    """The network with its times (and energies) per kind of processor, without cuts inside fused
+    groups.
 
     `barred` layers cannot run on a DLA.
     """
-    names = tuple(x.name for x in chain.layers)
+    names = tuple(layer.name for layer in chain.layers)
     points = [c for c in chain.cuts() if not chain.fused(c.after)]
     cuts = tuple((c.after + 1, c.bytes) for c in points)
     layers, overhead = {}, {}
+    energies: dict[str, list[float]] | None = {}
     for kind, entry in entries.items():
-        layers[kind], overhead[kind] = _times(chain, entry)
+        times, overhead[kind] = _times(chain, entry)
         if kind == "dla":
-            layers[kind] = [
-                inf if barred(x.name) else ns
-                for x, ns in zip(chain.layers, layers[kind], strict=True)
-            ]
-    transfer = transfer_model(transfers)
-    energies = {kind: _energies(layers[kind], entry) for kind, entry in entries.items()}
-    known = {kind: values for kind, values in energies.items() if values is not None}
+            times = [inf if barred(name) else ns for name, ns in zip(names, times, strict=True)]
+        layers[kind] = times
+        own = _energies(times, entry)
+        if own is None:
+            energies = None
+        elif energies is not None:
+            energies[kind] = own
+    costs = Costs(layers, overhead, cuts, transfer_model(transfers))
     energy = None
-    if len(known) == len(entries):
-        energy = Costs(known, dict.fromkeys(known, 0.0), cuts, lambda source, target, count: 0.0)
-    return Divisible(
-        names, Costs(layers, overhead, cuts, transfer), energy, tuple(c.tensors for c in points)
-    )
+    if energies is not None:
+        no_overhead = dict.fromkeys(energies, 0.0)
+        energy = Costs(energies, no_overhead, cuts, lambda source, target, count: 0.0)
+    return Divisible(names, costs, energy, tuple(c.tensors for c in points))
 
 
 def _times(chain: Chain, entry: ProfileEntry) -> tuple[list[float], float]:
-    """Per layer, and beyond them, together the mean of the whole as it was measured in its
-    application.
+    """The time of each layer and the overhead; their sum is the mean of the network as measured in
+    its application.
 
-    What an inference takes beyond its layers is mostly work between them (and the profiler's own),
-    so that a stage has its share of it; a call of the library is the same for all.
+    The time of an inference beyond its layers is mostly work between them (and of the profiler), so
+    that a stage has its share of it; a call of the library is the same for all stages.
     """
-    measured = {x.layer: x.mean_ns for x in entry.layers}
-    if measured:
-        call = min(CALL_NS, entry.overhead_ns)
-        between = (entry.overhead_ns - call) / len(entry.layers)
-        values = [measured[x.name] + between if x.name in measured else inf for x in chain.layers]
-        finite = sum(v for v in values if v != inf) + call
-        scale = entry.mean_ns / finite if finite and inf not in values else 1.0
-        return [v * scale for v in values], call * scale
-    return [entry.mean_ns * share for share in chain.shares()], 0.0
+    measured = {layer.layer: layer.mean_ns for layer in entry.layers}
+    if not measured:
+        return [entry.mean_ns * share for share in chain.shares()], 0.0
+    call = min(CALL_NS, entry.overhead_ns)
+    between = (entry.overhead_ns - call) / len(entry.layers)
+    values = [measured.get(layer.name, inf) + between for layer in chain.layers]
+    total = sum(values) + call
+    scale = entry.mean_ns / total if 0 < total < inf else 1.0
+    return [ns * scale for ns in values], call * scale
 
 
 def _energies(times: list[float], entry: ProfileEntry) -> list[float] | None:
-    """Energy per layer in nJ: as measured, or that of the whole in proportion to time; None where
-    nothing is known."""
-    own = {x.layer: x.energy_nj for x in entry.layers if x.energy_nj is not None}
-    if own and len(own) == len(entry.layers):
-        return [float(own.get(x.layer, 0.0) or 0.0) for x in entry.layers]
+    """Energy per layer in nJ: as measured, or that of the network in proportion to time; None if
+    both are unknown."""
+    measured = {x.layer: x.energy_nj for x in entry.layers if x.energy_nj is not None}
+    if measured and len(measured) == len(entry.layers):
+        return [float(energy) for energy in measured.values()]
     if entry.energy_nj is None:
         return None
     whole = sum(t for t in times if t != inf) or 1.0
@@ -85,7 +86,7 @@ def _energies(times: list[float], entry: ProfileEntry) -> list[float] | None:
 
 
 def transfer_model(transfers: Iterable[Transfer]) -> Callable[[str, str, int], float]:
-    """What a cut costs its receiver in ns: as fitted, in the other direction, or a guess."""
+    """The cost of a cut for its receiver in ns: as fitted, in the other direction, or estimated."""
     fitted = {(t.source, t.target): t for t in transfers}
 
     def cost(source: str, target: str, count: int) -> float:

@@ -1,17 +1,15 @@
-"""The search `exact`: the optimal contiguous partition alone, as it stands in the model of times.
+"""The search `exact`: the optimal contiguous partition alone, in the model of times.
 
-In: a problem. Out: the best of the optimal partitions for one stage, two stages, and so on, with
-the other tasks around
-it (`best_partitions`). It generalizes the search of the paper on pipelining with TVM (IEEE Access
-11, 2023, Algorithm
-1) and answers for throughput, latency or energy. Nothing is run but the winner, once, where a
-   way to run is given.
+In: a problem. Out: the best of the optimal partitions into one stage, two stages, and so on
+(`best_partitions`), with the other tasks around it. It generalizes the search of the paper on
+pipelining with TVM (IEEE Access 11, 2023, Algorithm 1), and answers for throughput, latency or
+energy. Only the winner is run, once, where a function to run it is given.
 
-`Effort.optimal` says: no contiguous partition of the network into up to four stages, each on a
-processor or on all of a pool, costs less in the model of `exact` while everything else keeps its
-processors as busy as it keeps them now. It is asked after the search, for the loads that the winner
-has, and only for apps with one network that may be cut: with several, each is optimal only for what
-the others do. It says nothing about mappings of other kinds (threads of the library, several
+`Effort.optimal` means: no contiguous partition of the network into up to four stages, each on a
+processor or on all of a pool, costs less in the model of `exact` while the other tasks load the
+processors as they do now. This is checked after the search, for the loads of the winner, and only
+for apps with one network that may be cut: with several, each is optimal only for the present plans
+of the others. It says nothing about mappings of other kinds (threads of the library, several
 networks together), nor about the machine.
 """
 
@@ -22,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
-from ...model.mapping import Mapping, NetworkPlan, StagePlan
+from ...model.mapping import Mapping, NetworkPlan
 from ..budget import DEFAULT, Budget
 from . import auto
 from .design import Design
@@ -37,10 +35,11 @@ from .partition import (
     evaluate,
     paper_stops,
 )
+from .plans import whole
 from .problem import Divisible, Measure, Problem, Progress
 from .trials import Over, Trials, as_auto
 
-#: Times that every network of several is partitioned again for what the others do.
+#: How often each of several networks is partitioned, around the present plans of the others.
 ROUNDS = 3
 
 
@@ -53,10 +52,10 @@ def search(
     measure: Measure | None = None,
     objective: Objective = "throughput",
 ) -> Mapping:
-    """The partition with the best prediction, whole networks among them; deterministic, and the
-    seed has no effect.
+    """The partition with the best prediction, uncut networks included. Deterministic: the seed has
+    no effect.
 
-    `measured_runs` is 1 where a way to run is given: the winner's, which decides nothing.
+    With `measure` the winner is run once, which decides nothing.
     """
     if not problem.networks:
         return as_auto("exact", problem, seed, budget, progress, measure, objective)
@@ -68,61 +67,69 @@ def search(
         if trials.empty:
             raise
     (winner,) = trials.best()
-    optimal, notes = (
-        False,
-        [
-            "every network was partitioned for what the others do: nothing is proved for all"
-            " together"
-        ],
-    )
+    optimal = False
+    notes = [
+        "every network was partitioned for what the others do: nothing is proved for all together"
+    ]
     if len(problem.networks) == 1:
         cost, partitions = _referee(problem, winner, objective)
         optimal = cost <= min(p.cost for p in partitions) * (1 + 1e-9)
         notes = list(_counted(problem, partitions, optimal))
     for plan in winner.mapping.networks:
         notes += _skips(problem.networks[plan.task], plan)
-    found = trials.answer("exact", trials.best(2), seed, notes, optimal)
-    return found if measure is None or objective == "energy" else _run(found, measure, progress)
+    answer = trials.answer("exact", trials.best(2), seed, notes, optimal)
+    if measure is None or objective == "energy":
+        return answer
+    return _run(answer, measure, objective, progress)
 
 
 def proposals(problem: Problem, objective: Objective) -> Iterator[Design]:
-    """Optimal partitions of each network in turn, for every number of stages, around what the
-    others have.
+    """Optimal partitions of each network in turn, for every number of stages, with the others as
+    planned so far.
 
-    With one network these are the partitions of `auto`; with several they are found again until
-    nothing gains.
+    With one network these are the partitions of `auto`; with several they are computed again until
+    there is no gain.
     """
-    plans = {n: NetworkPlan(n, (StagePlan(problem.cpus[:1]),)) for n in problem.networks}
+    plans = {plan.task: plan for plan in whole(problem.networks, problem.cpus[:1])}
     best: Design | None = None
     for _ in range(ROUNDS if len(plans) > 1 else 1):
         before = best
         for name, network in problem.networks.items():
-            rest = [p for n, p in plans.items() if n != name]
-            for partition in best_partitions(
-                _costs(network, objective), auto.places(problem, network), objective
-            ):
-                design = auto.around(problem, name, network, partition, rest, objective)
-                if design is not None:
-                    yield design
-                    best = design if best is None or design.predicted < best.predicted else best
+            rest = [plan for task, plan in plans.items() if task != name]
+            for design in _partitioned(problem, name, network, rest, objective):
+                yield design
+                if best is None or design.predicted < best.predicted:
+                    best = design
             if best is not None:
                 plans = {p.task: p for p in best.mapping.networks}
         if best is before:
             return
 
 
+def _partitioned(
+    problem: Problem,
+    name: str,
+    network: Divisible,
+    rest: list[NetworkPlan],
+    objective: Objective,
+) -> Iterator[Design]:
+    """The optimal partitions of one network, with the other tasks around them."""
+    able = auto.places(problem, network)
+    for partition in best_partitions(_costs(network, objective), able, objective):
+        yield auto.around(problem, name, network, partition, rest, objective)
+
+
 def _costs(network: Divisible, objective: Objective) -> Costs:
-    if objective != "energy":
-        return network.costs
-    assert network.energy is not None  # refused before a search begins
-    return network.energy
+    costs = network.costs_for(objective)
+    assert costs is not None  # refused before a search begins
+    return costs
 
 
 def _referee(
     problem: Problem, design: Design, objective: Objective
 ) -> tuple[float, tuple[Partition, ...]]:
-    """What the plan of the only network costs in the model of `exact`, and the optimal partitions,
-    both for what everything else costs the processors."""
+    """The cost of the plan of the only network in the model of `exact`, and the optimal partitions,
+    both beside the load of the other tasks."""
     (plan,) = design.mapping.networks
     network = problem.networks[plan.task]
     costs = _costs(network, objective)
@@ -132,14 +139,9 @@ def _referee(
         places = [_place(problem, s.processors, busy) for s in plan.stages]
         return evaluate(costs, ends, places, objective)
 
-    own: dict[str, float] = {}
-    for stage, cost in zip(plan.stages, evaluated({}).stage_cost, strict=True):
-        for p in stage.processors:
-            own[p] = own.get(p, 0.0) + cost / len(stage.processors)
-    busy = {p: max(0.0, load - own.get(p, 0.0)) for p, load in design.load.items()}
-    return evaluated(busy).cost, best_partitions(
-        costs, auto.places(problem, network, busy), objective
-    )
+    busy = evaluated({}).load_beside(design.load)
+    optima = best_partitions(costs, auto.places(problem, network, busy), objective)
+    return evaluated(busy).cost, optima
 
 
 def _place(problem: Problem, processors: tuple[str, ...], busy: dict[str, float]) -> Place:
@@ -148,35 +150,26 @@ def _place(problem: Problem, processors: tuple[str, ...], busy: dict[str, float]
 
 
 def _ends(network: Divisible, plan: NetworkPlan) -> list[int]:
-    """Layers in front of each cut."""
-    return [network.layers.index(s.until) + 1 for s in plan.stages if s.until is not None]
+    """The number of layers before each cut."""
+    return [network.end_of(stage) for stage in plan.stages if stage.until is not None]
 
 
 def _counted(problem: Problem, partitions: Sequence[Partition], optimal: bool) -> Iterator[str]:
-    """The paper's count, and where its rule would have stopped."""
-    network = next(iter(problem.networks.values()))
+    """The number of configurations by the paper, and where its rule would have stopped."""
+    (network,) = problem.networks.values()
     parts = len(network.costs.cuts) + 1
-    devices = sum(
-        pool.count for pool in problem.platform.pools if pool.kind in network.costs.layers
-    )
+    pools = [pool for pool in problem.platform.pools if pool.kind in network.costs.layers]
+    devices = sum(pool.count for pool in pools)
     stages = range(1, min(MOST_STAGES, parts) + 1)
-    counts = ", ".join(f"{configurations(parts, devices, s)}" for s in stages)
+    counts = ", ".join(str(configurations(parts, devices, s)) for s in stages)
     yield (
         f"equation 2 counts {counts} configurations of 1, 2, ... stages for {parts} parts on"
         f" {devices} processors"
     )
     cost = {len(p.ends): p.cost for p in partitions}
-    stop = paper_stops([cost.get(s, inf) for s in stages])
     least = min(cost, key=lambda s: cost[s])
-    if cost.get(stop) == cost[least]:
-        yield f"the paper's rule stops at {_stages(stop)}, and misses nothing here"
-    else:
-        lost = (
-            "which is impossible"
-            if stop not in cost
-            else f"{cost[stop] / cost[least] - 1:.1%} above"
-        )
-        yield f"the paper's rule stops at {_stages(stop)}, {lost} the optimum with {_stages(least)}"
+    stop = paper_stops([cost.get(s, inf) for s in stages])
+    yield f"the paper's rule stops at {_stages(stop)}, {_missed(cost, stop, least)}"
     if not optimal:
         yield (
             f"not proved optimal: {_stages(least)} would cost {cost[least] / 1e6:.3g} ms beside"
@@ -185,41 +178,48 @@ def _counted(problem: Problem, partitions: Sequence[Partition], optimal: bool) -
         )
 
 
+def _missed(cost: dict[int, float], stop: int, least: int) -> str:
+    """What is lost at the number of stages where the paper's rule stops (`cost` is by number)."""
+    if stop not in cost:
+        return f"which is impossible the optimum with {_stages(least)}"
+    if cost[stop] == cost[least]:
+        return "and misses nothing here"
+    return f"{cost[stop] / cost[least] - 1:.1%} above the optimum with {_stages(least)}"
+
+
 def _stages(count: int) -> str:
-    return f"{count} stage{'s' if count > 1 else ''}"
+    return "1 stage" if count == 1 else f"{count} stages"
 
 
 def _skips(network: Divisible, plan: NetworkPlan) -> Iterator[str]:
     skipping = network.skipping(_ends(network, plan))
-    if skipping:
-        names = ", ".join(f"`{t}`" for t in skipping[:3]) + (
-            " and others" if len(skipping) > 3 else ""
-        )
-        yield (
-            f"{names} skip a stage of `{plan.task}`: they are charged at every cut that they cross,"
-            " so that the cost is an upper bound"
-        )
+    if not skipping:
+        return
+    names = ", ".join(f"`{tensor}`" for tensor in skipping[:3])
+    if len(skipping) > 3:
+        names += " and others"
+    yield (
+        f"{names} skip a stage of `{plan.task}`: they are charged at every cut that they cross,"
+        " so that the cost is an upper bound"
+    )
 
 
-def _run(found: Mapping, measure: Measure, progress: Progress | None) -> Mapping:
+def _run(
+    answer: Mapping, measure: Measure, objective: Objective, progress: Progress | None
+) -> Mapping:
     """The answer with one run of it; Ctrl-C keeps it as it is."""
     begin = time.monotonic()
     try:
-        seen = measure(found)
+        measured = measure(answer)
     except KeyboardInterrupt:
-        return found
-    value = max(
-        (seen.latency_ns if found.effort.objective == "latency" else seen.period_ns).values()
-    )
+        return answer
+    value = measured.value(objective)
+    winner, *others = answer.contestants
     if progress is not None:
-        text = (
-            f"{value / 1e6:8.3f} ms  {found.contestants[0].name}:"
-            f" {found.contestants[0].configuration}"
-        )
-        progress(text, evaluations=found.effort.evaluations)
-    first = replace(found.contestants[0], measured_ns=value)
-    why = (*found.why, f"the winner was run once: {value / 1e6:.3f} ms")
-    effort = replace(
-        found.effort, measured_runs=1, seconds=found.effort.seconds + time.monotonic() - begin
-    )
-    return replace(found, contestants=(first, *found.contestants[1:]), effort=effort, why=why)
+        text = f"{value / 1e6:8.3f} ms  {winner.name}: {winner.configuration}"
+        progress(text, evaluations=answer.effort.evaluations)
+    contestants = (replace(winner, measured_ns=value), *others)
+    why = (*answer.why, f"the winner was run once: {value / 1e6:.3f} ms")
+    seconds = answer.effort.seconds + time.monotonic() - begin
+    effort = replace(answer.effort, measured_runs=1, seconds=seconds)
+    return replace(answer, contestants=contestants, effort=effort, why=why)

@@ -1,21 +1,22 @@
 """The comprehensive genetic search: everything in one chromosome (Kim's thesis, ch. 3.6.4.4,
 *comprehensive-GA*).
 
-In: a problem, and a way to run mappings; without one, predictions are the fitness. Out: the best
-mapping that evolution finds, for throughput, latency or energy. JEDI divides the same parameters
-into steps; this is what it is compared with there, and what `auto` is compared with here.
+In: a problem, and a function that runs mappings; without one, predictions are the fitness. Out: the
+best mapping that evolution finds, for throughput, latency or energy. JEDI searches the same
+parameters in several steps: the thesis compares it with this search, and flowc compares `auto`.
 
-A chromosome is a list of numbers: for every network the number of stages, three cut points, and for
-four stages a place (a processor, or all of a pool in turn), streams and threads of the library;
-buffers, threads before and behind; and for every other task that is not pinned a core. Genes of
-stages that do not exist are silent. Cuts that fall together, and stages side by side on one place,
-are one: so several chromosomes are one configuration, which is tried once. Ranges of streams,
-buffers and threads around are those that JEDI's maximizer finds, as in the thesis.
+A chromosome is a list of numbers. For every network: the number of stages, three cut points, for
+each of four stages a place (a processor, or all of a pool in turn), streams and threads of the
+library; then buffers, and threads of the tasks before and behind. For every other task without a
+pin: a core. Genes of stages that do not exist have no effect. Cuts at the same position count as
+one, and so do adjacent stages on one place: several chromosomes can mean one configuration, which
+is tried once. The ranges of streams, buffers, and threads before and behind are those that JEDI's
+maximizer finds, as in the thesis.
 
-The thesis says no more. Here: the best of parents and children survive, parents win tournaments of
-three, uniform crossover, one gene mutates (a cut moves a little in half of the cases), plain
-configurations are in the first population. With runs a generation is small, as each run takes a
-second.
+The thesis does not specify the operators. Here the best of parents and children survive, parents
+win tournaments of three, crossover is uniform, one gene mutates (a cut moves a little in half of
+the cases), and plain configurations are in the first population. Generations are small with runs,
+as each run takes a second.
 """
 
 from __future__ import annotations
@@ -23,31 +24,31 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from ..budget import DEFAULT, Budget
 from . import auto
 from .contest import FINALISTS
 from .design import Design, complete
-from .jedi import maximized
+from .jedi import FEWEST, maximized
 from .jedi_bench import BUFFERS, POST, PRE, STREAMS, Bench, Setting, neighbors, options, spread
 from .partition import MOST_STAGES, Objective, Place
+from .plans import whole
 from .problem import Divisible, Measure, Problem, Progress
 from .trials import Over, Trials, as_auto
 
-#: Individuals, most generations, and generations without progress: for runs of about a second, and
-#: for predictions.
+#: Size of a population, maximum number of generations, and of generations without progress: with
+#: runs of about a second each, and with predictions.
 MEASURED = (16, 100, 12)
 PREDICTED = (200, 200, 20)
-#: How many compete to become a parent, and how often a child's gene changes.
+#: The number of individuals in a tournament, and the probability that one gene of a child changes.
 TOURNAMENT, MUTATION = 3, 0.6
 
-#: Where the genes of a network are: stages, then cuts, places, streams and threads, and at last
-#: what is around.
+#: Positions of the genes of a network: the number of stages, then cuts, places, streams and
+#: threads; at the end buffers, and threads before and behind.
 CUTS, PLACES, STREAM, THREADS = 1, MOST_STAGES, 2 * MOST_STAGES, 3 * MOST_STAGES
 AROUND, LENGTH = 4 * MOST_STAGES, 4 * MOST_STAGES + 3
-#: Option E with the least of everything: pre, post, buffers, streams.
-FEWEST = (1, 1, 2, 1)
 
 Genes = list[int]
 Configuration = tuple[tuple[NetworkPlan, ...], tuple[Placement, ...]]
@@ -105,94 +106,89 @@ class Space:
 
     def __init__(self, problem: Problem, objective: Objective) -> None:
         self._problem, self._objective = problem, objective
-        self._counts = {
-            p: pool.count
-            for pool in problem.platform.pools
-            for p in pool.processors
-            if pool.kind == "cpu"
-        }
+        self._threads_on: dict[str, int] = {}
+        for pool in problem.platform.pools:
+            if pool.kind == "cpu":
+                self._threads_on.update(dict.fromkeys(pool.processors, pool.count))
         self.high: list[int] = []
         self.cuts: set[int] = set()
         self._parts: list[_Part] = []
         for name, network in problem.networks.items():
-            places = tuple(auto.places(problem, network))
-            at = len(self.high)
-            self._parts.append(_Part(name, network, places, *neighbors(problem, name), at))
-            cuts = len(network.costs.cuts)
-            self.cuts |= {*range(at + CUTS, at + PLACES)}
-            most = max(
-                (self._counts.get(p, 1) for place in places for p in place.processors), default=1
-            )
-            self.high += [min(MOST_STAGES, cuts + 1), *[max(1, cuts)] * (MOST_STAGES - 1)]
-            self.high += [
-                *[len(places)] * MOST_STAGES,
-                *[1] * MOST_STAGES,
-                *[most] * MOST_STAGES,
-                1,
-                1,
-                1,
-            ]
+            self._add_network(name, network)
         self._first_task = len(self.high)
-        tasks = [t.name for a in problem.apps for t in a.tasks]
-        self._tasks = [t for t in tasks if t not in problem.networks and t not in problem.pins]
+        fixed = {*problem.networks, *problem.pins}
+        self._tasks = [task.name for _, task in problem.tasks if task.name not in fixed]
         self.high += [len(problem.cpus)] * len(self._tasks)
 
+    def _add_network(self, name: str, network: Divisible) -> None:
+        """The genes of a network; streams, buffers and threads around have no choice yet."""
+        places = tuple(auto.places(self._problem, network))
+        at = len(self.high)
+        self._parts.append(_Part(name, network, places, *neighbors(self._problem, name), at))
+        self.cuts |= {*range(at + CUTS, at + PLACES)}
+        cuts = len(network.costs.cuts)
+        processors = chain.from_iterable(place.processors for place in places)
+        threads = max((self._threads_on.get(p, 1) for p in processors), default=1)
+        stages = [min(MOST_STAGES, cuts + 1)]
+        positions = [max(1, cuts)] * (MOST_STAGES - 1)
+        of_stages = [len(places)] * MOST_STAGES + [1] * MOST_STAGES + [threads] * MOST_STAGES
+        around = [1, 1, 1]
+        self.high += [*stages, *positions, *of_stages, *around]
+
     def widen(self, trials: Trials) -> None:
-        """Allow streams, buffers and threads around up to what JEDI's maximizer finds on option E.
-        Raises Over."""
+        """Allow streams, buffers, and threads before and behind up to the numbers that JEDI's
+        maximizer finds on option E. Raises Over."""
         for part in self._parts:
-            rest = [
-                NetworkPlan(p.name, (StagePlan(self._problem.cpus[:1]),))
-                for p in self._parts
-                if p is not part
-            ]
+            others = [other.name for other in self._parts if other is not part]
+            bench = Bench(self._problem, part.name, whole(others, self._problem.cpus[:1]), trials)
             option = options(self._problem, part.name)[0]
-            most = maximized(
-                Bench(self._problem, part.name, rest, trials), Setting(option, (), FEWEST)
-            ).numbers
+            most = maximized(bench, Setting(option, (), FEWEST)).numbers
             for k in range(MOST_STAGES):
                 self.high[part.at + STREAM + k] = most[STREAMS]
             for k, number in enumerate((BUFFERS, PRE, POST)):
                 self.high[part.at + AROUND + k] = most[number] - FEWEST[number] + 1
 
     def plain(self) -> Iterator[tuple[str, Genes]]:
-        """Networks whole on the first processor of each pool (with all threads too), and in turn on
-        all of it; the other tasks on the first core, or where they are greedily placed."""
+        """Uncut networks on the first processor of each pool (also with all threads), and in turn
+        on all of it; the other tasks on the first core, or placed by the greedy search."""
         for pool in self._problem.platform.pools:
-            for processors in dict.fromkeys((pool.processors[:1], pool.processors)):
-                place = Place(processors, pool.kind)
-                if any(place not in part.places for part in self._parts):
-                    continue
-                genes = [0] * len(self.high)
+            on_first = self._on(Place(pool.processors[:1], pool.kind))
+            if on_first is not None:
+                name = f"on {pool.processors[0]}"
+                yield f"{name}, others on one core", on_first
+                yield name, self._around(on_first)
+            if on_first is not None and pool.kind == "cpu" and pool.count > 1:
+                threaded = [*on_first]
                 for part in self._parts:
-                    genes[part.at + PLACES] = part.places.index(place)
-                name = (
-                    f"on {processors[0]}"
-                    if len(processors) == 1
-                    else f"frames in turn on all of {pool.name}"
-                )
-                yield f"{name}, others on one core", genes
-                yield name, self._around(genes)
-                if len(processors) == 1 and pool.kind == "cpu" and pool.count > 1:
-                    threaded = [*genes]
-                    for part in self._parts:
-                        threaded[part.at + THREADS] = pool.count - 1
-                    yield "threads of the library", threaded
+                    threaded[part.at + THREADS] = pool.count - 1
+                yield "threads of the library", threaded
+            on_all = self._on(Place(pool.processors, pool.kind))
+            if on_all is not None and pool.count > 1:
+                name = f"frames in turn on all of {pool.name}"
+                yield f"{name}, others on one core", on_all
+                yield name, self._around(on_all)
+
+    def _on(self, place: Place) -> Genes | None:
+        """All networks uncut on one place, None if one of them cannot run there."""
+        if any(place not in part.places for part in self._parts):
+            return None
+        genes = [0] * len(self.high)
+        for part in self._parts:
+            genes[part.at + PLACES] = part.places.index(place)
+        return genes
 
     def _around(self, genes: Genes) -> Genes:
-        """The same plans with the other tasks greedily placed, as far as one core each can say
-        that."""
+        """The same plans with the other tasks placed by the greedy search, on one core each."""
         mapping = complete(self._problem, self.decode(genes)[0], "").mapping
         cores = [self._problem.cpus.index(mapping.of(t)[0]) for t in self._tasks]
         return [*genes[: self._first_task], *cores]
 
     def decode(self, genes: Sequence[int]) -> Configuration:
-        """The configuration that genes stand for; equal ones are equal."""
+        """The configuration that genes mean."""
         cpus = self._problem.cpus
-        others = {
-            t: Placement(t, (cpus[g],))
-            for t, g in zip(self._tasks, genes[self._first_task :], strict=True)
-        }
+        others: dict[str, Placement] = {}
+        for task, core in zip(self._tasks, genes[self._first_task :], strict=True):
+            others[task] = Placement(task, (cpus[core],))
         plans = []
         for part in self._parts:
             own = genes[part.at : part.at + LENGTH]
@@ -203,7 +199,8 @@ class Space:
             buffers = max(own[AROUND] + FEWEST[BUFFERS], pre, post, *lanes)
             plans.append(NetworkPlan(part.name, stages, buffers, pre, post))
             for tasks, threads in ((part.before, pre), (part.behind, post)):
-                others |= spread(tasks, threads, cpus) if threads > 1 else {}
+                if threads > 1:
+                    others |= spread(tasks, threads, cpus)
         return tuple(plans), tuple(others.values())
 
     def _stages(self, part: _Part, own: Sequence[int]) -> tuple[StagePlan, ...]:
@@ -217,28 +214,30 @@ class Space:
                 continue
             threads = 1
             if len(processors) == 1:
-                # threads of several sessions on the same cores are in each other's way
-                threads = min(own[THREADS + k] + 1, self._counts.get(processors[0], 1))
+                # Threads of several sessions on the same cores delay each other.
+                threads = min(own[THREADS + k] + 1, self._threads_on.get(processors[0], 1))
             stages.append(StagePlan(processors, until, own[STREAM + k] + 1, threads))
         return tuple(stages)
 
     def design(self, configuration: Configuration, name: str = "") -> Design:
-        """A configuration with what is predicted for it."""
-        plans, others = configuration
-        stages = " + ".join(str(len(p.stages)) for p in plans)
-        named = name or ("one stage" if stages == "1" else f"{stages} stages")
-        return complete(self._problem, plans, named, self._objective, {p.task: p for p in others})
+        """A configuration with its prediction."""
+        plans, placements = configuration
+        if not name:
+            stages = " + ".join(str(len(p.stages)) for p in plans)
+            name = "one stage" if stages == "1" else f"{stages} stages"
+        others = {p.task: p for p in placements}
+        return complete(self._problem, plans, name, self._objective, others)
 
 
 # -- evolution -------------------------------------------------------------------------------------
 def evolve(
     space: Space, trials: Trials, rng: random.Random, size: int, generations: int, patience: int
 ) -> int:
-    """Let a population evolve until nothing gets better for a while; returns the number of
-    generations. Raises Over.
+    """Evolve a population until there is no progress for `patience` generations; returns the number
+    of generations. Raises Over.
 
-    Operators are written here: those of DEAP draw from the global `random`, and its `creator` makes
-    global classes.
+    The operators are not those of DEAP, which draw from the global `random`; nor is its `creator`
+    used, which makes global classes.
     """
     from deap import base, tools
 
@@ -256,7 +255,8 @@ def evolve(
             self.fitness = Least((known[self.configuration],))
 
     def parent() -> Individual:
-        return max((rng.choice(population) for _ in range(TOURNAMENT)), key=lambda x: x.fitness)
+        rivals = [rng.choice(population) for _ in range(TOURNAMENT)]
+        return max(rivals, key=lambda rival: rival.fitness)
 
     def child() -> Individual:
         genes = [rng.choice(pair) for pair in zip(parent(), parent(), strict=True)]
@@ -269,19 +269,23 @@ def evolve(
     population = [Individual(genes) for genes in first]
     least, idle = min(known.values()), 0
     for generation in range(1, generations + 1):
-        everybody = population + [child() for _ in range(size)]
-        # One of each: copies would fill the population, as silent genes make them look different.
-        population = tools.selBest(list({x.configuration: x for x in everybody}.values()), size)
+        both = population + [child() for _ in range(size)]
+        # One individual of each configuration: copies that differ in genes without effect would
+        # fill the population.
+        different = {individual.configuration: individual for individual in both}
+        population = tools.selBest(list(different.values()), size)
         reached = min(known.values())
-        least, idle = (reached, 0) if reached < least else (least, idle + 1)
+        idle += 1
+        if reached < least:
+            least, idle = reached, 0
         if idle >= patience:
             return generation
     return generations
 
 
 def mutate(space: Space, genes: Genes, rng: random.Random) -> None:
-    """Another number for one gene that has a choice; a cut moves by up to three positions in half
-    of the cases."""
+    """Change one gene that has a choice; a cut moves by up to three positions in half of the
+    cases."""
     at = rng.choice([g for g, n in enumerate(space.high) if n > 1] or [0])
     if at in space.cuts and rng.random() < 0.5:
         genes[at] = min(max(0, genes[at] + rng.choice((-3, -2, -1, 1, 2, 3))), space.high[at] - 1)

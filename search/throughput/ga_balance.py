@@ -1,43 +1,42 @@
 """The genetic search that balances processors: Minakova's thesis, ch. 3.5.2, equations (3.1) to
 (3.4).
 
-In: a problem. Out: a mapping where each layer of a network chose its processor. The search looks at
-times only; where a way to run mappings is given, the answer runs beside the plain ways that it has
-to beat, and the better one wins. It works on each network in turn with the others as they are then
-(whole at first), and refuses other objectives than throughput.
+In: a problem. Out: a mapping in which each layer of a network has a processor. The search uses
+times only; with a function that runs mappings, the answer and the plain mappings that it has to
+beat are run, and the best one wins. The search treats one network after the other, with the plans
+so far of the others (at first they are not cut), and refuses other objectives than throughput.
 
-A chromosome has one gene per group of layers between neighboring cut points, as flowc cuts nowhere
-else (what is one kernel stays together), and the gene is a processor. In the thesis it is a CPU
-core, and the first cores hand their layers to the GPUs; here the GPU stands for the core that
-drives it. The plan has a stage for every run of genes on one processor, however many these are:
+A chromosome has one gene for each group of layers between adjacent cut points, as flowc cuts
+nowhere else (layers of one kernel stay together). The gene is a processor. In the thesis it is a
+CPU core, and the first cores hand their layers to the GPUs; here the GPU stands for the core that
+drives it. The plan has a stage for every sequence of genes on one processor, without a maximum:
 flowc runs the stages of a processor in one static order.
 
-The equations are kept as they are printed, with what is wrong with them:
+The equations are kept as printed, including their defects:
 
 - (3.1), the sum of |tau_i - tau_j| over all pairs of processors, is 0 for the loads (10, 10) and
-  for (1, 1): equal
-  sums are told apart by the busiest processor, in whole ns. It also prefers (10, 10) to (1, 2).
-- (3.4) charges what a layer reads and writes although it stays on its processor, so that nothing
-  speaks for runs:
-  for two equal layers in front of two equal layers, 0 1 0 1 is as good as 0 0 1 1, and has three
-  hand-overs instead of
-  one. What a hand-over and a stage cost beside the bytes is not in it at all.
+  for (1, 1): of equal sums, the one with the smaller maximum in whole ns is better. It also prefers
+  (10, 10) to (1, 2).
+- (3.4) charges a layer for reading and writing even if its neighbors are on the same processor, so
+  that sequences on one processor have no advantage: for two equal layers before two other equal
+  layers, 0 1 0 1 is as good as 0 0 1 1, and has three hand-overs instead of one. The costs of a
+  hand-over and of a stage beyond the bytes are not in it.
 - Tokens are bytes here. One price is known for a byte that changes processors: it counts as tau_r
-  and as tau_w. A
-  channel is all that crosses the cut, also what only passes by.
+  and as tau_w. A channel is everything that crosses the cut, including tensors for later layers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from ...model.mapping import Mapping, NetworkPlan, StagePlan
 from ..budget import DEFAULT, Budget
 from .design import Design, complete
 from .partition import Objective
+from .plans import whole
 from .problem import Divisible, Measure, Problem, Progress
 from .trials import Over, Trials, as_auto, only_throughput
 
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 #: Parameters of the thesis (ch. 3.6).
 POPULATION, GENERATIONS, MUTATION, PATIENCE = 1000, 500, 0.05, 50
-#: Bytes that tell a price per byte from what a transfer costs in any case.
+#: The size of a transfer that is compared with an empty one for the price of a byte.
 MANY = 1 << 20
 
 
@@ -68,65 +67,56 @@ def search(
         return as_auto("ga-balance", problem, seed, budget, progress, measure, objective)
     trials = Trials(problem, measure, objective, budget, progress)
     rng = numpy.random.default_rng(seed)
-    found: list[Design] = []
+    tried: list[Design] = []
     notes: list[str] = []
-    plans = {n: NetworkPlan(n, (StagePlan(problem.cpus[:1]),)) for n in problem.networks}
+    plans = {plan.task: plan for plan in whole(problem.networks, problem.cpus[:1])}
     try:
         for design in _plain(problem):
             trials.run(design)
-            found.append(design)
+            tried.append(design)
         for name, network in problem.networks.items():
             processors = able(problem, network)
             table = charges(problem, network, processors)
             best = evolve(table, rng, trials.spending.left.part(1 / 2))
             plans[name] = plan_of_genes(name, network, [processors[g] for g in best.genes])
-            design = complete(
-                problem, plans.values(), f"{name.partition('.')[2]} balanced", objective
-            )
+            label = f"{name.partition('.')[2]} balanced"
+            design = complete(problem, plans.values(), label, objective)
             trials.run(design)
-            found.append(design)
+            tried.append(design)
             notes.append(
                 f"`{name}`: the loads of {len(processors)} processors differ by"
                 f" {best.fitness / 1e6:.3g} ms in sum (3.1) after {best.generations} generations,"
                 f" with {len(plans[name].stages)} stages for {len(best.genes)} groups of layers"
             )
     except (Over, KeyboardInterrupt):
-        if not found:
+        if not tried:
             raise
         notes.append("the search was not finished: it ended with the best so far")
-    return trials.answer("ga-balance", found, seed, notes)
+    return trials.answer("ga-balance", tried, seed, notes)
 
 
 def _plain(problem: Problem) -> list[Design]:
-    """Everything whole on one processor: on each kind that can run all networks."""
+    """All networks uncut on one processor, for each kind that can run them."""
     designs = []
     for kind in dict.fromkeys(pool.kind for pool in problem.platform.pools):
-        first = next(pool.processors[0] for pool in problem.platform.pools if pool.kind == kind)
-        if all(
-            kind in n.costs.layers and max(n.costs.layers[kind]) < float("inf")
-            for n in problem.networks.values()
-        ):
-            plans = [NetworkPlan(n, (StagePlan((first,)),)) for n in problem.networks]
-            designs.append(complete(problem, plans, f"on {first}"))
+        if problem.runs_networks_on(kind):
+            first = problem.processors_of(kind)[0]
+            designs.append(complete(problem, whole(problem.networks, (first,)), f"on {first}"))
     return designs
 
 
 def able(problem: Problem, network: Divisible) -> tuple[str, ...]:
     """The processors that a network has times for."""
-    return tuple(
-        p
-        for pool in problem.platform.pools
-        if pool.kind in network.costs.layers
-        for p in pool.processors
-    )
+    pools = [pool for pool in problem.platform.pools if pool.kind in network.costs.layers]
+    return tuple(chain.from_iterable(pool.processors for pool in pools))
 
 
 # -- equations -------------------------------------------------------------------------------------
 def charges(problem: Problem, network: Divisible, processors: Sequence[str]) -> np.ndarray:
-    """What each group adds to tau of each processor, in ns: its layers (3.3), and reading and
+    """The share of each group in tau of each processor, in ns: its layers (3.3), and reading and
     writing (3.4).
 
-    Both are sums over the groups of a processor, so that one table is all that the search needs.
+    Both are sums over the groups of a processor, so that the search needs one table only.
     """
     import numpy
 
@@ -138,9 +128,8 @@ def charges(problem: Problem, network: Divisible, processors: Sequence[str]) -> 
         kind = problem.platform.pool_of(processor).kind
         per_byte = (costs.transfer(kind, kind, MANY) - costs.transfer(kind, kind, 0)) / MANY
         for g, (first, end) in enumerate(pairwise(bounds)):
-            table[g, k] = sum(costs.layers[kind][first:end]) + per_byte * (
-                crossing[g] + crossing[g + 1]
-            )
+            read, written = crossing[g], crossing[g + 1]
+            table[g, k] = sum(costs.layers[kind][first:end]) + per_byte * (read + written)
     return table
 
 
@@ -149,16 +138,15 @@ def loads(table: np.ndarray, genes: np.ndarray) -> np.ndarray:
     ns."""
     import numpy
 
-    count = table.shape[1]
-    chosen = table[numpy.arange(table.shape[0]), genes]
-    return numpy.stack(
-        [numpy.where(genes == p, chosen, 0.0).sum(axis=1) for p in range(count)], axis=1
-    ).round()
+    groups, processors = table.shape
+    chosen = table[numpy.arange(groups), genes]
+    tau = [numpy.where(genes == p, chosen, 0.0).sum(axis=1) for p in range(processors)]
+    return numpy.stack(tau, axis=1).round()
 
 
 def fitness(tau: np.ndarray) -> np.ndarray:
-    """Equation (3.1) for every row: |tau_i - tau_j| summed over all ordered pairs, so that every
-    two count twice."""
+    """Equation (3.1) for every row: |tau_i - tau_j| summed over all ordered pairs, so that each
+    pair counts twice."""
     import numpy
 
     total: np.ndarray = numpy.abs(tau[:, :, None] - tau[:, None, :]).sum(axis=(1, 2))
@@ -168,8 +156,8 @@ def fitness(tau: np.ndarray) -> np.ndarray:
 # -- evolution -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Balanced:
-    """The best chromosome: a processor number per group, its fitness (3.1), and how many
-    generations there were."""
+    """The best chromosome: a processor number per group, its fitness (3.1), and the number of
+    generations."""
 
     genes: tuple[int, ...]
     fitness: float
@@ -180,9 +168,9 @@ def evolve(table: np.ndarray, rng: np.random.Generator, budget: Budget) -> Balan
     """A simple GA: the better half are parents, children are their one-point crossovers, 5 % of
     them change one gene.
 
-    The thesis names no selection; it says that those "with the best score" are taken. The whole
-    population is evaluated at once, which counts as nothing. Ends early where seconds are used up,
-    with the best so far.
+    The thesis does not specify the selection; it says that those "with the best score" are taken.
+    The whole population is evaluated at once, which counts as no evaluation. Ends early with the
+    best so far when the seconds are used up.
     """
     import numpy
 
@@ -209,7 +197,9 @@ def evolve(table: np.ndarray, rng: np.random.Generator, budget: Budget) -> Balan
         order = numpy.lexsort((most, sums))
         population = population[order]
         reached = float(sums[order[0]]), float(most[order[0]])
-        best, idle = (reached, 0) if reached < best else (best, idle + 1)
+        idle += 1
+        if reached < best:
+            best, idle = reached, 0
         if idle >= PATIENCE or spending.over:
             break
         parents = rng.integers(half, size=(2, POPULATION - half))
@@ -225,11 +215,10 @@ def evolve(table: np.ndarray, rng: np.random.Generator, budget: Budget) -> Balan
 
 
 def plan_of_genes(task: str, network: Divisible, genes: Sequence[str]) -> NetworkPlan:
-    """A stage for every run of groups on one processor."""
+    """A stage for every sequence of groups on one processor."""
+    stages = []
     ends = [after for after, _ in network.costs.cuts]
-    stages = [
-        StagePlan((here,), network.layers[end - 1])
-        for end, (here, following) in zip(ends, pairwise(genes), strict=True)
-        if here != following
-    ]
+    for end, (processor, following) in zip(ends, pairwise(genes), strict=True):
+        if processor != following:
+            stages.append(StagePlan((processor,), network.layers[end - 1]))
     return NetworkPlan(task, (*stages, StagePlan((genes[-1],))))

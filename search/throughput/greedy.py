@@ -1,15 +1,17 @@
-"""A first mapping in no time: a few plain shapes, compared by the shared evaluator.
+"""A first mapping within milliseconds: a few plain shapes, compared by the shared evaluator.
 
-The shapes: each app on a core of its own (longest first); all tasks cut into as many runs along the
-data flow as there are cores; frames of the heavy stateless tasks shared by all cores. Simpler
-shapes win unless another is clearly better.
+In: a problem. Out: the best of these shapes: tasks before pinned ones on one core and the rest on
+another; each app on a core of its own (longest first); all tasks cut along the data flow into a
+part for each of some cores; frames of the heavy stateless tasks shared by all cores. A simpler
+shape wins unless another is clearly better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from collections.abc import Mapping as Mapped
-from itertools import accumulate
+from dataclasses import dataclass
+from itertools import accumulate, chain, combinations, product
 
 import networkx as nx
 
@@ -20,12 +22,12 @@ from ...model.mapping import Placement as Placed
 from ..budget import DEFAULT, Budget
 from .problem import UTILIZATION, Measure, Problem, Progress, loads, mapping_of, overhead_ns, scale
 
-#: A more complicated shape has to promise this much.
+#: A more complex shape wins below this share of the cost of a simpler one.
 CLEARLY = 0.9
-#: Below this utilization no balance is needed.
+#: Mappings below this utilization are equally good.
 RELAXED = 0.6 * UTILIZATION
-#: Python tasks of different threads hand the interpreter to each other; measured on
-#: examples/digits: 1.2 to 1.4.
+#: The slowdown of Python tasks in several threads, which hand the interpreter to each other
+#: (measured on examples/digits: 1.2 to 1.4).
 CONTENTION = 1.3
 
 Placement = dict[str, tuple[str, ...]]
@@ -40,8 +42,8 @@ def search(
     progress: Progress | None = None,
     measure: Measure | None = None,
 ) -> Mapping:
-    """The best of the plain shapes. Deterministic: `seed`, `budget` and `measure` are not
-    needed."""
+    """The best of the plain shapes. Deterministic: `seed`, `budget` and `measure` have no
+    effect."""
     best, best_cost = None, 0.0
     for name, placement, cost in shapes(problem):
         if progress is not None:
@@ -62,34 +64,32 @@ def shapes(problem: Problem) -> Iterator[tuple[str, Whole, float]]:
 
 
 def _placed(problem: Problem, places: Placement) -> Whole:
-    return {
-        **{t: Placed(t, p, process=t in problem.apart) for t, p in places.items()},
-        **problem.pins,
-    }
+    own = {t: Placed(t, p, process=t in problem.apart) for t, p in places.items()}
+    return {**own, **problem.pins}
 
 
 def cost(problem: Problem, placement: Whole) -> float:
     """Load of the busiest processor, or of the interpreter's lock, which Python tasks of all
     processors share."""
-    # Python tasks hold the interpreter: on several cores together they are slower than on one.
-    interpreted = [
-        (a, t)
-        for a in problem.apps
-        for t in a.tasks
-        if not runs_without_interpreter(t) and not placement[t.name].process
-    ]
-    python = sum(
-        scale(app) * problem.work_ns(app, task) * problem.held.get(task.name, 1.0)
-        for app, task in interpreted
-    )
-    if len({p for _, task in interpreted for p in placement[task.name].processors}) > 1:
-        python *= CONTENTION
-    # So does the runtime between firings, whatever they are.
-    python += sum(scale(a) * overhead_ns(problem, a, t) for a in problem.apps for t in a.tasks)
-    total = max(python, *loads(problem, placement).values())
+    total = max(_interpreter_load(problem, placement), *loads(problem, placement).values())
     if all(a.period_ns is not None for a in problem.apps):
         return max(total, RELAXED)
     return total
+
+
+def _interpreter_load(problem: Problem, placement: Whole) -> float:
+    """The load of the interpreter's lock: Python tasks, and the runtime between all firings."""
+    load = 0.0
+    processors: set[str] = set()
+    for app, task in problem.tasks:
+        place = placement[task.name]
+        if not runs_without_interpreter(task) and not place.process:
+            held = problem.held.get(task.name, 1.0)
+            load += scale(app) * problem.work_ns(app, task) * held
+            processors.update(place.processors)
+    if len(processors) > 1:
+        load *= CONTENTION
+    return load + sum(scale(app) * overhead_ns(problem, app, t) for app, t in problem.tasks)
 
 
 def runs_without_interpreter(task: Task) -> bool:
@@ -111,23 +111,46 @@ def _apps_apart(problem: Problem) -> Iterator[Placement]:
     yield placement
 
 
-def _pipeline(problem: Problem) -> Iterator[Placement]:
-    """Cut the sequence of all tasks (cycles kept whole) into runs of least maximum work: exact, by
-    bisection."""
-    groups: list[tuple[list[str], float]] = []
+@dataclass(slots=True)
+class _Group:
+    """Tasks that stay on one core: a single one, or all of a cycle."""
+
+    tasks: list[str]
+    work: float
+
+
+def _groups(problem: Problem) -> list[_Group]:
+    """All tasks along the data flow, those of a cycle together."""
+    groups: list[_Group] = []
     for app in problem.apps:
         depth = levels(app)
-        cycle = {name: i for i, c in enumerate(components(app)) for name in c}
-        seen: dict[int, int] = {}
+        cycle_of = _cycles(app)
+        group_of_cycle: dict[int, _Group] = {}
         for task in sorted(app.tasks, key=lambda t: depth[t.name]):
-            work = scale(app) * problem.work_ns(app, task)
-            at = seen.get(cycle[task.name]) if task.name in cycle else None
-            if at is not None:
-                groups[at] = ([*groups[at][0], task.name], groups[at][1] + work)
-                continue
-            if task.name in cycle:
-                seen[cycle[task.name]] = len(groups)
-            groups.append(([task.name], work))
+            cycle = cycle_of.get(task.name)
+            group = None if cycle is None else group_of_cycle.get(cycle)
+            if group is None:
+                group = _Group([], 0.0)
+                groups.append(group)
+            if cycle is not None:
+                group_of_cycle[cycle] = group
+            group.tasks.append(task.name)
+            group.work += scale(app) * problem.work_ns(app, task)
+    return groups
+
+
+def _cycles(app: Application) -> dict[str, int]:
+    """The number of the component of each task that is in a cycle."""
+    cycle_of: dict[str, int] = {}
+    for number, component in enumerate(components(app)):
+        cycle_of.update(dict.fromkeys(component, number))
+    return cycle_of
+
+
+def _pipeline(problem: Problem) -> Iterator[Placement]:
+    """Cut the sequence of all tasks (but no cycle) into parts of least maximum work: exact, by
+    bisection."""
+    groups = _groups(problem)
     for count in range(2, len(problem.cpus) + 1):
         placement: Placement = {}
         for core, names in zip(problem.cpus, _cut(groups, count), strict=False):
@@ -135,50 +158,58 @@ def _pipeline(problem: Problem) -> Iterator[Placement]:
         yield placement
 
 
-def _cut(groups: list[tuple[list[str], float]], count: int) -> list[list[str]]:
-    sums = [0.0, *accumulate(w for _, w in groups)]
+def _cut(groups: list[_Group], count: int) -> list[list[str]]:
+    """The tasks of each of `count` parts, or of fewer."""
+    sums = [0.0, *accumulate(group.work for group in groups)]
     if len(groups) <= 64:
-        candidates = sorted({b - a for i, a in enumerate(sums) for b in sums[i + 1 :]})
+        candidates = sorted({end - begin for begin, end in combinations(sums, 2)})
     else:  # fine enough for measured times
         candidates = [sums[-1] * (1 + k) / (64 * count) for k in range(64 * count)]
 
-    def runs(limit: float) -> list[list[str]]:
-        result: list[list[str]] = [[]]
+    def parts_within(limit: float) -> list[list[str]]:
+        parts: list[list[str]] = [[]]
         filled = 0.0
-        for names, work in groups:
-            if result[-1] and filled + work > limit * (1 + 1e-9):
-                result.append([])
+        for group in groups:
+            if parts[-1] and filled + group.work > limit * (1 + 1e-9):
+                parts.append([])
                 filled = 0.0
-            result[-1].extend(names)
-            filled += work
-        return result
+            parts[-1].extend(group.tasks)
+            filled += group.work
+        return parts
 
     low, high = 0, len(candidates) - 1
     while low < high:
         middle = (low + high) // 2
-        if len(runs(candidates[middle])) <= count:
+        if len(parts_within(candidates[middle])) <= count:
             high = middle
         else:
             low = middle + 1
-    cut = runs(candidates[low])
-    return [*cut[: count - 1], [n for part in cut[count - 1 :] for n in part]]
+    parts = parts_within(candidates[low])
+    return [*parts[: count - 1], list(chain.from_iterable(parts[count - 1 :]))]
+
+
+def _heavy_stateless_tasks(problem: Problem) -> list[str]:
+    """Tasks without a pin that may run on all cores, with a tenth of the mean work of a core."""
+    threshold = 0.1 * sum(_work(problem, app) for app in problem.apps) / len(problem.cpus)
+    heavy = []
+    for app in problem.apps:
+        fixed = {*_cycles(app), *problem.pins}
+        for task in app.tasks:
+            shareable = task.replicable and task.name not in fixed
+            if not shareable or not runs_without_interpreter(task):
+                continue
+            if scale(app) * problem.work_ns(app, task) > threshold:
+                heavy.append(task.name)
+    return heavy
 
 
 def _frames_shared(problem: Problem) -> Iterator[Placement]:
-    """Every heavy task without state on all cores, frames in turn; the rest on the core with the
-    least to do."""
+    """Every heavy task without state on all cores, frames in turn; the rest of each app on the core
+    with the least load."""
     cores = problem.cpus
     if len(cores) < 2:
         return
-    total = sum(_work(problem, a) for a in problem.apps)
-    shared: dict[str, Task] = {}
-    for app in problem.apps:
-        cyclic = {n for c in components(app) for n in c}
-        for task in app.tasks:
-            heavy = scale(app) * problem.work_ns(app, task) > 0.1 * total / len(cores)
-            free = task.name not in cyclic and task.name not in problem.pins
-            if task.replicable and heavy and free and runs_without_interpreter(task):
-                shared[task.name] = task
+    shared = _heavy_stateless_tasks(problem)
     if not shared:
         return
     placement: Placement = dict.fromkeys(shared, cores)
@@ -186,31 +217,36 @@ def _frames_shared(problem: Problem) -> Iterator[Placement]:
     for app in problem.apps:
         core = min(load, key=lambda p: load[p])
         for task in app.tasks:
-            if task.name not in shared:
+            if task.name not in placement:
                 load[core] += scale(app) * problem.work_ns(app, task)
                 placement[task.name] = (core,)
     yield placement
 
 
 def _around_pins(problem: Problem) -> Iterator[Placement]:
-    """What comes before pinned tasks on one core and the rest on another (or the same): the best of
-    all pairs."""
-    free = [t for a in problem.apps for t in a.tasks if t.name not in problem.pins]
+    """The tasks before pinned ones on one core and the rest on another or the same: the best of all
+    pairs."""
+    free = [task.name for _, task in problem.tasks if task.name not in problem.pins]
     if not problem.pins or not free or not problem.cpus:
         return
+    before = _before_pins(problem).intersection(free)
+
+    def places(front: str, rest: str) -> Placement:
+        return {**dict.fromkeys(free, (rest,)), **dict.fromkeys(before, (front,))}
+
+    candidates = (places(front, rest) for front, rest in product(problem.cpus, repeat=2))
+    yield min(candidates, key=lambda places: cost(problem, _placed(problem, places)))
+
+
+def _before_pins(problem: Problem) -> set[str]:
+    """The tasks from which a path leads to a task with a pin."""
     before: set[str] = set()
     for app in problem.apps:
         graph = task_graph(app)
-        before |= {a for t in problem.pins if t in graph for a in nx.ancestors(graph, t)}
-    best: tuple[float, Placement] | None = None
-    for first in problem.cpus:
-        for second in problem.cpus:
-            places: Placement = {t.name: ((first if t.name in before else second),) for t in free}
-            total = cost(problem, _placed(problem, places))
-            if best is None or total < best[0]:
-                best = total, places
-    assert best is not None
-    yield best[1]
+        for pinned in problem.pins:
+            if pinned in graph:
+                before |= nx.ancestors(graph, pinned)
+    return before
 
 
 SHAPES: dict[str, Callable[[Problem], Iterator[Placement]]] = {

@@ -1,15 +1,16 @@
-"""JEDI's configurations of one network: which processors its stages may have, and what a setting
-means here.
+"""JEDI's configurations of one network: the possible processors of its stages, and the mapping of a
+setting.
 
 In: a problem and one of its networks. Out: the mapping options of the platform, settings as in
-JEDI's configuration file (Kim's thesis, Fig. 3.5), and their values through `Trials`. Which
-settings are tried is left to `jedi`.
+JEDI's configuration file (Kim's thesis, Fig. 3.5), and their values through `Trials`. `jedi`
+decides which settings are tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf
 
 from ...analysis.dataflow.order import components
@@ -41,7 +42,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An option with its cut-point tuple (layers in front of each cut) and its parameters.
+    """An option with its cut-point tuple (layers before each cut) and its parameters.
 
     `numbers` are pre- and post-processing threads, buffers, and the streams of each stage on each
     of its processors.
@@ -51,66 +52,75 @@ class Setting:
     cuts: tuple[int, ...]
     numbers: tuple[int, ...]
 
-    def changed(self, which: int, by: int) -> Setting | None:
-        """One parameter more or less. Buffers are at least as many as any other parameter: they
-        rise with it.
+    def changed(self, parameter: int, by: int) -> Setting | None:
+        """The setting with one parameter increased or decreased. There are at least as many buffers
+        as of any other parameter: they increase with it.
 
-        None where it would be less than one, or the buffers too few.
+        None if the parameter would be less than one, or the buffers too few.
         """
         numbers = list(self.numbers)
-        numbers[which] += by
-        lanes = [
-            n * len(place) for n, place in zip(numbers[STREAMS:], self.option.stages, strict=True)
-        ]
+        numbers[parameter] += by
+        lanes = _lanes(self.option, numbers[STREAMS:])
         least = max(numbers[PRE], numbers[POST], *lanes)
-        if min(numbers) < 1 or (which == BUFFERS and numbers[BUFFERS] < least):
+        if min(numbers) < 1 or (parameter == BUFFERS and numbers[BUFFERS] < least):
             return None
         numbers[BUFFERS] = max(numbers[BUFFERS], least)
         return replace(self, numbers=tuple(numbers))
 
 
+def _lanes(option: Option, streams: Sequence[int]) -> list[int]:
+    """The firings at once of each stage, with its streams on each of its processors."""
+    return [n * len(place) for n, place in zip(streams, option.stages, strict=True)]
+
+
 def options(problem: Problem, task: str) -> tuple[Option, ...]:
-    """The mapping options for a network, without pipeline first.
+    """The mapping options for a network; the first one has no pipeline.
 
     With a GPU those of Table 3.2, as far as the board has the processors: E; A and B with one
-    helper; C, D, PND-A and PND-B with two. Helpers are DLAs, or cores where there is no DLA. For a
-    platform of cores, which are all alike, the analogous set: E on one core, frames in turn on all,
-    two stages in both orders, B, a stage for every core, and a first or a last stage that is
-    duplicated on all cores.
+    helper; C, D, PND-A and PND-B with two. Helpers are DLAs, or cores if there is no DLA. Without a
+    GPU the analogous options for equal cores.
     """
-    known = problem.networks[task].costs.layers
-    of: dict[str, list[str]] = {}
+    able: dict[str, list[str]] = {}
     for pool in problem.platform.pools:
-        if pool.kind in known:
-            of.setdefault(pool.kind, []).extend(pool.processors)
-    cores = of.get("cpu", [])
-    if "gpu" in of:
-        return _table(of["gpu"][0], of.get("dla") or cores)
-    if not cores:
-        return (Option("E", ((next(iter(of.values()))[0],),)),)
-    every, p0 = tuple(cores), (cores[0],)
-    found = [Option("E", (p0,))]
-    if len(cores) > 1:
-        p1 = (cores[1],)
-        found.append(Option("frames in turn", (every,)))
-        found += [Option("A", (p1, p0)), Option("A reversed", (p0, p1)), Option("B", (p0, p1, p0))]
-        if len(cores) > 2:
-            found.append(Option("C", tuple((p,) for p in cores[:MOST_STAGES])))
-        found += [Option("PND-A", (every, p0)), Option("PND-A reversed", (p0, every))]
-    return tuple(found)
+        if pool.kind in problem.networks[task].costs.layers:
+            able.setdefault(pool.kind, []).extend(pool.processors)
+    cores = able.get("cpu", [])
+    if "gpu" in able:
+        return _with_gpu(able["gpu"][0], able.get("dla") or cores)
+    if cores:
+        return _on_cores(cores)
+    first = next(iter(able.values()))[0]
+    return (Option("E", ((first,),)),)
 
 
-def _table(gpu: str, helpers: list[str]) -> tuple[Option, ...]:
+def _with_gpu(gpu: str, helpers: list[str]) -> tuple[Option, ...]:
+    """Table 3.2."""
     main = (gpu,)
-    found = [Option("E", (main,))]
+    table = [Option("E", (main,))]
     if helpers:
         one = (helpers[0],)
-        found += [Option("A", (one, main)), Option("B", (main, one, main))]
+        table += [Option("A", (one, main)), Option("B", (main, one, main))]
     if len(helpers) > 1:
         two, both = (helpers[1],), (helpers[0], helpers[1])
-        found += [Option("C", (one, two, main)), Option("D", (main, one, two, main))]
-        found += [Option("PND-A", (both, main)), Option("PND-B", (main, both, main))]
-    return tuple(found)
+        table += [Option("C", (one, two, main)), Option("D", (main, one, two, main))]
+        table += [Option("PND-A", (both, main)), Option("PND-B", (main, both, main))]
+    return tuple(table)
+
+
+def _on_cores(cores: list[str]) -> tuple[Option, ...]:
+    """E on one core, frames in turn on all, two stages in both orders, B, a stage for every core,
+    and a first or a last stage that is duplicated on all cores."""
+    every, one = tuple(cores), (cores[0],)
+    table = [Option("E", (one,))]
+    if len(cores) > 1:
+        two = (cores[1],)
+        table.append(Option("frames in turn", (every,)))
+        table += [Option("A", (two, one)), Option("A reversed", (one, two))]
+        table.append(Option("B", (one, two, one)))
+        if len(cores) > 2:
+            table.append(Option("C", tuple((core,) for core in cores[:MOST_STAGES])))
+        table += [Option("PND-A", (every, one)), Option("PND-A reversed", (one, every))]
+    return tuple(table)
 
 
 class Bench:
@@ -127,22 +137,25 @@ class Bench:
     @property
     def adjustable(self) -> tuple[int, ...]:
         """The parameters before those of the stages: threads only for tasks that can have them."""
-        return (*((PRE,) if self.before else ()), *((POST,) if self.behind else ()), BUFFERS)
+        parameters = []
+        if self.before:
+            parameters.append(PRE)
+        if self.behind:
+            parameters.append(POST)
+        return (*parameters, BUFFERS)
 
     def design(self, s: Setting) -> Design:
-        """The whole mapping; tasks that have no threads of their own setting are placed
-        greedily."""
+        """The mapping of all tasks; the greedy search places those for which the setting has no
+        threads."""
         ends = [*(self.network.layers[c - 1] for c in s.cuts), None]
-        stages = tuple(
-            StagePlan(place, until, streams)
-            for place, until, streams in zip(
-                s.option.stages, ends, s.numbers[STREAMS:], strict=True
-            )
-        )
+        streams = s.numbers[STREAMS:]
+        parts = zip(s.option.stages, ends, streams, strict=True)
+        stages = tuple(StagePlan(place, until, count) for place, until, count in parts)
         pre, post, buffers = s.numbers[:STREAMS]
         others: dict[str, Placement] = {}
         for tasks, threads in ((self.before, pre), (self.behind, post)):
-            others |= spread(tasks, threads, self._problem.cpus) if threads > 1 else {}
+            if threads > 1:
+                others |= spread(tasks, threads, self._problem.cpus)
         plan = NetworkPlan(self._task, stages, buffers, pre, post)
         return complete(self._problem, [plan, *self._rest], s.option.name, "throughput", others)
 
@@ -151,33 +164,36 @@ class Bench:
         return self._trials.value(self.design(s))
 
     def utilization(self, s: Setting) -> float:
-        """How busy the processors of the last stage are, on average. Raises Over.
+        """The mean utilization of the processors of the last stage. Raises Over.
 
-        The thesis looks at the GPU; its author expects the heuristic to be adapted where other
-        processors can be seen.
+        The thesis uses that of the GPU; its author expects that the heuristic is adapted where
+        other processors can be observed.
         """
         entry = self._trials.run(self.design(s))
-        load = entry.design.load
-        most = max(load.values()) or 1.0
-        busy = entry.last.busy if entry.last is not None else {p: x / most for p, x in load.items()}
+        if entry.last is not None:
+            busy = entry.last.busy
+        else:
+            load = entry.design.load
+            most = max(load.values()) or 1.0
+            busy = {p: x / most for p, x in load.items()}
         last = s.option.stages[-1]
         return sum(busy.get(p, 0.0) for p in last) / len(last)
 
     def feasible(self, option: Option, cuts: tuple[int, ...]) -> bool:
-        """May a network be cut there? JEDI's rule: no tensor crosses two cuts, as stages
-        synchronize with neighbors.
+        """True if a network may be cut there. JEDI's rule: no tensor crosses two cuts, as stages
+        synchronize with adjacent ones.
 
         TensorRT moves a layer that a DLA cannot run to the GPU (GPU fallback); here such a tuple is
         infeasible.
         """
         if self.network.skipping(cuts):
             return False
-        bounds = [0, *cuts, self.network.costs.count]
-        return all(
-            inf not in self.network.costs.layers[self.kind(p)][bounds[k] : bounds[k + 1]]
-            for k, place in enumerate(option.stages)
-            for p in place
-        )
+        layers = self.network.costs.layers
+        stretches = pairwise([0, *cuts, self.network.costs.count])
+        for place, (first, end) in zip(option.stages, stretches, strict=True):
+            if any(inf in layers[self.kind(p)][first:end] for p in place):
+                return False
+        return True
 
     def kind(self, processor: str) -> str:
         """The kind of a processor."""
@@ -187,46 +203,46 @@ class Bench:
         """Parameters for an option, from those that the maximizer found for option E (thesis, ch.
         3.5.1).
 
-        Stages on the main processor get its streams, half of them each where there are two; each
-        DLA gets two. Cores that are all alike get what the maximizer found; a core that helps a GPU
-        one.
+        A stage on the main processor gets the streams of E, or half of them if there are two such
+        stages; a DLA gets two. Equal cores get the streams of E; a core that helps a GPU gets one.
         """
         main = option.stages[-1]
         own = most[STREAMS] if len(option.main) == 1 else max(1, most[STREAMS] // 2)
         streams = []
         for place in option.stages:
+            kind = self.kind(place[0])
             if place == main:
                 streams.append(own)
-            elif self.kind(place[0]) == "dla":
+            elif kind == "dla":
                 streams.append(DLA_STREAMS)
+            elif kind == self.kind(main[0]):
+                streams.append(most[STREAMS])
             else:
-                streams.append(most[STREAMS] if self.kind(place[0]) == self.kind(main[0]) else 1)
-        lanes = [n * len(place) for n, place in zip(streams, option.stages, strict=True)]
+                streams.append(1)
+        lanes = _lanes(option, streams)
         return (most[PRE], most[POST], max(most[BUFFERS], *lanes), *streams)
 
 
 def neighbors(problem: Problem, task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tasks in front of a network and those behind it, where all of them may have more threads;
-    else none.
+    """The tasks before a network and those behind it, if all of them may have several threads; else
+    none.
 
-    What keeps state, is pinned, is a network itself or stands in a cycle cannot have more.
+    Tasks with state, with a pin or in a cycle, and networks cannot have several.
     """
-    app = next(a for a in problem.apps if any(t.name == task for t in a.tasks))
-    barred = {name for component in components(app) for name in component} | {
-        *problem.pins,
-        *problem.networks,
-    }
+    app = next(app for app, other in problem.tasks if other.name == task)
+    barred = {*problem.pins, *problem.networks}.union(*components(app))
 
-    def side(names: Iterable[str]) -> tuple[str, ...]:
-        found = tuple(dict.fromkeys(names))
-        return found if all(app.task(n).replicable and n not in barred for n in found) else ()
+    def adjustable(names: Iterable[str]) -> tuple[str, ...]:
+        tasks = tuple(dict.fromkeys(names))
+        if all(app.task(name).replicable and name not in barred for name in tasks):
+            return tasks
+        return ()
 
-    before = side(c.source for c in app.channels if c.destination == task)
-    return before, side(c.destination for c in app.channels if c.source == task)
+    before = adjustable(c.source for c in app.channels if c.destination == task)
+    return before, adjustable(c.destination for c in app.channels if c.source == task)
 
 
 def spread(tasks: Iterable[str], threads: int, cpus: tuple[str, ...]) -> dict[str, Placement]:
-    """So many threads for each of some tasks, over the CPUs: what `pre` and `post` of a plan
-    mean."""
+    """`threads` threads for each task, over the CPUs: the meaning of `pre` and `post` of a plan."""
     processors = cpus[:threads]
     return {t: Placement(t, processors, -(-threads // len(processors))) for t in tasks}

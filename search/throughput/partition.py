@@ -1,23 +1,22 @@
-"""The best way to cut one network into stages and to give each stage a processor, proved by
-enumeration with bounds.
+"""The optimal partition of one network into stages, with a processor for each stage: enumeration
+with bounds.
 
-In: times (or energies) of layers per processor, where cuts may be, and what a cut costs. Out: the
+In: times (or energies) of layers per processor, possible cuts, and the cost of each cut. Out: the
 optimal partition for throughput, latency or energy. This generalizes Algorithm 1 of the paper on
 pipelining with TVM on a Jetson TX2 (IEEE Access 11, 2023: two stages, one processor each) to k
-stages in any order of processors, where a processor that has several stages counts their sum: the
-paper's equation (3) takes the largest stage and would call the others free.
+stages in any order of processors. A processor with several stages is charged the sum of their
+times; the paper's equation (3) charges only the largest of them.
 
-A tensor that skips a stage is charged at every cut it crosses, as if it were handed on; in programs
-it goes straight to its reader, so that the cost is a bound then (`Partition.bound`). Groups of
-processors that share the frames of a stage are one processor here, whose time is divided by their
-number.
+A tensor that skips a stage is charged at every cut it crosses, as if each stage handed it on. The
+program sends it directly to its reader, so that the cost is an upper bound in that case. Several
+processors that share the frames of a stage count as one, with its time divided by their number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 from math import comb, inf
 from typing import TYPE_CHECKING, Literal
 
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
 
 Objective = Literal["throughput", "latency", "energy"]
 
-#: More stages than that are not looked for unless asked: no board had use for them.
+#: The maximum number of stages by default: no board has been faster with more.
 MOST_STAGES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A processor, or several of one kind that share frames. `busy` is what other tasks cost it per
-    frame (ns)."""
+    """A processor, or several of one kind that share frames. `busy` is its load by other tasks, in
+    ns per frame."""
 
     processors: tuple[str, ...]
     kind: str
@@ -45,9 +44,9 @@ class Costs:
     """One network on one platform.
 
     `layers[kind][i]` is the time of layer i in ns (or its energy in nJ), infinite where it cannot
-    run there; `overhead[kind]` what a stage costs beyond its layers. `cuts` are (number of layers
-    in front, bytes across). `transfer(from kind, to kind, bytes)` is what the receiving stage pays
-    for a cut.
+    run there; `overhead[kind]` is the cost of a stage beyond its layers. `cuts` are (number of
+    layers before the cut, bytes across). `transfer(from kind, to kind, bytes)` is the cost of a cut
+    for the receiving stage.
     """
 
     layers: Mapping[str, Sequence[float]]
@@ -75,19 +74,27 @@ class Partition:
     stage_cost: tuple[float, ...]
     cost: float
 
+    def load_beside(self, load: Mapping[str, float]) -> dict[str, float]:
+        """The load of each processor without that of these stages."""
+        own: dict[str, float] = {}
+        for place, cost in zip(self.places, self.stage_cost, strict=True):
+            for p in place.processors:
+                own[p] = own.get(p, 0.0) + cost / len(place.processors)
+        return {p: max(0.0, total - own.get(p, 0.0)) for p, total in load.items()}
+
 
 def configurations(layers: int, devices: int, stages: int) -> int:
-    """Ways to give s stages of a chain to n_h devices: C(N - 1, s - 1) n_h^s (the paper's equation
-    2)."""
+    """The number of ways to map s stages of a chain to n_h devices: C(N - 1, s - 1) n_h^s (equation
+    2 of the paper)."""
     return comb(layers - 1, stages - 1) * int(devices**stages)
 
 
 def paper_stops(costs: Sequence[float]) -> int:
-    """The number of stages at which the paper ends: the first s for which s + 1 stages are no
-    better.
+    """The number of stages at which the paper's search ends: the first s for which s + 1 stages are
+    no better.
 
-    `costs[s - 1]` is the optimum of s stages. The rule can miss the best: where the first and last
-    layers run on A only, and those between are fast on B, two stages gain nothing and three do.
+    `costs[s - 1]` is the optimum of s stages. The rule can miss the optimum: if the first and the
+    last layers run on A only, and those between are fast on B, three stages gain and two do not.
     """
     for s in range(len(costs) - 1):
         if costs[s + 1] >= costs[s]:
@@ -98,17 +105,17 @@ def paper_stops(costs: Sequence[float]) -> int:
 def best_partitions(
     costs: Costs, places: Sequence[Place], objective: Objective, most_stages: int = MOST_STAGES
 ) -> tuple[Partition, ...]:
-    """The optimal partition for each number of stages, from one on; the numbers that are impossible
-    are left out.
+    """The optimal partition for each number of stages, from one on, if there is one.
 
-    Stages next to each other are on different places. Time is polynomial for a given number of
+    Adjacent stages are on different places. Time is polynomial for a given number of
     stages: O(places^k cuts^(k-2) log cuts) for throughput, and O(k places^2 cuts^2) for the sums.
     """
-    found = (
-        best_partition(costs, places, objective, s)
-        for s in range(1, min(most_stages, len(costs.cuts) + 1) + 1)
-    )
-    return tuple(p for p in found if p is not None)
+    best = []
+    for stages in range(1, min(most_stages, len(costs.cuts) + 1) + 1):
+        partition = best_partition(costs, places, objective, stages)
+        if partition is not None:
+            best.append(partition)
+    return tuple(best)
 
 
 def best_partition(
@@ -121,14 +128,15 @@ def best_partition(
 
 
 def _least_busy(places: Sequence[Place], count: int) -> list[Place]:
-    """At most so many places of one kind and size: instead of a busier one, a less busy one would
-    do as well."""
-    chosen = []
+    """The `count` least busy places of each kind and size, in the order given: busier ones cannot
+    be better."""
+    alike: dict[tuple[str, int], list[int]] = {}
     for k, place in enumerate(places):
-        alike = [(p.busy, i) for i, p in enumerate(places) if _size(p) == _size(place)]
-        if (place.busy, k) in sorted(alike)[:count]:
-            chosen.append(place)
-    return chosen
+        alike.setdefault(_size(place), []).append(k)
+    chosen: list[int] = []
+    for numbers in alike.values():
+        chosen += sorted(numbers, key=lambda k: places[k].busy)[:count]
+    return [places[k] for k in sorted(chosen)]
 
 
 def _size(place: Place) -> tuple[str, int]:
@@ -138,7 +146,7 @@ def _size(place: Place) -> tuple[str, int]:
 def evaluate(
     costs: Costs, ends: Sequence[int], places: Sequence[Place], objective: Objective
 ) -> Partition:
-    """What a given partition costs: the one evaluator of this module, and of its referees."""
+    """The cost of a given partition: the one evaluator of this module, and of its referees."""
     bytes_at = dict(costs.cuts)
     stage_cost = []
     for s, place in enumerate(places):
@@ -157,6 +165,19 @@ def evaluate(
     return Partition(tuple(ends), tuple(places), tuple(stage_cost), total)
 
 
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    """The cuts for an order of places: `load` is that of the busiest place."""
+
+    load: float
+    cuts: tuple[int, ...]
+
+
+#: For each place and position: the cut where the stage that ends there begins, and the place of the
+#: stage before it.
+_Origins = list[list[tuple[int, int]]]
+
+
 class _Solver:
     """Prefix sums of one network. Position c is cut number c, 0 the start and the last one the
     end."""
@@ -173,15 +194,14 @@ class _Solver:
         self._cross: dict[tuple[str, str], np.ndarray] = {}
         for place in self._places:
             times = numpy.array(costs.layers[place.kind], dtype=float)
-            # Sums with an infinite term cannot be subtracted: what cannot run is counted apart.
+            # Sums with an infinite term cannot be subtracted: layers that cannot run are counted.
             able = numpy.isfinite(times)
             sums = numpy.concatenate([[0.0], numpy.cumsum(numpy.where(able, times, 0.0))])[self._at]
             barred = numpy.concatenate([[0], numpy.cumsum(~able)])[self._at]
             self._sums.append((sums, barred))
 
     def _stage(self, place: int, first: np.ndarray | int, last: np.ndarray | int) -> np.ndarray:
-        """Cost of a stage between positions, infinite where it cannot run; without what comes over
-        the cut."""
+        """Cost of a stage between positions without its transfer, infinite where it cannot run."""
         sums, barred = self._sums[place]
         cost = sums[last] - sums[first] + self._costs.overhead[self._places[place].kind]
         return self._np.where(barred[last] == barred[first], cost, inf)
@@ -202,65 +222,67 @@ class _Solver:
     # -- throughput --------------------------------------------------------------------------------
     def bottleneck(self, stages: int) -> Partition | None:
         """The least load of the busiest place, over all orders of places."""
-        found: tuple[float, tuple[int, ...], tuple[int, ...]] = (inf, (), ())
+        solve = self._whole if stages == 1 else self._ordered
+        limit = inf
+        best: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         for order in self._orders(stages):
-            answer = (
-                self._one(order, (0.0,), found[0])
-                if stages == 1
-                else self._ordered(order, found[0])
-            )
-            if answer is not None:
-                found = (answer[0], answer[1], order)
-        if not found[2]:
+            solution = solve(order, limit)
+            if solution is not None:
+                limit = solution.load
+                best = solution.cuts, order
+        if best is None:
             return None
-        return self._partition(found[1], found[2], "throughput")
+        cuts, order = best
+        return self._partition(cuts, order, "throughput")
 
     def _orders(self, stages: int) -> Iterator[tuple[int, ...]]:
-        """Orders without repetition side by side; equal places enter in the order of their numbers.
+        """All orders of so many places in which no place follows itself. Equal places enter in the
+        order of their numbers, as exchanging them changes nothing.
 
-        Groups that share a processor with another place of the order are left out: their loads add
-        up elsewhere.
+        A place that shares a processor with another one of the order is left out: the loads of both
+        would have to be added.
         """
-        alike = [(p.kind, p.busy, len(p.processors)) for p in self._places]
+        places = self._places
+        alike = [(p.kind, p.busy, len(p.processors)) for p in places]
+        equal_before = [[q for q in range(p) if alike[q] == alike[p]] for p in range(len(places))]
+        sharing: list[set[int]] = [set() for _ in places]
+        for p, q in permutations(range(len(places)), 2):
+            if set(places[p].processors) & set(places[q].processors):
+                sharing[p].add(q)
+
+        def may_follow(order: tuple[int, ...], p: int) -> bool:
+            if order and order[-1] == p:
+                return False
+            if p not in order and any(q not in order for q in equal_before[p]):
+                return False
+            return sharing[p].isdisjoint(order)
 
         def grow(order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             if len(order) == stages:
                 yield order
                 return
-            for p, place in enumerate(self._places):
-                if order and order[-1] == p:
-                    continue
-                if (
-                    any(q not in order and alike[q] == alike[p] for q in range(p))
-                    and p not in order
-                ):
-                    continue
-                if any(
-                    q != p and set(self._places[q].processors) & set(place.processors)
-                    for q in order
-                ):
-                    continue
-                yield from grow((*order, p))
+            for p in range(len(places)):
+                if may_follow(order, p):
+                    yield from grow((*order, p))
 
         return grow(())
 
-    def _one(
-        self, order: tuple[int, ...], busy: Sequence[float], limit: float
-    ) -> tuple[float, tuple[int, ...]] | None:
+    def _whole(self, order: tuple[int, ...], limit: float) -> _Solution | None:
+        """The network in one piece on the only place of an order."""
         place = self._places[order[0]]
-        cost = float(self._stage(order[0], 0, self._end)) / len(place.processors) + place.busy
-        return (cost, ()) if cost < limit else None
+        load = float(self._stage(order[0], 0, self._end)) / len(place.processors) + place.busy
+        if load >= limit:
+            return None
+        return _Solution(load, ())
 
-    def _ordered(
-        self, order: tuple[int, ...], limit: float
-    ) -> tuple[float, tuple[int, ...]] | None:
-        """Cuts for a fixed order: all positions of the cuts but the last, with a bound for the last
-        one.
+    def _ordered(self, order: tuple[int, ...], limit: float) -> _Solution | None:
+        """The best cuts for a fixed order, None if their load is not below the limit.
 
-        For the last cut c, the load of the stage before grows with c and that of the stage behind
-        shrinks: without transfers the best c is where they meet, which is found by bisection for
-        all other cuts at once. That is a bound; only where it is below the best so far are all c
-        looked at.
+        All positions of the cuts but the last one are enumerated, with a bound for the last one.
+        With a later last cut c, the load of the stage before it grows and that of the stage behind
+        it shrinks: without transfers the best c is where they meet, which bisection finds for all
+        other cuts at once. That is a bound; all c are evaluated only where it is below the best
+        load so far.
         """
         numpy = self._np
         inner = len(order) - 2
@@ -274,33 +296,32 @@ class _Solver:
             loads[order[s]] = loads[order[s]] + cost / len(self._places[order[s]].processors)
             start = prefixes[:, s]
         bound = self._bound(order, loads, start)
-        found = None
+        best: _Solution | None = None
         for k in numpy.argsort(bound, kind="stable"):
             if bound[k] >= limit:
                 break
-            reached, last = self._last_cut(
-                order, {p: float(x[k]) for p, x in loads.items()}, int(start[k])
-            )
+            load_before = {p: float(load[k]) for p, load in loads.items()}
+            reached, last = self._last_cut(order, load_before, int(start[k]))
             if reached < limit:
-                limit, found = reached, (reached, (*(int(c) for c in prefixes[k]), last))
-        return found
+                limit = reached
+                best = _Solution(reached, (*(int(c) for c in prefixes[k]), last))
+        return best
 
     def _prefixes(self, order: tuple[int, ...], inner: int) -> np.ndarray:
-        """All positions of the first cuts, in order; room is left for the last one."""
+        """All positions of the first cuts, in order; each leaves room for the last one."""
         numpy = self._np
-        found: np.ndarray
+        prefixes: np.ndarray
         if inner == 0:
-            found = numpy.zeros((1, 0), dtype=int)
+            prefixes = numpy.zeros((1, 0), dtype=int)
         elif inner == 1:
-            found = numpy.arange(1, self._end - 1)[:, None]
+            prefixes = numpy.arange(1, self._end - 1)[:, None]
         elif inner == 2:
             first, second = numpy.triu_indices(self._end - 2, 1)
-            found = numpy.stack([first + 1, second + 1], axis=1)
+            prefixes = numpy.stack([first + 1, second + 1], axis=1)
         else:
-            found = numpy.array(
-                list(combinations(range(1, self._end - 1), inner)), dtype=int
-            ).reshape(-1, inner)
-        return found
+            tuples = list(combinations(range(1, self._end - 1), inner))
+            prefixes = numpy.array(tuples, dtype=int).reshape(-1, inner)
+        return prefixes
 
     def _bound(
         self, order: tuple[int, ...], loads: Mapping[int, np.ndarray], start: np.ndarray
@@ -315,18 +336,15 @@ class _Solver:
         base_b = loads[b] + (self._costs.overhead[self._places[b].kind] + over + sum_b[-1]) / nb
         # Where the last cut may be: a has to run all before it, b all behind it.
         least = numpy.maximum(start + 1, numpy.searchsorted(barred_b, barred_b[-1]))
-        most = (
-            numpy.minimum(self._end, numpy.searchsorted(barred_a, barred_a[start], side="right"))
-            - 1
-        )
+        behind = numpy.searchsorted(barred_a, barred_a[start], side="right")
+        most = numpy.minimum(self._end, behind) - 1
         with numpy.errstate(invalid="ignore"):  # infinite on both sides: the bound is infinite too
             meet = numpy.searchsorted(sum_a / na + sum_b / nb, base_b - base_a)
         bound: np.ndarray = numpy.full(len(start), inf)
-        for c in (meet - 1, meet):
-            c = numpy.clip(c, least, most)
-            bound = numpy.minimum(
-                bound, numpy.maximum(base_a + sum_a[c] / na, base_b - sum_b[c] / nb)
-            )
+        for nearby in (meet - 1, meet):
+            cut = numpy.clip(nearby, least, most)
+            busier = numpy.maximum(base_a + sum_a[cut] / na, base_b - sum_b[cut] / nb)
+            bound = numpy.minimum(bound, busier)
         bound = numpy.where(least <= most, bound, inf)
         for p, load in loads.items():
             if p not in (a, b):
@@ -349,39 +367,44 @@ class _Solver:
         )
         at = int(numpy.argmin(worst))
         others = [load for p, load in loads.items() if p not in (a, b)]
-        return max(float(worst[at]), *others) if others else float(worst[at]), int(c[at])
+        return max([float(worst[at]), *others]), int(c[at])
 
     # -- sums --------------------------------------------------------------------------------------
     def total(self, stages: int) -> Partition | None:
         """The least sum over exactly so many stages: a shortest path over (cut, place)."""
         numpy = self._np
         positions = numpy.arange(self._end + 1)
-        cost = [
+        sums = [
             numpy.where(positions > 0, self._stage(p, 0, positions), inf)
             for p in range(len(self._places))
         ]
-        origin: list[list[list[tuple[int, int]]]] = []
+        origins: list[_Origins] = []
         for _ in range(1, stages):
-            arrived = [numpy.full(self._end + 1, inf) for _ in self._places]
-            comes: list[list[tuple[int, int]]] = [[(0, 0)] * (self._end + 1) for _ in self._places]
-            for p in range(len(self._places)):
-                for q in range(len(self._places)):
-                    if p == q:
-                        continue
-                    entered = cost[q] + self._transfer(q, p)
-                    for last in range(2, self._end + 1):
-                        ways = entered[1:last] + self._stage(p, positions[1:last], last)
-                        at = int(numpy.argmin(ways))
-                        if ways[at] < arrived[p][last]:
-                            arrived[p][last], comes[p][last] = ways[at], (at + 1, q)
-            cost = arrived
-            origin.append(comes)
-        place = min(range(len(self._places)), key=lambda p: float(cost[p][self._end]))
-        if not numpy.isfinite(cost[place][self._end]):
+            sums, before = self._with_another_stage(sums)
+            origins.append(before)
+        place = min(range(len(self._places)), key=lambda p: float(sums[p][self._end]))
+        if not numpy.isfinite(sums[place][self._end]):
             return None
         cuts, order, position = [], [place], self._end
-        for comes in reversed(origin):
-            position, place = comes[place][position]
+        for before in reversed(origins):
+            position, place = before[place][position]
             cuts.append(position)
             order.append(place)
         return self._partition(cuts[::-1], order[::-1], "latency")
+
+    def _with_another_stage(self, sums: list[np.ndarray]) -> tuple[list[np.ndarray], _Origins]:
+        """The least sum of stages that end at each position, by the place of the last one, from
+        the sums for one stage less; and where that stage begins."""
+        numpy = self._np
+        positions = numpy.arange(self._end + 1)
+        least = [numpy.full(self._end + 1, inf) for _ in self._places]
+        origins: _Origins = [[(0, 0)] * (self._end + 1) for _ in self._places]
+        for p, q in permutations(range(len(self._places)), 2):
+            entered = sums[q] + self._transfer(q, p)
+            for last in range(2, self._end + 1):
+                reached = entered[1:last] + self._stage(p, positions[1:last], last)
+                at = int(numpy.argmin(reached))
+                if reached[at] < least[p][last]:
+                    least[p][last] = reached[at]
+                    origins[p][last] = at + 1, q
+        return least, origins

@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from math import inf
 from typing import Protocol, runtime_checkable
 
 from ...model.application import Application, Channel, Port, Task
 from ...model.diagnostic import Errors
-from ...model.mapping import Mapping, Placement
+from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from ...model.platform import Platform
 from ..events import Progress as Progress
-from .partition import Costs
+from .partition import Costs, Objective
 
 #: Cost of a token from another processor to its receiver (a wake-up), if it was not measured.
 HOP_NS = 30_000.0
@@ -42,6 +43,12 @@ class Measurement:
     firing_ns: dict[str, float] = field(default_factory=dict)
     busy: dict[str, float] = field(default_factory=dict)
     delayed: float = 0.0
+
+    def value(self, objective: Objective) -> float:
+        """The measured latency or time between frames, for the app where it is largest."""
+        if objective == "latency":
+            return max(self.latency_ns.values())
+        return max(self.period_ns.values())
 
 
 Measure = Callable[[Mapping], Measurement]
@@ -77,10 +84,26 @@ class Divisible:
     energy: Costs | None = None
     crossing: tuple[tuple[str, ...], ...] = ()
 
+    def costs_for(self, objective: Objective) -> Costs | None:
+        """Energies for the objective `energy` (None where they are unknown), else times."""
+        return self.energy if objective == "energy" else self.costs
+
+    def runs_on(self, kind: str) -> bool:
+        """True if every layer has a finite time on this kind of processor."""
+        return kind in self.costs.layers and max(self.costs.layers[kind]) < inf
+
+    def stretches(self, plan: NetworkPlan) -> list[tuple[int, int]]:
+        """The layers of each stage: the number of the first one, and of the first behind it."""
+        return list(pairwise([0, *(self.end_of(stage) for stage in plan.stages)]))
+
+    def end_of(self, stage: StagePlan) -> int:
+        """The number of layers up to the end of a stage."""
+        if stage.until is None:
+            return self.costs.count
+        return self.layers.index(stage.until) + 1
+
     def skipping(self, cuts: Sequence[int]) -> tuple[str, ...]:
-        """Tensors that cross more than one of some cuts, given as the numbers of layers in front of
-        them.
-        """
+        """Tensors that cross several of some cuts; a cut is the number of layers before it."""
         tensors = dict(zip((after for after, _ in self.costs.cuts), self.crossing, strict=False))
         seen = Counter(t for after in cuts for t in tensors.get(after, ()))
         return tuple(t for t, times in seen.items() if times > 1)
@@ -110,11 +133,23 @@ class Problem:
     runtime_ns: float = 0.0
 
     @property
+    def tasks(self) -> tuple[tuple[Application, Task], ...]:
+        """All tasks, each with its app."""
+        return tuple((app, task) for app in self.apps for task in app.tasks)
+
+    @property
     def cpus(self) -> tuple[str, ...]:
         """All CPU processors of the platform."""
-        return tuple(
-            p for pool in self.platform.pools if pool.kind == "cpu" for p in pool.processors
-        )
+        return self.processors_of("cpu")
+
+    def processors_of(self, kind: str) -> tuple[str, ...]:
+        """All processors of a kind."""
+        pools = [pool.processors for pool in self.platform.pools if pool.kind == kind]
+        return tuple(chain.from_iterable(pools))
+
+    def runs_networks_on(self, kind: str) -> bool:
+        """True if every network that may be cut runs as a whole on this kind of processor."""
+        return all(network.runs_on(kind) for network in self.networks.values())
 
     def work_ns(self, app: Application, task: Task, kind: str = "cpu") -> float:
         """Time of a task in one iteration on a kind of processor; a task that cannot run there
@@ -125,10 +160,11 @@ class Problem:
 
 
 def scale(app: Application) -> float:
-    """Periodic apps are compared by utilization, scaled to be comparable with the times of the
-    others.
-    """
-    return 1.0 if app.period_ns is None else UTILIZATION / float(app.period_ns)
+    """The factor from ns per iteration to load. Periodic apps are compared by utilization,
+    scaled to be comparable with the times of the others."""
+    if app.period_ns is None:
+        return 1.0
+    return UTILIZATION / float(app.period_ns)
 
 
 def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, float]:
@@ -140,36 +176,56 @@ def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, 
     load = dict.fromkeys(problem.platform.processors, 0.0)
     machine_of = problem.platform.machine_of
     for app in problem.apps:
-        factor = scale(app)
-        for task in app.tasks:
-            place = placement[task.name]
-            for processor in place.processors:
-                pool = problem.platform.pool_of(processor)
-                work = factor * problem.work_ns(app, task, pool.kind) / len(place.processors)
-                load[processor] += work / _speed(place.threads)
-                load[processor] += factor * overhead_ns(problem, app, task) / len(place.processors)
-                at = pool.processors.index(processor)
-                for k in range(1, min(place.threads, pool.count)):
-                    load[pool.processors[(at + k) % pool.count]] += work / _speed(place.threads)
-        for c in app.channels:
-            here, there = placement[c.source].processors, placement[c.destination].processors
-            way = machine_of[here[0]], machine_of[there[0]]
-            if way[0] != way[1]:
-                wire = problem.platform.wire(*way)
-                times, count = _hand_overs(problem, app, c)
-                if wire is None:
-                    load[there[0]] = inf
-                else:
-                    load[wire.processor] += factor * times * float(wire.takes_ns(1, count))
-            elif here != there and c.source_port != LINK:
-                source = problem.platform.pool_of(here[0]).kind
-                times, count = _hand_overs(problem, app, c)
-                for processor in there:
-                    cost = times * problem.transfer(
-                        source, problem.platform.pool_of(processor).kind, count
-                    )
-                    load[processor] += factor * cost / len(there)
+        _add_firings(problem, app, placement, load)
+        _add_hand_overs(problem, app, placement, machine_of, load)
     return load
+
+
+def _add_firings(
+    problem: Problem,
+    app: Application,
+    placement: MappingABC[str, Placement],
+    load: dict[str, float],
+) -> None:
+    factor = scale(app)
+    for task in app.tasks:
+        place = placement[task.name]
+        for processor in place.processors:
+            pool = problem.platform.pool_of(processor)
+            work = factor * problem.work_ns(app, task, pool.kind) / len(place.processors)
+            load[processor] += work / speedup(place.threads)
+            load[processor] += factor * overhead_ns(problem, app, task) / len(place.processors)
+            at = pool.processors.index(processor)
+            for k in range(1, min(place.threads, pool.count)):
+                load[pool.processors[(at + k) % pool.count]] += work / speedup(place.threads)
+
+
+def _add_hand_overs(
+    problem: Problem,
+    app: Application,
+    placement: MappingABC[str, Placement],
+    machine_of: MappingABC[str, str],
+    load: dict[str, float],
+) -> None:
+    factor = scale(app)
+    for channel in app.channels:
+        senders = placement[channel.source].processors
+        receivers = placement[channel.destination].processors
+        machine, other_machine = machine_of[senders[0]], machine_of[receivers[0]]
+        if machine != other_machine:
+            wire = problem.platform.wire(machine, other_machine)
+            times, size = _hand_overs(problem, app, channel)
+            if wire is None:
+                load[receivers[0]] = inf
+            else:
+                load[wire.processor] += factor * times * float(wire.takes_ns(1, size))
+        elif senders != receivers and channel.source_port != LINK:
+            source = problem.platform.pool_of(senders[0]).kind
+            times, size = _hand_overs(problem, app, channel)
+            for receiver in receivers:
+                kind = problem.platform.pool_of(receiver).kind
+                cost = times * problem.transfer(source, kind, size)
+                load[receiver] += factor * cost / len(receivers)
 
 
 def overhead_ns(problem: Problem, app: Application, task: Task) -> float:
@@ -184,15 +240,14 @@ def _hand_overs(problem: Problem, app: Application, channel: Channel) -> tuple[i
     """
     firings = problem.repetition[app.name]
     times = min(firings[channel.source], firings[channel.destination])
-    port, read = (
-        app.task(channel.source).port(channel.source_port),
-        app.task(channel.destination).port(channel.destination_port),
-    )
-    # With a `repeat` or `last` on the way, only needed tokens cross, and once.
-    tokens = min(
-        _tokens(port, firings[channel.source]), _tokens(read, firings[channel.destination])
-    )
-    return times, 0 if port.type is None else port.type.bytes * tokens // times
+    output = app.task(channel.source).port(channel.source_port)
+    if output.type is None:
+        return times, 0
+    # With a `repeat` or `last` on the channel, only needed tokens cross, and once.
+    reader = app.task(channel.destination).port(channel.destination_port)
+    written = _tokens(output, firings[channel.source])
+    read = _tokens(reader, firings[channel.destination])
+    return times, output.type.bytes * min(written, read) // times
 
 
 def _tokens(port: Port, firings: int) -> int:
@@ -200,8 +255,11 @@ def _tokens(port: Port, firings: int) -> int:
     return sum(port.rates) * firings // len(port.rates)
 
 
-def _speed(threads: int) -> float:
-    return 1.0 if threads == 1 else threads * THREADS
+def speedup(threads: int) -> float:
+    """How many times as fast a network runs with so many threads of the inference library."""
+    if threads > 1:
+        return threads * THREADS
+    return 1.0
 
 
 def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Application) -> float:
@@ -211,7 +269,9 @@ def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Appl
     if app.period_ns is not None:
         return float(app.period_ns)
     load = loads(problem, placement)
-    used = {p for t in app.tasks for p in placement[t.name].processors}
+    used: set[str] = set()
+    for task in app.tasks:
+        used.update(placement[task.name].processors)
     machine_of = problem.platform.machine_of
     machines = {machine_of[p] for p in used}
     used |= {w.processor for w in problem.platform.wires if {w.source, w.destination} <= machines}
@@ -220,9 +280,6 @@ def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Appl
 
 def mapping_of(problem: Problem, placement: MappingABC[str, Placement], search: str) -> Mapping:
     """Wrap a placement as the answer of a search."""
-    return Mapping(
-        problem.platform.name,
-        tuple(placement[t.name] for a in problem.apps for t in a.tasks),
-        tuple((a.name, period_ns(problem, placement, a)) for a in problem.apps),
-        search,
-    )
+    placements = tuple(placement[task.name] for _, task in problem.tasks)
+    periods = tuple((app.name, period_ns(problem, placement, app)) for app in problem.apps)
+    return Mapping(problem.platform.name, placements, periods, search)

@@ -1,7 +1,7 @@
-"""The trials of a search: every design once, measured or predicted, and the answer with its table.
+"""The trials of a search: each design is measured or predicted once; the answer with its table.
 
-In: a problem, a function that runs mappings (or None: then predictions count), and a budget. Out:
-values of designs while budget is left, and a `Mapping`. The searches select the designs.
+In: a problem, a function that runs mappings (None: predictions decide), and a budget. Out: values
+of designs until the budget is used up, and a `Mapping`. The searches select the designs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .problem import Measure, Problem, Progress
 
 #: Rows of the table of contestants.
 ROWS = 12
-#: The part of the budget that is kept for runs of the finalists in turns.
+#: The part of the budget that is kept for alternating runs of the finalists.
 FINAL = 0.15
 
 Key = tuple[tuple[NetworkPlan, ...], tuple[Placement, ...]]
@@ -32,9 +32,9 @@ class Over(Exception):
 
 
 class Trials:
-    """Designs by configuration: none is run twice, as JEDI reuses its engines.
+    """Designs by configuration: none is tried twice, as JEDI reuses its engines.
 
-    A configuration that fails is excluded, unless it is the first one: then the search fails.
+    A configuration that fails is excluded; if the first one fails, the search fails.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Trials:
 
     def run(self, design: Design) -> Entry:
         """The design with its first run. Raises Over, and the Errors of the first of all runs."""
-        key = design.mapping.networks, design.mapping.placements
+        key = _key(design)
         entry = self._entries.get(key)
         if entry is None:
             if self._entries and self.spending.over:
@@ -72,10 +72,10 @@ class Trials:
         return entry
 
     def value(self, design: Design) -> float:
-        """Its first run or its prediction, in the unit of the objective; infinite where it cannot
-        run. Raises Over.
+        """Its first run or its prediction, in the unit of the objective; infinite if it cannot run.
+        Raises Over.
         """
-        return self._of(self.run(design))
+        return self._value_of(self.run(design))
 
     @property
     def empty(self) -> bool:
@@ -84,7 +84,7 @@ class Trials:
 
     def best(self, count: int = 1) -> list[Design]:
         """The best so far, best first."""
-        return [e.design for e in sorted(self._entries.values(), key=self._of)[:count]]
+        return [e.design for e in sorted(self._entries.values(), key=self._value_of)[:count]]
 
     def answer(
         self,
@@ -94,51 +94,48 @@ class Trials:
         notes: Iterable[str],
         optimal: bool = False,
     ) -> Mapping:
-        """The best of some designs that were tried, given from simple to complicated.
+        """The best of some designs that were tried, sorted from simple to complex.
 
-        Measured ones that are close run again in turns, and medians count; nearly equal means that
-        the simpler wins.
+        Measured ones that are close run again in alternation, and medians count; of nearly equal
+        ones, the simpler wins.
         """
-        final = list(
-            dict.fromkeys(
-                self._entries[d.mapping.networks, d.mapping.placements] for d in finalists
-            )
-        )
-        winner = (
-            min(final, key=self._of)
-            if self._contest is None
-            else self._decided(self._contest, final)
-        )
+        final = list(dict.fromkeys(self._entries[_key(design)] for design in finalists))
+        winner = self._winner(final)
         rows = sorted(
             self._entries.values(),
-            key=lambda e: (e is not winner, e.value is None, e.value or self._of(e)),
+            key=lambda e: (e is not winner, e.value is None, e.value or self._value_of(e)),
         )
-        bound = fractional_bound(self._problem) if self._objective == "throughput" else None
-        effort = Effort(
-            self._objective,
-            seed,
-            len(self._entries),
-            0 if self._contest is None else self._contest.runs,
-            self.spending.seconds,
-            bound,
-            optimal or (bound is not None and winner.design.predicted <= bound * 1.0001),
-        )
-        final.sort(key=lambda e: e.value or self._of(e))
-        said = [*auto.why(self._problem, winner, final, self._objective), *notes]
-        said += [] if self.measured else ["predictions decided"]
+        final.sort(key=lambda e: e.value or self._value_of(e))
+        reasons = [*auto.why(self._problem, winner, final, self._objective), *notes]
+        if not self.measured:
+            reasons.append("predictions decided")
         return replace(
             winner.design.mapping,
             search=search,
             contestants=tuple(e.contestant for e in rows[:ROWS]),
-            effort=effort,
-            why=tuple(said),
+            effort=self._effort(winner, seed, optimal),
+            why=tuple(reasons),
         )
 
-    def _decided(self, contest: Contest, final: list[Entry]) -> Entry:
-        contest.entries[:] = final
-        return contest.decide()
+    def _winner(self, final: list[Entry]) -> Entry:
+        if self._contest is None:
+            return min(final, key=self._value_of)
+        self._contest.entries[:] = final
+        return self._contest.decide()
 
-    def _of(self, entry: Entry) -> float:
+    def _effort(self, winner: Entry, seed: int, optimal: bool) -> Effort:
+        bound = fractional_bound(self._problem) if self._objective == "throughput" else None
+        return Effort(
+            self._objective,
+            seed,
+            evaluations=len(self._entries),
+            measured_runs=0 if self._contest is None else self._contest.runs,
+            seconds=self.spending.seconds,
+            lower_bound_ns=bound,
+            optimal=optimal or winner.design.reaches(bound),
+        )
+
+    def _value_of(self, entry: Entry) -> float:
         if self._contest is None:
             return entry.design.predicted
         return entry.values[0] if entry.values else inf
@@ -150,15 +147,17 @@ class Trials:
         return self._contest.enter(design)
 
     def _report(self, design: Design) -> None:
-        """Predictions come by thousands: only improvements are reported."""
-        if design.predicted < self._least:
-            self._least = design.predicted
-            if self._progress is not None:
-                text = (
-                    f"{design.predicted / 1e6:8.3f} predicted  {design.name}:"
-                    f" {design.configuration}"
-                )
-                self._progress(text, evaluations=1 + len(self._entries), value=design.predicted)
+        """Report an improved prediction; there are thousands of predictions."""
+        if design.predicted >= self._least:
+            return
+        self._least = design.predicted
+        if self._progress is not None:
+            text = f"{design.predicted / 1e6:8.3f} predicted  {design.name}: {design.configuration}"
+            self._progress(text, evaluations=1 + len(self._entries), value=design.predicted)
+
+
+def _key(design: Design) -> Key:
+    return design.mapping.networks, design.mapping.placements
 
 
 def only_throughput(search: str, objective: Objective) -> None:
@@ -178,12 +177,9 @@ def as_auto(
     measure: Measure | None,
     objective: Objective,
 ) -> Mapping:
-    """The answer of `auto` under another name, for apps without a network."""
-    found = auto.search(
+    """The answer of `auto` under the name of another search, for apps without a network."""
+    answer = auto.search(
         problem, seed=seed, budget=budget, progress=progress, measure=measure, objective=objective
     )
-    return replace(
-        found,
-        search=search,
-        why=(*found.why, f"there is no network that may be cut: `{search}` is `auto`"),
-    )
+    why = (*answer.why, f"there is no network that may be cut: `{search}` is `auto`")
+    return replace(answer, search=search, why=why)
