@@ -181,7 +181,7 @@ def _counted(problem: Problem, partitions: Sequence[Partition], optimal: bool) -
 def _missed(cost: dict[int, float], stop: int, least: int) -> str:
     """What is lost at the number of stages where the paper's rule stops (`cost` is by number)."""
     if stop not in cost:
-        return f"which is impossible the optimum with {_stages(least)}"
+        return f"which is impossible; the optimum has {_stages(least)}"
     if cost[stop] == cost[least]:
         return "and misses nothing here"
     return f"{cost[stop] / cost[least] - 1:.1%} above the optimum with {_stages(least)}"

@@ -97,9 +97,13 @@ class Trials:
         """The best of some designs that were tried, sorted from simple to complex.
 
         Measured ones that are close run again in alternation, and medians count; of nearly equal
-        ones, the simpler wins.
+        ones, the simpler wins. Raises Errors (F508) if no design can run.
         """
         final = list(dict.fromkeys(self._entries[_key(design)] for design in finalists))
+        if self.measured and all(self._value_of(entry) == inf for entry in final):
+            message = f"search `{search}` found no configuration that can run"
+            help_text = "`--search auto` tries other ones"
+            raise Errors([Diagnostic("F508", message, None, help=help_text)])
         winner = self._winner(final)
         rows = sorted(
             self._entries.values(),

@@ -418,6 +418,15 @@ def test_a_configuration_that_does_not_run_is_out_of_the_race() -> None:
         found("jedi", given, measure=lambda mapping: (_ for _ in ()).throw(Errors([])))
 
 
+def test_a_search_that_finds_nothing_that_can_run_says_so() -> None:
+    """JEDI knows no stage on a CPU where a GPU cannot run the end."""
+    given = CASES["a gpu that cannot run the end"]()
+    with pytest.raises(Errors) as caught:
+        found("jedi", given, measure=Fake(given))
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F508" and "no configuration that can run" in fault.message and fault.help
+
+
 def test_a_machine_that_gets_slower_in_the_final_does_not_decide_against_a_plain_one() -> None:
     """Two designs look better than one core, are run again, and are worse then."""
     given = CASES["two cores"]()
