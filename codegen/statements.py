@@ -39,6 +39,7 @@ RESERVED = frozenset(
         "os",
         "p",
         "program",
+        "range",
         "signal",
         "sys",
     }
