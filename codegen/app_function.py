@@ -50,13 +50,12 @@ class Layout:
     @cached_property
     def instances(self) -> dict[str, str]:
         """The name that tasks of each network with variants begin with in main.py."""
-        return {
-            instance: instance if self._is_selected(instance) else f"{instance}.{variant}"
-            for instance, variant in self.state.choices
-        }
-
-    def _is_selected(self, instance: str) -> bool:
-        return any(is_inside(place, instance) for place in self.selected)
+        names = {}
+        for instance, variant in self.state.choices:
+            names[instance] = f"{instance}.{variant}"
+            if any(is_inside(place, instance) for place in self.selected):
+                names[instance] = instance
+        return names
 
     def place(self, task: str) -> str:
         """The name of a task without that of its variant."""
@@ -93,14 +92,16 @@ class AppFunction:
 
     def __init__(self, id_: str, name: str, layouts: Sequence[Layout]) -> None:
         self._id, self.name = id_, name
-        self._versions = [
-            (layout, app) for layout in layouts for app in layout.state.apps if app.name == name
-        ]
+        self._versions: list[tuple[Layout, DeployedApp]] = []
+        for layout in layouts:
+            self._versions += [(layout, app) for app in layout.state.apps if app.name == name]
         self._first = self._versions[0][1]
         self._paced_alike = all(a.deadline_ns == a.period_ns for _, a in self._versions)
         self._parameters = Parameters([self._values(*v) for v in self._versions], OWN)
-        places = [short(layout.place(t.name)) for layout, app in self._versions for t in app.tasks]
-        self._ids = identifiers(dict.fromkeys(places), OWN.union(self._parameters.ids))
+        places: dict[str, None] = {}
+        for layout, app in self._versions:
+            places |= dict.fromkeys(short(layout.place(t.name)) for t in app.tasks)
+        self._ids = identifiers(places, OWN.union(self._parameters.ids))
 
     def _values(self, layout: Layout, app: DeployedApp) -> dict[str, str]:
         """What may differ between states, beside tasks and ports of variants."""

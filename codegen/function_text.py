@@ -30,10 +30,10 @@ class Parameters:
         for version in versions:
             self._defaults = {**version, **self._defaults}
         self._values = [{**self._defaults, **version} for version in versions]
-        differing = []
-        for name in dict.fromkeys(name for version in versions for name in version):
-            if len({values[name] for values in self._values}) > 1:
-                differing.append(name)
+        names: dict[str, None] = {}
+        for version in versions:
+            names |= dict.fromkeys(version)
+        differing = [n for n in names if len({values[n] for values in self._values}) > 1]
         self._ids = identifiers(differing, reserved)
 
     @property
@@ -90,7 +90,9 @@ def in_branches(
     lines: list[str] = []
     served: Numbers = frozenset()  # the versions with a branch of the latest `if`
     for of, group in groupby(_merged(versions), key=lambda pair: pair[1]):
-        own = [line for statement, _ in group for line in statement]
+        own: list[str] = []
+        for statement, _ in group:
+            own += statement
         if of == every:
             lines += own
             served = frozenset()

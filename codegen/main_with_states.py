@@ -76,14 +76,13 @@ def _contents(
     layout: Layout, functions: Mapping[str, AppFunction], ids: Mapping[str, str]
 ) -> dict[str, Any]:
     """The alternatives, the apps and the processors of a state."""
-    app_of = {t.name: app.name for app in layout.state.apps for t in app.tasks}
+    tasks = {}
+    for app in layout.state.apps:
+        for task in app.tasks:
+            tasks[task.name] = f"{ids[app.name]}[{literal(short(layout.name(task.name)))}]"
     workers = []
     for worker in layout.state.processors:
-        order = []
-        for entry in worker.order:
-            app = ids[app_of[entry.task]]
-            task = f"{app}[{literal(short(layout.name(entry.task)))}]"
-            order.append(entry_text(entry, task))
+        order = [entry_text(entry, tasks[entry.task]) for entry in worker.order]
         if order:
             workers.append(
                 {
