@@ -8,7 +8,7 @@ only possible if one process would deadlock too.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ..model.deployment import (
@@ -27,30 +27,35 @@ def split(whole: Deployment, platform: Platform) -> Iterator[Deployment]:
     if not platform.machines:
         return
     machine_of = platform.machine_of
-    where = {}
-    for worker in whole.processors:
-        for entry in worker.order:
-            where[entry.task] = machine_of[worker.processor]
+    where = _machines(whole, machine_of)
     used = tuple(m for m in platform.machines if m in where.values())
     digest = hashlib.sha256(whole.to_json().encode()).hexdigest()
     hub = _hub(whole, where, used)
     for machine in used:
-        apps = tuple(a for a in (_own(app, where, machine) for app in whole.apps) if a.tasks)
-        workers = tuple(
-            w for w in whole.processors if w.order and machine_of[w.processor] == machine
-        )
+        apps = [_own(app, where, machine) for app in whole.apps]
+        workers = [w for w in whole.processors if w.order and machine_of[w.processor] == machine]
         part = DeployedPart(
             machine,
             peers=tuple(m for m in used if m != machine),
             whole=digest,
-            led=tuple(a.name for a in whole.apps if _elsewhere(_sources(a), where, machine)),
-            passed=tuple(a.name for a in whole.apps if _elsewhere(_last(a), where, machine)),
+            led=_apps_elsewhere(whole, _sources, where, machine),
+            passed=_apps_elsewhere(whole, _last, where, machine),
             crossings=tuple(_crossings(whole, where, machine)),
             hub=hub,
         )
+        own = tuple(a for a in apps if a.tasks)
         yield replace(
-            whole, apps=apps, processors=workers, planned=planned(apps, workers), part=part
+            whole, apps=own, processors=tuple(workers), planned=planned(own, workers), part=part
         )
+
+
+def _machines(whole: Deployment, machine_of: Mapping[str, str]) -> dict[str, str]:
+    """The machine of each task."""
+    where = {}
+    for worker in whole.processors:
+        for entry in worker.order:
+            where[entry.task] = machine_of[worker.processor]
+    return where
 
 
 def _hub(whole: Deployment, where: dict[str, str], used: tuple[str, ...]) -> str | None:
@@ -66,9 +71,19 @@ def _hub(whole: Deployment, where: dict[str, str], used: tuple[str, ...]) -> str
     return hub
 
 
-def _elsewhere(tasks: list[str], where: dict[str, str], machine: str) -> bool:
-    """Are there such tasks, and none of them here?"""
-    return bool(tasks) and all(where[t] != machine for t in tasks)
+def _apps_elsewhere(
+    whole: Deployment,
+    tasks_of: Callable[[DeployedApp], Collection[str]],
+    where: dict[str, str],
+    machine: str,
+) -> tuple[str, ...]:
+    """The apps with such tasks, of which none is on the machine."""
+    names = []
+    for app in whole.apps:
+        tasks = tasks_of(app)
+        if tasks and all(where[t] != machine for t in tasks):
+            names.append(app.name)
+    return tuple(names)
 
 
 def _sources(app: DeployedApp) -> list[str]:
