@@ -8,14 +8,19 @@ import numpy as np
 
 from .names import one_line
 
+#: Bytes that stand for themselves in a string literal.
+_PLAIN = frozenset(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /._-+=:,;<>()[]{}*&!|^~@#$'`"
+)
+
 
 def text(value: str) -> str:
     """A string literal of C."""
-    plain = set(
-        b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-        b" /._-+=:,;<>()[]{}*&!|^~@#$'`"
-    )
-    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in value.encode()) + '"'
+    return '"' + "".join(_character(byte) for byte in value.encode()) + '"'
+
+
+def _character(byte: int) -> str:
+    return chr(byte) if byte in _PLAIN else f"\\{byte:03o}"
 
 
 def parameter(value: object) -> str:
@@ -23,8 +28,14 @@ def parameter(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return f"INT64_C({value})" if value > -(2**63) else "INT64_MIN"
-    return _float(value) if isinstance(value, float) else text(str(value))
+        return _integer(value)
+    if isinstance(value, float):
+        return _float(value)
+    return text(str(value))
+
+
+def _integer(value: int) -> str:
+    return f"INT64_C({value})" if value > -(2**63) else "INT64_MIN"
 
 
 def _float(value: float) -> str:
@@ -42,13 +53,9 @@ def element(value: int | float, dtype: str) -> str:
             return _float(float(np.array(value, dtype).real))
     if dtype == "bool":
         return str(int(bool(value)))
-    return (
-        f"{int(value)}u"
-        if dtype == "uint64"
-        else f"INT64_C({int(value)})"
-        if int(value) > -(2**63)
-        else "INT64_MIN"
-    )
+    if dtype == "uint64":
+        return f"{int(value)}u"
+    return _integer(int(value))
 
 
 def comment(words: str) -> str:

@@ -49,40 +49,41 @@ class Deployed:
 def missing(system: System) -> tuple[Diagnostic, ...]:
     """What an abstract graph lacks before it can be built: code, and types of the ports between
     tasks."""
-    faults = []
-    seen: set[tuple[str, str]] = set()
+    faults: list[Diagnostic] = []
+    seen: set[str] = set()
     for app in system.apps:
         for task in app.tasks:
             # whose types are those of its neighbors
             flowing = task.resampling is not None or task.transfer is not None
-            if (task.definition, "") in seen or flowing:
-                continue
-            seen.add((task.definition, ""))
-            if task.network is None and not task.implementations and not task.built_in:
-                help_text = f'add code to task `{task.definition}`: `python "file.py:function"`'
-                faults.append(
-                    Diagnostic(
-                        "F601", f"`{task.definition}` has no code", task.span, help=help_text
-                    )
-                )
-            faults += _unlaunched(task)
-            for port in (*task.inputs, *task.outputs):
-                if port.type is None:
-                    message = f"port `{port.name}` of `{task.definition}` has no type"
-                    help_text = f"write `{port.direction} {port.name}: TYPE`"
-                    faults.append(Diagnostic("F602", message, port.span, help=help_text))
+            if task.definition not in seen and not flowing:
+                seen.add(task.definition)
+                faults += _incomplete(task)
     return (*faults, *_prototypes(system))
+
+
+def _incomplete(task: Task) -> Iterator[Diagnostic]:
+    """What a task lacks: code, the sizes of its kernels, types of its ports."""
+    if task.network is None and not task.implementations and not task.built_in:
+        help_text = f'add code to task `{task.definition}`: `python "file.py:function"`'
+        message = f"`{task.definition}` has no code"
+        yield Diagnostic("F601", message, task.span, help=help_text)
+    yield from _unlaunched(task)
+    for port in (*task.inputs, *task.outputs):
+        if port.type is None:
+            message = f"port `{port.name}` of `{task.definition}` has no type"
+            help_text = f"write `{port.direction} {port.name}: TYPE`"
+            yield Diagnostic("F602", message, port.span, help=help_text)
 
 
 def _unlaunched(task: Task) -> Iterator[Diagnostic]:
     """Errors for kernels without grid or block."""
     for code in task.implementations:
         for launch in code.launches:
-            lacks = [
-                what
-                for what, size in (("grid", launch.grid), ("block", launch.block))
-                if not all(size)
-            ]
+            lacks = []
+            if not all(launch.grid):
+                lacks.append("grid")
+            if not all(launch.block):
+                lacks.append("block")
             if lacks:
                 message = f"kernel `{launch.kernel}` needs a {' and a '.join(lacks)}"
                 help_text = (
@@ -93,35 +94,42 @@ def _unlaunched(task: Task) -> Iterator[Diagnostic]:
 
 def _prototypes(system: System) -> list[Diagnostic]:
     """Errors for tasks that call one C function with different types: C would not detect this."""
-    faults = []
+    faults: list[Diagnostic] = []
     first: dict[tuple[str, str], tuple[Task, tuple[object, ...]]] = {}
-    for task in (t for a in system.apps for t in a.tasks):
-        code = task.implementation_on("cpu")
-        if code is None or code.language != "c":
-            continue
-        for name, value in task.parameters:
-            if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
+    for app in system.apps:
+        for task in app.tasks:
+            code = task.implementation_on("cpu")
+            if code is None or code.language != "c":
+                continue
+            faults += _too_large(task)
+            signature = _signature(task)
+            other, expected = first.setdefault((code.path, code.symbol), (task, signature))
+            if signature != expected:
                 message = (
-                    f"parameter `{name}` of `{task.definition}` is {value}, too large for C's"
-                    " int64_t"
+                    f"`{code.symbol}` is called by `{task.definition}` and `{other.definition}`"
+                    " with different types"
                 )
-                faults.append(Diagnostic("F105", message, task.span, help="pass it as a float"))
-        kinds = [p.type.dtype if p.type is not None else "" for p in (*task.inputs, *task.outputs)]
-        params = [(n, parameter_type(v)) for n, v in task.parameters]
-        signature = (len(task.inputs), *kinds, *params, task.state)
-        other, expected = first.setdefault((code.path, code.symbol), (task, signature))
-        if signature != expected:
-            message = (
-                f"`{code.symbol}` is called by `{task.definition}` and `{other.definition}` with"
-                " different types"
-            )
-            note = Note(f"`{other.definition}`", other.implementations[0].span)
-            faults.append(
-                Diagnostic(
-                    "F303", message, code.span, notes=(note,), help="write one C function for each"
-                )
-            )
+                note = Note(f"`{other.definition}`", other.implementations[0].span)
+                help_text = "write one C function for each"
+                faults.append(Diagnostic("F303", message, code.span, notes=(note,), help=help_text))
     return faults
+
+
+def _too_large(task: Task) -> Iterator[Diagnostic]:
+    """Errors for parameters that C cannot hold."""
+    for name, value in task.parameters:
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
+            message = (
+                f"parameter `{name}` of `{task.definition}` is {value}, too large for C's int64_t"
+            )
+            yield Diagnostic("F105", message, task.span, help="pass it as a float")
+
+
+def _signature(task: Task) -> tuple[object, ...]:
+    """The types with which a C function is called."""
+    kinds = [p.type.dtype if p.type is not None else "" for p in (*task.inputs, *task.outputs)]
+    params = [(n, parameter_type(v)) for n, v in task.parameters]
+    return len(task.inputs), *kinds, *params, task.state
 
 
 def deploy(
@@ -143,52 +151,10 @@ def deploy(
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
     threads = workers_of(system.apps, platform, lanes, repetition, wcet_ns)
-    alone = len(threads.workers) == 1
-
-    def sources_for(
-        apps: tuple[Application, ...], only: set[str] | None = None
-    ) -> tuple[dict[str, DeployedTask], Sources, dict[str, list[Task]]]:
-        """Tasks of some apps at their placements (all, or `only` these), with the files that they
-        need."""
-        sources, c_tasks, found = Sources(Path(system.path).parent), dict[str, list[Task]](), {}
-        for app in apps:
-            sizes = batches(app)
-            for task in (t for t in app.tasks if only is None or t.name in only):
-                arena = arenas.get(task.name)
-                site = Site(
-                    platform,
-                    placement[task.name],
-                    sources,
-                    helpers,
-                    c_tasks,
-                    alone,
-                    sizes[task.name],
-                    arena,
-                )
-                found[task.name] = _deployed(task, site, repetition[app.name][task.name])
-        return found, sources, c_tasks
-
-    def asked_for(app: Application, channel: Channel) -> int:
-        """The tokens that `buffers` of the tasks at the ends of a channel require."""
-        iterations = max(placement[t].buffers or 0 for t in (channel.source, channel.destination))
-        return tokens_asked_for(app, channel, iterations, repetition[app.name])
-
-    def channels_of(app: Application) -> tuple[DeployedChannel, ...]:
-        return tuple(
-            DeployedChannel(
-                c.name,
-                c.source,
-                c.source_port,
-                c.destination,
-                c.destination_port,
-                capacity(app, c, threads.capacities[c.name], asked_for(app, c)),
-                c.delay,
-                tuple(int(v) if v.denominator == 1 else float(v) for v in c.values),
-            )
-            for c in app.channels
-        )
-
-    tasks, sources, c_tasks = sources_for(system.apps)
+    build = _Build(
+        system, platform, placement, repetition, helpers, arenas, alone=len(threads.workers) == 1
+    )
+    everything = build.tasks()
     apps = tuple(
         DeployedApp(
             app.name,
@@ -196,8 +162,8 @@ def deploy(
             _exact(app.period_ns),
             _exact(app.due_ns),
             app.priority,
-            tuple(tasks[t.name] for t in app.tasks),
-            channels_of(app),
+            tuple(everything.tasks[t.name] for t in app.tasks),
+            tuple(build.channel(app, c, threads.capacities[c.name]) for c in app.channels),
             tuple(
                 DeployedPath(p.source, p.sink, p.newest, _exact(p.deadline))
                 for p in paths(app, repetition[app.name])
@@ -217,20 +183,102 @@ def deploy(
     )
     parts = []
     for part in split(whole, platform):
-        names = {t.name for t in part.tasks}
-        own = tuple(a for a in system.apps if any(t.name in names for t in a.tasks))
-        _, files, compiled = sources_for(own, names)
-        parts.append(Deployed(part, files.plan, {k: tuple(v) for k, v in compiled.items()}))
-    return Deployed(whole, sources.plan, {k: tuple(v) for k, v in c_tasks.items()}, tuple(parts))
+        of_part = build.tasks({t.name for t in part.tasks})
+        parts.append(Deployed(part, of_part.sources.plan, of_part.units))
+    return Deployed(whole, everything.sources.plan, everything.units, tuple(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """Tasks at their placements, with the files that they need; `c_tasks` by their C source."""
+
+    tasks: dict[str, DeployedTask]
+    sources: Sources
+    c_tasks: dict[str, list[Task]]
+
+    @property
+    def units(self) -> dict[str, tuple[Task, ...]]:
+        """The C sources with the tasks that use them."""
+        return {source: tuple(tasks) for source, tasks in self.c_tasks.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """A text with its placements, repetition vectors, and the measured `arenas` of its tasks.
+
+    `alone`: one worker fires all tasks.
+    """
+
+    system: System
+    platform: Platform
+    placement: MappingABC[str, Placement]
+    repetition: MappingABC[str, MappingABC[str, int]]
+    helpers: Helpers
+    arenas: MappingABC[str, int]
+    alone: bool
+
+    def tasks(self, only: set[str] | None = None) -> _Tasks:
+        """All tasks, or `only` these."""
+        made = _Tasks({}, Sources(Path(self.system.path).parent), {})
+        for app in self.system.apps:
+            tasks = [t for t in app.tasks if only is None or t.name in only]
+            if tasks:
+                sizes = batches(app)
+                for task in tasks:
+                    firings = self.repetition[app.name][task.name]
+                    site = self._site(task, made, sizes[task.name])
+                    made.tasks[task.name] = _deployed(task, site, firings)
+        return made
+
+    def _site(self, task: Task, made: _Tasks, batch: int) -> Site:
+        return Site(
+            self.platform,
+            self.placement[task.name],
+            made.sources,
+            self.helpers,
+            made.c_tasks,
+            self.alone,
+            batch,
+            self.arenas.get(task.name),
+        )
+
+    def channel(self, app: Application, channel: Channel, needed: int) -> DeployedChannel:
+        """A channel with room for the tokens that are `needed`, and for those that `buffers` of the
+        tasks at its ends ask for."""
+        ends = channel.source, channel.destination
+        iterations = max(self.placement[t].buffers or 0 for t in ends)
+        asked_for = tokens_asked_for(app, channel, iterations, self.repetition[app.name])
+        return DeployedChannel(
+            channel.name,
+            channel.source,
+            channel.source_port,
+            channel.destination,
+            channel.destination_port,
+            capacity(app, channel, needed, asked_for),
+            channel.delay,
+            tuple(_number(v) for v in channel.values),
+        )
+
+
+def _number(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)
 
 
 def _deployed(task: Task, site: Site, firings: int) -> DeployedTask:
-    ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
     code = kind_of(task, site).make(task, site)
     # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
     return DeployedTask(
-        task.name, task.doc, code, *ports, firings, fixed, task.live, task.keep, task.on_error
+        task.name,
+        task.doc,
+        code,
+        tuple(_port(p, task) for p in task.inputs),
+        tuple(_port(p, task) for p in task.outputs),
+        firings,
+        fixed,
+        task.live,
+        task.keep,
+        task.on_error,
     )
 
 
@@ -249,10 +297,8 @@ def _port(port: Port, task: Task) -> DeployedPort:
 
 def sequential(system: System, platform: Platform) -> Mapping:
     """The deployment with everything on the first CPU: for measuring."""
-    core = next(p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors)
-    return Mapping(
-        platform.name,
-        tuple(Placement(t.name, (core,)) for a in system.apps for t in a.tasks),
-        (),
-        "none",
-    )
+    pool = next(pool for pool in platform.pools if pool.kind == "cpu" and pool.processors)
+    placements = []
+    for app in system.apps:
+        placements += [Placement(t.name, (pool.processors[0],)) for t in app.tasks]
+    return Mapping(platform.name, tuple(placements), (), "none")

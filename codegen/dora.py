@@ -66,17 +66,14 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
 
 def _node(part: Deployed, folder: str, ends: tuple[End, ...]) -> dict[str, Any]:
     """A node of the module: its start command, and its edges."""
-    inputs = [
-        {"name": e.name, "source": f"_mod/{e.name}", "room": room(e.dtype, e.shape)}
-        for e in ends
-        if e.incoming
-    ]
-    inputs += [
-        {"name": e.name + TAKEN, "source": f"_mod/{e.name}{TAKEN}", "room": MOST}
-        for e in ends
-        if not e.incoming
-    ]
-    outputs = [e.name if not e.incoming else e.name + TAKEN for e in ends]
+    inputs: list[dict[str, Any]] = []
+    outputs = []
+    for end in sorted(ends, key=lambda end: not end.incoming):
+        capacity = room(end.dtype, end.shape) if end.incoming else MOST
+        name = end.name if end.incoming else end.name + TAKEN
+        inputs.append({"name": name, "source": f"_mod/{name}", "room": capacity})
+    for end in ends:
+        outputs.append(end.name + TAKEN if end.incoming else end.name)
     if part.deployment.part is None:
         return {"id": "program", "path": "node.py", "inputs": inputs, "outputs": outputs}
     for peer in part.deployment.part.peers:

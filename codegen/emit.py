@@ -7,12 +7,13 @@ are made here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ..machines.board import LEAST_NUMPY
 from ..machines.whoami import version_of
+from ..model.application import Task
 from ..model.deployment import Deployment
 from .carried import RUNTIME, carried
 from .deploy import Deployed
@@ -23,6 +24,9 @@ from .main_text import main_text, words_of
 from .names import identifiers
 from .printing import printing
 from .sources import Plan
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: The oldest version with which programs run, the same as flowc's own.
 LEAST_ONNXRUNTIME = "1.17"
@@ -38,10 +42,9 @@ def emit(deployed: Deployed) -> Plan:
     plan = _whole(deployed)
     for part in deployed.parts:
         assert part.deployment.part is not None
-        plan |= {
-            f"{folder_of(part.deployment.part.machine)}/{path}": data
-            for path, data in _part(part).items()
-        }
+        folder = folder_of(part.deployment.part.machine)
+        for path, data in _part(part).items():
+            plan[f"{folder}/{path}"] = data
     return dict(sorted(plan.items()))
 
 
@@ -52,12 +55,11 @@ def folder_of(machine: str) -> str:
 
 def _part(deployed: Deployed) -> Plan:
     """The files for one machine of several: no package to open, and no harness of its own."""
-    plan = _whole(deployed)
-    return {
-        path: data
-        for path, data in plan.items()
-        if path != "__init__.py" and not path.startswith("tests/")
-    }
+    plan = {}
+    for path, data in _whole(deployed).items():
+        if path != "__init__.py" and not path.startswith("tests/"):
+            plan[path] = data
+    return plan
 
 
 def _whole(deployed: Deployed) -> Plan:
@@ -82,19 +84,32 @@ def _whole(deployed: Deployed) -> Plan:
             app=app, class_name=f"Test_{name}"
         )
         plan[f"tests/test_{name}.py"] = text.encode()
-    recorded = ("recording",) if deployed.parts or deployment.part is not None else ()
-    plan |= carried(words_of(deployment), (*ALWAYS, *recorded))
+    modules = [*ALWAYS]
+    if deployed.parts or deployment.part is not None:
+        modules.append("recording")
+    plan |= carried(words_of(deployment), modules)
     for kind in KINDS:
-        plan |= {} if kind.scripts is None else kind.scripts(jinja, deployment)
+        if kind.scripts is not None:
+            plan |= kind.scripts(jinja, deployment)
     if deployed.c_tasks:
-        plan[FIRINGS] = (RUNTIME / "firings.c").read_bytes()
-        units = [" ".join(shell_word(word) for word in compile_command(FIRINGS))]
-        for source, tasks in sorted(deployed.c_tasks.items()):
-            stem = source.rsplit(".", 1)[0]
-            plan[f"{stem}.flow.h"] = header(Path(source).name, tasks, jinja).encode()
-            units.append(" ".join(shell_word(word) for word in compile_command(source)))
-        plan["compile.sh"] = jinja.get_template("c/compile.sh.j2").render(units=units).encode()
+        plan |= _in_c(deployed.c_tasks, jinja)
     return plan
+
+
+def _in_c(c_tasks: Mapping[str, tuple[Task, ...]], jinja: Environment) -> Plan:
+    """What C sources need beside them: headers, what fires them, and a script that compiles."""
+    plan: Plan = {FIRINGS: (RUNTIME / "firings.c").read_bytes()}
+    units = [_command(FIRINGS)]
+    for source, tasks in sorted(c_tasks.items()):
+        stem = source.rsplit(".", 1)[0]
+        plan[f"{stem}.flow.h"] = header(Path(source).name, tasks, jinja).encode()
+        units.append(_command(source))
+    plan["compile.sh"] = jinja.get_template("c/compile.sh.j2").render(units=units).encode()
+    return plan
+
+
+def _command(source: str) -> str:
+    return " ".join(shell_word(word) for word in compile_command(source))
 
 
 def readme(deployed: Deployed, robot: str = "", start: Sequence[str] = ()) -> bytes:
@@ -120,24 +135,31 @@ def _codes(deployment: Deployment) -> list[Code]:
 
 def _libraries(deployment: Deployment) -> list[str]:
     """The inference libraries of a program."""
-    found = dict.fromkeys(name for c in _codes(deployment) for name in c.libraries(deployment))
-    if "onnxruntime-gpu" in found:  # it includes the other
-        found.pop("onnxruntime", None)
-    return sorted(found, key=lambda name: not name.startswith("onnxruntime"))
+    libraries: dict[str, None] = {}
+    for code in _codes(deployment):
+        libraries |= dict.fromkeys(code.libraries(deployment))
+    if "onnxruntime-gpu" in libraries:  # it includes the other
+        libraries.pop("onnxruntime", None)
+    return sorted(libraries, key=lambda name: not name.startswith("onnxruntime"))
 
 
 def _needs(deployment: Deployment) -> str:
     """The libraries of a program, in words."""
-    cuda = ["cuda-python or PyCUDA"] if _on_device(deployment) else []
-    return ", ".join(
-        ["numpy", *(["pyzmq"] if deployment.part else []), *_libraries(deployment), *cuda]
-    )
+    names = ["numpy"]
+    if deployment.part is not None:
+        names.append("pyzmq")
+    names += _libraries(deployment)
+    if _on_device(deployment):
+        names.append("cuda-python or PyCUDA")
+    return ", ".join(names)
 
 
 def _requirements(deployment: Deployment) -> list[str]:
     """The same for pip. The version of ONNX Runtime is that of this machine, if Python is at least
     as new as here."""
-    lines = [f"numpy>={LEAST_NUMPY}", *([f"pyzmq>={LEAST_PYZMQ}"] if deployment.part else [])]
+    lines = [f"numpy>={LEAST_NUMPY}"]
+    if deployment.part is not None:
+        lines.append(f"pyzmq>={LEAST_PYZMQ}")
     for name in _libraries(deployment):
         version = version_of(name)
         if not name.startswith("onnxruntime"):
@@ -147,17 +169,20 @@ def _requirements(deployment: Deployment) -> list[str]:
         else:
             lines.append(f'{name}=={version}; python_version >= "3.11"')
             lines.append(f'{name}>={LEAST_ONNXRUNTIME}; python_version < "3.11"')
-    return [*lines, *(["cuda-python  # or PyCUDA"] if _on_device(deployment) else [])]
+    if _on_device(deployment):
+        lines.append("cuda-python  # or PyCUDA")
+    return lines
 
 
 def _ends(deployment: Deployment) -> list[str]:
     """The open ends, one to a line."""
-    return [
-        f"{t.code.kind} {t.name}: {p.dtype}{list(p.shape) if p.shape else ''}"
-        for t in deployment.tasks
-        for p in (*t.inputs, *t.outputs)
-        if isinstance(t.code, BorderCode)
-    ]
+    lines = []
+    for task in deployment.tasks:
+        if isinstance(task.code, BorderCode):
+            for port in (*task.inputs, *task.outputs):
+                shape = str(list(port.shape)) if port.shape else ""
+                lines.append(f"{task.code.kind} {task.name}: {port.dtype}{shape}")
+    return lines
 
 
 def _on_device(deployment: Deployment) -> bool:

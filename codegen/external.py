@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..model.application import Application, Task, Tensor
+from ..model.application import Application, Port, Task, Tensor
 from ..model.diagnostic import Diagnostic
 from ..model.external import External, ExternalNetwork, ExternalPort, ExternalStage, ExternalTensor
 from ..model.mapping import Placement
@@ -58,7 +58,7 @@ class Exported:
 
 def none_to_export(system: System) -> Diagnostic | None:
     """The fault of a text in which no app has a network."""
-    if any(t.network is not None for a in system.apps for t in a.tasks):
+    if any(_networks([system])):
         return None
     message = (
         f"no app of `{Path(system.path).name}` has a network, and a library holds only networks"
@@ -72,8 +72,8 @@ def none_to_export(system: System) -> Diagnostic | None:
 
 def without_size(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
     """The errors of networks with outputs whose size no caller can know: one per definition."""
-    found: dict[str, Diagnostic] = {}
-    for task in (t for s in systems for a in s.apps for t in a.tasks if t.network is not None):
+    faults: dict[str, Diagnostic] = {}
+    for task in _networks(systems):
         for port in task.open_ports:
             message = (
                 f"output `{port.name}` of `{task.name}` is {port.type}: a caller in C has to know"
@@ -83,10 +83,16 @@ def without_size(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
                 "export the network without what follows the last tensor of fixed size, or build a"
                 " program"
             )
-            found.setdefault(
+            faults.setdefault(
                 task.definition, Diagnostic("F403", message, port.span, help=help_text)
             )
-    return tuple(found.values())
+    return tuple(faults.values())
+
+
+def _networks(systems: Iterable[System]) -> Iterator[Task]:
+    for system in systems:
+        for app in system.apps:
+            yield from (t for t in app.tasks if t.network is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +133,18 @@ def external(versions: Sequence[Version], platform: str) -> Exported:
 
 def _network(task: Task, function: str, stages: tuple[ExternalStage, ...]) -> ExternalNetwork:
     assert task.network is not None
-    ports = [
-        tuple(ExternalPort(p.name, _tensor(t)) for p, t in zip(of_task, of_network, strict=True))
-        for of_task, of_network in (
-            (task.inputs, task.network.inputs),
-            (task.outputs, task.network.outputs),
-        )
-    ]
-    return ExternalNetwork(task.name, function, task.doc, ports[0], ports[1], stages)
+    inputs = _ports(task.inputs, task.network.inputs)
+    outputs = _ports(task.outputs, task.network.outputs)
+    return ExternalNetwork(task.name, function, task.doc, inputs, outputs, stages)
 
 
-def _tensor(tensor: Tensor) -> ExternalTensor:
-    return ExternalTensor(tensor.name, tensor.type.dtype, tensor.type.shape)
+def _ports(ports: Sequence[Port], tensors: Sequence[Tensor]) -> tuple[ExternalPort, ...]:
+    """Ports of a task with the tensors of its network."""
+    result = []
+    for port, tensor in zip(ports, tensors, strict=True):
+        external_tensor = ExternalTensor(tensor.name, tensor.type.dtype, tensor.type.shape)
+        result.append(ExternalPort(port.name, external_tensor))
+    return tuple(result)
 
 
 def _stages(whole: Task, version: Version, app: str, sources: Sources) -> tuple[ExternalStage, ...]:
@@ -217,29 +223,24 @@ def _in_c(described: External) -> list[dict[str, Any]]:
     """Networks as the templates print them; all names are identifiers of C, except those in
     comments."""
     # Two networks and ports may give one name: `a` with a port `b_c`, and `a_b` with a port `c`.
-    counts = identifiers(
-        [f"{n.function} {key} count" for n in described.networks for key in _keys(n)], ()
-    )
+    wanted = []
+    for network in described.networks:
+        wanted += [f"{network.function} {key} count" for key in _keys(network)]
+    counts = identifiers(wanted, ())
     shown = []
     for network in described.networks:
         arguments = identifiers(_keys(network), RESERVED)
         inputs = len(network.inputs)
-        in_c = [
-            {
-                "name": p.name,
-                "argument": arguments[key],
-                "ctype": "bool" if p.tensor.dtype == "bool" else DTYPES[p.tensor.dtype][0],
-                "const": "const " if i < inputs else "",
-                "count": counts[f"{network.function} {key} count"].upper(),
-                "elements": prod(p.tensor.shape),
-                "type": str(TensorType(p.tensor.dtype, p.tensor.shape)),
-                "bits": ", as its bits" if p.tensor.dtype == "float16" else "",
-                "direction": "in" if i < inputs else "out",
-            }
-            for i, (key, p) in enumerate(
-                zip(_keys(network), (*network.inputs, *network.outputs), strict=True)
+        ports = (*network.inputs, *network.outputs)
+        in_c = []
+        for number, (key, port) in enumerate(zip(_keys(network), ports, strict=True)):
+            in_c.append(
+                {
+                    "argument": arguments[key],
+                    "count": counts[f"{network.function} {key} count"].upper(),
+                    **_port_in_c(port, number < inputs),
+                }
             )
-        ]
         shown.append(
             {
                 "name": network.name,
@@ -254,6 +255,20 @@ def _in_c(described: External) -> list[dict[str, Any]]:
             }
         )
     return shown
+
+
+def _port_in_c(port: ExternalPort, incoming: bool) -> dict[str, Any]:
+    """A port as the templates print it."""
+    dtype, shape = port.tensor.dtype, port.tensor.shape
+    return {
+        "name": port.name,
+        "ctype": "bool" if dtype == "bool" else DTYPES[dtype][0],
+        "const": "const " if incoming else "",
+        "elements": prod(shape),
+        "type": str(TensorType(dtype, shape)),
+        "bits": ", as its bits" if dtype == "float16" else "",
+        "direction": "in" if incoming else "out",
+    }
 
 
 def _keys(network: ExternalNetwork) -> list[str]:

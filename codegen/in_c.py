@@ -33,16 +33,13 @@ FIRINGS = "runtime/firings.c"
 def compile_command(source: str) -> list[str]:
     """The compiler call for one C source of a build, with paths relative to the build."""
     stem = source.rsplit(".", 1)[0]
-    flags = ["-std=gnu++17" if is_cpp(source) else "-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
+    standard, strict, libraries = "-std=gnu11", list(STRICT_C), ["-lm"]
+    if is_cpp(source):
+        standard, strict, libraries = "-std=gnu++17", [], ["-lstdc++", "-lm"]
+    flags = [standard, "-O2", "-fPIC", "-shared", "-Wall"]
     if source != FIRINGS:
         # A task's function with the name of one in libc is meant wherever the source calls it.
-        flags += [
-            "-Wl,-Bsymbolic",
-            *(() if is_cpp(source) else STRICT_C),
-            "-include",
-            f"{stem}.flow.h",
-        ]
-    libraries = ["-lstdc++", "-lm"] if is_cpp(source) else ["-lm"]
+        flags += ["-Wl,-Bsymbolic", *strict, "-include", f"{stem}.flow.h"]
     return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, *libraries]
 
 
@@ -53,13 +50,9 @@ def is_cpp(source: str) -> bool:
 
 def shell_word(word: str) -> str:
     """A word of a command in a script; `$` starts a variable."""
-    if word.startswith("$"):
+    if word.startswith("$") or re.fullmatch(r"[\w./=+,-]+", word, re.ASCII):
         return word
-    return (
-        word
-        if re.fullmatch(r"[\w./=+,-]+", word, re.ASCII)
-        else "'" + word.replace("'", "'\\''") + "'"
-    )
+    return "'" + word.replace("'", "'\\''") + "'"
 
 
 # -- headers ---------------------------------------------------------------------------------------
@@ -86,11 +79,9 @@ def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
             continue
         const = "const " if port.direction == "in" else ""
         arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name, cpp)}, "
-        rates = (
-            str(port.rates[0])
-            if len(port.rates) == 1
-            else f"{list(port.rates)} (one entry per phase)"
-        )
+        rates = str(port.rates[0])
+        if len(port.rates) > 1:
+            rates = f"{list(port.rates)} (one entry per phase)"
         tokens = f" x {rates}" if port.stacked else ""
         if port.window:
             tokens = f" x {port.window}, of which the last {rates} are new"
@@ -111,65 +102,25 @@ def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
     }
 
 
+#: Names that no port or parameter has in C: keywords, names of headers, and those of the prototype.
+_IN_C = """
+I NULL errno i386 linux unix auto break case char const continue default do double else enum extern
+float for goto if inline int long register restrict return short signed sizeof static struct switch
+typedef union unsigned void volatile while bool true false complex state p
+"""
 #: Words of C++ that are none of C.
-_CPP_KEYWORDS = """
+_IN_CPP = """
 alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast
 constexpr decltype delete dynamic_cast explicit export false friend mutable namespace new noexcept
 not not_eq nullptr operator or or_eq protected public reinterpret_cast static_assert static_cast
 template this thread_local throw true try typeid typename private using virtual wchar_t xor xor_eq
 """
-_C_KEYWORDS = frozenset(
-    [
-        "I",
-        "NULL",
-        "errno",
-        "i386",
-        "linux",
-        "unix",
-        "auto",
-        "break",
-        "case",
-        "char",
-        "const",
-        "continue",
-        "default",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "while",
-        "bool",
-        "true",
-        "false",
-        "complex",
-        "state",
-        "p",
-    ]
-)
+_C_KEYWORDS = frozenset(_IN_C.split())
+_CPP_KEYWORDS = frozenset(_IN_CPP.split())
 
 
 def c_name(name: str, cpp: bool = False) -> str:
     """A port or parameter as an identifier of C, or C++."""
-    return f"{name}_" if name in _C_KEYWORDS or (cpp and name in _CPP_KEYWORDS.split()) else name
+    if name in _C_KEYWORDS or (cpp and name in _CPP_KEYWORDS):
+        return f"{name}_"
+    return name

@@ -36,44 +36,73 @@ def place_of(state: DeployedState) -> Place:
 def chosen(state: DeployedState) -> Iterator[DeployedTask]:
     """Its tasks that belong to networks with variants."""
     place = place_of(state)
-    return (t for a in state.apps for t in a.tasks if place(t.name) != t.name)
+    for app in state.apps:
+        yield from (t for t in app.tasks if place(t.name) != t.name)
 
 
 def apart(a: DeployedState, b: DeployedState) -> str | None:
     """Why one set of channels and workers cannot serve both states; None if it can."""
-    found = {s.name: {app.name: app for app in s.apps} for s in (a, b)}
-    lone = sorted(found[a.name].keys() ^ found[b.name].keys())
+    reason = _other_apps(a, b) or _other_tasks(a, b) or _other_processors(a, b)
+    if reason is None and _shape(a) != _shape(b):
+        return "their tasks fire in different orders, or have different channels"
+    return reason
+
+
+def _other_apps(a: DeployedState, b: DeployedState) -> str | None:
+    """An app that one of the states lacks, or with other times."""
+    of_a, of_b = ({app.name: app for app in state.apps} for state in (a, b))
+    lone = sorted(of_a.keys() ^ of_b.keys())
     if lone:
         return f"`{lone[0]}` runs in one of the states only"
-    for name, app in found[a.name].items():
-        other = found[b.name][name]
-        if (app.period_ns, app.deadline_ns, app.priority) != (
-            other.period_ns,
-            other.deadline_ns,
-            other.priority,
-        ):
+    for name, app in of_a.items():
+        if _times(app) != _times(of_b[name]):
             return f"`{name}` has another period or deadline"
-    places = place_of(a), place_of(b)
-    mine, theirs = (
-        {place(t.name): t for t in chosen(s)} for s, place in zip((a, b), places, strict=True)
-    )
-    for where in mine.keys() | theirs.keys():
-        if where not in mine or where not in theirs:
-            lacking = mine.get(where) or theirs[where]
-            return f"`{lacking.name}` has no counterpart in the other variant"
-        wrong = next((t for t in (mine[where], theirs[where]) if not _choosable(t)), None)
-        if wrong is not None and mine[where].name != theirs[where].name:
-            return f"`{wrong.name}` {_not_choosable(wrong)}"
-    homes = [
-        {place(e.task): w.processor for w in s.processors for e in w.order}
-        for s, place in zip((a, b), places, strict=True)
-    ]
-    for where, task in mine.items():
-        if homes[0][where] != homes[1][where]:
-            return f"`{task.name}` and `{theirs[where].name}` are on different processors"
-    if _shape(a, places[0]) != _shape(b, places[1]):
-        return "their tasks fire in different orders, or have different channels"
     return None
+
+
+def _times(app: DeployedApp) -> object:
+    return app.period_ns, app.deadline_ns, app.priority
+
+
+def _other_tasks(a: DeployedState, b: DeployedState) -> str | None:
+    """A task of a variant without a counterpart, or of which no program can choose in each
+    frame."""
+    of_a, of_b = _chosen_at(a), _chosen_at(b)
+    for place in of_a.keys() | of_b.keys():
+        if place not in of_a or place not in of_b:
+            lacking = of_a.get(place) or of_b[place]
+            return f"`{lacking.name}` has no counterpart in the other variant"
+        both = of_a[place], of_b[place]
+        wrong = next((t for t in both if not _choosable(t)), None)
+        if wrong is not None and both[0].name != both[1].name:
+            return f"`{wrong.name}` {_not_choosable(wrong)}"
+    return None
+
+
+def _chosen_at(state: DeployedState) -> dict[str, DeployedTask]:
+    """The tasks of networks with variants by their places."""
+    place = place_of(state)
+    return {place(t.name): t for t in chosen(state)}
+
+
+def _other_processors(a: DeployedState, b: DeployedState) -> str | None:
+    """Variants of a task on different processors."""
+    of_a, of_b = _processors(a), _processors(b)
+    others = _chosen_at(b)
+    for place, task in _chosen_at(a).items():
+        if of_a[place] != of_b[place]:
+            return f"`{task.name}` and `{others[place].name}` are on different processors"
+    return None
+
+
+def _processors(state: DeployedState) -> dict[str, str]:
+    """The processor of each task by the place of the task."""
+    place = place_of(state)
+    processors = {}
+    for worker in state.processors:
+        for entry in worker.order:
+            processors[place(entry.task)] = worker.processor
+    return processors
 
 
 def _choosable(task: DeployedTask) -> bool:
@@ -92,11 +121,9 @@ def _not_choosable(task: DeployedTask) -> str:
         return "runs on a GPU or DLA"
     if code.moves:
         return "has a cut that moves"
-    return (
-        "collects firings until it has a batch"
-        if code.batch > 1
-        else "runs in a process of its own"
-    )
+    if code.batch > 1:
+        return "collects firings until it has a batch"
+    return "runs in a process of its own"
 
 
 def not_broken_off(state: DeployedState) -> str | None:
@@ -111,9 +138,10 @@ def not_broken_off(state: DeployedState) -> str | None:
 
 
 # -- what has to be alike --------------------------------------------------------------------------
-def _shape(state: DeployedState, place: Place) -> object:
+def _shape(state: DeployedState) -> object:
     """Everything that determines channels, workers and reports of a state, with places for
     tasks."""
+    place = place_of(state)
     apps = tuple(_app(app, place) for app in state.apps)
     workers = tuple(
         (w.processor, w.scheduler, tuple(_entry(e, place) for e in w.order), w.fixed_priority)
@@ -145,12 +173,21 @@ def _app(app: DeployedApp, place: Place) -> object:
 
 def _task(task: DeployedTask, place: Place) -> object:
     """Ports count by their positions: names of tensors inside of networks do not matter."""
-    ports = [
-        tuple((p.dtype, p.shape, p.rates, p.stacked, p.window) for p in s)
-        for s in (task.inputs, task.outputs)
-    ]
-    own = None if place(task.name) != task.name else task.code
-    return place(task.name), own, *ports, task.firings, task.live, task.keep, task.on_error
+    is_chosen = place(task.name) != task.name
+    return (
+        place(task.name),
+        None if is_chosen else task.code,
+        [_port(p) for p in task.inputs],
+        [_port(p) for p in task.outputs],
+        task.firings,
+        task.live,
+        task.keep,
+        task.on_error,
+    )
+
+
+def _port(port: DeployedPort) -> object:
+    return port.dtype, port.shape, port.rates, port.stacked, port.window
 
 
 def _number(ports: tuple[DeployedPort, ...], name: str) -> int:

@@ -15,13 +15,10 @@ def identifiers(names: Iterable[str], reserved: Iterable[str]) -> dict[str, str]
     result: dict[str, str] = {}
     for name in names:
         base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower() or "x"
-        if (
-            base[0].isdigit()
-            or keyword.iskeyword(base)
-            or keyword.issoftkeyword(base)
-            or base in taken
-        ):
-            base = f"{base}_" if not base[0].isdigit() else f"n{base}"
+        if base[0].isdigit():
+            base = f"n{base}"
+        elif keyword.iskeyword(base) or keyword.issoftkeyword(base) or base in taken:
+            base = f"{base}_"
         candidate, count = base, 2
         while candidate in taken or keyword.iskeyword(candidate):
             candidate, count = f"{base.rstrip('_')}_{count}", count + 1
@@ -46,6 +43,11 @@ def literal(value: object) -> str:
     return repr(value)
 
 
+def option(name: str, value: object) -> str:
+    """A further argument of a call, which is left out if it is false, 0, None or empty."""
+    return f", {name}={literal(value)}" if value else ""
+
+
 def double_quoted(text: str) -> str:
     """A string literal in double quotes."""
     body = repr(text)[1:-1]
@@ -64,5 +66,6 @@ def _visible(character: str) -> str:
     kind = category(character)
     if kind in ("Cc", "Zl", "Zp"):
         return " "
-    # including those that change the direction of writing
-    return "" if kind.startswith("C") else character
+    if kind.startswith("C"):  # including those that change the direction of writing
+        return ""
+    return character

@@ -86,10 +86,13 @@ def _loaded() -> Iterator[ctypes.CDLL]:
             spec = importlib.util.find_spec(package)
         except ModuleNotFoundError:
             continue
-        for folder in (spec.submodule_search_locations or []) if spec is not None else []:
-            names.append(str(Path(folder) / "lib" / name))
+        if spec is not None:
+            for folder in spec.submodule_search_locations or []:
+                names.append(str(Path(folder) / "lib" / name))
     system = find_library("nvrtc")
-    for name in [*names, *([system] if system else [])]:
+    if system:
+        names.append(system)
+    for name in names:
         try:
             yield ctypes.CDLL(name)
         except OSError:

@@ -8,10 +8,16 @@ only possible if one process would deadlock too.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from ..model.deployment import DeployedApp, DeployedCrossing, DeployedPart, Deployment
+from ..model.deployment import (
+    DeployedApp,
+    DeployedChannel,
+    DeployedCrossing,
+    DeployedPart,
+    Deployment,
+)
 from ..model.platform import Platform
 from .memory import planned
 
@@ -21,48 +27,70 @@ def split(whole: Deployment, platform: Platform) -> Iterator[Deployment]:
     if not platform.machines:
         return
     machine_of = platform.machine_of
-    where = {e.task: machine_of[w.processor] for w in whole.processors for e in w.order}
+    where = _machines(whole, machine_of)
     used = tuple(m for m in platform.machines if m in where.values())
     digest = hashlib.sha256(whole.to_json().encode()).hexdigest()
     hub = _hub(whole, where, used)
     for machine in used:
-        apps = tuple(a for a in (_own(app, where, machine) for app in whole.apps) if a.tasks)
-        workers = tuple(
-            w for w in whole.processors if w.order and machine_of[w.processor] == machine
-        )
-        peers = tuple(m for m in used if m != machine)
-        led = tuple(
-            a.name
-            for a in whole.apps
-            if _elsewhere([t.name for t in a.tasks if not t.inputs], where, machine)
-        )
-        passed = tuple(a.name for a in whole.apps if _elsewhere(list(_last(a)), where, machine))
+        apps = [_own(app, where, machine) for app in whole.apps]
+        workers = [w for w in whole.processors if w.order and machine_of[w.processor] == machine]
         part = DeployedPart(
-            machine, peers, digest, led, passed, tuple(_crossings(whole, where, machine)), hub
+            machine,
+            peers=tuple(m for m in used if m != machine),
+            whole=digest,
+            led=_apps_elsewhere(whole, _sources, where, machine),
+            passed=_apps_elsewhere(whole, _last, where, machine),
+            crossings=tuple(_crossings(whole, where, machine)),
+            hub=hub,
         )
+        own = tuple(a for a in apps if a.tasks)
         yield replace(
-            whole, apps=apps, processors=workers, planned=planned(apps, workers), part=part
+            whole, apps=own, processors=tuple(workers), planned=planned(own, workers), part=part
         )
+
+
+def _machines(whole: Deployment, machine_of: Mapping[str, str]) -> dict[str, str]:
+    """The machine of each task."""
+    where = {}
+    for worker in whole.processors:
+        for entry in worker.order:
+            where[entry.task] = machine_of[worker.processor]
+    return where
 
 
 def _hub(whole: Deployment, where: dict[str, str], used: tuple[str, ...]) -> str | None:
     """The part with channels to the most others; None if each is connected to all others anyway."""
     near: dict[str, set[str]] = {m: set() for m in used}
-    for c in (c for app in whole.apps for c in app.channels):
+    for c in _crossing(whole, where):
         a, b = where[c.source], where[c.destination]
-        if a != b:
-            near[a].add(b)
-            near[b].add(a)
+        near[a].add(b)
+        near[b].add(a)
     hub = max(used, key=lambda m: len(near[m]))
-    return None if all(near[m] | {m, hub} == set(used) for m in used if m != hub) else hub
+    if all(near[m] | {m, hub} == set(used) for m in used if m != hub):
+        return None
+    return hub
 
 
-def _elsewhere(tasks: list[str], where: dict[str, str], machine: str) -> bool:
-    """Are there such tasks, and none of them here?"""
-    return bool(tasks) and all(where[t] != machine for t in tasks)
+def _apps_elsewhere(
+    whole: Deployment,
+    tasks_of: Callable[[DeployedApp], Collection[str]],
+    where: dict[str, str],
+    machine: str,
+) -> tuple[str, ...]:
+    """The apps with such tasks, of which none is on the machine."""
+    names = []
+    for app in whole.apps:
+        tasks = tasks_of(app)
+        if tasks and all(where[t] != machine for t in tasks):
+            names.append(app.name)
+    return tuple(names)
 
 
-def _last(app: DeployedApp) -> Iterator[str]:
+def _sources(app: DeployedApp) -> list[str]:
+    return [t.name for t in app.tasks if not t.inputs]
+
+
+def _last(app: DeployedApp) -> list[str]:
     """The tasks that end a frame: no task reads their tokens in the same iteration. Transfers do
     not count."""
     inside = set()
@@ -71,7 +99,7 @@ def _last(app: DeployedApp) -> Iterator[str]:
         rates = next(p.rates for p in task.outputs if p.name == c.source_port)
         if c.delay < sum(rates) * task.firings // len(rates):
             inside.add(c.source)
-    yield from (t.name for t in app.tasks if t.name not in inside and t.code.kind != "transfer")
+    return [t.name for t in app.tasks if t.name not in inside and t.code.kind != "transfer"]
 
 
 def _own(app: DeployedApp, where: dict[str, str], machine: str) -> DeployedApp:
@@ -90,10 +118,7 @@ def _crossings(
     whole: Deployment, where: dict[str, str], machine: str
 ) -> Iterator[DeployedCrossing]:
     """The channels between a machine and others; numbers are unique in the program."""
-    crossing = [
-        c for a in whole.apps for c in a.channels if where[c.source] != where[c.destination]
-    ]
-    for number, c in enumerate(crossing):
+    for number, c in enumerate(_crossing(whole, where)):
         if where[c.source] == machine:
             yield DeployedCrossing(
                 number, True, where[c.destination], c.source, c.source_port, c.destination, c
@@ -102,3 +127,11 @@ def _crossings(
             yield DeployedCrossing(
                 number, False, where[c.source], c.destination, c.destination_port, c.source, c
             )
+
+
+def _crossing(whole: Deployment, where: dict[str, str]) -> list[DeployedChannel]:
+    """All channels between machines."""
+    crossing = []
+    for app in whole.apps:
+        crossing += [c for c in app.channels if where[c.source] != where[c.destination]]
+    return crossing

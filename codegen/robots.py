@@ -42,7 +42,7 @@ class End:
     @property
     def type(self) -> str:
         """Its type, as texts have it."""
-        return f"{self.dtype}{list(self.shape) if self.shape else ''}"
+        return f"{self.dtype}{list(self.shape)}" if self.shape else self.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class Robot:
 
 def open_ends(deployment: Deployment, separator: str) -> tuple[End, ...]:
     """All open ends; with the name of their app in front, if several apps have any."""
-    found = [
-        (a.name, t) for a in deployment.apps for t in a.tasks if isinstance(t.code, BorderCode)
-    ]
-    several = len({app for app, _ in found}) > 1
+    bordered = []
+    for app in deployment.apps:
+        bordered += [(app.name, t) for t in app.tasks if isinstance(t.code, BorderCode)]
+    several = len({name for name, _ in bordered}) > 1
     ends = []
-    for app, task in found:
+    for app_name, task in bordered:
         (port,) = (*task.inputs, *task.outputs)
-        name = f"{app}{separator}{port.name}" if several else port.name
+        name = f"{app_name}{separator}{port.name}" if several else port.name
         ends.append(End(task.name, name, task.code.kind == "in", port.dtype, port.shape))
     return tuple(ends)
 
@@ -89,29 +89,36 @@ def own_ends(ends: tuple[End, ...], deployment: Deployment) -> tuple[End, ...]:
 def node_name(stem: str, reserved: Container[str] = ()) -> str:
     """An identifier from the name of a file."""
     name = re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_").lower() or "app"
-    name = f"app_{name}" if name[0].isdigit() else name
+    if name[0].isdigit():
+        name = f"app_{name}"
     return f"{name}_" if name in reserved else name
 
 
 def refusals(system: System, robot: Robot) -> Iterator[Diagnostic]:
     """Errors for open ends whose type, size or name messages do not support."""
     bordered = [a for a in system.apps if any(t.border is not None for t in a.tasks)]
-    for app in bordered if robot.refused is not None and len(bordered) > 1 else ():
-        yield from _misnamed(app.name, app.span, robot)
-    for task in (t for a in bordered for t in a.tasks if t.border is not None):
-        for port in (*task.inputs, *task.outputs):
-            yield from _misnamed(port.name, task.span, robot)
-            yield from _too_large(port, task, robot)
-            if port.type is not None and port.type.dtype not in robot.dtypes:
-                message = f"`{port.name}` is {port.type}, but {robot.messages} have no such type"
-                instead = (
-                    "float32"
-                    if port.type.dtype == "float16"
-                    else "two ends, one for each part of the number"
-                )
-                yield Diagnostic(
-                    "F535", message, task.span, help=f"make it {instead}, with a task that converts"
-                )
+    if len(bordered) > 1:
+        for app in bordered:
+            yield from _misnamed(app.name, app.span, robot)
+    for app in bordered:
+        for task in app.tasks:
+            if task.border is None:
+                continue
+            for port in (*task.inputs, *task.outputs):
+                yield from _misnamed(port.name, task.span, robot)
+                yield from _too_large(port, task, robot)
+                yield from _mistyped(port, task, robot)
+
+
+def _mistyped(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
+    if port.type is None or port.type.dtype in robot.dtypes:
+        return
+    message = f"`{port.name}` is {port.type}, but {robot.messages} have no such type"
+    instead = "two ends, one for each part of the number"
+    if port.type.dtype == "float16":
+        instead = "float32"
+    help_text = f"make it {instead}, with a task that converts"
+    yield Diagnostic("F535", message, task.span, help=help_text)
 
 
 def _too_large(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
@@ -134,9 +141,13 @@ def _too_large(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
 
 
 def _misnamed(name: str, span: Span | None, robot: Robot) -> Iterator[Diagnostic]:
-    found = None if robot.refused is None else robot.refused.search(name)
-    if found is not None:
-        message = f"`{name}` is part of the name of a topic, which may not have `{found[0]}` in it"
+    if robot.refused is None:
+        return
+    refused = robot.refused.search(name)
+    if refused is not None:
+        message = (
+            f"`{name}` is part of the name of a topic, which may not have `{refused[0]}` in it"
+        )
         yield Diagnostic("F536", message, span, help="give it another name")
 
 

@@ -30,7 +30,9 @@ class Sources:
             relative = Path(relative.name)
         parts = [part for part in relative.parts if part != ".."]
         up = len(relative.parts) - len(parts)
-        target = "/".join([room, *([f"_up{up}"] if up else []), *parts])
+        if up:
+            parts.insert(0, f"_up{up}")
+        target = "/".join([room, *parts])
         entry = file if content is None else content
         if self.plan.setdefault(target, entry) != entry:
             raise RuntimeError(f"{target} would be two files")

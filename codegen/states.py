@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..model.application import Application, Task
 from ..model.deployment import (
+    DeployedApp,
     DeployedClock,
     DeployedScenario,
     DeployedState,
@@ -24,6 +25,7 @@ from ..model.scenario import Scenario, State
 from .deploy import Deployed
 from .layouts import apart
 from .memory import engines_of, planned, shared_arenas
+from .sources import Plan
 
 
 def together(
@@ -42,7 +44,10 @@ def together(
     `platform`, if known; `weights` are those of variants that share some.
     """
     first = states[scenario.initial]
-    raised = [f"{t.name}.{e}" for a in apps for t in a.tasks for e in t.events]
+    raised = []
+    for app in apps:
+        for task in app.tasks:
+            raised += [f"{task.name}.{event}" for event in task.events]
     made = DeployedScenario(
         scenario.initial,
         (*scenario.events, *raised),
@@ -65,9 +70,10 @@ def together(
         ),
         weights,
     )
-    files = {path: content for d in states.values() for path, content in d.files.items()}
+    files: Plan = {}
     c_tasks: dict[str, dict[str, Task]] = {}
     for d in states.values():
+        files.update(d.files)
         for source, tasks in d.c_tasks.items():
             c_tasks.setdefault(source, {}).update((t.name, t) for t in tasks)
     memory = memory_of([d.deployment for d in states.values()])
@@ -98,21 +104,23 @@ def with_likes(
     states: tuple[DeployedState, ...], changes: Collection[ChangeBound]
 ) -> tuple[DeployedState, ...]:
     """States that can follow each other without a pause get the layout of the first of them."""
-    linked = {c.source for c in changes if c.protocol != "idle"} | {
-        c.target for c in changes if c.protocol != "idle"
-    }
+    linked: set[str] = set()
+    for change in changes:
+        if change.protocol != "idle":
+            linked |= {change.source, change.target}
     hosts: list[DeployedState] = []
-    found = []
+    result = []
     for state in states:
-        host = (
-            next((h for h in hosts if apart(h, state) is None), None)
-            if state.name in linked
-            else None
-        )
+        if state.name not in linked:
+            result.append(state)
+            continue
+        host = next((h for h in hosts if apart(h, state) is None), None)
         if host is None:
-            hosts += [state] if state.name in linked else []
-        found.append(state if host is None else replace(state, like=host.name))
-    return tuple(found)
+            hosts.append(state)
+            result.append(state)
+        else:
+            result.append(replace(state, like=host.name))
+    return tuple(result)
 
 
 def _proved(state: DeployedState, proved: StateBound | None, platform: Platform) -> DeployedState:
@@ -130,12 +138,15 @@ def _proved(state: DeployedState, proved: StateBound | None, platform: Platform)
 def memory_of(states: Sequence[Deployment]) -> PlannedMemory | None:
     """The weights and sessions of all networks, which stay, and the rest of the state that needs
     most."""
-    whole = planned([a for s in states for a in s.apps], [])
-    found = [s.planned for s in states if s.planned is not None]
+    apps: list[DeployedApp] = []
+    for state in states:
+        apps += state.apps
+    whole = planned(apps, [])
     if whole is None:
         return None
-    most = max(found, key=lambda m: m.buffers + m.tokens, default=whole)
-    engines = engines_of(t for s in states for t in s.tasks)
+    known = [s.planned for s in states if s.planned is not None]
+    most = max(known, key=lambda m: m.buffers + m.tokens, default=whole)
+    engines = engines_of(t for app in apps for t in app.tasks)
     return PlannedMemory(
         whole.weights,
         most.buffers,

@@ -56,9 +56,9 @@ def write(
     """
     refuse_foreign(directory, force, made_there)
     _refuse_obstacles(directory, plan)
-    compiler = (
-        [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")] if any(c_tasks.values()) else []
-    )
+    compiler = []
+    if any(c_tasks.values()):
+        compiler = [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")]
     identity = {"digest": digest(plan), "compiler": compiler}
     manifest = _manifest(directory)
     if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(
@@ -85,8 +85,9 @@ def write(
         return True
     except OSError as error:
         reason = error.strerror or str(error)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        help_text = ("free some space, or " if full else "") + "choose another place with `-o`"
+        help_text = "choose another place with `-o`"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            help_text = f"free some space, or {help_text}"
         raise CannotWrite(
             Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, help=help_text)
         ) from error
@@ -113,11 +114,9 @@ def _listed(directory: Path) -> list[str]:
     """The files that flowc wrote, by the manifest. It may have been edited: only files inside
     count."""
     files = _manifest(directory).get("files")
-    return (
-        [f for f in files if isinstance(f, str) and _is_inside(directory, f)]
-        if isinstance(files, list)
-        else []
-    )
+    if not isinstance(files, list):
+        return []
+    return [f for f in files if isinstance(f, str) and _is_inside(directory, f)]
 
 
 def _is_inside(directory: Path, file: str) -> bool:
@@ -131,20 +130,16 @@ def _refuse_obstacles(directory: Path, plan: Plan) -> None:
     for path in plan:
         if has_link(directory, PurePath(path).parent):
             message = f"`{directory / path}` has to be written, but a folder above it is a link"
-            raise CannotWrite(
-                Diagnostic(
-                    "F604", message, None, help="remove it, or choose another place with `-o`"
-                )
-            )
+            raise _obstacle(message, "remove it, or choose another place with `-o`")
         if (directory / path).is_dir():
             message = (
                 f"`{directory / path}` is a directory, but a file of that name has to be written"
             )
-            raise CannotWrite(
-                Diagnostic(
-                    "F604", message, None, help="remove it, or choose another place with `-o`"
-                )
-            )
+            raise _obstacle(message, "remove it, or choose another place with `-o`")
+
+
+def _obstacle(message: str, help_text: str) -> CannotWrite:
+    return CannotWrite(Diagnostic("F604", message, None, help=help_text))
 
 
 def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = MADE_THERE) -> None:
@@ -155,28 +150,27 @@ def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = M
     if force or not directory.exists():
         return
     if not directory.is_dir():
-        raise CannotWrite(
-            Diagnostic(
-                "F604", f"`{directory}` is a file", None, help="choose another place with `-o`"
-            )
-        )
-    own = {*_listed(directory), MANIFEST}
-    foreign = []
-    for folder, folders, files in os.walk(directory):
-        files += [f for f in folders if (Path(folder) / f).is_symlink()]
-        folders[:] = [f for f in folders if f not in made_there and not f.startswith(STAGE)]
-        foreign += [str((Path(folder) / f).relative_to(directory)) for f in files]
-    others = sorted(f for f in foreign if f not in own)
-    if others:
-        shown = ", ".join(f"`{f}`" for f in others[:3]) + (
-            f" and {len(others) - 3} more" if len(others) > 3 else ""
-        )
-        message = f"`{directory}` holds files that flowc did not write: {shown}"
-        help_text = (
+        raise _obstacle(f"`{directory}` is a file", "choose another place with `-o`")
+    foreign = sorted(_files_in(directory, made_there) - {*_listed(directory), MANIFEST})
+    if foreign:
+        shown = ", ".join(f"`{f}`" for f in foreign[:3])
+        if len(foreign) > 3:
+            shown += f" and {len(foreign) - 3} more"
+        raise _obstacle(
+            f"`{directory}` holds files that flowc did not write: {shown}",
             "choose another place with `-o`, or use `--force` (those files stay unless a new file"
-            " has the same name)"
+            " has the same name)",
         )
-        raise CannotWrite(Diagnostic("F604", message, None, help=help_text))
+
+
+def _files_in(directory: Path, made_there: tuple[str, ...]) -> set[str]:
+    """All files and links, without folders with a name in `made_there`, and those of writing."""
+    paths: set[str] = set()
+    for folder, folders, files in os.walk(directory):
+        links = [f for f in folders if (Path(folder) / f).is_symlink()]
+        folders[:] = [f for f in folders if f not in made_there and not f.startswith(STAGE)]
+        paths.update(str((Path(folder) / f).relative_to(directory)) for f in (*files, *links))
+    return paths
 
 
 def _fill(stage: Path, plan: Plan) -> None:

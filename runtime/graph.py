@@ -218,6 +218,7 @@ class App:
         self.program, self.name = program, name
         self.period, self.deadline = period, deadline
         self.tasks: List[Task] = []
+        self._named: Dict[str, Task] = {}
         self.paths: List[Path] = []
         self.limit = FOREVER
         self.begun = -1
@@ -270,7 +271,12 @@ class App:
         """
         task = Task(self, name, code, inputs, outputs, live, on_error)
         self.tasks.append(task)
+        self._named[name] = task
         return task
+
+    def __getitem__(self, name: str) -> Task:
+        """The task of that name, which is without the name of the app."""
+        return self._named["%s.%s" % (self.name, name)]
 
     def path(
         self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[str] = None

@@ -64,7 +64,10 @@ def version(app: Application, firings: Mapping[str, int]) -> tuple[int, str]:
 
 def open_ends(app: Application) -> list[tuple[Task, Port]]:
     """Inputs first, then outputs, each with its only port."""
-    ends = [(t, p) for t in app.tasks if t.border is not None for p in (*t.outputs, *t.inputs)]
+    ends = []
+    for task in app.tasks:
+        if task.border is not None:
+            ends += [(task, port) for port in (*task.outputs, *task.inputs)]
     return sorted(ends, key=lambda end: end[0].border != "in")
 
 
@@ -72,16 +75,13 @@ def settable(task: Task) -> list[tuple[str, bool | int | float | str]]:
     """Parameters that a simulator may set: not those that change the graph, nor files."""
     code = task.implementation_on("cpu") or task.reference
     passes = None if code is None else code.passes
-    found: list[tuple[str, bool | int | float | str]] = []
+    result: list[tuple[str, bool | int | float | str]] = []
     for name, value in task.parameters:
-        if (
-            isinstance(value, FilePath)
-            or name in task.fixed
-            or (passes is not None and name not in passes)
-        ):
+        passed = passes is None or name in passes
+        if isinstance(value, FilePath) or name in task.fixed or not passed:
             continue
-        found.append((name, value if isinstance(value, (bool, int, str)) else float(value)))
-    return found
+        result.append((name, value if isinstance(value, (bool, int, str)) else float(value)))
+    return result
 
 
 def refusals(app: Application, firings: Mapping[str, int]) -> list[Diagnostic]:

@@ -196,93 +196,102 @@ class _Code:
     def border(self, direction: str) -> list[str]:
         """Copies from inputs to channels, or from channels to outputs."""
         lines = []
-        for task in (t for t in self._app.tasks if t.code.kind == direction):
+        for task in self._app.tasks:
+            if task.code.kind != direction:
+                continue
             (port,) = (*task.outputs, *task.inputs)
             outside = f"m->data.port_{port.name}"
-            names = (
-                [self._into[task.name, port.name]]
-                if task.inputs
-                else self._out_of.get((task.name, port.name), [])
-            )
-            for name in names:
-                side = "read" if task.inputs else "written"
-                inside = (
-                    f"m->data.{name}.tokens + m->data.{name}.{side} *"
-                    f" {self._by_id[name]['elements']}"
-                )
-                ends = (outside, inside) if task.inputs else (inside, outside)
-                lines.append(f"memcpy({ends[0]}, {ends[1]}, sizeof {outside});")
-                lines.append(f"m->data.{name}.{side} += {task.firings};")
+            if task.inputs:
+                name = self._into[task.name, port.name]
+                lines.append(f"memcpy({outside}, {self._next(name, 'read')}, sizeof {outside});")
+                lines.append(f"m->data.{name}.read += {task.firings};")
+                continue
+            for name in self._out_of.get((task.name, port.name), []):
+                lines.append(f"memcpy({self._next(name, 'written')}, {outside}, sizeof {outside});")
+                lines.append(f"m->data.{name}.written += {task.firings};")
         return lines
+
+    def _next(self, channel: str, side: str) -> str:
+        """The first element that was not `read`, or `written`, yet."""
+        elements = self._by_id[channel]["elements"]
+        return f"m->data.{channel}.tokens + m->data.{channel}.{side} * {elements}"
 
     # -- tasks -------------------------------------------------------------------------------------
     def task(self, task: DeployedTask, number: int) -> dict[str, Any]:
         """A task as in model.c; `number` counts those that are called in Python."""
-        code, ident = task.code, self._ids[task.name]
-        ports = [self._port(task, p, "in") for p in task.inputs] + [
-            self._port(task, p, "out") for p in task.outputs
-        ]
+        ports = [self._port(task, p, "in") for p in task.inputs]
+        ports += [self._port(task, p, "out") for p in task.outputs]
+        after = []
+        for port in ports:
+            after += port["after"]
         shown = {
             "name": task.name,
-            "id": ident,
+            "id": self._ids[task.name],
             "number": number,
             "firings": task.firings,
             "ports": ports,
-            "after": [line for p in ports for line in p["after"]],
-            "called": not isinstance(code, CCode),
+            "after": after,
+            "called": not isinstance(task.code, CCode),
             "call": "",
         }
-        if isinstance(code, CCode):
-            self._defaults(ident, [(n, v) for n, _, v in code.parameters])
-            params = f"&m->given.{ident}" if code.parameters else "NULL"
-            arguments = [f"m->data.state_{ident}", *(p["arg"] for p in ports), params]
-            shown |= {
-                "code": f"{code.name} of {code.source}",
-                "symbol": code.name,
-                "params": params,
-                "call": f"{code.name}({', '.join(arguments)})",
-                "memory": f"&m->data.memory_{ident}" if code.state else "NULL",
-            }
-            return shown
-        given = [(n, v) for n, v in _parameters_of(code) if not isinstance(v, DataFile)]
+        arguments = [p["arg"] for p in ports]
+        if isinstance(task.code, CCode):
+            return shown | self._c_call(task.code, self._ids[task.name], arguments)
+        return shown | self._python_call(task, arguments)
+
+    def _c_call(self, code: CCode, ident: str, arguments: Sequence[str]) -> dict[str, Any]:
+        """What is further known of a task in C."""
+        self._defaults(ident, [(n, v) for n, _, v in code.parameters])
+        params = f"&m->given.{ident}" if code.parameters else "NULL"
+        passed = ", ".join([f"m->data.state_{ident}", *arguments, params])
+        return {
+            "code": f"{code.name} of {code.source}",
+            "symbol": code.name,
+            "params": params,
+            "call": f"{code.name}({passed})",
+            "memory": f"&m->data.memory_{ident}" if code.state else "NULL",
+        }
+
+    def _python_call(self, task: DeployedTask, arguments: Sequence[str]) -> dict[str, Any]:
+        """What is further known of a task that is called in Python."""
+        code, ident = task.code, self._ids[task.name]
+        given = _given_to(code)
         self._defaults(ident, given)
-        values = [
-            f"{'(void *)' if isinstance(v, str) else '&'}m->given.{ident}.{c_name(n)}"
-            for n, v in given
-        ]
-        where = (
-            f"{code.name} of {code.file}"
-            if isinstance(code, PythonCode)
-            else getattr(code, "file", "")
-        )
-        return shown | {
+        values = []
+        for name, value in given:
+            pointer = "(void *)" if isinstance(value, str) else "&"
+            values.append(f"{pointer}m->given.{ident}.{c_name(name)}")
+        where = getattr(code, "file", "")
+        if isinstance(code, PythonCode):
+            where = f"{code.name} of {code.file}"
+        return {
             "code": where,
             "given": ", ".join(values) or "NULL",
-            "arguments": ", ".join(f"(void *){p['arg']}" for p in ports) or "NULL",
+            "arguments": ", ".join(f"(void *){a}" for a in arguments) or "NULL",
         }
 
     def _port(self, task: DeployedTask, port: DeployedPort, direction: str) -> dict[str, Any]:
         arg, key = f"{direction}_{port.name}", (task.name, port.name)
         elements, ctype = prod(port.shape), DTYPES[port.dtype][0]
         reads = direction == "in"
-        names = [self._into[key]] if reads else self._out_of.get(key, [])
-        if names:
-            place = f"m->data.{names[0]}.tokens + "
-            if reads and port.window:
-                place += f"(m->data.{names[0]}.read + n_{arg} - {port.window}) * {elements}"
-            else:
-                place += f"m->data.{names[0]}.{'read' if reads else 'written'} * {elements}"
+        names, side = self._out_of.get(key, []), "written"
+        if reads:
+            names, side = [self._into[key]], "read"
+        if not names:
+            unread = f"unread_{self._ids[task.name]}_{port.name}"
+            self._unread.append(f"{ctype} {unread}[{max(port.rates) * elements}];")
+            place = f"m->data.{unread}"
+        elif reads and port.window:
+            first = f"m->data.{names[0]}.read + n_{arg} - {port.window}"
+            place = f"m->data.{names[0]}.tokens + ({first}) * {elements}"
         else:
-            self._unread.append(
-                f"{ctype} unread_{self._ids[task.name]}_{port.name}[{max(port.rates) * elements}];"
-            )
-            place = f"m->data.unread_{self._ids[task.name]}_{port.name}"
+            place = self._next(names[0], side)
         after = [
             f"memcpy(m->data.{n}.tokens + m->data.{n}.written * {elements}, {arg}, "
             f"n_{arg} * {elements} * sizeof *{arg});"
             for n in names[1:]
         ]
-        after += [f"m->data.{n}.{'read' if reads else 'written'} += n_{arg};" for n in names]
+        after += [f"m->data.{n}.{side} += n_{arg};" for n in names]
         several = len(port.rates) > 1
         return {
             "arg": arg,
@@ -316,7 +325,7 @@ class _Code:
                 if task.code.parameters:
                     lines.append(f"{task.code.name}_params {self._ids[task.name]};")
                 continue
-            given = [(n, v) for n, v in _parameters_of(task.code) if not isinstance(v, DataFile)]
+            given = _given_to(task.code)
             if given:
                 members = " ".join(f"{C_PARAMETERS[_kind(v)]} {c_name(n)};" for n, v in given)
                 lines.append(f"struct {{ {members} }} {self._ids[task.name]};")
@@ -340,8 +349,11 @@ class _Code:
         return list(found.values())
 
 
-def _parameters_of(code: object) -> tuple[tuple[str, Any], ...]:
-    return code.parameters if isinstance(code, PythonCode) else ()
+def _given_to(code: object) -> list[tuple[str, Any]]:
+    """The parameters of a task in Python, without files."""
+    if not isinstance(code, PythonCode):
+        return []
+    return [(n, v) for n, v in code.parameters if not isinstance(v, DataFile)]
 
 
 def _kind(value: object) -> str:
@@ -349,4 +361,6 @@ def _kind(value: object) -> str:
         return "bool"
     if isinstance(value, int):
         return "int"
-    return "float" if isinstance(value, float) else "string"
+    if isinstance(value, float):
+        return "float"
+    return "string"

@@ -3,7 +3,7 @@ instance."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -57,73 +57,88 @@ def variables(
 ) -> list[Variable]:
     """Inputs, outputs, parameters, and in FMI 3.0 the time; `ids` are the names of tasks in C."""
     ends = [_end(task, port, firings[task.name], version) for task, port in open_ends(app)]
-    found = [*ends, *(v for t in app.tasks for v in _parameters(t, version, ids))]
+    found = list(ends)
+    for task in app.tasks:
+        found += _parameters(task, version, ids)
     if version == 3:
-        taken = {v.name for v in found}
-        name = next(n for n in ("time", "time_", "simulation_time") if n not in taken)
-        shown = (
-            "independent",
-            "continuous",
-            "",
-            "FLOWC_TIME",
-            "FLOWC_FLOAT64",
-            "time",
-            1,
-            None,
-            (),
-            None,
-        )
-        found.append(
-            Variable(name, "Float64", *shown, doc="Time of the simulation in s", dtype="float64")
-        )
+        found.append(_time({v.name for v in found}))
     return found
+
+
+def _time(taken: Collection[str]) -> Variable:
+    """The time of the simulation, under a name that is not taken."""
+    return Variable(
+        name=next(n for n in ("time", "time_", "simulation_time") if n not in taken),
+        fmi="Float64",
+        role="independent",
+        variability="continuous",
+        initial="",
+        causality="FLOWC_TIME",
+        type="FLOWC_FLOAT64",
+        place="time",
+        count=1,
+        start=None,
+        dimensions=(),
+        range=None,
+        doc="Time of the simulation in s",
+        dtype="float64",
+    )
 
 
 def _end(task: Task, port: Port, tokens: int, version: int) -> Variable:
     assert port.type is not None
-    dtype, source = port.type.dtype, task.border == "in"
-    shape = ((tokens,) if tokens > 1 else ()) + port.type.shape
-    zero = "false" if dtype == "bool" else "0"
+    dtype, shape, doc = port.type.dtype, port.type.shape, str(port.type)
+    if tokens > 1:
+        shape = (tokens, *shape)
+        doc += f", {tokens} tokens in a step"
+    role, initial, causality, start = "output", "calculated", "FLOWC_OUTPUT", None
+    if task.border == "in":
+        role, initial, causality = "input", "", "FLOWC_INPUT"
+        zero = "false" if dtype == "bool" else "0"
+        start = " ".join([zero] * prod(shape))
     return Variable(
-        port.name,
-        (FMI2 if version == 2 else FMI3)[dtype],
-        "input" if source else "output",
-        "discrete",
-        "" if source else "calculated",
-        "FLOWC_INPUT" if source else "FLOWC_OUTPUT",
-        f"FLOWC_{dtype.upper()}",
-        f"data.port_{port.name}",
-        prod(shape),
-        " ".join([zero] * prod(shape)) if source else None,
-        shape if version == 3 else (),
-        _RANGES.get(dtype) if version == 2 else None,
-        str(port.type) + (f", {tokens} tokens in a step" if tokens > 1 else ""),
-        dtype,
+        name=port.name,
+        fmi=FMI2[dtype] if version == 2 else FMI3[dtype],
+        role=role,
+        variability="discrete",
+        initial=initial,
+        causality=causality,
+        type=f"FLOWC_{dtype.upper()}",
+        place=f"data.port_{port.name}",
+        count=prod(shape),
+        start=start,
+        dimensions=shape if version == 3 else (),
+        range=_RANGES.get(dtype) if version == 2 else None,
+        doc=doc,
+        dtype=dtype,
     )
 
 
 def _parameters(task: Task, version: int, ids: Mapping[str, str]) -> Iterator[Variable]:
     for name, value in settable(task):
         fmi2, fmi3, kind = _PARAMETERS[type(value)]
-        start = (
-            str(value).lower()
-            if isinstance(value, bool)
-            else value
-            if isinstance(value, str)
-            else repr(value)
-        )
-        shown = ("parameter", "fixed", "exact", "FLOWC_PARAMETER", kind)
-        place = f"given.{ids[task.name]}.{c_name(name)}"
-        fmi = fmi2 if version == 2 else fmi3
         yield Variable(
-            f"{task.name}.{name}",
-            fmi,
-            *shown,
-            place,
-            1,
-            start,
-            (),
-            None,
-            task.doc,
-            type(value).__name__,
+            name=f"{task.name}.{name}",
+            fmi=fmi2 if version == 2 else fmi3,
+            role="parameter",
+            variability="fixed",
+            initial="exact",
+            causality="FLOWC_PARAMETER",
+            type=kind,
+            place=f"given.{ids[task.name]}.{c_name(name)}",
+            count=1,
+            start=_start(value),
+            dimensions=(),
+            range=None,
+            doc=task.doc,
+            dtype=type(value).__name__,
         )
+
+
+def _start(value: bool | int | float | str) -> str:
+    """The start value of a parameter, as XML has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value
+    return repr(value)

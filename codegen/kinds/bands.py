@@ -17,9 +17,9 @@ from ...networks.bands.firings import ALIGNED, Plan, View
 from ...networks.bands.made import Forms, Made, made, shared_weights
 from ...networks.bands.net import Net
 from ...networks.onnx.own_graph import probe
-from ..names import literal
+from ..names import literal, option
 from ..sources import Sources
-from .kind import Identifiers, Kind, Site, names, tensors
+from .kind import Identifiers, Kind, Site, names, several, tensors
 
 PLAN_VERSION = 2
 
@@ -55,8 +55,9 @@ class BandsCode:
 
     def text(self, ids: Identifiers) -> str:
         """See `Code`."""
-        threads = f", threads={self.threads}" if self.threads > 1 else ""
-        return f"Bands({literal(self.plan)}, {names(self.inputs)}, {names(self.outputs)}{threads})"
+        tensors_of = f"{names(self.inputs)}, {names(self.outputs)}"
+        threads = option("threads", several(self.threads))
+        return f"Bands({literal(self.plan)}, {tensors_of}{threads})"
 
 
 def _serves(task: Task, site: Site) -> bool:
@@ -89,8 +90,8 @@ def written(task: Task, bands: tuple[Bands, ...], sources: Sources) -> tuple[str
     assert network is not None
     forms = made(network, bands)
     file = Path(network.path)
-    stem = f"{file.stem if network.model else f'{file.stem}={task.name}'}.bands"
-    stem = re.sub(r"\[(\d+)\]", r"-\1", stem)
+    stem = file.stem if network.model else f"{file.stem}={task.name}"
+    stem = re.sub(r"\[(\d+)\]", r"-\1", f"{stem}.bands")
 
     def place(name: str, content: bytes) -> str:
         return sources.place("networks", file.with_name(f"{stem}.{name}"), content)
@@ -220,8 +221,10 @@ def _view(planned: Plan, view: View, tokens: dict[str, int]) -> list[Any]:
     net = planned.net
     shape = list(net.laid(view.tensor, view.held[1] - view.held[0]))
     first, end = (r - view.held[0] for r in view.rows)
-    token = view.key[0] == "token"
-    base, at = (tokens[view.tensor], 0) if token else (-1, planned.offsets[view.key])
+    if view.key[0] == "token":
+        base, at = tokens[view.tensor], 0
+    else:
+        base, at = -1, planned.offsets[view.key]
     return [base, at, net.chain.tensors[view.tensor].dtype, shape, first, end]
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from ...model.application import Implementation, Parameter, Task
 from ...model.deployment import DataFile, Deployment, Plain
-from ..names import literal
+from ..names import literal, option
 from .kind import Identifiers, Kind, Site, plain, value_text
 
 
@@ -33,15 +33,13 @@ class CCode:
 
     def text(self, ids: Identifiers) -> str:
         """See `Code`."""
+        parameters = [
+            f"({literal(n)}, {literal(kind)}, {value_text(v)})" for n, kind, v in self.parameters
+        ]
         text = f"C({literal(self.library)}, {literal(self.name)}"
-        if self.parameters:
-            given = (
-                f"({literal(n)}, {literal(t)}, {value_text(v)})" for n, t, v in self.parameters
-            )
-            text += f", parameters=[{', '.join(given)}]"
-        if self.state:
-            text += f", state={literal(list(self.state))}"
-        return text + ")"
+        if parameters:
+            text += f", parameters=[{', '.join(parameters)}]"
+        return f"{text}{option('state', list(self.state))})"
 
 
 def parameter_type(value: Parameter) -> str:

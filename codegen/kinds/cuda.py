@@ -57,10 +57,14 @@ class CudaCode:
             *(f"    {_launch(x)}," for x in self.launches),
             "],",
         ]
-        lines += [f"scratch={literal(list(self.scratch))},"] if self.scratch else []
-        lines += [f"state={literal(list(self.state))},"] if self.state else []
-        lines += ["graph=True,"] if self.graph else []
-        lines += [f"twin={self.twin.text(ids)},"] if self.twin is not None else []
+        if self.scratch:
+            lines.append(f"scratch={literal(list(self.scratch))},")
+        if self.state:
+            lines.append(f"state={literal(list(self.state))},")
+        if self.graph:
+            lines.append("graph=True,")
+        if self.twin is not None:
+            lines.append(f"twin={self.twin.text(ids)},")
         return "\n".join(["Kernels(", *(" " * 12 + line for line in lines), " " * 8 + ")"])
 
 
@@ -95,23 +99,25 @@ def _make(task: Task, site: Site) -> CudaCode:
         )
         for x in code.launches
     )
-    twin = task.implementation_on("cpu") or task.reference
-    made = (
-        None
-        if twin is None
-        else c_code(task, twin, site)
-        if twin.language == "c"
-        else python_code(task, twin, site)
-    )
     return CudaCode(
         file,
         launches,
         tuple((f.name, f.type.dtype, f.type.shape) for f in task.scratch),
         tuple((f.name, f.type.dtype, f.type.shape) for f in task.state),
         site.place.graph,
-        made,
+        _twin(task, site),
         None if task.tolerance is None else float(task.tolerance),
     )
+
+
+def _twin(task: Task, site: Site) -> CCode | PythonCode | None:
+    """The code with which CPUs play the GPU, if there is any."""
+    twin = task.implementation_on("cpu") or task.reference
+    if twin is None:
+        return None
+    if twin.language == "c":
+        return c_code(task, twin, site)
+    return python_code(task, twin, site)
 
 
 KIND = Kind("cuda", _WORDS, _serves, _make)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from ...model.application import Network, Task
 from ...model.deployment import Deployment
+from ...model.platform import Pool
 from ...model.tensorrt import TensorRTVersion
 from ...networks.onnx.memory import needs_in_tensorrt
 from ...networks.quantization.implicit import without_pairs
-from ..names import literal
-from .kind import Identifiers, Site, names, tensors
+from ..names import literal, option
+from .kind import Identifiers, Site, names, several, tensors
 
 #: Changes when build_engines.py would build other plans from the same models.
 BUILT = 2
@@ -62,7 +63,7 @@ class EngineCode:
 
     def text(self, ids: Identifiers) -> str:
         """See `Code`."""
-        batch = f", batch={self.batch}" if self.batch > 1 else ""
+        batch = option("batch", several(self.batch))
         words = f"{literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}"
         if self.engine == "onnxruntime":
             return f"OnnxCuda({words}{batch})"
@@ -77,19 +78,17 @@ def engine_code(task: Task, site: Site, engine: str) -> EngineCode:
     """A network where its placement says, run by that engine."""
     network, place, tensorrt = task.network, site.place, site.platform.tensorrt
     assert network is not None
-    pools = [site.platform.pool_of(p) for p in place.processors]
-    on = tuple(
-        (p, pool.kind, pool.processors.index(p) if pool.kind == "dla" else 0)
-        for p, pool in zip(place.processors, pools, strict=True)
-    )
+    on = tuple(_device(p, site.platform.pool_of(p)) for p in place.processors)
+    kinds = {kind for _, kind, _ in on}
     shapes = [(t.name, t.type) for t in (*network.inputs, *network.outputs)]
-    told = (
-        network.precision == "int8"
-        and not TensorRTVersion(tensorrt).strongly_typed
-        and any(p.kind == "dla" for p in pools)
-    )
-    implicit, rest = _implicit(network, site) if told and tensorrt else ("", b"")
-    words = repr((BUILT, network.content_hash, shapes, place.fallback)).encode() + rest
+    implicit, contents = "", b""
+    ranges_given = bool(tensorrt) and not TensorRTVersion(tensorrt).strongly_typed
+    if ranges_given and network.precision == "int8" and "dla" in kinds:
+        implicit, contents = _implicit(network, site)
+    words = repr((BUILT, network.content_hash, shapes, place.fallback)).encode() + contents
+    weights, arena = None, None
+    if engine == "tensorrt":
+        weights, arena = _memory(network, site, kinds)
     return EngineCode(
         site.network(network),
         *tensors(network),
@@ -100,8 +99,15 @@ def engine_code(task: Task, site: Site, engine: str) -> EngineCode:
         place.fallback,
         hashlib.sha256(words).hexdigest()[:12],
         implicit,
-        *(_memory(network, site, {kind for _, kind, _ in on}) if engine == "tensorrt" else ()),
+        weights,
+        arena,
     )
+
+
+def _device(processor: str, pool: Pool) -> tuple[str, str, int]:
+    """A processor with its kind, and the number of its core if it is a DLA."""
+    core = pool.processors.index(processor) if pool.kind == "dla" else 0
+    return processor, pool.kind, core
 
 
 def _memory(network: Network, site: Site, kinds: set[str]) -> tuple[int | None, int | None]:
@@ -112,8 +118,11 @@ def _memory(network: Network, site: Site, kinds: set[str]) -> tuple[int | None, 
     # If types do not decide, the file is in 32 bits, and the builder halves what it may; a DLA
     # supports nothing wider.
     typed = TensorRTVersion(site.platform.tensorrt).strongly_typed
-    share = 2 if not typed and (network.precision != "fp32" or "dla" in kinds) else 1
-    arena = site.batch * known.block // share if site.arena is None else site.arena
+    halved = not typed and (network.precision != "fp32" or "dla" in kinds)
+    share = 2 if halved else 1
+    arena = site.arena
+    if arena is None:
+        arena = site.batch * known.block // share
     return known.weights // share, arena
 
 

@@ -103,6 +103,11 @@ def names(given: Iterable[str]) -> str:
     return "[" + ", ".join(literal(n) for n in given) + "]"
 
 
+def several(count: int) -> int:
+    """The value of an option that one is the default of: 0 leaves it out."""
+    return count if count > 1 else 0
+
+
 def number(value: Value) -> Plain:
     """A parameter of a kernel in JSON."""
     from fractions import Fraction
@@ -119,7 +124,9 @@ def plain(value: Parameter, sources: Sources) -> Plain | DataFile:
 
 def value_text(value: object) -> str:
     """A parameter in main.py."""
-    return f"p.file({literal(value.file)})" if isinstance(value, DataFile) else literal(value)
+    if isinstance(value, DataFile):
+        return f"p.file({literal(value.file)})"
+    return literal(value)
 
 
 def headers(path: str, sources: Sources) -> None:

@@ -43,9 +43,9 @@ def _serves(task: Task, site: Site) -> bool:
 def _make(task: Task, site: Site) -> LinkCode:
     link = task.link
     assert link is not None
-    return LinkCode(
-        link.name, link.keep, "put" if link.writes else "latest" if link.latest else "take"
-    )
+    if link.writes:
+        return LinkCode(link.name, link.keep, "put")
+    return LinkCode(link.name, link.keep, "latest" if link.latest else "take")
 
 
 KIND = Kind("link", frozenset({"Latest", "Link", "Put", "Take"}), _serves, _make)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from ...model.application import Task
 from ...model.deployment import Deployment
 from ...networks.onnx.memory import needs
-from ..names import literal
-from .kind import Identifiers, Kind, Site, names, tensors
+from ..names import literal, option
+from .kind import Identifiers, Kind, Site, names, several, tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,15 @@ class OnnxCode:
 
     def text(self, ids: Identifiers) -> str:
         """See `Code`."""
-        batch = f", batch={self.batch}" if self.batch > 1 else ""
-        threads = f", threads={self.threads}" if self.threads > 1 else ""
-        threads += ", spin=True" if self.spin else ""
-        block = f", block={self.block}" if self.block else ""
+        options = [
+            option("batch", several(self.batch)),
+            option("threads", several(self.threads)),
+            option("spin", self.spin),
+            option("block", self.block),
+        ]
         return (
-            f"Network({literal(self.file)}, {names(self.inputs)},"
-            f" {names(self.outputs)}{batch}{threads}{block})"
+            f"Network({literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}"
+            f"{''.join(options)})"
         )
 
 
@@ -61,11 +63,9 @@ def _make(task: Task, site: Site) -> OnnxCode:
     code = OnnxCode(file, *tensors(task.network), site.batch)
     if known is not None:
         code = replace(code, weights=known.weights, block=known.block)
-    return (
-        replace(code, threads=site.place.threads, spin=site.alone)
-        if site.place.threads > 1
-        else code
-    )
+    if site.place.threads == 1:
+        return code
+    return replace(code, threads=site.place.threads, spin=site.alone)
 
 
 KIND = Kind("onnx", OnnxCode.words, _serves, _make)

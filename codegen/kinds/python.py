@@ -38,11 +38,14 @@ class PythonCode:
     def text(self, ids: Identifiers) -> str:
         """See `Code`. Parameters with names of Python keywords are passed as **."""
         arguments = [literal(self.file), literal(self.name)]
-        arguments += [
-            f"{n}={value_text(v)}" for n, v in self.parameters if not keyword.iskeyword(n)
-        ]
-        odd = [f"{literal(n)}: {value_text(v)}" for n, v in self.parameters if keyword.iskeyword(n)]
-        arguments += ["**{" + ", ".join(odd) + "}"] if odd else []
+        keywords = []
+        for name, value in self.parameters:
+            if keyword.iskeyword(name):
+                keywords.append(f"{literal(name)}: {value_text(value)}")
+            else:
+                arguments.append(f"{name}={value_text(value)}")
+        if keywords:
+            arguments.append(f"**{{{', '.join(keywords)}}}")
         text = f"Python({', '.join(arguments)})"
         return f"Process({text})" if self.process else text
 

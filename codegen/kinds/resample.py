@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ...model.application import Task
 from ...model.deployment import Deployment
-from .kind import Identifiers, Kind, Site
+from ..names import option
+from .kind import Identifiers, Kind, Site, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class ResampleCode:
 
     def text(self, ids: Identifiers) -> str:
         """See `Code`."""
-        block = f", block={self.block}" if self.block > 1 else ""
+        block = option("block", several(self.block))
         return f"{self.kind.capitalize()}({self.count}{block})"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from ...model.application import Task
 from ...model.deployment import Deployment
 from ...networks.onnx.memory import needs
-from ..names import literal
-from .kind import Identifiers, Kind, Site
+from ..names import literal, option
+from .kind import Identifiers, Kind, Site, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,13 @@ class SegmentsCode:
     def text(self, ids: Identifiers) -> str:
         """See `Code`."""
         parts = [literal((s.file, list(s.reads), list(s.makes))) for s in self.segments]
-        more = f", threads={self.threads}" if self.threads > 1 else ""
-        more += ", spin=True" if self.spin else ""
-        more += f", block={self.block}" if self.block else ""
-        return f"Segments([{', '.join(parts)}], {literal(list(self.outputs))}{more})"
+        options = [
+            option("threads", several(self.threads)),
+            option("spin", self.spin),
+            option("block", self.block),
+        ]
+        outputs = literal(list(self.outputs))
+        return f"Segments([{', '.join(parts)}], {outputs}{''.join(options)})"
 
 
 def _serves(task: Task, site: Site) -> bool:

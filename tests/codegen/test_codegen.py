@@ -192,6 +192,23 @@ def show(n, lambda_=0): print("got %s\\n" % n, end="")
     assert harness(out).returncode == 0
 
 
+def test_a_task_is_called_like_what_main_py_calls(write: Write, tmp_path: Path) -> None:
+    code = "def source(): return 1\ndef sink(n): pass\n"
+    flow = write(
+        """
+        task Source { out n: int64   python "t.py:source" }
+        task Sink { in n: int64   python "t.py:sink" }
+        task All { in n: int64 rate 12   python "t.py:sink" }
+        app A { range: Source   sink: Sink   all: All   range -> sink   range -> all }
+        """,
+        t_py=code,
+    )
+    built = build(flow, tmp_path / "out")
+    assert "newest=range(0, 12)" in (built / "main.py").read_text()
+    done = run(built, "--frames", "1")
+    assert done.returncode == 0, done.stderr
+
+
 def test_strange_names_in_a_network(write: Write, tmp_path: Path) -> None:
     import numpy as np
     import onnx

@@ -1,0 +1,136 @@
+"""What programs with and without states have in common: parts of statements in main.py.
+
+In: tasks, ports, channels and orders of a deployment. Out: Python text.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from typing import cast
+
+from ..model.deployment import (
+    DeployedApp,
+    DeployedChannel,
+    DeployedPort,
+    DeployedTask,
+    DeployedWorker,
+    Entry,
+)
+from .kinds import KINDS, Code
+from .kinds.kind import Identifiers
+from .names import literal
+
+#: Names that main.py uses itself.
+RESERVED = frozenset(
+    {
+        "Control",
+        "Dropping",
+        "Event",
+        "Fire",
+        "HOME",
+        "Mesh",
+        "Port",
+        "Program",
+        "Select",
+        "control",
+        "main",
+        "mesh",
+        "os",
+        "p",
+        "program",
+        "range",
+        "signal",
+        "sys",
+    }
+).union(*(kind.words for kind in KINDS))
+
+
+def code_text(task: DeployedTask, ids: Identifiers) -> str:
+    """The expression for the code of a task; `ids` are the identifiers of tasks."""
+    code = cast(Code, task.code).text(ids)
+    if task.keep is None:
+        return code
+    return f"Dropping(p, {code}, keep={task.keep})"
+
+
+def pace(app: DeployedApp) -> str:
+    """How often an app fires, as a sentence."""
+    if app.period_ns is None:
+        return "As fast as data allows."
+    text = f"One iteration every {_ms(app.period_ns)}"
+    if app.deadline_ns is not None and app.deadline_ns != app.period_ns:
+        text += f", to be done within {_ms(app.deadline_ns)}"
+    return text + "."
+
+
+def _ms(ns: str) -> str:
+    return f"{float(Fraction(ns)) / 1e6:g} ms"
+
+
+def initial_tokens(channel: DeployedChannel) -> str:
+    """Further arguments of a channel with a delay."""
+    text = f", delay={channel.delay}" if channel.delay else ""
+    if channel.values:
+        text += f", values={literal(list(channel.values))}"
+    return text
+
+
+def port_text(port: DeployedPort) -> str:
+    """A port with its type, and what one firing reads or writes."""
+    text = f"Port({literal(port.name)}, {literal(port.dtype)}"
+    if port.shape or port.rates != (1,) or port.stacked:
+        text += f", {literal(port.shape)}"
+    if port.rates != (1,) or port.stacked:
+        text += f", rates={_rates(port.rates)}"
+    if port.window:
+        text += f", window={port.window}"
+    elif port.stacked and port.rates == (1,):
+        text += ", stacked=True"
+    return text + ")"
+
+
+def _rates(rates: tuple[int, ...]) -> str:
+    """Long repetitive lists are written as sums of repeated parts."""
+    parts: list[tuple[int, int]] = []
+    for rate in rates:
+        if parts and parts[-1][0] == rate:
+            parts[-1] = (rate, parts[-1][1] + 1)
+        else:
+            parts.append((rate, 1))
+    if len(rates) > 8 and len(parts) < len(rates) // 2:
+        return " + ".join(f"({rate},) * {count}" for rate, count in parts)
+    return literal(rates)
+
+
+def offsets(numbers: tuple[int, ...]) -> str:
+    """Long lists that go up in equal steps are written as ranges."""
+    steps = {b - a for a, b in pairwise(numbers)}
+    if len(numbers) <= 8 or len(steps) != 1 or 0 in steps:
+        return literal(list(numbers))
+    (step,) = steps
+    bounds = f"{numbers[0]}, {numbers[-1] + step}"
+    return f"range({bounds})" if step == 1 else f"range({bounds}, {step})"
+
+
+def fixed_priority(worker: DeployedWorker) -> str:
+    """A further argument of a processor whose thread has a fixed priority."""
+    if worker.fixed_priority is None:
+        return ""
+    return f", fixed_priority={worker.fixed_priority}"
+
+
+def entry_text(entry: Entry, task: str) -> str:
+    """The arguments of an entry of a static order; `task` is the expression for its task."""
+    parts = [task]
+    if entry.times != 1:
+        parts.append(f"times={entry.times}")
+    if entry.first:
+        parts.append(f"first={entry.first}")
+    if entry.stage:
+        parts.append(f"stage={entry.stage}")
+    if entry.replica[1] > 1:
+        parts.append(f"replica={entry.replica}")
+    if entry.round[1] > 1:
+        parts.append(f"round={entry.round}")
+    return ", ".join(parts)
