@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from sys import executable
 from typing import TYPE_CHECKING, Annotated
@@ -21,8 +21,10 @@ from ._common import (
     print_json,
     progress,
     show_diagnostics,
+    show_folder,
     sources,
 )
+from ._formats import choice, completed
 from ._tables import in_8_bits
 
 if TYPE_CHECKING:
@@ -30,31 +32,15 @@ if TYPE_CHECKING:
     from ..driver.build.build import Built
 
 
-class Target(StrEnum):
-    """The kinds of output of `build`."""
-
-    PROGRAM = "program"
-    HOPES_EXTERNAL = "hopes-external"
-    FMU = "fmu"
-    DORA = "dora"
-    ROS2 = "ros2"
+#: What is built without a format of another tool.
+PROGRAM, FMU, DORA, ROS2 = "program", "fmu", "dora", "ros2"
+OWN = (PROGRAM, FMU, DORA, ROS2)
 
 
 def build(
     file: Text,
     output: Output = None,
-    target: Annotated[
-        Target,
-        typer.Option(
-            help=(
-                "The program; its networks alone as a C library (in build/STEM-external); a graph"
-                " of the text as a "
-                "Functional Mock-up Unit for Simulink, OpenModelica and others (build/GRAPH.fmu);"
-                " or the program as a "
-                "module of dora (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
-            )
-        ),
-    ] = Target.PROGRAM,
+    target: Annotated[str, typer.Option(help="What to build.")] = PROGRAM,
     graph: Annotated[
         str | None,
         typer.Option(
@@ -69,21 +55,21 @@ def build(
     """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
     from ..driver.build.build import build as driver_build
 
-    if (graph is None) == (target is Target.FMU):
+    if (graph is None) == (target == FMU):
         help_text = (
             "`--target fmu` needs `--graph NAME`"
             if graph is None
             else "`--graph` is for `--target fmu` only"
         )
         raise typer.BadParameter(help_text, param_hint="--graph")
-    if target is Target.FMU and graph is not None:
+    if target == FMU and graph is not None:
         if platform != "host":
             raise typer.BadParameter(
                 "a unit runs where its simulator does", param_hint="--platform"
             )
         return _fmu(file, graph, output, force, as_json)
-    if target is Target.HOPES_EXTERNAL:
-        return _external(file, output, platform, force, as_json)
+    if target not in OWN:
+        return _foreign(target, file, output, platform, force, as_json)
     built = driver_build(
         file,
         output,
@@ -108,7 +94,7 @@ def build(
                 "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
                 "times": built.times,
                 "predicted_period_ns": _predicted(built),
-                **({} if target is Target.PROGRAM else {"ends": [asdict(e) for e in built.ends]}),
+                **({} if target == PROGRAM else {"ends": [asdict(e) for e in built.ends]}),
             }
         )
         return 0
@@ -125,23 +111,23 @@ def build(
         print(f"  {processor}: {shown}")
     for end in built.ends:
         print(f"  {'input' if end.incoming else 'output'} {end.name}: {end.type}")
-    if target is Target.DORA:
+    if target == DORA:
         _how_with_dora(built)
-    elif target is Target.ROS2:
+    elif target == ROS2:
         print(f"put {built.directory} into a workspace and run `colcon build`")
     return 0
 
 
-def _robot(target: Target) -> Robot | None:
+def _robot(target: str) -> Robot | None:
     """What the program is a node of, if any."""
-    if target is Target.DORA:
-        from ..codegen.dora import DORA
+    if target == DORA:
+        from ..codegen import dora
 
-        return DORA
-    if target is Target.ROS2:
-        from ..codegen.ros2 import ROS2
+        return dora.DORA
+    if target == ROS2:
+        from ..codegen import ros2
 
-        return ROS2
+        return ros2.ROS2
     return None
 
 
@@ -163,37 +149,33 @@ def _predicted(built: Built) -> dict[str, int | None]:
     }
 
 
-def _external(file: Path, output: Path | None, platform: str, force: bool, as_json: bool) -> int:
-    from ..driver.build.external import build_external
+def _foreign(
+    target: str, file: Path, output: Path | None, platform: str, force: bool, as_json: bool
+) -> int:
+    """The output of a format of another tool."""
+    from ..interop.registry import Order, targets
 
-    built = build_external(file, output, platform=platform, force=force, report=progress)
-    show_diagnostics(built.diagnostics, sources(built.diagnostics))
-    networks = built.external.networks
-    if as_json:
-        print_json(
-            {
-                "directory": str(built.directory),
-                "digest": built.digest,
-                "fresh": built.fresh,
-                "library": f"lib{built.external.library}.so",
-                "losses": {
-                    name: [asdict(x) for x in found] for name, found in built.losses.items()
-                },
-                "networks": {
-                    n.name: {"function": n.function, "stages": [s.name for s in n.stages]}
-                    for n in networks
-                },
-            }
-        )
-        return 0
-    print(f"{built.directory}{'' if built.fresh else ' (up to date)'}")
-    for line in in_8_bits(built.losses):
-        print(f"  {line}")
-    for network in networks:
-        stages = f", {len(network.stages)} stages" if len(network.stages) > 1 else ""
-        print(f"  {network.name}{stages}: {network.function}_init, _execute, _wrapup, _error")
-    print(f"`python3 {built.directory / 'build_shim.py'}` makes lib{built.external.library}.so")
-    return 0
+    known = targets()
+    if target not in known:
+        names = ", ".join(f"'{name}'" for name in (*OWN, *known))
+        raise typer.BadParameter(f"'{target}' is not one of {names}", param_hint="--target")
+    order = Order(file, output, platform, force=force, report=progress)
+    return show_folder(known[target].make(order), as_json)
+
+
+def build_with_formats() -> Callable[..., int]:
+    """The verb for the installed formats. Raises Errors."""
+    from ..interop.registry import targets
+
+    known = targets()
+    foreign = "".join(f" {each.about};" for each in known.values())
+    about = (
+        f"The program;{foreign} a graph of the text as a Functional Mock-up Unit for Simulink,"
+        " OpenModelica and others (build/GRAPH.fmu); or the program as a module of dora"
+        " (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
+    )
+    names = choice((PROGRAM, *known, FMU, DORA, ROS2))
+    return completed(build, target=Annotated[names, typer.Option(help=about)])
 
 
 def _fmu(file: Path, graph: str, output: Path | None, force: bool, as_json: bool) -> int:

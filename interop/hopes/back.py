@@ -18,7 +18,6 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean
-from ...model.hopes import CANNOT, SCHEMA
 from ...model.mapping import NetworkPlan, StagePlan
 from ...model.times import Times
 from ..names import listed, shown
@@ -33,6 +32,7 @@ from .networks import HopesNetwork, meant
 from .orders import running, runs_as
 from .platform import Board
 from .text import Part
+from .words import CANNOT, SCHEMA
 
 #: Diagnostic: HOPES, or this project, cannot express it.
 CANNOT_SAY = "F724"
@@ -44,7 +44,7 @@ def back(source: Source, folder: Path, policy: str | None) -> Changes:
     """The files that carry the mapping of an application into its project. Raises Errors with
     everything at once.
 
-    `policy` is one of `model.hopes.POLICIES`, or None to keep the project's.
+    `policy` is one of `words.POLICIES`, or None to keep the project's.
     """
     say = Collector()
     path = beside(source.whole)

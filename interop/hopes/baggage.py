@@ -18,7 +18,6 @@ from pathlib import Path
 
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes
-from ...model.hopes import ORDERS
 from ...model.json_reader import parse_version, read
 from ...model.system import System
 from ..content import content
@@ -30,6 +29,7 @@ from .files import Collector, Project, embedded, read_xml
 from .platform import Board
 from .text import Role, Texts
 from .vocabulary import PARAMETERS
+from .words import ORDERS
 from .wrapper import Wrapped
 
 BAGGAGE_VERSION = 1

@@ -19,11 +19,11 @@ from functools import cache
 from pathlib import Path
 
 from ...model.files import read_bytes
-from ...model.hopes import HELD
 from ..names import listed, shown
 from .design import Graph, Task, Way
 from .files import Collector, Project
 from .libraries import Library
+from .words import HELD
 
 #: Headers of C and POSIX.
 _STANDARD = """

@@ -261,11 +261,8 @@ def read(folder: Path, stem: str | None = None, choice: Choice | None = None) ->
 def imported(request: Request) -> registry.Imported:
     """The project of a request as texts, with its times as a profile. Raises Errors."""
     found = read(request.path, request.target.stem, _choice(request))
-    given = (
-        None
-        if request.times is None
-        else found.given(str(request.times), content(request.times, "F721"))
-    )
+    times = request.options.path("times")
+    given = None if times is None else found.given(str(times), content(times, "F721"))
     name, stubs = found.stubs
     others = f"; stubs of others are in {name}" if stubs else ""
     return registry.Imported(
@@ -292,7 +289,7 @@ def imported(request: Request) -> registry.Imported:
 def _choice(request: Request) -> Choice:
     """The chosen part of the project. Raises Errors."""
     modes = dict[str, str]()
-    for text in request.modes or ():
+    for text in request.options.texts("modes"):
         task, sign, mode = text.partition("=")
         if not (task and sign and mode) or task in modes:
             message = f"`--mode {text}` " + (
@@ -306,7 +303,7 @@ def _choice(request: Request) -> Choice:
                 ]
             )
         modes[task] = mode
-    return Choice(modes, request.state, request.device)
+    return Choice(modes, request.options.get("state", str), request.options.get("device", str))
 
 
 def _devices(board: Board | None, places: Places) -> dict[Way, str]:

@@ -16,12 +16,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...model.diagnostic import did_you_mean
-from ...model.hopes import CANNOT
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
 from .design import Task
 from .files import Collector, Project, read_text, read_xml, start_of
+from .words import CANNOT
 
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|(?P<text>"[^"\n]*"|'[^'\n]*')|(?P<word>[^\s{}:"'\#]+)|(?P<sign>[{}:])|(?P<bad>.)"""

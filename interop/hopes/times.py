@@ -17,7 +17,6 @@ from pathlib import PurePath
 from statistics import median
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean, one_of
-from ...model.hopes import CANNOT
 from ...model.json_reader import parse
 from ...model.platform import KINDS
 from ...model.profile import LayerTime, Profile, ProfileEntry
@@ -28,6 +27,7 @@ from .files import FAULTY, Collector, start_of
 from .networks import Cost, Costs, HopesNetwork
 from .platform import Board
 from .text import Part
+from .words import CANNOT
 
 #: Further times in ns: by the name of a task, and by kind of processor.
 Given = Mapping[str, Mapping[str, int]]

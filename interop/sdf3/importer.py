@@ -215,7 +215,9 @@ def _arrows(
 
 def imported(request: Request) -> registry.Imported:
     """The file of a request as a text. Raises Errors."""
-    found = read(str(request.path), content(request.path, "F701"), request.processor)
+    found = read(
+        str(request.path), content(request.path, "F701"), request.options.get("processor", str)
+    )
     return registry.Imported({request.target.name: found.text}, found.warnings)
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...model.application import Application, Task
-from ...model.diagnostic import Diagnostic, listed
-from ...model.mapping import Pin, Placement
-from ...model.platform import Platform
-from ...model.system import System
+from ....model.application import Application, Task
+from ....model.diagnostic import Diagnostic, listed
+from ....model.mapping import Pin, Placement
+from ....model.platform import Platform
+from ....model.system import System
 from .graph import blocked
 from .library import ROOM, has_code, is_called
 from .project import MOST, Project, is_exact, unfed

@@ -17,9 +17,9 @@ from fractions import Fraction
 
 import networkx as nx
 
-from ...analysis.dataflow.order import Blocked, iteration_order
-from ...analysis.dataflow.static_order import schedule
-from ...model.application import Application, Channel, Port, Task
+from ....analysis.dataflow.order import Blocked, iteration_order
+from ....analysis.dataflow.static_order import schedule
+from ....model.application import Application, Channel, Port, Task
 
 #: Firings of one task in a row.
 Run = tuple[str, int]

@@ -15,25 +15,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
-from ...codegen.sources import Plan
-from ...interop.hopes.again import absent, files_of, not_kept, start
-from ...interop.hopes.back import onto
-from ...interop.hopes.baggage import ENDING, Baggage
-from ...interop.hopes.files import Collector
-from ...interop.hopes.importer import Understood, understand
-from ...interop.hopes.numbers import renumbered
-from ...interop.names import listed
-from ...interop.registry import Source
-from ...model.diagnostic import Diagnostic, Errors
-from ...model.files import read_bytes, reason, replace_file, scratch
-from ...model.platform import Platform
-from ...model.span import Span
-from ...model.system import System
-from ...model.times import Times, times_of
-from ...profiling.identity import task_hashes
-from ..text import store
-from ..text.check import Valid, check
-from .import_ import import_
+from ....codegen.sources import Plan
+from ....driver.exchange.import_ import import_
+from ....driver.text import store
+from ....driver.text.check import Valid, check
+from ....model.diagnostic import Diagnostic, Errors
+from ....model.files import read_bytes, reason, replace_file, scratch
+from ....model.platform import Platform
+from ....model.span import Span
+from ....model.system import System
+from ....model.times import Times, times_of
+from ....profiling.identity import task_hashes
+from ...names import listed
+from ...registry import Source
+from ..again import absent, files_of, not_kept, start
+from ..back import onto
+from ..baggage import ENDING, Baggage
+from ..files import Collector
+from ..importer import Understood, understand
+from ..numbers import renumbered
 
 #: Diagnostic: the project is written anew, because it names files that are not here.
 ANEW, ABSENT = "F737", "F738"
@@ -58,7 +58,7 @@ class Again:
 def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Again | Diagnostic:
     """The project of a text, or what the text changes (a warning). `beside` is the manifest file.
 
-    `policy` is one of `model.hopes.POLICIES`, or None to keep the project's. Raises Errors if the
+    `policy` is one of `words.POLICIES`, or None to keep the project's. Raises Errors if the
     manifest is invalid.
     """
     was = files_of(kept, beside)

@@ -9,35 +9,36 @@ from __future__ import annotations
 
 import os
 import platform as machine
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from ...analysis.dataflow.order import TooLong
-from ...analysis.dataflow.repetition import repetition
-from ...codegen.deploy import deploy, missing, sequential
-from ...codegen.emit import digest
-from ...codegen.hopes import limits, newest, sources
-from ...codegen.hopes.files import files, written
-from ...codegen.hopes.graph import folded
-from ...codegen.hopes.kept import Kept, Own, newest_of
-from ...codegen.hopes.kept import refusals as of_hopes
-from ...codegen.hopes.library import ROOM, has_code, is_called, library
-from ...codegen.hopes.project import Project, device_name, project
-from ...codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
-from ...dsl.modules import local_modules
-from ...interop.hopes.baggage import WRONG, NamedCode, beside, read_baggage
-from ...model.application import Application, Task
-from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
-from ...model.platform import Platform
-from ...model.system import System
-from ...model.times import times_of
-from ..build.external import in_full
-from ..plan.program import place, too_long
-from ..text import store
-from ..text.check import Report, Valid, prepare
-from .hopes_again import Again, again
+from ....analysis.dataflow.order import TooLong
+from ....analysis.dataflow.repetition import repetition
+from ....codegen.deploy import deploy, missing, sequential
+from ....codegen.emit import digest
+from ....codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
+from ....driver.build.external import in_full
+from ....driver.plan.program import place, too_long
+from ....driver.text import store
+from ....driver.text.check import Report, Valid, prepare
+from ....dsl.modules import local_modules
+from ....model.application import Application, Task
+from ....model.diagnostic import Diagnostic, Errors, has_errors, in_order
+from ....model.platform import Platform
+from ....model.system import System
+from ....model.times import times_of
+from ...registry import Folder, Order, Unusable
+from ..baggage import WRONG, NamedCode, beside, read_baggage
+from . import limits, newest, sources
+from .files import files, written
+from .graph import folded
+from .kept import Kept, Own, newest_of
+from .kept import refusals as of_hopes
+from .library import ROOM, has_code, is_called, library
+from .project import Project, device_name, project
+from .reexport import Again, again
 
 #: Diagnostic: a task has no code.
 NO_CODE = "F601"
@@ -79,9 +80,9 @@ def export_project(
     """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises
     Errors.
 
-    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs; None is
+    `policy` is one of `words.POLICIES`: who decides when a task runs; None is
     "static-assignment", or the policy of the project that the text came from. `form` is one of
-    `model.hopes.FORMS`; the tool's form has no policy. With `stubs`, tasks without code only read
+    `words.FORMS`; the tool's form has no policy. With `stubs`, tasks without code only read
     and write.
 
     A text that was imported from a project in this form gives that project again, if it still means
@@ -135,6 +136,50 @@ def export_project(
         (*told, *([was] if was is not None else [])),
         fresh,
     )
+
+
+def folder(order: Order) -> Folder:
+    """The project for the verb. Raises Errors and Unusable."""
+    options = order.options
+    policy, form = options.get("policy", str), options.get("form", str) or "cic"
+    if form == "project" and policy is not None:
+        raise Unusable("policy", "a project of HOPES' tool has no policy: the tool adds it")
+    made = export_project(
+        order.path,
+        order.output,
+        platform=order.platform,
+        policy=policy,
+        form=form,
+        stubs=bool(options.get("stubs", bool)),
+        force=order.force,
+        report=order.report,
+    )
+    document = {
+        "directory": str(made.directory),
+        "digest": made.digest,
+        "fresh": made.fresh,
+        "script": None if made.script is None else str(made.script),
+        "project": made.name,
+        "device": made.device,
+        "tasks": dict(made.tasks),
+        "changed": None if made.project is not None else list(made.changed),
+    }
+    return Folder(made.directory, made.fresh, made.diagnostics, document, tuple(_lines(made)))
+
+
+def _lines(made: ExportedProject) -> Iterator[str]:
+    device = f", device {made.device}" if made.device else ""
+    counts = f"{_number(len(made.tasks), 'task')}, {_number(made.channels, 'channel')}"
+    yield f"  project {made.name}{device}: {counts}"
+    if made.project is None:
+        changes = f", but for {', '.join(made.changed)}" if made.changed else ""
+        yield f"  as it was imported{changes}"
+    if made.script is not None:
+        yield f"`python3 {made.script}` makes the library for tasks that are not in C"
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | None:

@@ -11,12 +11,12 @@ from fractions import Fraction
 from math import ceil
 from pathlib import Path
 
-from ...model.application import Application, Port, Task
-from ...model.hopes import CANNOT, POLICIES
-from ...model.mapping import Placement
-from ...model.platform import Platform, Pool
-from ...model.system import System
-from ...model.times import FiringTime, Times
+from ....model.application import Application, Port, Task
+from ....model.mapping import Placement
+from ....model.platform import Platform, Pool
+from ....model.system import System
+from ....model.times import FiringTime, Times
+from ..words import CANNOT, POLICIES
 from .graph import Part, Run, folded, parts
 from .kept import Kept
 from .names import FOLDERS, hopes_names

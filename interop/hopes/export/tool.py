@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ...model.hopes import ORDERS, SCHEMA
-from ...model.system import System
-from ...report.layout import layout
-from ..sources import Plan
+from ....codegen.sources import Plan
+from ....model.system import System
+from ....report.layout import layout
+from ..words import ORDERS, SCHEMA
 from .library import ROOM
 from .project import HopesChannel, HopesPort, HopesTask, Project
 
@@ -102,14 +102,10 @@ def as_tool(
             }
     for level in levels:
         words = {"project": made, "level": level, "codes": codes, "width": _WIDTH}
-        text = jinja.get_template("hopes/task.xml.j2").render(words)
+        text = jinja.get_template("task.xml.j2").render(words)
         found[f"{PurePosixPath(files, level.name, 'CICTask/task.xml')}"] = text.encode()
-    architecture = jinja.get_template("hopes/architecture.xml.j2").render(
-        project=made, schema=SCHEMA
-    )
-    found[made.name] = (
-        jinja.get_template("hopes/tool.xml.j2").render(architecture=architecture).encode()
-    )
+    architecture = jinja.get_template("architecture.xml.j2").render(project=made, schema=SCHEMA)
+    found[made.name] = jinja.get_template("tool.xml.j2").render(architecture=architecture).encode()
     return found
 
 

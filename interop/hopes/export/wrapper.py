@@ -1,4 +1,4 @@
-"""Tasks of a text as code of HOPES: the input of `templates/hopes/wrapper.cic.j2`.
+"""Tasks of a text as code of HOPES: the input of `templates/wrapper.cic.j2`.
 
 In: a task in C, or one that stands on an arrow. Out: a dict of C strings. One firing of HOPES is a
 whole cycle of phases: all data are read before it, and written after it. The reader has initial
@@ -13,11 +13,11 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from ...model.application import Application, Channel, FilePath, Port, Task
-from ...model.types import DTYPES
-from ..c_text import element, parameter
-from ..in_c import c_name
-from ..sources import Sources
+from ....codegen.c_text import element, parameter
+from ....codegen.in_c import c_name
+from ....codegen.sources import Sources
+from ....model.application import Application, Channel, FilePath, Port, Task
+from ....model.types import DTYPES
 from .kept import Own
 from .library import Library, has_code, is_called
 from .newest import PORT, port_of
