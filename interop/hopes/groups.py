@@ -10,7 +10,7 @@ writes the result.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
@@ -466,27 +466,36 @@ class _Flattening:
 
     def _group(self, names: tuple[str, ...]) -> Group:
         members = {w: t for w, t in self.tasks.items() if w[0] in names and t.kind != "control"}
+        firings = self._firings(members)
+        period = self._period(members, firings)
+        deadline = None
+        if period:
+            deadline = self._deadline(members, firings, period)
+        priorities = [t.priority for t in members.values() if t.graph is None]
+        return Group(names, period, deadline, max(priorities))
+
+    def _firings(self, members: Mapping[Way, Task]) -> dict[Way, int]:
+        """Firings in an iteration; of a composite, as often as everything inside of it repeats."""
         firings = {w: self.counts.total[w] for w in members if w in self.counts.total}
         for way in [w for w, t in members.items() if t.graph is not None and t.loop is None]:
             inside = [n for w, n in firings.items() if w[: len(way)] == way]
             firings[way] = gcd(*inside) if inside else 1
-        period = self._period(members, firings)
+        return firings
+
+    def _deadline(
+        self, members: Mapping[Way, Task], firings: dict[Way, int], period: Fraction
+    ) -> Fraction | None:
+        """The earliest deadline in an iteration, if it is before the end of the period."""
         due = {
-            w: self._until(w, t, period, firings)
-            for w, t in members.items()
-            if period and t.deadline_ns is not None
+            way: self._until(way, task, period, firings)
+            for way, task in members.items()
+            if task.deadline_ns is not None
         }
         deadline = min(due.values(), default=None)
-        if period is not None and deadline is not None and deadline > period:
+        if deadline is not None and deadline > period:
             late = next(members[way] for way, until in due.items() if until == deadline)
             self.say.warn_together(late.name, "a deadline beyond the period is left out", late.span)
-        priorities = [t.priority for t in members.values() if t.graph is None]
-        return Group(
-            names,
-            period,
-            deadline if period and deadline and deadline < period else None,
-            max(priorities),
-        )
+        return deadline if deadline and deadline < period else None
 
     def _until(self, way: Way, task: Task, period: Fraction, firings: dict[Way, int]) -> Fraction:
         """When the last firing of an iteration has to end: deadlines of HOPES are those of a
@@ -497,50 +506,79 @@ class _Flattening:
     def _period(self, members: dict[Way, Task], firings: dict[Way, int]) -> Fraction | None:
         """The period of one iteration: that of time-driven tasks, else of control tasks that
         release others, else of any."""
-        said = [
-            (w, t, t.period_ns * firings[w]) for w, t in members.items() if t.period_ns is not None
-        ]
-        driven = [(t, period) for _, t, period in said if t.time_driven]
-        control = [
+        stated = _stated(members, firings)
+        chosen = stated.driven or self._of_control(members, firings) or stated.hints
+        if not chosen:
+            return None
+        if chosen is not stated.hints and not self.graph.process_network:
+            self._check_same(chosen)
+        period = max(p for _, p in chosen)
+        self._tell_left_out(period, [*stated.hints, *stated.inner, *chosen])
+        return period
+
+    def _of_control(self, members: Iterable[Way], firings: dict[Way, int]) -> list[Period]:
+        """Periods of the control tasks that release members."""
+        return [
             (self.tasks[way], task.period_ns * ratio * firings[way])
             for way in members
             for task, ratio in self.released.get(way, [])
             if task.time_driven and task.period_ns is not None
         ]
-        hints = [(t, period) for _, t, period in said if not t.time_driven]
-        # Tasks inside a time-driven composite follow it.
-        ways = {way for way, t in members.items() if t.time_driven and t.period_ns is not None}
-        inner = [
-            (t, p)
-            for w, t, p in said
-            if t.time_driven and any(w[:n] in ways for n in range(1, len(w)))
-        ]
-        chosen = [found for found in driven if found not in inner] or control or hints
-        if not chosen:
-            return None
-        different = next(((t, p) for t, p in chosen if p != chosen[0][1]), None)
-        if different is not None and chosen is not hints and not self.graph.process_network:
-            task, period = different
-            message = (
-                f"the periods of {shown(chosen[0][0].name)} and {shown(task.name)} do not fit: "
-                f"an iteration takes {_ms(chosen[0][1])} by the one and {_ms(period)} by the other"
-            )
-            self.say.fault(message, task.span, "connected tasks have one period; check the rates")
-        period = max(p for _, p in chosen)
-        others = list(
-            dict.fromkeys((t.name, p, t.span) for t, p in (*hints, *inner, *chosen) if p != period)
-        )
+
+    def _check_same(self, chosen: list[Period]) -> None:
+        first, expected = chosen[0]
+        for task, period in chosen:
+            if period != expected:
+                message = (
+                    f"the periods of {shown(first.name)} and {shown(task.name)} do not fit: an"
+                    f" iteration takes {_ms(expected)} by the one and {_ms(period)} by the other"
+                )
+                help_text = "connected tasks have one period; check the rates"
+                self.say.fault(message, task.span, help_text)
+                return
+
+    def _tell_left_out(self, period: Fraction, periods: list[Period]) -> None:
+        others = list(dict.fromkeys((t.name, p, t.span) for t, p in periods if p != period))
         if others:
-            message = (
-                f"{listed((n for n, *_ in others), 4)}: a period of {_ms(others[0][1])} an"
-                " iteration is left out"
-            )
+            _, other, span = others[0]
+            names = listed((name for name, *_ in others), 4)
             self.say.warn(
-                message,
-                others[0][2],
+                f"{names}: a period of {_ms(other)} an iteration is left out",
+                span,
                 f"the app has {_ms(period)}; these tasks wait for data anyway",
             )
-        return period
+
+
+#: The period of an iteration, in ns, by what a task says.
+Period = tuple[Task, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """Periods that tasks state: those of time-driven ones, of such inside of time-driven
+    composites, which follow these, and of others."""
+
+    driven: list[Period]
+    inner: list[Period]
+    hints: list[Period]
+
+
+def _stated(members: Mapping[Way, Task], firings: Mapping[Way, int]) -> _Stated:
+    leading = {way for way, t in members.items() if t.time_driven and t.period_ns is not None}
+    driven: list[Period] = []
+    inner: list[Period] = []
+    hints: list[Period] = []
+    for way, task in members.items():
+        if task.period_ns is None:
+            continue
+        period = task, task.period_ns * firings[way]
+        if not task.time_driven:
+            hints.append(period)
+        elif any(way[:n] in leading for n in range(1, len(way))):
+            inner.append(period)
+        else:
+            driven.append(period)
+    return _Stated([each for each in driven if each not in inner], inner, hints)
 
 
 def _ms(ns: Fraction) -> str:

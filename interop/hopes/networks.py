@@ -76,18 +76,10 @@ class HopesNetwork:
 
 def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | None:
     """The network of an external task; None after a fault."""
-    near = project.graph.parent
-    files: dict[str, Path | None] = {}
-    for key in ("networkFile", "profileFile", "mappingFile", "architectureFile"):
-        said = task.network.get(key, "")
-        files[key] = project.named(said, near) if said else None
-        if said and files[key] is None:
-            # The application can be imported without times and places.
-            part = Collector() if key in ("profileFile", "mappingFile") else say
-            message = f"the {key} of {shown(task.name)} is missing: there is no {shown(said)}"
-            part.fault(message, task.span, f"put it into `{near}`")
-            if part is not say:
-                say.forgive(part, f"a file of {shown(task.name)}")
+    files = {
+        key: _named_file(key, task, project, say)
+        for key in ("networkFile", "profileFile", "mappingFile", "architectureFile")
+    }
     if not task.network.get("networkFile"):
         say.fault(f"{shown(task.name)} is external, but names no networkFile", task.span)
     path = files["networkFile"]
@@ -119,6 +111,23 @@ def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | N
     )
 
 
+def _named_file(key: str, task: Task, project: Project, say: Collector) -> Path | None:
+    """A file that an external task names; without times and places, it can be imported."""
+    name = task.network.get(key, "")
+    if not name:
+        return None
+    near = project.graph.parent
+    path = project.named(name, near)
+    if path is None:
+        forgiven = key in ("profileFile", "mappingFile")
+        part = Collector() if forgiven else say
+        message = f"the {key} of {shown(task.name)} is missing: there is no {shown(name)}"
+        part.fault(message, task.span, f"put it into `{near}`")
+        if forgiven:
+            say.forgive(part, f"a file of {shown(task.name)}")
+    return path
+
+
 # -- layers ----------------------------------------------------------------------------------------
 def _layers(path: Path, say: Collector) -> list[Layer] | None:
     """The layers of a prototxt in its order; None after a fault."""
@@ -130,33 +139,9 @@ def _layers(path: Path, say: Collector) -> list[Layer] | None:
     except _Unreadable as fault:
         say.fault(fault.message, fault.span)
         return None
-    layers: list[Layer] = []
-    tops: dict[str, str] = {}
-    for key, value, span in fields:
-        if key not in ("layer", "layers") or isinstance(value, str):
-            continue
-        said = {k: v for k, v, _ in value if isinstance(v, str)}
-        if "name" not in said:
-            say.fault("this layer has no name", span)
-            continue
-        bottoms = [(v, at) for k, v, at in value if k == "bottom" and isinstance(v, str)]
-        for bottom, at in bottoms:
-            if bottom not in tops:
-                help_text = (
-                    did_you_mean(bottom, tops) or "layers stand in the order in which they run"
-                )
-                say.fault(
-                    f"layer {shown(said['name'])} reads {shown(bottom)}, which no layer above"
-                    " makes",
-                    at,
-                    help_text,
-                )
-        if any(said["name"] == layer.name for layer in layers):
-            say.fault(f"two layers are called {shown(said['name'])}", span)
-            continue
-        reads = tuple(tops[bottom] for bottom, _ in bottoms if bottom in tops)
-        layers.append(Layer(said["name"], reads, span))
-        tops.update((v, said["name"]) for k, v, _ in value if k == "top" and isinstance(v, str))
+    layers = _chain(
+        [(value, span) for key, value, span in fields if key in ("layer", "layers")], say
+    )
     if not layers:
         say.fault("this network has no layers", start_of(path), 'write `layer { name: "..." }`')
         return None
@@ -171,6 +156,33 @@ def _layers(path: Path, say: Collector) -> list[Layer] | None:
             skips[0].span,
             "only the times of layers are imported, not what crosses between them",
         )
+    return layers
+
+
+def _chain(blocks: Iterable[tuple[str | list[Field], Span]], say: Collector) -> list[Layer]:
+    """The layers that are described by these blocks, each below those that it reads."""
+    layers: list[Layer] = []
+    tops: dict[str, str] = {}
+    for block, span in blocks:
+        if isinstance(block, str):
+            continue
+        texts = [(key, text, at) for key, text, at in block if isinstance(text, str)]
+        name = {key: text for key, text, _ in texts}.get("name")
+        if name is None:
+            say.fault("this layer has no name", span)
+            continue
+        bottoms = [(text, at) for key, text, at in texts if key == "bottom"]
+        for bottom, at in bottoms:
+            if bottom not in tops:
+                message = f"layer {shown(name)} reads {shown(bottom)}, which no layer above makes"
+                help_text = did_you_mean(bottom, tops)
+                say.fault(message, at, help_text or "layers stand in the order in which they run")
+        if any(name == layer.name for layer in layers):
+            say.fault(f"two layers are called {shown(name)}", span)
+            continue
+        reads = tuple(tops[bottom] for bottom, _ in bottoms if bottom in tops)
+        layers.append(Layer(name, reads, span))
+        tops.update((text, name) for key, text, _ in texts if key == "top")
     return layers
 
 

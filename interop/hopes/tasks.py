@@ -149,25 +149,16 @@ class _Level:
             )
             return
         before = len(self._say.faults)
-        said = {
-            p.attributes["name"]: (p.attributes.get("value", ""), p.span)
-            for config in node.all("config")
-            for p in config.all("parameter")
-            if "name" in p.attributes
-        }
+        said = _parameters_of(node)
         values = {key: value for key, (value, _) in said.items()}
-        composite = values.get("HasSubGraph") == "Yes"
-        control = node.attributes.get("type") == "Control"
-        external = node.attributes.get("type") == "External"
-        kind: Literal["task", "network", "graph", "control"] = "task"
-        if control or external or composite:
-            kind = "control" if control else "network" if external else "graph"
+        kind = _kind(node, values)
         full = f"{self._around.name}{name}"
         modes = _modes(node) if values.get("HasMTM") == "Yes" else ()
         mode = self._around.modes.get(full, modes[0]) if modes else ""
         ports = dict(self._ports(node, name, mode or self._around.mode))
         inner = replace(self._around, name=f"{full}_", mode=mode or self._around.mode)
         graph = self._inside(name, said, node, inner) if kind == "graph" else None
+        extra = _Extra.of(node)
         task = Task(
             name,
             kind,
@@ -180,24 +171,18 @@ class _Level:
             period_ns=_meant(self._time(said, "Period", name, node)),
             deadline_ns=_meant(self._time(said, "Deadline", name, node)),
             priority=self._priority(said, name, node),
-            network={
-                key: value
-                for key, value in values.items()
-                if key.endswith("File") and key != "CICFile"
-            },
+            network=_network_files(values),
             graph=graph,
             inside=dict(self._maps(node, name, ports, graph)) if graph is not None else {},
             loop=self._loop(said, name, node),
             maps=dict(self._kinds(node)),
             parameters=tuple(self._parameters(node, name)),
-            headers=tuple(n for kind, n in _extra(node) if kind == "Extra Header"),
-            sources=tuple(n for kind, n in _extra(node) if kind == "Extra Source"),
+            headers=extra.headers,
+            sources=extra.sources,
             libraries=library_ports(node),
             flags=values.get("CompileFlags", ""),
             linked=values.get("LinkFlags", ""),
-            files=tuple(
-                n for kind, n in _extra(node) if kind not in ("Extra Source", "Extra Header")
-            ),
+            files=extra.others,
             modes=modes,
             mode=mode,
             changes=_changes(node) if modes else (),
@@ -485,10 +470,57 @@ class _Level:
         self._say.fault(f"{shown(task)} has no {what} {listed([port])}", span, help_text)
 
 
-def _extra(node: Element) -> list[tuple[str, str]]:
-    """Kind and name of the files that belong to a task beside its code."""
-    settings = (s for group in node.all("extraSetting_list") for s in group.all("extraSetting"))
-    return [(s.attributes.get("type", ""), s.attributes.get("name", "")) for s in settings]
+@dataclass(frozen=True, slots=True)
+class _Extra:
+    """The files that belong to a task beside its code."""
+
+    headers: tuple[str, ...]
+    sources: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @classmethod
+    def of(cls, node: Element) -> _Extra:
+        headers: list[str] = []
+        sources: list[str] = []
+        others: list[str] = []
+        for group in node.all("extraSetting_list"):
+            for setting in group.all("extraSetting"):
+                name = setting.attributes.get("name", "")
+                kind = setting.attributes.get("type", "")
+                if kind == "Extra Header":
+                    headers.append(name)
+                elif kind == "Extra Source":
+                    sources.append(name)
+                else:
+                    others.append(name)
+        return cls(tuple(headers), tuple(sources), tuple(others))
+
+
+def _parameters_of(node: Element) -> dict[str, tuple[str, Span]]:
+    """The settings of a task, with their places."""
+    return {
+        parameter.attributes["name"]: (parameter.attributes.get("value", ""), parameter.span)
+        for config in node.all("config")
+        for parameter in config.all("parameter")
+        if "name" in parameter.attributes
+    }
+
+
+def _kind(
+    node: Element, values: Mapping[str, str]
+) -> Literal["task", "network", "graph", "control"]:
+    said = node.attributes.get("type")
+    if said == "Control":
+        return "control"
+    if said == "External":
+        return "network"
+    return "graph" if values.get("HasSubGraph") == "Yes" else "task"
+
+
+def _network_files(values: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key: value for key, value in values.items() if key.endswith("File") and key != "CICFile"
+    }
 
 
 def _type(text: str, size: int | None) -> str:

@@ -10,7 +10,7 @@ are read. `networks` finds the names of layers; `importer` and `writer` handle t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -436,13 +436,12 @@ class _Fields:
         before = len(self.reader.faults)
         count = self._number("device_num")
         lists = {name: self._entries(name) for name in _LISTS}
-        needed = ["devices", "cut_points"]
-        if any(e.text == DLA for e in lists["devices"] or ()):
-            needed.append("dla_cores")
+        needed = self._needed(lists)
         self.missing += [name for name in needed if self.group.get(name) is None]
         for name in needed:
-            if count is not None and lists[name] is not None:
-                self._check_length(name, len(lists[name] or ()), count)
+            entries = lists[name]
+            if count is not None and entries is not None:
+                self._check_length(name, len(entries), count)
         devices, cuts, cores, streams = (
             (lists[n] or [])[:count] for n in ("devices", "cut_points", "dla_cores", "streams")
         )
@@ -451,16 +450,20 @@ class _Fields:
         self._check_order(lasts, cuts)
         on = [self._core(k, kind, cores) for k, kind in enumerate(kinds)]
         shares = [self._streams(k, core, streams) for k, core in enumerate(on)]
-        if (
-            count is None
-            or any(lists[name] is None for name in needed)
-            or len(self.reader.faults) > before
-        ):
+        incomplete = count is None or any(lists[name] is None for name in needed)
+        if incomplete or len(self.reader.faults) > before:
             return []
         return [
             JediStage(kind or "", core or 0, n or 0, last or 0, entry.span)
             for kind, core, n, last, entry in zip(kinds, on, shares, lasts, cuts, strict=True)
         ]
+
+    def _needed(self, lists: Mapping[str, list[_Entry] | None]) -> list[str]:
+        """The lists that an instance must have."""
+        needed = ["devices", "cut_points"]
+        if any(entry.text == DLA for entry in lists["devices"] or ()):
+            needed.append("dla_cores")
+        return needed
 
     def _check_length(self, name: str, there: int, count: int) -> None:
         setting = self.group.get(name)
