@@ -67,9 +67,9 @@ def in_state(graph: Graph, machines: tuple[Machine, ...], state: str, say: Colle
     """The tasks of a state: those that it names, and those that no state names."""
     there = [name for machine in machines for name in machine.states]
     if state not in there:
-        help_text = did_you_mean(state, there) or (
-            f"there is {one_of(dict.fromkeys(there))}" if there else ""
-        )
+        help_text = did_you_mean(state, there)
+        if not help_text and there:
+            help_text = f"there is {one_of(dict.fromkeys(there))}"
         _unknown(say, f"there is no state {shown(state)}", help_text)
         return graph
     of_states = {
@@ -96,7 +96,9 @@ def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collec
     of tasks."""
     there = [*dict.fromkeys(devices.values())]
     if device not in there:
-        help_text = did_you_mean(device, there) or (f"there is {one_of(there)}" if there else "")
+        help_text = did_you_mean(device, there)
+        if not help_text and there:
+            help_text = f"there is {one_of(there)}"
         _unknown(
             say,
             f"nothing runs on a device {shown(device)}",
@@ -151,12 +153,7 @@ def _part(
             if inner not in inside.tasks or (inner, end[0], port) in elsewhere
         }
         closed |= {(name, *end) for end in lost}
-        tasks[name] = replace(
-            task,
-            graph=inside,
-            ports={end: port for end, port in task.ports.items() if end not in lost},
-            inside={end: inner for end, inner in task.inside.items() if end not in lost},
-        )
+        tasks[name] = _without(replace(task, graph=inside), lost)
     channels = []
     for channel in graph.channels:
         here = [
@@ -164,15 +161,28 @@ def _part(
         ]
         if all(here):
             channels.append(channel)
-        elif any(
-            tasks[end[0]].kind != "control"
-            for (end, _), own in zip(_ends(channel), here, strict=True)
-            if own
-        ):
+        elif _reaches_task(channel, here, tasks):
             made, link = _link(channel, graph.tasks, tasks, "out" if here[1] else "in", say)
             tasks[made.name] = made
             channels.append(link)
     return _with(graph, tasks, channels), closed
+
+
+def _without(task: Task, lost: set[tuple[Direction, str]]) -> Task:
+    """A composite without some of its ports."""
+    return replace(
+        task,
+        ports={end: port for end, port in task.ports.items() if end not in lost},
+        inside={end: inner for end, inner in task.inside.items() if end not in lost},
+    )
+
+
+def _reaches_task(channel: Channel, here: list[bool], tasks: Mapping[str, Task]) -> bool:
+    """Is one of the ends that are `here` a task that is no control task?"""
+    for (end, _), own in zip(_ends(channel), here, strict=True):
+        if own and tasks[end[0]].kind != "control":
+            return True
+    return False
 
 
 def _ends(channel: Channel) -> Iterator[tuple[tuple[str, str], Direction]]:

@@ -243,29 +243,31 @@ class _Flattening:
                 )
             fed[link.down[-1]] = link.channel.span
         for links in by_source.values():
-            size, most = (
-                self._size(links),
-                lcm(*(link.made for link in links), *(link.read for link in links)),
-            )
-            types = {
-                (port.type, port.size)
-                for link in links
-                for port in map(self._port, (link.up[-1], link.down[-1]))
-            }
-            kind = (
-                next((type_ for type_, bytes_ in types if bytes_ == size), "")
-                if len(types) == 1
-                else ""
-            )
-            for link in links:
-                if link.made != link.read:
-                    self._disagree(link)
-                if any(most != n for n in (link.made, *(other.read for other in links))):
-                    self._scale(link.down, most // link.read)
-                self._give(link.down, Token(size, most // link.read, kind))
-            self._scale(links[0].up, most // links[0].made)
-            for link in links:
-                self._give(link.up, Token(size, most // link.made, kind))
+            self._tokens_of(links)
+
+    def _tokens_of(self, links: list[_Link]) -> None:
+        """Those of one output."""
+        size = self._size(links)
+        most = lcm(*(link.made for link in links), *(link.read for link in links))
+        kind = self._kind(links, size)
+        for link in links:
+            if link.made != link.read:
+                self._disagree(link)
+            if any(most != n for n in (link.made, *(other.read for other in links))):
+                self._scale(link.down, most // link.read)
+            self._give(link.down, Token(size, most // link.read, kind))
+        self._scale(links[0].up, most // links[0].made)
+        for link in links:
+            self._give(link.up, Token(size, most // link.made, kind))
+
+    def _kind(self, links: list[_Link], size: int) -> str:
+        """The type of tokens of that size; "" if not all ports agree."""
+        ports = [self._port(end) for link in links for end in (link.up[-1], link.down[-1])]
+        types = {(port.type, port.size) for port in ports}
+        if len(types) > 1:
+            return ""
+        ((kind, stated),) = types
+        return kind if stated == size else ""
 
     def _scale(self, chain: list[Place], factor: int) -> None:
         for place in chain:
@@ -293,21 +295,17 @@ class _Flattening:
         """Bytes of a token: the largest statement, unless it is that of a whole firing."""
         giver, takers = self._port(links[0].up[-1]), [self._port(link.down[-1]) for link in links]
         ports = [giver, *takers]
-        whole = {p.size for p in takers if p.rate > 1 and p.size == p.rate * giver.size}
-        whole |= (
-            {giver.size}
-            if giver.rate > 1 and any(giver.size == giver.rate * p.size for p in takers)
-            else set()
-        )
         sizes = {port.size for port in ports}
         channels = {link.channel.size for link in links if link.channel.size > 1}
         rates = {port.rate for port in ports if port.rate > 1}
-        whole |= {
-            n for n in channels - sizes if any(n == rate * size for rate in rates for size in sizes)
-        }
+        firings = {rate * size for rate in rates for size in sizes}
+        whole = {p.size for p in takers if p.rate > 1 and p.size == p.rate * giver.size}
+        if giver.rate > 1 and any(giver.size == giver.rate * p.size for p in takers):
+            whole.add(giver.size)
+        whole |= (channels - sizes) & firings
         said = sizes | channels
         size = max(said - whole or said)
-        if len({port.size for port in ports} | {size}) > 1:
+        if sizes != {size}:
             way, _, port = links[0].up[-1]
             what = (
                 f"ports and channel have tokens of {', '.join(map(str, sorted(said)))} bytes:"

@@ -297,30 +297,38 @@ def _tasks(root: Element, say: Collector) -> Iterable[tuple[Element, str, Costs]
 
 def _costs(node: Element, name: str, say: Collector) -> Costs:
     modes = list(node.all("mode"))
-    mode = next(
-        (m for m in modes if m.attributes.get("name") == "Default"), modes[0] if modes else node
-    )
+    default = [m for m in modes if m.attributes.get("name") == "Default"]
+    mode = [*default, *modes, node][0]
     if len(modes) > 1:
         chosen = shown(mode.attributes.get("name", ""))
         say.warn_together(name, f"of several modes in a profile, {chosen} is taken", mode.span)
     costs: Costs = {}
-    for p in mode.all("profile"):
-        kind = say.attribute(p, "processorType")
-        of = f"the time of {shown(name)}"
-        text = say.attribute(p, "value")
-        if kind is None or text is None:
-            continue
-        if re.fullmatch("0*[0-9]{1,15}", text) and int(text) >= CANNOT:
-            continue
-        if "unit" not in p.attributes:
-            say.warn_together(name, "times of a profile without a unit are taken as us", p.span)
-        value = say.time_ns(text, p.attributes.get("unit", "us"), of, p.span)
-        if value is None:
-            continue
-        bounds = [
-            say.time_ns(b.attributes.get("value", ""), b.attributes.get("unit", "us"), of, b.span)
-            for b in p.all("bound")
-            if b.attributes.get("type") == "Maximum"
-        ]
-        costs[kind] = Cost(value, max([value, *(b for b in bounds if b is not None)]), p.span)
+    for profile in mode.all("profile"):
+        kind = say.attribute(profile, "processorType")
+        cost = _cost(profile, name, kind, say)
+        if kind is not None and cost is not None:
+            costs[kind] = cost
     return costs
+
+
+def _cost(profile: Element, name: str, kind: str | None, say: Collector) -> Cost | None:
+    """The time of a task on a kind of processor; None if it cannot run there, and after faults."""
+    text = say.attribute(profile, "value")
+    if kind is None or text is None:
+        return None
+    if re.fullmatch("0*[0-9]{1,15}", text) and int(text) >= CANNOT:
+        return None
+    if "unit" not in profile.attributes:
+        say.warn_together(name, "times of a profile without a unit are taken as us", profile.span)
+    of = f"the time of {shown(name)}"
+    value = say.time_ns(text, profile.attributes.get("unit", "us"), of, profile.span)
+    if value is None:
+        return None
+    most = value
+    for bound in profile.all("bound"):
+        if bound.attributes.get("type") == "Maximum":
+            said, unit = bound.attributes.get("value", ""), bound.attributes.get("unit", "us")
+            ns = say.time_ns(said, unit, of, bound.span)
+            if ns is not None:
+                most = max(most, ns)
+    return Cost(value, most, profile.span)

@@ -97,30 +97,32 @@ def code_of(
         elif task in headers:
             missing = [f for f in called[task] if f not in sources.defined]
             if missing:
-                leaf = actors[task]
-                message = (
-                    f"no C source of the project defines {shown(missing[0])}: this task has no code"
-                )
-                assert leaf.actor is not None
-                say.warn_together(
-                    leaf.way[-1],
-                    message,
-                    leaf.actor.span,
-                    "name its code in the text, or add the source",
-                )
+                _tell_missing(actors[task], missing[0], say)
             else:
                 have.append(task)
     if not have:
         return Coded({}, {})
     file = f"{folder}/tasks.c"
     codes = {task: Code(file, f"fire_{names[task]}") for task in have}
-    own = any(task.kind == "actor" for task in have)
-    first = [(path, ()) for path in dict.fromkeys(sources.headers.values())]
-    included: list[tuple[str, tuple[str, ...]]] = [*first, *sources.compiled()] if own else []
-    defined = [*_root_path(sources, project, say), *_stop(sources, say)] if own else []
+    included: list[tuple[str, tuple[str, ...]]] = []
+    defined: list[str] = []
+    files: dict[str, str | bytes] = {}
+    if any(task.kind == "actor" for task in have):
+        included += [(path, ()) for path in dict.fromkeys(sources.headers.values())]
+        included += sources.compiled()
+        defined += [*_root_path(sources, project, say), *_stop(sources, say)]
+        files = {f"{folder}/{path}": content for path, content in sources.contents()}
     text = "\n".join(_file(codes, included, defined))
-    return Coded(
-        codes, {file: text, **({f"{folder}/{p}": c for p, c in sources.contents()} if own else {})}
+    return Coded(codes, {file: text, **files})
+
+
+def _tell_missing(leaf: Leaf, function: str, say: Collector) -> None:
+    assert leaf.actor is not None
+    say.warn_together(
+        leaf.way[-1],
+        f"no C source of the project defines {shown(function)}: this task has no code",
+        leaf.actor.span,
+        "name its code in the text, or add the source",
     )
 
 

@@ -30,7 +30,7 @@ from ....model.platform import Platform
 from ....model.system import System
 from ....model.times import times_of
 from ...registry import Folder, Order, Unusable
-from ..baggage import WRONG, NamedCode, beside, read_baggage
+from ..baggage import WRONG, Baggage, NamedCode, beside, read_baggage
 from . import limits, newest, sources
 from .files import files, written
 from .graph import folded
@@ -269,40 +269,47 @@ def _kept(valid: Valid) -> Kept:
     path = beside(valid.system)
     if not os.path.exists(path):
         return Kept()
-    said = read_baggage(path)
-    paths = [
-        name
-        for name in (said.project, *(t.full for t in said.tasks))
-        if not name or {*name} & {*"/\\\0"}
-    ]
-    if paths:
-        message = f"`{path.name}` contains `{paths[0]}`, which is not a valid name of a file"
-        raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
-    tasks = {t.task: t for t in said.tasks if t.task in valid.tasks}
-    ports = {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()}
-    own = {
-        name: own
-        for name, t in tasks.items()
-        if (own := _own(valid.tasks[name], t.code, path)) is not None
-    }
-    seen = (
-        (name, port.name)
-        for name, code in own.items()
-        for task, known in [(valid.tasks[name], newest_of(code))]
-        for port in (*task.inputs, *task.outputs)
-        if ports.get((name, port.name), port.name) in known
-    )
-    devices = {p.device for p in said.pools}
+    manifest = read_baggage(path)
+    _refuse_paths(manifest, path)
+    tasks = {t.task: t for t in manifest.tasks if t.task in valid.tasks}
+    ports: dict[tuple[str, str], str] = {}
+    own: dict[str, Own] = {}
+    for name, task in tasks.items():
+        ports |= {(name, port): hopes for port, hopes in task.ports.items()}
+        code = _own(valid.tasks[name], task.code, path)
+        if code is not None:
+            own[name] = code
+    devices = {p.device for p in manifest.pools}
     return Kept(
-        said.project,
+        manifest.project,
         devices.pop() if len(devices) == 1 else "",
-        {p.pool: (p.element, p.type) for p in said.pools},
+        {p.pool: (p.element, p.type) for p in manifest.pools},
         {name: "_".join(filter(None, (t.full, t.role))) for name, t in tasks.items()},
         ports,
         {name: t.hopes[0] for name, t in tasks.items() if len(t.hopes) > 1},
         own,
-        frozenset(seen),
+        frozenset(_newest_ports(valid, own, ports)),
     )
+
+
+def _refuse_paths(manifest: Baggage, path: Path) -> None:
+    """Names of a manifest become names of files. Raises Errors."""
+    for name in (manifest.project, *(t.full for t in manifest.tasks)):
+        if not name or {*name} & {*"/\\\0"}:
+            message = f"`{path.name}` contains `{name}`, which is not a valid name of a file"
+            raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
+
+
+def _newest_ports(
+    valid: Valid, own: Mapping[str, Own], ports: Mapping[tuple[str, str], str]
+) -> Iterator[tuple[str, str]]:
+    """The ports of code of HOPES at which it reads or writes the newest value."""
+    for name, code in own.items():
+        known = newest_of(code)
+        task = valid.tasks[name]
+        for port in (*task.inputs, *task.outputs):
+            if ports.get((name, port.name), port.name) in known:
+                yield name, port.name
 
 
 def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
@@ -319,10 +326,8 @@ def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
     for file in paths((code.file, *code.headers, *code.sources, *code.files)):
         inside = file.resolve().is_relative_to(folder.resolve())
         if not inside or not os.path.isfile(file):
-            message = (
-                f"`{baggage.name}` names `{file}`, which"
-                f" {'does not exist' if inside else 'is not beside it'}"
-            )
+            reason = "does not exist" if inside else "is not beside it"
+            message = f"`{baggage.name}` names `{file}`, which {reason}"
             raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
     given = dict(task.parameters)
     parameters = tuple(

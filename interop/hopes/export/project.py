@@ -227,7 +227,15 @@ class _Project:
         self._newest()
         if not several and self.schedules:
             self.schedules = [Schedule(f"SDF_{len(self.tasks)}", self.schedules[0].orders)]
-        every = [t for a in self.system.apps for t in a.tasks]
+        places: dict[str, tuple[str, int]] = {}
+        costs: dict[str, tuple[Cost, ...]] = {}
+        for app in self.system.apps:
+            for task in app.tasks:
+                name = self.names[task.name]
+                places[name] = self.processors[self._processor(task)]
+                own = tuple(self._costs(task, elements))
+                if own:
+                    costs[name] = own
         return Project(
             self.kept.project or hopes_names([self.system.stem])[self.system.stem],
             Path(self.system.path).name,
@@ -238,12 +246,8 @@ class _Project:
             tuple(self.channels),
             tuple(self.maps),
             elements,
-            {self.names[t.name]: self.processors[self._processor(t)] for t in every},
-            {
-                self.names[t.name]: found
-                for t in every
-                if (found := tuple(self._costs(t, elements)))
-            },
+            places,
+            costs,
             POLICIES[self.policy],
             tuple(self.schedules) if self.policy == "self-timed" else (),
             self.names,
@@ -405,51 +409,15 @@ class _Project:
     def _part(
         self, app: Application, plain: Application, part: Part, parent: str, priority: int
     ) -> None:
-        channels = [a.channel for a in part.arrows]
-        used = {
-            end
-            for c in channels
-            for end in ((c.source, c.source_port), (c.destination, c.destination_port))
-        }
-        delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
-        # A self-loop of a task is the task's code: no other task writes to it.
-        sources = {*part.tasks} if len(part.tasks) == 1 else unfed(app) & {*part.tasks}
-        # If neither a source nor a composite is time-driven, no release starts a deadline.
-        timed = bool(parent) or bool(sources)
-        due = dues(app, part.tasks, self.firings[app.name]) if timed else {}
-        for name in part.tasks:
-            task, summed = app.task(name), plain.task(name)
-            joined = [p for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used]
-            ports = tuple(_port(p, self.kept.port(name, p.name)) for p in joined)
-            stateful = (
-                not task.stateless
-                or bool(task.state)
-                or name in delayed
-                or any(p.window for p in task.inputs)
-            )
-            hopes = self.names[name]
-            self.tasks.append(
-                HopesTask(
-                    hopes,
-                    len(self.tasks),
-                    name,
-                    task.doc,
-                    parent or hopes,
-                    False,
-                    stateful,
-                    released(app, self.firings[app.name][name]) if name in sources else None,
-                    in_hopes(due[name]) if name in due else None,
-                    priority,
-                    ports,
-                )
-            )
+        self._part_tasks(app, plain, part, parent, priority)
         self.inner |= {c.name for c in part.inner}
         for arrow in part.arrows:
             c = arrow.channel
             port = _port(
                 plain.task(c.source).port(c.source_port), self.kept.port(c.source, c.source_port)
             )
-            self.held |= {c.name} if arrow.held else set()
+            if arrow.held:
+                self.held.add(c.name)
             self.channels.append(
                 HopesChannel(
                     self.names[c.source],
@@ -469,6 +437,43 @@ class _Project:
         self.schedules.append(
             Schedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number))))
         )
+
+    def _part_tasks(
+        self, app: Application, plain: Application, part: Part, parent: str, priority: int
+    ) -> None:
+        channels = [a.channel for a in part.arrows]
+        used = {(c.source, c.source_port) for c in channels}
+        used |= {(c.destination, c.destination_port) for c in channels}
+        delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
+        firings = self.firings[app.name]
+        # A self-loop of a task is the task's code: no other task writes to it.
+        sources = {*part.tasks} if len(part.tasks) == 1 else unfed(app) & {*part.tasks}
+        # If neither a source nor a composite is time-driven, no release starts a deadline.
+        timed = bool(parent) or bool(sources)
+        due = dues(app, part.tasks, firings) if timed else {}
+        for name in part.tasks:
+            task, summed = app.task(name), plain.task(name)
+            joined = [p for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used]
+            hopes = self.names[name]
+            self.tasks.append(
+                HopesTask(
+                    hopes,
+                    len(self.tasks),
+                    name,
+                    task.doc,
+                    parent or hopes,
+                    False,
+                    name in delayed or _is_stateful(task),
+                    released(app, firings[name]) if name in sources else None,
+                    in_hopes(due[name]) if name in due else None,
+                    priority,
+                    tuple(_port(p, self.kept.port(name, p.name)) for p in joined),
+                )
+            )
+
+
+def _is_stateful(task: Task) -> bool:
+    return not task.stateless or bool(task.state) or any(p.window for p in task.inputs)
 
 
 def device_name(platform: Platform, kept: Kept) -> str:
