@@ -12,6 +12,7 @@ import glob
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -238,16 +239,12 @@ def beside(system: System) -> Path:
 def read_baggage(path: Path) -> Baggage:
     """The manifest in a file. Raises Errors (F726)."""
     try:
-        found = read(Baggage, parse_version(content(path, WRONG), "baggage", BAGGAGE_VERSION))
-        names = [t.task for t in found.tasks]
-        twice = (
-            next((name for name in names if names.count(name) > 1), None)
-            if len({*names}) < len(names)
-            else None
-        )
-        if twice is not None:
-            raise ValueError(f"tasks has `{twice}` twice")
-        return found
+        manifest = read(Baggage, parse_version(content(path, WRONG), "baggage", BAGGAGE_VERSION))
+        counts = Counter(task.task for task in manifest.tasks)
+        for name, count in counts.items():
+            if count > 1:
+                raise ValueError(f"tasks has `{name}` twice")
+        return manifest
     except ValueError as error:
         help_text = "import the project again, or remove the file"
         raise Errors(

@@ -249,7 +249,7 @@ class _Flattening:
         """Those of one output."""
         size = self._size(links)
         most = lcm(*(link.made for link in links), *(link.read for link in links))
-        kind = self._kind(links, size)
+        kind = self._kind((end for link in links for end in (link.up[-1], link.down[-1])), size)
         for link in links:
             if link.made != link.read:
                 self._disagree(link)
@@ -260,10 +260,9 @@ class _Flattening:
         for link in links:
             self._give(link.up, Token(size, most // link.made, kind))
 
-    def _kind(self, links: list[_Link], size: int) -> str:
+    def _kind(self, ends: Iterable[Place], size: int) -> str:
         """The type of tokens of that size; "" if not all ports agree."""
-        ports = [self._port(end) for link in links for end in (link.up[-1], link.down[-1])]
-        types = {(port.type, port.size) for port in ports}
+        types = {(port.type, port.size) for port in map(self._port, ends)}
         if len(types) > 1:
             return ""
         ((kind, stated),) = types
@@ -362,13 +361,7 @@ class _Flattening:
             known = self.tokens.get(first)
             sizes = [channel.size, *(self._port(place).size for place in (*up, *down))]
             if known is None:
-                types = {(port.type, port.size) for port in map(self._port, (first, last))}
-                kind = (
-                    next((type_ for type_, bytes_ in types if bytes_ == max(sizes)), "")
-                    if len(types) == 1
-                    else ""
-                )
-                known = Token(max(sizes), 1, kind)
+                known = Token(max(sizes), 1, self._kind((first, last), max(sizes)))
                 self.tokens |= dict.fromkeys(up, known)
             self.tokens |= dict.fromkeys(down, replace(known, rate=1))
             yield channel

@@ -307,7 +307,16 @@ def imported(request: Request) -> registry.Imported:
     times = request.options.path("times")
     given = None if times is None else found.given(str(times), content(times, "F721"))
     name, stubs = found.stubs
-    others = f"; stubs of others are in {name}" if stubs else ""
+    kept = dict(found.modes.stubs)
+    others = said = ""
+    if stubs:
+        kept = {name: stubs, **kept}
+        others = f"; stubs of others are in {name}"
+    if found.code.called:
+        said = (
+            f"{len(found.code.called)} tasks have the project's own code, in"
+            f" {found.code.folder}{others}"
+        )
     return registry.Imported(
         {
             request.target.name: found.text,
@@ -317,15 +326,10 @@ def imported(request: Request) -> registry.Imported:
             f"{request.target.stem}{ENDING}": found.baggage.to_json(),
         },
         found.warnings,
-        {**({name: stubs} if stubs else {}), **found.modes.stubs},
+        kept,
         found.platform_file,
         (lambda hashes: found.profile(hashes, given)) if found.platform else None,
-        (
-            f"{len(found.code.called)} tasks have the project's own code, in"
-            f" {found.code.folder}{others}"
-            if found.code.called
-            else ""
-        ),
+        said,
     )
 
 

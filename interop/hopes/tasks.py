@@ -94,13 +94,9 @@ class _Level:
             Channel(source, destination, 0, 1, span)
             for source, destination, span in pairs_of(self._ends)
         ]
-        for node in (n for group in root.all("taskGroupList") for n in group.children):
-            self._say.warn(
-                "groups of tasks are not imported", node.span, "an app is what is connected"
-            )
+        self._tell_groups(root)
         name = root.attributes.get("name") or self._project.name
-        settings = [n for group in root.all("setting_list") for n in group.all("setting")]
-        network = any(n.attributes.get("TaskGraphProperty") == "ProcessNetwork" for n in settings)
+        network = _is_process_network(root)
         if network:
             what = (
                 "a process network is read as dataflow: its rates make an iteration, and what is"
@@ -110,6 +106,13 @@ class _Level:
         libraries, calls = libraries_of(root)
         found = self._open([c for c in channels if c is not None])
         return Graph(name, self._tasks, found, root.span, network, libraries, calls)
+
+    def _tell_groups(self, root: Element) -> None:
+        for group in root.all("taskGroupList"):
+            for node in group.children:
+                self._say.warn(
+                    "groups of tasks are not imported", node.span, "an app is what is connected"
+                )
 
     def _open(self, channels: list[Channel]) -> tuple[Channel, ...]:
         """The channels that transfer tokens in the effective modes; tasks without any are left
@@ -269,11 +272,9 @@ class _Level:
                     continue
                 of = f"port {shown(f'{task}.{name}')}"
                 text = self._say.attribute(port, "sample_size")
-                size = (
-                    None
-                    if text is None
-                    else self._say.whole(text, f"the sample size of {of}", port.span, 1)
-                )
+                size = None
+                if text is not None:
+                    size = self._say.whole(text, f"the sample size of {of}", port.span, 1)
                 rate = self._rate(port, of, task, mode)
                 self._unusual(port, of, task)
                 newest = port.attributes.get("type") == "overwritable"
@@ -307,11 +308,9 @@ class _Level:
             what = f"rates of other modes are left out: those of {taken} are taken"
             self._say.warn_together(task, what, port.span, help_text)
         text = self._say.attribute(chosen, "rate")
-        return (
-            None
-            if text is None
-            else self._say.whole(text, f"the rate of {of}", chosen.span, 0 if several else 1)
-        )
+        if text is None:
+            return None
+        return self._say.whole(text, f"the rate of {of}", chosen.span, 0 if several else 1)
 
     def _unusual(self, port: Element, of: str, task: str) -> None:
         if port.attributes.get("sample_rate", "Fixed") != "Fixed":
@@ -397,18 +396,18 @@ class _Level:
             way = _direction(way_text)
             if way is None:
                 if way_text != "LibraryPort":  # those of libraries are not dataflow
-                    help_text = "there is In, Out and LibraryPort"
-                    self._say.fault(
-                        f"a port map has the direction {shown(way_text)}", m.span, help_text
-                    )
-            elif (way, outer) in ports and not ports[way, outer].rate:
-                wrong.add((way, outer))  # its inner end may be left out in this mode
-            elif (way, outer) not in ports:
+                    message = f"a port map has the direction {shown(way_text)}"
+                    self._say.fault(message, m.span, "there is In, Out and LibraryPort")
+                continue
+            end = way, outer
+            if end not in ports:
                 self._missing_port(name, outer, way, {p for d, p in ports if d == way}, m.span)
+            elif not ports[end].rate:
+                wrong.add(end)  # its inner end may be left out in this mode
             elif self._end(graph.tasks, task, port, way, m.span):
-                found[way, outer] = task, port
+                found[end] = task, port
             else:
-                wrong.add((way, outer))
+                wrong.add(end)
         for way, outer in ports:
             if (way, outer) not in found and (way, outer) not in wrong:
                 help_text = "add a `portMap` that leads to a task inside"
@@ -494,6 +493,14 @@ class _Extra:
                 else:
                     others.append(name)
         return cls(tuple(headers), tuple(sources), tuple(others))
+
+
+def _is_process_network(root: Element) -> bool:
+    for group in root.all("setting_list"):
+        for setting in group.all("setting"):
+            if setting.attributes.get("TaskGraphProperty") == "ProcessNetwork":
+                return True
+    return False
 
 
 def _parameters_of(node: Element) -> dict[str, tuple[str, Span]]:

@@ -156,22 +156,17 @@ _FRAME = ("configs", "instances", "instance_num")
 
 
 def _no_instances(root: Group, inside: Value | None) -> Diagnostic:
-    there = inside.settings if isinstance(inside, Group) else root.settings
-    names = listed(s.name for s in there) or "nothing"
-    wanted, where = (
-        ("instances", "`configs` has") if isinstance(inside, Group) else ("configs", "it has")
-    )
-    span = inside.span if isinstance(inside, Group) else root.span
-    help_text = (
-        did_you_mean(wanted, [s.name for s in there]).replace("did you mean", "it has")
-        if there
-        else ""
-    )
-    message = f"there is no `{wanted}` in this configuration: {where} {names}"
+    group, wanted, where = root, "configs", "it has"
+    if isinstance(inside, Group):
+        group, wanted, where = inside, "instances", "`configs` has"
+    names = [setting.name for setting in group.settings]
+    help_text = did_you_mean(wanted, names).replace("did you mean", "it has")
+    there = listed(names) or "nothing"
+    message = f"there is no `{wanted}` in this configuration: {where} {there}"
     return Diagnostic(
         "F705",
         message,
-        span,
+        group.span,
         help=help_text or "JEDI reads `configs = { ... instances = ( ... ) }`",
     )
 
@@ -515,11 +510,9 @@ class _Fields:
             return STREAMS
         streams = self.reader.whole(entries[k].text, "a number of streams", entries[k].span, 1)
         if streams is not None and core == BOTH and streams % 2:
-            written_as = (
-                "one stream: JEDI uses DLA 0 alone"
-                if streams == 1
-                else f"{streams // 2} streams on each"
-            )
+            written_as = f"{streams // 2} streams on each"
+            if streams == 1:
+                written_as = "one stream: JEDI uses DLA 0 alone"
             self.reader.warn(
                 f"{streams} over two DLAs cannot be halved",
                 entries[k].span,

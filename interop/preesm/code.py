@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,16 +90,8 @@ def code_of(
     sources.collect(
         dict.fromkeys(headers.values()), [f for names in called.values() for f in names]
     )
-    have: list[Task] = []
-    for task in names:
-        if task.kind != "actor":
-            have.append(task)
-        elif task in headers:
-            missing = [f for f in called[task] if f not in sources.defined]
-            if missing:
-                _tell_missing(actors[task], missing[0], say)
-            else:
-                have.append(task)
+    runs = set(_defined({t: called[t] for t in names if t in called}, actors, sources.defined, say))
+    have = [task for task in names if task.kind != "actor" or task in runs]
     if not have:
         return Coded({}, {})
     file = f"{folder}/tasks.c"
@@ -116,14 +108,26 @@ def code_of(
     return Coded(codes, {file: text, **files})
 
 
-def _tell_missing(leaf: Leaf, function: str, say: Collector) -> None:
-    assert leaf.actor is not None
-    say.warn_together(
-        leaf.way[-1],
-        f"no C source of the project defines {shown(function)}: this task has no code",
-        leaf.actor.span,
-        "name its code in the text, or add the source",
-    )
+def _defined(
+    called: Mapping[Task, list[str]],
+    actors: Mapping[Task, Leaf],
+    defined: Container[str],
+    say: Collector,
+) -> Iterator[Task]:
+    """The actors whose functions the project has, of those with a header."""
+    for task, functions in called.items():
+        missing = [function for function in functions if function not in defined]
+        if not missing:
+            yield task
+            continue
+        leaf = actors[task]
+        assert leaf.actor is not None
+        say.warn_together(
+            leaf.way[-1],
+            f"no C source of the project defines {shown(missing[0])}: this task has no code",
+            leaf.actor.span,
+            "name its code in the text, or add the source",
+        )
 
 
 def _header(task: Task, leaf: Leaf, project: Project, say: Collector) -> Path | None:

@@ -225,15 +225,14 @@ class _Reader:
             if self._wanted is not None:
                 candidates = [self._wanted] if self._wanted in actor.processors else []
             else:
-                candidates = actor.defaults or (
-                    list(actor.processors) if len(actor.processors) == 1 else []
-                )
-                torn += [actor.name] if len(candidates) > 1 else []
-            time = (
-                next(actor.processors[candidates[0]].all("executionTime"), None)
-                if candidates
-                else None
-            )
+                candidates = actor.defaults
+                if not candidates and len(actor.processors) == 1:
+                    candidates = list(actor.processors)
+                if len(candidates) > 1:
+                    torn.append(actor.name)
+            time = None
+            if candidates:
+                time = next(actor.processors[candidates[0]].all("executionTime"), None)
             if time is None:
                 without.append(actor.name)
                 continue

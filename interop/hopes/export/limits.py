@@ -105,12 +105,10 @@ def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
     for c in made.channels:
         if c.length * c.size > MOST:
             channel = known.get((text[c.destination], c.destination_port))
-            name = (
-                channel.name
-                if channel is not None
-                else f"{text[c.source]} -> latest -> {text[c.destination]}"
-            )
-            span = channel.span if channel is not None else tasks[text[c.destination]].span
+            name = f"{text[c.source]} -> latest -> {text[c.destination]}"
+            span = tasks[text[c.destination]].span
+            if channel is not None:
+                name, span = channel.name, channel.span
             message = (
                 f"`{name}` would have {c.length * c.size} bytes, but HOPES supports at most {MOST}"
             )

@@ -213,9 +213,9 @@ class _Project:
         ]
         several = len(graphs) > 1
         # Composites have the names of their apps, so they come first.
-        composites = (
-            [a.name if n == 1 else f"{a.name} {n}" for a, _, _, n in graphs] if several else []
-        )
+        composites = []
+        if several:
+            composites = [_numbered(app.name, n) for app, _, _, n in graphs]
         self._name(composites, [part for _, _, part, _ in graphs])
         self._name_ports()
         lift = max(0, 1 - min((a.priority for a in self.system.apps), default=1))
@@ -470,6 +470,10 @@ class _Project:
                     tuple(_port(p, self.kept.port(name, p.name)) for p in joined),
                 )
             )
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name} {number}"
 
 
 def _is_stateful(task: Task) -> bool:
