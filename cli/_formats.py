@@ -52,7 +52,9 @@ def completed(
     """The verb with options in place of its parameter `options`, and with other annotations of its
     parameters."""
     signature = inspect.signature(verb, locals={"Options": object}, eval_str=True)
-    added = {option.name: _parameter(option, about) for option, about in options}
+    added: dict[str, inspect.Parameter] = {}
+    for option, about in options:  # those of flowc come first: a package cannot replace one
+        added.setdefault(option.name, _parameter(option, about))
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         if name == OPTIONS:

@@ -121,7 +121,12 @@ def _refuse_options(
 
 
 def _options(exporters: Iterable[Exporter]) -> list[tuple[Exporter, Option]]:
-    return [(each, option) for each in exporters for option in each.options]
+    """All options by their names, each with the first format that has it."""
+    options: dict[str, tuple[Exporter, Option]] = {}
+    for each in exporters:
+        for option in each.options:
+            options.setdefault(option.name, (each, option))
+    return list(options.values())
 
 
 def _folder(exporter: Exporter, order: Order, as_json: bool) -> int:

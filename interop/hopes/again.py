@@ -2,7 +2,7 @@
 the text.
 
 In: a manifest. Out: the files of the project by their paths, and the missing ones.
-`driver.exchange.hopes_again` imports them again to check whether the text still means the same.
+`export.reexport` imports them again to check whether the text still means the same.
 """
 
 from __future__ import annotations

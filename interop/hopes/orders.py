@@ -125,7 +125,8 @@ def _beyond(found: Understood, apps: tuple[Application, ...]) -> Iterator[str]:
 def _elsewhere(places: Mapping[str, tuple[str, int] | None]) -> Iterator[str]:
     others = [task for task, place in places.items() if place is None]
     if others:
-        yield f"{listed(others, 4)} {'is' if len(others) == 1 else 'are'} mapped elsewhere"
+        verb = "is" if len(others) == 1 else "are"
+        yield f"{listed(others, 4)} {verb} mapped elsewhere"
 
 
 def _file(found: Understood, root: Element) -> Path | None:

@@ -283,11 +283,9 @@ class _Texts:
                 " `.cic`."
             )
         if len(coded) < len(declared):
+            others = "Other tasks" if coded else "Tasks"
             lines += [
-                (
-                    f"// {'Other tasks' if coded else 'Tasks'} have no code yet: HOPES has it in"
-                    " its own form. Fill in the"
-                ),
+                f"// {others} have no code yet: HOPES has it in its own form. Fill in the",
                 f'// stubs and name them, as in `python "{stubs}:NAME"`.',
             ]
         if not all(token.type for token in self.flow.tokens.values()):

@@ -72,7 +72,7 @@ def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) 
     called: dict[Way, Called] = {}
     files: dict[str, str | bytes] = {f"{folder}/cic.h": header()} if sources else {}
     for (way, source), name in zip(sources.items(), names, strict=True):
-        path = f"{folder}/{name}.{'cpp' if source.cpp else 'c'}"
+        path = f"{folder}/{name}.cpp" if source.cpp else f"{folder}/{name}.c"
         called[way] = Called(f"{path}:{name}_go", source.file, _parameters(way, source, flow))
         files[path] = "\n".join(_file(project, way, source, flow, called[way])) + "\n"
     for source in sources.values():
@@ -216,7 +216,8 @@ def _end(link: Link) -> str:
 def _pointer(way: Way, port: Port, flow: Flow) -> str:
     """The type of a port's argument."""
     dtype = flow.tokens[way, port.direction, port.name].type.partition("[")[0] or "uint8"
-    return f"{'const ' if port.direction == 'in' else ''}{DTYPES[dtype][0]} *"
+    const = "const " if port.direction == "in" else ""
+    return f"{const}{DTYPES[dtype][0]} *"
 
 
 def _ports(way: Way, flow: Flow, source: Source) -> Iterator[tuple[str, Port]]:

@@ -271,7 +271,7 @@ class _Reader:
 
 
 def _number(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
+    return f"{count} {one}" if count == 1 else f"{count} {several}"
 
 
 @dataclass(frozen=True, slots=True)

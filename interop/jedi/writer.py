@@ -236,10 +236,8 @@ class _App:
             return
         for k, tensors in enumerate(skips(cuts), 1):
             if tensors:
-                message = (
-                    f"{listed(tensors)} {'crosses' if len(tensors) == 1 else 'cross'} cuts {k} and"
-                    f" {k + 1}"
-                )
+                verb = "crosses" if len(tensors) == 1 else "cross"
+                message = f"{listed(tensors)} {verb} cuts {k} and {k + 1}"
                 help_text = "stages of JEDI hand over to the next one only: cut elsewhere"
                 self._fault(message, pin.stages[k].span, help_text)
 

@@ -206,9 +206,10 @@ def _escaped(text: str) -> str:
 
 
 def _task(task: Task, symbol: str) -> str:
-    arguments = "".join(
-        f"{'const ' if p.direction == 'in' else ''}{p.token.c} *{_pointer(p)}, " for p in task.ports
-    )
+    arguments = ""
+    for port in task.ports:
+        const = "const " if port.direction == "in" else ""
+        arguments += f"{const}{port.token.c} *{_pointer(port)}, "
     lines = [
         "",
         f"int {symbol}(void *state, {arguments}const {symbol}_params *p)",

@@ -219,9 +219,8 @@ def _call(name: str, arguments: list[Fraction]) -> Fraction:
         )
     count, function = _FUNCTIONS[name]
     if len(arguments) != count:
-        raise Wrong(
-            f"{shown(name)} takes {count} value{'s' if count > 1 else ''}, not {len(arguments)}"
-        )
+        values = "value" if count == 1 else "values"
+        raise Wrong(f"{shown(name)} takes {count} {values}, not {len(arguments)}")
     return Fraction(function(*arguments))
 
 

@@ -255,9 +255,8 @@ class _Reader:
             )
             self._say.fault(f"no actor has a time{on}", self._graph.span, help_text)
         elif without:
-            message = (
-                f"{listed(without)} {'have' if len(without) > 1 else 'has'} no execution time{on}"
-            )
+            verb = "have" if len(without) > 1 else "has"
+            message = f"{listed(without)} {verb} no execution time{on}"
             if len(without) == len(self._actors):
                 message = f"no actor has an execution time{on}"
             help_text = "add `wcet` to their tasks"
@@ -334,7 +333,8 @@ class _Reader:
             if (i, j) not in used
         ]
         if unused:
-            message = f"no channel joins {'port' if len(unused) == 1 else 'ports'} {listed(unused)}"
+            ports = "port" if len(unused) == 1 else "ports"
+            message = f"no channel joins {ports} {listed(unused)}"
             self._say.warn(message, "such ports are left out; in SDF3 every port has its channel")
         limits = {"bufferSize": "buffer sizes", "timeConstraints": "time constraints"}
         found = {

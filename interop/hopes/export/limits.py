@@ -182,7 +182,7 @@ def elsewhere(system: System, files: Iterable[str]) -> Iterator[Diagnostic]:
             f"its program looks for {listed(rooms)} beside its own folder, which HOPES' tool"
             " chooses"
         )
-        help_text = f"put {'them' if len(rooms) > 1 else 'it'} there"
+        help_text = "put them there" if len(rooms) > 1 else "put it there"
         yield _warning(message, system.apps[0].span, help_text)
 
 

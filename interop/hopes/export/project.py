@@ -262,9 +262,10 @@ class _Project:
         every = [t.name for a in self.system.apps for t in a.tasks]
         kept = {name: self.kept.tasks[name] for name in every if name in self.kept.tasks}
         for composite, part in zip(composites, parts, strict=False):
-            around = {self.kept.around.get(task, "") for task in part.tasks}
-            if len(around) == 1 and "" not in around and not around & {*kept.values()}:
-                kept[composite] = around.pop()
+            composites_of = {self.kept.around.get(task, "") for task in part.tasks}
+            only = composites_of.pop() if len(composites_of) == 1 else ""
+            if only and only not in kept.values():
+                kept[composite] = only
             else:
                 kept = {name: hopes for name, hopes in kept.items() if name not in part.tasks}
         self.names = hopes_names([c for c in composites if c not in kept], kept.values()) | kept
@@ -272,7 +273,8 @@ class _Project:
         for number, part in enumerate(parts):
             for task in (t for t in part.tasks if t not in kept):
                 app, _, rest = task.partition(".")
-                wanted[task] = f"{self.names[composites[number]] if composites else app}.{rest}"
+                around = self.names[composites[number]] if composites else app
+                wanted[task] = f"{around}.{rest}"
         made = hopes_names(wanted.values(), self.names.values())
         self.names |= {task: made[name] for task, name in wanted.items()}
 

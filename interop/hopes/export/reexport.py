@@ -175,10 +175,8 @@ def _imported(
 def _absent(found: Understood, kept: Baggage) -> Iterator[Diagnostic]:
     files = absent(found)
     if files:
-        message = (
-            f"{listed(files)} of the project `{kept.project}` {'is' if len(files) == 1 else 'are'}"
-            " not here"
-        )
+        verb = "is" if len(files) == 1 else "are"
+        message = f"{listed(files)} of the project `{kept.project}` {verb} not here"
         help_text = "copy them from the project: code that flowc cannot run is not imported"
         yield Diagnostic(ABSENT, message, None, help=help_text, severity="warning")
 
@@ -196,13 +194,14 @@ def _others(now: Valid, then: Valid, here: Path, there: Path) -> Iterator[str]:
     """The differences of a text in the folder `here` from one in `there`."""
     ours, theirs = _parts(now.loaded.system, here), _parts(then.loaded.system, there)
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    for word, found in (
+    for word, differing in (
         ("other", [n for n in names if n in ours and n in theirs]),
         ("new", [n for n in names if n not in theirs]),
         ("gone", [n for n in names if n not in ours]),
     ):
-        if found:
-            yield f"{listed(found, 4)} {'is' if len(found) == 1 else 'are'} {word}"
+        if differing:
+            verb = "is" if len(differing) == 1 else "are"
+            yield f"{listed(differing, 4)} {verb} {word}"
 
 
 def _parts(system: System, folder: Path) -> dict[str, object]:
