@@ -48,20 +48,19 @@ def algorithm8(edges: Sequence[Edge], together: Collection[frozenset[int]]) -> t
     hands by being copied while both wait: with alternating copies a layer reads the next frame's
     data.
     """
-    found: list[tuple[int, list[Edge]]] = []
+    buffers: list[tuple[int, list[Edge]]] = []
     for edge in edges:
-        fitting = [
-            k
-            for k, (_, there) in enumerate(found)
-            if not any(_apart(edge, z, together) for z in there)
-        ]
+        fitting = []
+        for k, (_, there) in enumerate(buffers):
+            if not any(_apart(edge, other, together) for other in there):
+                fitting.append(k)
         if not fitting:
-            found.append((edge.size, [edge]))
+            buffers.append((edge.size, [edge]))
             continue
-        best = min(fitting, key=lambda k: max(edge.size - found[k][0], 0))
-        size, there = found[best]
-        found[best] = max(size, edge.size), [*there, edge]
-    return tuple(Buffer(size, tuple(there)) for size, there in found)
+        best = min(fitting, key=lambda k: max(edge.size - buffers[k][0], 0))
+        size, there = buffers[best]
+        buffers[best] = max(size, edge.size), [*there, edge]
+    return tuple(Buffer(size, tuple(there)) for size, there in buffers)
 
 
 def _apart(one: Edge, other: Edge, together: Collection[frozenset[int]]) -> bool:
@@ -108,12 +107,12 @@ def algorithm9(
     `selected` chooses. Line 16 returns an answer even if it violates the limit: the caller has to
     check. With `enough`, NSGA-II ends early.
     """
-    known: dict[tuple[bool, ...], Reduced] = {}
+    evaluated: dict[tuple[bool, ...], Reduced] = {}
 
     def of(chosen: tuple[bool, ...]) -> Reduced:
-        if chosen not in known:
-            known[chosen] = evaluate(chosen)
-        return known[chosen]
+        if chosen not in evaluated:
+            evaluated[chosen] = evaluate(chosen)
+        return evaluated[chosen]
 
     whole = of((False,) * layers)
     if whole.memory <= limit:
@@ -133,11 +132,11 @@ def selected(
     takes less; Table 6.6: 14.98 MB at 41 fps under 15 MB beside 14.90 at 40.5). Meant is the
     highest throughput within the limits: with `printed` off.
     """
-    fitting = [
-        c
-        for c in front
-        if c.memory <= limit and all(t <= most for t, most in zip(c.times, slowest, strict=True))
-    ]
+    fitting = []
+    for c in front:
+        in_time = all(time <= most for time, most in zip(c.times, slowest, strict=True))
+        if c.memory <= limit and in_time:
+            fitting.append(c)
     if fitting and not printed:
         return min(fitting, key=lambda c: (sum(c.times), c.memory))
     return min(fitting or front, key=lambda c: c.memory)
@@ -159,13 +158,13 @@ def _front(
 
     class Individual:
         def __init__(self, chosen: tuple[bool, ...]) -> None:
-            self.found = of(chosen)
-            values = (self.found.memory, *self.found.times)
+            self.reduced = of(chosen)
+            values = (self.reduced.memory, *self.reduced.times)
             Fitness.weights = (-1.0,) * len(values)
             self.fitness = Fitness(values)
 
     def child() -> Individual:
-        one, other = (rng.choice(people).found.chosen for _ in range(2))
+        one, other = (rng.choice(people).reduced.chosen for _ in range(2))
         at = rng.randrange(layers + 1)
         genes = [*one[:at], *other[at:]]
         at = rng.randrange(layers)
@@ -180,8 +179,8 @@ def _front(
         if enough():
             break
         people = tools.selNSGA2(people + some(child), population)
-    found = {p.found.chosen: p.found for p in people}
-    return tuple(c for c in found.values() if not any(_beats(d, c) for d in found.values()))
+    known = {p.reduced.chosen: p.reduced for p in people}
+    return tuple(c for c in known.values() if not any(_beats(d, c) for d in known.values()))
 
 
 def _beats(one: Reduced, other: Reduced) -> bool:

@@ -95,15 +95,15 @@ def in_order(items: Sequence[Item], order: Iterable[int]) -> tuple[tuple[int, ..
     for k in order:
         item = items[k]
         size, first, last = item.size, item.first, item.last
-        free, gap, found = 0, None, -1
+        free, gap, at_gap = 0, None, -1
         for at, upto, begin, until in placed:
             if begin > last or until < first:
                 continue
             if at - free >= size and (gap is None or at - free < gap):
-                gap, found = at - free, free
+                gap, at_gap = at - free, free
             if upto > free:
                 free = upto
-        at = free if gap is None else found
+        at = free if gap is None else at_gap
         offsets[k] = at
         insort(placed, (at, at + size, first, last))
         end = max(end, at + size)
@@ -118,15 +118,16 @@ def _orders(items: Sequence[Item]) -> Iterator[tuple[str, Iterable[int]]]:
     """Quick rules by name, each worked out when it is asked for."""
     numbers = range(len(items))
     yield "greedy by size", _by_size(items)
-    moments = sorted(
-        {i.first for i in items},
-        key=lambda m: -sum(i.size for i in items if i.first <= m <= i.last),
-    )
+
+    def breadth(moment: int) -> int:
+        return sum(i.size for i in items if i.first <= moment <= i.last)
+
+    moments = sorted({i.first for i in items}, key=breadth, reverse=True)
     largest = sorted(numbers, key=lambda k: -items[k].size)
-    yield (
-        "greedy by breadth",
-        dict.fromkeys(k for m in moments for k in largest if items[k].first <= m <= items[k].last),
-    )
+    order: dict[int, None] = {}
+    for m in moments:
+        order.update(dict.fromkeys(k for k in largest if items[k].first <= m <= items[k].last))
+    yield "greedy by breadth", order
     lengths = [i.last - i.first + 1 for i in items]
     yield "greedy by area", sorted(numbers, key=lambda k: -items[k].size * lengths[k])
     yield "greedy by length", sorted(numbers, key=lambda k: (-lengths[k], -items[k].size))
@@ -177,10 +178,9 @@ def _exact(items: Sequence[Item], best: Placed, seconds: float) -> Placed:
     solver.parameters.num_workers = 1
     status = solver.solve(model)
     bound = max(best.bound, int(-(-solver.best_objective_bound // 1)) * unit)
-    if (
-        status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-        and int(solver.objective_value) * unit < best.total
-    ):
-        offsets = tuple(solver.value(p) * unit for p in places)
-        return Placed(offsets, int(solver.objective_value) * unit, bound, "CP-SAT")
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        total = int(solver.objective_value) * unit
+        if total < best.total:
+            offsets = tuple(solver.value(p) * unit for p in places)
+            return Placed(offsets, total, bound, "CP-SAT")
     return Placed(best.offsets, best.total, min(bound, best.total), best.by)

@@ -11,6 +11,7 @@ Steps are counted from 1, as in the thesis; a step of a scenario executes its ne
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -71,8 +72,10 @@ class Supergraph:
 
 
 def _in_several(sets: Sequence[set[int]]) -> int:
-    every = [number for found in sets for number in found]
-    return len({n for n in every if every.count(n) > 1})
+    holders: Counter[int] = Counter()
+    for numbers in sets:
+        holders.update(numbers)
+    return sum(count > 1 for count in holders.values())
 
 
 def as_printed(
@@ -106,7 +109,7 @@ def overwritten(
     """Pairs of edges of one alternative that are in one buffer while both hold something that is
     still to be read."""
     position = {name: k for k, name in enumerate(alternative.order)}
-    found = []
+    pairs = []
     for k, first in enumerate(alternative.edges):
         for second in alternative.edges[k + 1 :]:
             if buffer_of[first] != buffer_of[second] or first[0] == second[0]:
@@ -114,8 +117,8 @@ def overwritten(
                 continue
             (a, b), (c, d) = first, second
             if position[a] <= position[d] and position[c] <= position[b]:
-                found.append((first, second))
-    return tuple(found)
+                pairs.append((first, second))
+    return tuple(pairs)
 
 
 def safe(alternatives: Sequence[Alternative], adaptive: frozenset[str] = ADAPTIVE) -> Supergraph:
@@ -133,7 +136,8 @@ def safe(alternatives: Sequence[Alternative], adaptive: frozenset[str] = ADAPTIV
         for x in alternative.layers:
             key, taken = x.without(adaptive), set(own.values())
             number = next((n for n, k in enumerate(keys) if k == key and n not in taken), len(keys))
-            keys += [key] if number == len(keys) else []
+            if number == len(keys):
+                keys.append(key)
             own[x.name] = number
         layer_of.append(own)
         buffer_of.append({(a, b): _number(buffers, (own[a], own[b])) for a, b in alternative.edges})
@@ -145,12 +149,12 @@ def delays(old: Sequence[str], new: Sequence[str]) -> tuple[int, ...]:
     """Algorithm 6: X, the steps that each layer of the new alternative waits, since the old one
     still needs it."""
     last = {layer: j for j, layer in enumerate(old, 1)}
-    found, x = [], 0
+    steps, step = [], 0
     for layer in new:
-        x = max(x, last.get(layer, 0))
-        found.append(x)
-        x += 1
-    return tuple(found)
+        step = max(step, last.get(layer, 0))
+        steps.append(step)
+        step += 1
+    return tuple(steps)
 
 
 def safe_delays(
@@ -159,16 +163,16 @@ def safe_delays(
     """The same where a layer also waits for the last old reader of every shared edge that it
     writes."""
     last = {layer: j for j, layer in enumerate(old, 1)}
-    theirs = set(old_edges)
-    found, x = [], 0
+    shared = set(old_edges)
+    steps, step = [], 0
     for layer in new:
-        x = max(x, last.get(layer, 0))
+        step = max(step, last.get(layer, 0))
         for edge in new_edges:
-            if edge[0] == layer and edge in theirs:
-                x = max(x, last[edge[1]])
-        found.append(x)
-        x += 1
-    return tuple(found)
+            if edge[0] == layer and edge in shared:
+                step = max(step, last[edge[1]])
+        steps.append(step)
+        step += 1
+    return tuple(steps)
 
 
 # -- Algorithm 7: the switch -----------------------------------------------------------------------
@@ -188,14 +192,14 @@ def switch(old: int, new: int, waits: Sequence[int], asked: int) -> tuple[Step, 
     Its line 6 counts modulo the number of layers, which from 1 on leads to a layer 0 that there is
     not; here the new alternative goes on to its end, as the text says it.
     """
-    found = [Step(asked, None)]
+    steps = [Step(asked, None)]
     i, j = 1, asked + 1
     while j <= old or i <= new:
-        q = len(found) + 1
+        q = len(steps) + 1
         starts = i <= new and (j > old or q >= waits[i - 1] - asked + 2)
-        found.append(Step(j if j <= old else None, i if starts else None))
+        steps.append(Step(j if j <= old else None, i if starts else None))
         i, j = i + starts, j + 1
-    return tuple(found)
+    return tuple(steps)
 
 
 def ends(
@@ -211,11 +215,16 @@ def ends(
     """
     now, end_old, end_new = Fraction(0), Fraction(0), Fraction(0)
     for step in steps:
-        times = [old[step.old - 1]] if step.old is not None else []
-        times += [new[step.new - 1]] if step.new is not None else []
+        times = []
+        if step.old is not None:
+            times.append(old[step.old - 1])
+        if step.new is not None:
+            times.append(new[step.new - 1])
         now += together(times)
-        end_old = now if step.old is not None else end_old
-        end_new = now if step.new is not None else end_new
+        if step.old is not None:
+            end_old = now
+        if step.new is not None:
+            end_new = now
     return end_old, end_new
 
 
@@ -240,15 +249,17 @@ def races(
     A layer reads and writes all through its step.
     """
     content = {e: "old" for e in old_edges if e[0] in old[:asked]}
-    found = 0
+    count = 0
     for step in switch(len(old), len(new), waits, asked)[1:]:
-        mine = None if step.old is None else old[step.old - 1]
-        theirs = None if step.new is None else new[step.new - 1]
-        read = {e for e in old_edges if e[1] == mine}
-        found += sum(content.get(e) != "old" for e in read)
-        found += sum(content.get(e) != "new" for e in new_edges if e[1] == theirs)
-        found += sum(e in read for e in new_edges if e[0] == theirs)
-        found += mine is not None and mine == theirs
-        content |= {e: "old" for e in old_edges if e[0] == mine}
-        content |= {e: "new" for e in new_edges if e[0] == theirs}
-    return found
+        old_layer = None if step.old is None else old[step.old - 1]
+        new_layer = None if step.new is None else new[step.new - 1]
+        old_reads = {e for e in old_edges if e[1] == old_layer}
+        new_reads = [e for e in new_edges if e[1] == new_layer]
+        new_writes = [e for e in new_edges if e[0] == new_layer]
+        count += sum(content.get(e) != "old" for e in old_reads)
+        count += sum(content.get(e) != "new" for e in new_reads)
+        count += sum(e in old_reads for e in new_writes)
+        count += old_layer is not None and old_layer == new_layer
+        content |= {e: "old" for e in old_edges if e[0] == old_layer}
+        content |= dict.fromkeys(new_writes, "new")
+    return count

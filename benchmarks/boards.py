@@ -21,16 +21,16 @@ from typing import Any
 from flowc.model.platform import Platform, Pool
 from flowc.model.span import Span
 from flowc.model.times import MARGIN
-from flowc.search.deadline.candidates import Kernels, front
+from flowc.search.deadline.candidates import KernelRow, front
 from flowc.search.deadline.problem import (
     Assignment,
     Candidate,
-    Item,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
     JointChannel,
     JointProblem,
-    Net,
-    Step,
-    Team,
+    TaskGroup,
 )
 
 HERE = Path(__file__).parent
@@ -57,13 +57,13 @@ def figures() -> dict[str, Any]:
 
 
 @cache
-def kernels(group: int) -> Kernels:
+def kernels(group: int) -> KernelRow:
     """Worst-case times of a YOLO; those on the DLA are estimates and count more."""
     own = figures()["groups"][group]
     times = {"gpu": tuple(1000.0 * t for t in own["gpu"])}
     times["dla"] = tuple(inf if t is None else 1000 * MARGIN * t for t in own["dla"])
     names = tuple(f"kernel_{k}" for k in range(1, len(own["gpu"]) + 1))
-    return Kernels(names, times, tuple(range(1, len(names))), estimated=frozenset({"dla"}))
+    return KernelRow(names, times, tuple(range(1, len(names))), estimated=frozenset({"dla"}))
 
 
 @cache
@@ -84,15 +84,17 @@ def imgprocessing(fps: Fraction | float) -> JointProblem:
     for g, (own, priority) in enumerate(zip(told["groups"], told["priorities"], strict=True)):
         name = f"G{g + 1}"
         channels = tuple(JointChannel(f"{name}.{a}", f"{name}.{b}") for a, b in told["channels"])
-        teams.append(Team(name, period(fps), None, priority, channels))
+        teams.append(TaskGroup(name, period(fps), None, priority, channels))
         tasks = {
             **told["image_tasks"],
             "Jedi_pre": {"cpu": own["pre"]},
             "Jedi_post": {"cpu": own["post"]},
         }
         for task, us in tasks.items():
-            items.append(Item(f"{name}.{task}", name, {kind: 1000 * t for kind, t in us.items()}))
-        nets.append(Net(f"{name}.Jedi", name, candidates(g)))
+            items.append(
+                DeadlineTask(f"{name}.{task}", name, {kind: 1000 * t for kind, t in us.items()})
+            )
+        nets.append(DeadlineNetwork(f"{name}.Jedi", name, candidates(g)))
     return JointProblem(board(), tuple(teams), tuple(items), tuple(nets), {})
 
 
@@ -100,14 +102,14 @@ def authors(problem: JointProblem) -> tuple[JointProblem, Assignment, list[str]]
     """The mapping that comes with the example, as a problem with these candidates; tasks that it
     puts where they cannot run, which are left on the GPU."""
     moved, items, nets, places = [], [], [], []
-    for g, (own, net) in enumerate(zip(figures()["groups"], problem.nets, strict=True)):
+    for g, (own, net) in enumerate(zip(figures()["groups"], problem.networks, strict=True)):
         chain = kernels(g)
         steps, first = [], 0
         for place, last in own["authors"]["stages"]:
             kind = place.partition("[")[0]
             parts = tuple(round(t) for t in chain.wcet_ns[kind][first:last])
             steps.append(
-                Step(
+                CandidateStage(
                     kind,
                     parts if kind == "gpu" else (sum(parts),),
                     chain.layers[last - 1],
@@ -117,14 +119,14 @@ def authors(problem: JointProblem) -> tuple[JointProblem, Assignment, list[str]]
             first = last
         nets.append(replace(net, candidates=(Candidate("authors", tuple(steps)),)))
         places.append(tuple(place for place, _ in own["authors"]["stages"]))
-    for item in problem.items:
+    for item in problem.tasks:
         group, _, task = item.name.partition(".")
         place = figures()["groups"][int(group[1:]) - 1]["authors"]["tasks"][task]
         if place not in problem.places(item):
             moved.append(item.name)
             place = "gpu"
         items.append(place)
-    own_problem = replace(problem, nets=tuple(nets))
+    own_problem = replace(problem, networks=tuple(nets))
     return own_problem, Assignment((0,) * len(nets), tuple(places), tuple(items)), moved
 
 
@@ -136,8 +138,8 @@ def random_system(graphs: int, fps: Fraction | float, seed: int) -> JointProblem
     nets = []
     for g in range(4):
         name = f"N{g + 1}"
-        teams.append(Team(name, period(fps), None, 100 + g, ()))
-        nets.append(Net(f"{name}.Jedi", name, candidates(g)))
+        teams.append(TaskGroup(name, period(fps), None, 100 + g, ()))
+        nets.append(DeadlineNetwork(f"{name}.Jedi", name, candidates(g)))
     for g in range(graphs):
         name = f"G{g + 1}"
         tasks, channels = _graph(rng, name, 10)
@@ -147,8 +149,8 @@ def random_system(graphs: int, fps: Fraction | float, seed: int) -> JointProblem
             times = {"gpu": _time(rng, GPU_US, graphs)}
             if works[k] >= 5:
                 times["cpu"] = _time(rng, CPU_US, graphs)
-            items.append(Item(task, name, times))
-        teams.append(Team(name, period(fps), None, rng.randrange(100), channels))
+            items.append(DeadlineTask(task, name, times))
+        teams.append(TaskGroup(name, period(fps), None, rng.randrange(100), channels))
     return JointProblem(board(), tuple(teams), tuple(items), tuple(nets), {})
 
 
@@ -185,8 +187,8 @@ def large_system(groups: int, cores: int, gpus: int, dlas: int, seed: int = 0) -
         for task in tasks:
             cpu = round(share * rng.uniform(0.5, 1.5))
             times = {"cpu": cpu, "gpu": cpu // 8} if rng.random() < 0.3 else {"cpu": cpu}
-            items.append(Item(task, name, times))
+            items.append(DeadlineTask(task, name, times))
         if g % 4 == 0:
-            nets.append(Net(f"{name}.net", name, candidates(g // 4 % 4, dlas=2)))
-        teams.append(Team(name, period(10), None, rng.randrange(8), tuple(channels)))
+            nets.append(DeadlineNetwork(f"{name}.net", name, candidates(g // 4 % 4, dlas=2)))
+        teams.append(TaskGroup(name, period(10), None, rng.randrange(8), tuple(channels)))
     return JointProblem(board(cores, gpus, dlas, 16), tuple(teams), tuple(items), tuple(nets), {})

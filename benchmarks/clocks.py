@@ -31,11 +31,11 @@ from flowc.analysis.timing.slower import slower
 from flowc.analysis.timing.system import with_its_workers
 from flowc.search.budget import Budget
 from flowc.search.deadline.auto import search
+from flowc.search.deadline.limits import held
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import Assignment, JointProblem
 from flowc.search.deadline.program import timed
 from flowc.search.deadline.states import search_states
-from flowc.search.deadline.verdict import held
 from flowc.search.frequency.greedy import greedy
 from flowc.search.frequency.optimal import optimal
 from flowc.search.frequency.problem import ClockProblem, Domain, Levels
@@ -94,15 +94,17 @@ def state(
     """The part of the mapping that runs in a state."""
     names = {f"G{c + 1}" for c in cameras}
     whole, given = board.problem, board.assignment
-    teams = tuple(replace(t, period_ns=boards.period(fps)) for t in whole.teams if t.name in names)
+    teams = tuple(replace(t, period_ns=boards.period(fps)) for t in whole.groups if t.name in names)
     items = [
-        (i, place) for i, place in zip(whole.items, given.items, strict=True) if i.group in names
+        (i, place) for i, place in zip(whole.tasks, given.tasks, strict=True) if i.group in names
     ]
     nets = [
-        x for x in zip(whole.nets, given.choice, given.steps, strict=True) if x[0].group in names
+        x
+        for x in zip(whole.networks, given.choice, given.stages, strict=True)
+        if x[0].group in names
     ]
     problem = replace(
-        whole, teams=teams, items=tuple(i for i, _ in items), nets=tuple(n for n, _, _ in nets)
+        whole, groups=teams, tasks=tuple(i for i, _ in items), networks=tuple(n for n, _, _ in nets)
     )
     places = Assignment(
         tuple(c for _, c, _ in nets), tuple(s for _, _, s in nets), tuple(p for _, p in items)
@@ -151,7 +153,9 @@ def clocks(problem: JointProblem, places: Assignment) -> ClockProblem:
         factor = slowness(levels)
         factors = {p: factor[n] for p, n in number.items()}
         worst = worst_cases_in_time(slower(system, factors))
-        return worst is not None and all(h.met for team in problem.teams for h in held(team, worst))
+        return worst is not None and all(
+            h.met for team in problem.groups for h in held(team, worst)
+        )
 
     return ClockProblem(tuple(domains), BOARD, holds, surely_late)
 
@@ -183,7 +187,7 @@ def highest(board: Board, states: tuple[tuple[int, ...], ...]) -> tuple[int, int
 def keeps(problem: JointProblem, places: Assignment) -> bool:
     """Is every deadline kept at the highest clock rates?"""
     worst = worst_cases(timed(problem, places), patience=Fraction(1))
-    return all(h.met for team in problem.teams for h in held(team, worst))
+    return all(h.met for team in problem.groups for h in held(team, worst))
 
 
 def tuned(board: Board, name: str, fps: int, brute: bool) -> Iterator[list[str]]:

@@ -22,7 +22,7 @@ from flowc.search.budget import Budget
 from flowc.search.deadline.auto import search
 from flowc.search.deadline.problem import Assignment, JointProblem
 from flowc.search.deadline.program import timed
-from flowc.search.deadline.verdict import Verdict, verdict
+from flowc.search.deadline.verdict import MappingVerdict, verdict
 from paired import Others, machine, table
 from paired import verdict as aim
 
@@ -47,7 +47,7 @@ class Answer:
     search: str
     problem: JointProblem
     assignment: Assignment | None
-    verdict: Verdict | None
+    verdict: MappingVerdict | None
     bound: float | None
     proved: bool
     seconds: float

@@ -105,7 +105,7 @@ def main() -> None:
         problem = boards.large_system(groups, cores, gpus, dlas)
         found = search(problem, name="auto", seed=0, budget=Budget(0.9 * LARGE))
         told = found.verdict
-        tasks = len(problem.items) + len(problem.nets)
+        tasks = len(problem.tasks) + len(problem.networks)
         most = aim(found.seconds, most=LARGE) if groups == SIZES[-1][0] else ""
         worst = "-" if told is None else f"{float(told.maximum):.2%}"
         gap = "-" if found.gap is None else f"{found.gap:.2%}"

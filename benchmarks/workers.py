@@ -21,7 +21,7 @@ from flowc.machines.crew import processes
 from flowc.search.budget import Budget
 from flowc.search.deadline.anneal import anneal
 from flowc.search.deadline.auto import search
-from flowc.search.deadline.genetic import Best
+from flowc.search.deadline.genetic import BestSoFar
 from flowc.search.deadline.relaxed import relax
 from paired import Others, alternate, machine, ratio, table, verdict
 
@@ -42,8 +42,8 @@ def looks(workers: int, seconds: float) -> Callable[[], float]:
     def run() -> float:
         with processes(workers) as crew:
             # What starts the workers does not count; nor does what an earlier round has looked at.
-            anneal(problem, relaxed, seed=0, budget=Budget(0.1), best=Best(), crew=crew)
-            best = Best()
+            anneal(problem, relaxed, seed=0, budget=Budget(0.1), best=BestSoFar(), crew=crew)
+            best = BestSoFar()
             anneal(
                 problem,
                 relaxed,

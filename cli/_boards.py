@@ -68,10 +68,10 @@ def crew_of(workers: int, cluster: str | None) -> Iterator[Crew]:
 
     if cluster is not None and workers > 1:
         raise typer.BadParameter("the cluster has workers of its own", param_hint="--workers")
-    with crew.processes(workers) if cluster is None else crew.cluster(cluster) as found:
+    with crew.processes(workers) if cluster is None else crew.cluster(cluster) as group:
         if cluster is not None:
-            say(f"flowc: {found.size} workers at {cluster}")
-        yield found
+            say(f"flowc: {group.size} workers at {cluster}")
+        yield group
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def hosts_of(boards: str | None, python: str) -> Iterator[Host]:
     from ..machines.fleet import Fleet, fleet
 
     with fleet(
-        boards.split(","), python=python, report=lambda said: say(f"flowc: {said}")
+        boards.split(","), python=python, report=lambda message: say(f"flowc: {message}")
     ) as reached:
         if isinstance(reached, Fleet):
             show_diagnostics(reached.told, {})

@@ -28,28 +28,26 @@ BETWEEN = 5.0
 MOST_SHOWN = 100
 
 
-def only_text(given: Path) -> Path:
+def only_text(path: Path) -> Path:
     """The chosen text: a file is itself, a folder stands for its only .flow text. Raises
     BadParameter."""
-    if given.suffix == ".flow" or not given.is_dir():
-        return given
-    found = sorted(f for f in given.glob("*.flow") if f.is_file())
-    if len(found) == 1:
-        return found[0]
-    where = "here" if given == Path() else f"in `{given}`"
-    if not found:
+    if path.suffix == ".flow" or not path.is_dir():
+        return path
+    texts = sorted(f for f in path.glob("*.flow") if f.is_file())
+    if len(texts) == 1:
+        return texts[0]
+    where = "here" if path == Path() else f"in `{path}`"
+    if not texts:
         raise typer.BadParameter(f"there is no .flow text {where}; `flowc new DIR` writes one")
     raise typer.BadParameter(
-        f"there are several texts {where}: {', '.join(map(str, found))}; name one of them"
+        f"there are several texts {where}: {', '.join(map(str, texts))}; name one of them"
     )
 
 
 def _boards() -> list[str]:
     """Platforms that come with flowc, for completion in a shell."""
-    return [
-        "host",
-        *sorted(f.stem for f in (Path(__file__).parent.parent / "platforms").glob("*.flow")),
-    ]
+    shipped = Path(__file__).parent.parent / "platforms"
+    return ["host", *sorted(file.stem for file in shipped.glob("*.flow"))]
 
 
 Text = Annotated[
@@ -165,7 +163,7 @@ def show_folder(made: Folder, as_json: bool) -> int:
     if as_json:
         print_json(made.document)
         return 0
-    print(f"{made.directory}{'' if made.fresh else ' (up to date)'}")
+    print(with_freshness(made.directory, made.fresh))
     for line in in_8_bits(made.losses):
         print(f"  {line}")
     for line in made.lines:
@@ -181,28 +179,24 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, st
     """Draw the diagnostics, errors first if there are too many to draw all."""
     from ._diagnostics import render
 
-    found = list(diagnostics)
-    shown = (
-        sorted(found, key=lambda d: d.severity != "error")[:MOST_SHOWN]
-        if len(found) > MOST_SHOWN
-        else found
-    )
+    shown = list(diagnostics)
+    hidden = len(shown) - MOST_SHOWN
+    if hidden > 0:
+        shown = sorted(shown, key=lambda d: d.severity != "error")[:MOST_SHOWN]
     for diagnostic in shown:
         say(render(diagnostic, sources, color=_color()) + "\n")
-    if len(found) > len(shown):
-        say(
-            f"and {number(len(found) - len(shown), 'more diagnostic')}: correct these first"
-            " (`--json` lists all)\n"
-        )
+    if hidden > 0:
+        say(f"and {number(hidden, 'more diagnostic')}: correct these first (`--json` lists all)\n")
 
 
 def sources(diagnostics: Iterable[Diagnostic]) -> dict[str, str]:
     """Texts to quote from, for faults that were raised before their sources were handed over."""
     from ..model.files import read_bytes
 
-    files = {
-        s.file for d in diagnostics for s in [d.span, *(n.span for n in d.notes)] if s is not None
-    }
+    files = set()
+    for diagnostic in diagnostics:
+        spans = [diagnostic.span, *(note.span for note in diagnostic.notes)]
+        files |= {span.file for span in spans if span is not None}
     texts = {}
     for file in files:
         try:
@@ -241,25 +235,33 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:
-            if (
-                isinstance(error, OSError)
-                and error.errno == errno.ENOSPC
-                and error.filename is None
-            ):
-                say(f"flowc: cannot write to standard output: {error.strerror}")
-                os._exit(1)  # the rest of the buffer cannot be written either
-            import traceback
-
-            traceback.print_exc()
-            say(
-                "\nThis is a mistake in flowc, not in your text. Please report it with these lines"
-                " and the .flow file."
-            )
+            _end_if_output_is_full(error)
+            _report_mistake()
             status = 70
         sys.stdout.flush()
         raise typer.Exit(status)
 
     return run
+
+
+def _end_if_output_is_full(error: Exception) -> None:
+    """Exit if standard output cannot be written: an error of a disk that names no file."""
+    if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
+        return
+    if error.filename is None:
+        say(f"flowc: cannot write to standard output: {error.strerror}")
+        os._exit(1)  # the rest of the buffer cannot be written either
+
+
+def _report_mistake() -> None:
+    """The traceback of the error that is handled now, and what the user can do about it."""
+    import traceback
+
+    traceback.print_exc()
+    say(
+        "\nThis is a mistake in flowc, not in your text. Please report it with these lines"
+        " and the .flow file."
+    )
 
 
 class Progress:
@@ -297,6 +299,11 @@ def in_full(file: Path) -> Path:
     return file.resolve() if sys.stdout.isatty() else file
 
 
+def with_freshness(output: Path, fresh: bool) -> str:
+    """The path of an output, and whether it was up to date before."""
+    return str(output) if fresh else f"{output} (up to date)"
+
+
 def width() -> int | None:
     """Columns of the terminal at standard output; None if there is none, and lines need not fit."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -304,4 +311,4 @@ def width() -> int | None:
 
 def number(count: int, what: str) -> str:
     """`3 tasks`, `1 task`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -96,7 +96,7 @@ def _search(joint: Joint) -> str:
 
 def _nothing_found(joint: Joint) -> str:
     """Why there is no mapping that keeps everything."""
-    candidates = " of these candidates" if joint.problem.nets else ""
+    candidates = " of these candidates" if joint.problem.networks else ""
     if joint.outcome.impossible == "limits":
         return (
             f"no mapping{candidates} fits: processors would have more work or engines than they can"
@@ -117,9 +117,9 @@ def _optimality(joint: Joint) -> str:
     if outcome.spared is not None:
         other = f"{float(outcome.spared):.4%} would be possible (`--objective utilization`)"
         return f"{said} on fewer processors, where {other}"
-    candidates = " of these candidates" if joint.problem.nets else ""
+    candidates = " of these candidates" if joint.problem.networks else ""
     if outcome.cores is not None:
-        said = f"{_cores(outcome.cores, candidates)}; on so many, {said}"
+        said = f"{_cores(outcome.cores, candidates)}{said}"
     if outcome.proved:
         return f"{said}: proved, no mapping{candidates} that keeps all deadlines has less"
     if outcome.gap is not None:
@@ -131,13 +131,15 @@ def _optimality(joint: Joint) -> str:
 
 
 def _cores(cores: FewestCores, candidates: str) -> str:
-    """How many CPUs are used, and whether fewer could be."""
+    """How many CPUs are enough, whether fewer are not, and what the sentence after it is about."""
     said = "1 CPU" if cores.count == 1 else f"{cores.count} CPUs"
+    about = "on so many, " if cores.most is None else ""
     if cores.count == 1:
-        return said
+        return f"{said}; {about}"
+    aim = "keeps all deadlines" if cores.most is None else "has so little utilization"
     if cores.proved:
-        return f"{said}: proved, no mapping{candidates} keeps all deadlines on fewer"
-    return f"{said}: none was found on fewer"
+        return f"{said}: proved, no mapping{candidates} {aim} on fewer; {about}"
+    return f"{said}: none was found that {aim} on fewer; {about}"
 
 
 def explanation(joint: Joint) -> list[str]:
@@ -253,7 +255,7 @@ def states_table(states: States) -> str:
             f" `{name}`"
         )
         if states.outcome.cores is not None:
-            said = f"{_cores(states.outcome.cores, ' of these candidates')}; on so many, {said}"
+            said = f"{_cores(states.outcome.cores, ' of these candidates')}{said}"
         bound = states.outcome.bound
         if states.outcome.proved:
             said += (

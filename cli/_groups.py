@@ -26,20 +26,20 @@ def grouped(verb: Callable[..., int]) -> Callable[..., int]:
     """The verb as Typer takes it: fields of dataclasses are options, and the verb gets them as one
     value."""
     signature = inspect.signature(verb, eval_str=True)
-    groups = {
-        name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
-    }
+    groups: dict[str, tuple[Any, list[str]]] = {}
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        parameters += (
-            _parameters(groups[name]) if name in groups else [parameter.replace(kind=KEYWORD)]
-        )
+        if is_dataclass(parameter.annotation):
+            own = _parameters(parameter.annotation)
+            groups[name] = parameter.annotation, [option.name for option in own]
+            parameters += own
+        else:
+            parameters.append(parameter.replace(kind=KEYWORD))
 
     @functools.wraps(verb)
     def called(**given: Any) -> int:
-        for name, group in groups.items():
-            names = [p.name for p in _parameters(group)]
-            given[name] = _made(group, {own: given.pop(own) for own in names})
+        for name, (group, options) in groups.items():
+            given[name] = _made(group, {option: given.pop(option) for option in options})
         return verb(**given)
 
     taken = {p.name: p for p in parameters}

@@ -13,8 +13,29 @@ if TYPE_CHECKING:
     from ..machines.host import Host
 
 
+class Measured:
+    """A group of options of a verb that builds a program, and may measure its tasks first."""
+
+    __slots__ = ()
+    platform: str
+    force: bool
+    no_measure: bool
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The same for the driver (fields of `BuildOptions`), which reports its progress to the
+        terminal."""
+        return {
+            "platform": self.platform,
+            "force": self.force,
+            "measure": not self.no_measure,
+            "on_measure": measuring,
+            "report": progress,
+        }
+
+
 @dataclass(frozen=True, slots=True)
-class BuildPlace:
+class BuildPlace(Measured):
     """The directory of a build, its platform, and the machine that runs it."""
 
     output: Output = None
@@ -28,15 +49,3 @@ class BuildPlace:
     def host(self) -> AbstractContextManager[Host]:
         """A connection to the machine."""
         return host_of(self.board, self.board_python)
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """The same for the driver (fields of `BuildOptions`), which reports its progress to the
-        terminal."""
-        return {
-            "platform": self.platform,
-            "force": self.force,
-            "measure": not self.no_measure,
-            "on_measure": measuring,
-            "report": progress,
-        }

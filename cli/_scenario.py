@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from ..analysis.dataflow.analyze import Analysis
     from ..driver.show.analyze import Analyzed
-    from ..model.scenario import Scenario, Transition
+    from ..model.application import Application
+    from ..model.scenario import Scenario, State, Transition
 
 
 def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str:
@@ -20,16 +22,9 @@ def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str
     rows = [["state", "runs", "variants", "weight"]]
     for state in scenario.states:
         name = f"{state.name} (initial)" if state.name == scenario.initial else state.name
-        runs = [
-            f"{a.name}{'' if a.period_ns is None else f' every {float(a.period_ns) / 1e6:g} ms'}"
-            f"{' (too late)' if a.name in late[state.name] else ''}"
-            for a in state.apps
-        ]
-        choices = ", ".join(
-            f"{instance} = {variant}{' (best)' if instance in state.best else ''}"
-            for instance, variant in state.choices
-        )
-        rows.append([name, ", ".join(runs), choices or "-", f"{float(state.weight):.0%}"])
+        runs = [_run(app, app.name in late[state.name]) for app in state.apps]
+        weight = f"{float(state.weight):.0%}"
+        rows.append([name, ", ".join(runs), _choices(state) or "-", weight])
     tables = [columns(rows, left=3)]
     if scenario.transitions:
         rows = [["from", "to", "on"]]
@@ -38,7 +33,23 @@ def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str
     return "\n\n".join(tables)
 
 
-def states_in_table(found: Analyzed) -> str:
+def _run(app: Application, late: bool) -> str:
+    text = app.name
+    if app.period_ns is not None:
+        text += f" every {float(app.period_ns) / 1e6:g} ms"
+    return f"{text} (too late)" if late else text
+
+
+def _choices(state: State) -> str:
+    """The variants of a state; `best` marks those that flowc chose."""
+    variants = []
+    for instance, variant in state.choices:
+        best = " (best)" if instance in state.best else ""
+        variants.append(f"{instance} = {variant}{best}")
+    return ", ".join(variants)
+
+
+def states_in_table(analyzed: Analyzed) -> str:
     """Properties of the apps in each state: they depend on its periods, deadlines and variants."""
     from ..runtime.report import columns
 
@@ -58,32 +69,36 @@ def states_in_table(found: Analyzed) -> str:
             "deadline",
         ]
     ]
-    for name, state in found.checked.states.items():
+    for name, state in analyzed.checked.states.items():
         for app in state.system.apps:
-            a = found.states[name][app.name]
-            timed = not a.times.unknown
-            verdict = (
-                "too fast"
-                if timed and a.too_slow(app)
-                else "too late"
-                if timed and a.too_late(app)
-                else ""
-            )
-            figures = (
-                (a.period, a.mapping_lower, a.latency, a.latency_lower) if timed else (None,) * 4
-            )
-            rows.append(
-                [name, app.name, verdict, ms(app.period_ns), *map(ms, figures), ms(app.due_ns)]
-            )
+            analysis = analyzed.states[name][app.name]
+            figures: Sequence[Fraction | None] = (None,) * 4
+            if not analysis.times.unknown:
+                figures = (
+                    analysis.period,
+                    analysis.mapping_lower,
+                    analysis.latency,
+                    analysis.latency_lower,
+                )
+            row = [name, app.name, _verdict(app, analysis), ms(app.period_ns)]
+            rows.append([*row, *map(ms, figures), ms(app.due_ns)])
     return columns(rows, left=3)
+
+
+def _verdict(app: Application, analysis: Analysis) -> str:
+    if analysis.times.unknown:
+        return ""
+    if analysis.too_slow(app):
+        return "too fast"
+    return "too late" if analysis.too_late(app) else ""
 
 
 def cause(transition: Transition) -> str:
     """The trigger of a transition, in words."""
-    said = ", ".join(transition.events)
+    text = ", ".join(transition.events)
     if transition.after_ns is not None:
-        said = f"after {float(transition.after_ns) / 1e9:g} s"
-    return f"{said}, at once" if transition.at_once else said
+        text = f"after {float(transition.after_ns) / 1e9:g} s"
+    return f"{text}, at once" if transition.at_once else text
 
 
 def scenario_as_data(scenario: Scenario, apps: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,26 +107,31 @@ def scenario_as_data(scenario: Scenario, apps: Mapping[str, Any]) -> dict[str, A
         "name": scenario.name,
         "initial": scenario.initial,
         "events": list(scenario.events),
-        "states": {
-            s.name: {
-                "periods_ns": {
-                    a.name: None if a.period_ns is None else str(a.period_ns) for a in s.apps
-                },
-                "choices": dict(s.choices),
-                "best": list(s.best),
-                "weight": str(s.weight),
-                "apps": apps[s.name],
-            }
-            for s in scenario.states
-        },
-        "transitions": [
-            {
-                "from": t.source,
-                "to": t.target,
-                "events": list(t.events),
-                "after_ns": None if t.after_ns is None else str(t.after_ns),
-                "at_once": t.at_once,
-            }
-            for t in scenario.transitions
-        ],
+        "states": {state.name: _state(state, apps[state.name]) for state in scenario.states},
+        "transitions": [_transition(transition) for transition in scenario.transitions],
     }
+
+
+def _state(state: State, apps: Any) -> dict[str, Any]:
+    periods = {app.name: _exact(app.period_ns) for app in state.apps}
+    return {
+        "periods_ns": periods,
+        "choices": dict(state.choices),
+        "best": list(state.best),
+        "weight": str(state.weight),
+        "apps": apps,
+    }
+
+
+def _transition(transition: Transition) -> dict[str, Any]:
+    return {
+        "from": transition.source,
+        "to": transition.target,
+        "events": list(transition.events),
+        "after_ns": _exact(transition.after_ns),
+        "at_once": transition.at_once,
+    }
+
+
+def _exact(ns: Fraction | int | None) -> str | None:
+    return None if ns is None else str(ns)

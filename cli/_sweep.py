@@ -1,79 +1,49 @@
-"""The option `--sweep` of `map`, and its table."""
+"""What `map --sweep` prints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..driver.solve.sweep import Supposed
-
-Sweep = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sweep",
-        help=(
-            "What if, for each of these: `fps=10,15,20`, `cores=2,4` (all pairs of both). Not"
-            " stored."
-        ),
-        metavar="WHAT=A,B",
-        show_default=False,
-    ),
-]
+    from ..driver.solve.sweep import SweptAnswer
 
 
-def parsed(given: Iterable[str]) -> tuple[list[Fraction], list[int]]:
-    """Rates and numbers of cores. Raises BadParameter."""
-    rates: list[Fraction] = []
-    cores: list[int] = []
-    for text in given:
-        what, _, values = text.partition("=")
-        try:
-            numbers = [Fraction(v) for v in values.split(",")]
-        except (ValueError, ZeroDivisionError):
-            numbers = []
-        whole = what != "cores" or all(n.denominator == 1 for n in numbers)
-        if what not in ("fps", "cores") or not numbers or min(numbers) <= 0 or not whole:
-            message = f"`{text}` is not a sweep: write `fps=10,15,20` or `cores=2,4`"
-            raise typer.BadParameter(message, param_hint="--sweep")
-        if what == "fps":
-            rates += numbers
-        else:
-            cores += [int(n) for n in numbers]
-    return rates, cores
-
-
-def table(found: list[Supposed]) -> str:
+def table(suppositions: list[SweptAnswer]) -> str:
     """A row per supposition, and below the reasons for infeasible ones."""
     from ..runtime.report import columns
 
     rows = [["fps", "cores", "", "busiest processor", "of the tightest deadline", "frames/s"]]
-    for s in found:
+    for s in suppositions:
+        fps, cores, reached = s.what_if.fps, s.what_if.cores, s.frames_per_second
         rows.append(
             [
-                "" if s.what_if.fps is None else f"{float(s.what_if.fps):.4g}",
-                "" if s.what_if.cores is None else str(s.what_if.cores),
+                "" if fps is None else f"{float(fps):.4g}",
+                "" if cores is None else str(cores),
                 s.verdict,
                 _percent(s.utilization),
                 _percent(s.tightest),
-                "-" if s.frames_per_second is None else f"{s.frames_per_second:.4g}",
+                "-" if reached is None else f"{reached:.4g}",
             ]
         )
-    kept = [k for k in range(len(rows[0])) if any(row[k] not in ("", "-") for row in rows[1:])]
-    why = dict.fromkeys(d.message for s in found for d in s.faults)
-    return "\n".join(
-        [columns([[row[k] for k in kept] for row in rows], left=0), *("", *why) * bool(why)]
-    )
+    text = columns(_without_empty_columns(rows), left=0)
+    reasons: dict[str, None] = {}
+    for s in suppositions:
+        reasons |= dict.fromkeys(fault.message for fault in s.faults)
+    return "\n".join([text, "", *reasons] if reasons else [text])
+
+
+def _without_empty_columns(rows: list[list[str]]) -> list[list[str]]:
+    """The columns in which a row below the header has something."""
+    columns = zip(*rows, strict=True)
+    kept = [column for column in columns if any(cell not in ("", "-") for cell in column[1:])]
+    return [list(row) for row in zip(*kept, strict=True)]
 
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.2%}"
 
 
-def document(found: list[Supposed]) -> list[dict[str, Any]]:
+def document(suppositions: list[SweptAnswer]) -> list[dict[str, Any]]:
     """As in docs/json.md."""
     return [
         {
@@ -85,5 +55,5 @@ def document(found: list[Supposed]) -> list[dict[str, Any]]:
             "frames_per_second": s.frames_per_second,
             "why": [d.message for d in s.faults],
         }
-        for s in found
+        for s in suppositions
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..driver.build.dla import OnDla
     from ..driver.show.networks import CutPoint, NetworkMemory
     from ..model.application import Application
+    from ..model.types import TensorType
     from ..networks.bands.compare import Comparison
     from ..networks.dataflow.reduced import Reduction
     from ..networks.quantization.quantize import Loss
@@ -42,11 +43,14 @@ def fitted(rows: Sequence[Sequence[str]], left: int, soft: int, columns_: int | 
         return columns(rows, left=left)
     broken: list[list[str]] = []
     for row in rows:
-        lines = wrap(
+        first, *others = wrap(
             row[soft], max(room, LEAST), break_on_hyphens=False, break_long_words=False
         ) or [""]
-        broken.append([*row[:soft], lines[0], *row[soft + 1 :]])
-        broken += [[line if i == soft else "" for i in range(len(row))] for line in lines[1:]]
+        broken.append([*row[:soft], first, *row[soft + 1 :]])
+        for line in others:
+            continuation = [""] * len(row)
+            continuation[soft] = line
+            broken.append(continuation)
     return columns(broken, left=left)
 
 
@@ -68,10 +72,8 @@ def on_dla(report: OnDla) -> str:
         " there"
     ]
     if report.rows:
-        rows = [
-            ["op", "count", "rule", "layers"],
-            *([r.op, str(r.count), r.rule, r.layers] for r in report.rows),
-        ]
+        rows = [["op", "count", "rule", "layers"]]
+        rows += [[r.op, str(r.count), r.rule, r.layers] for r in report.rows]
         shown = fitted(rows, 4, 3).splitlines()
         lines += [f"  {line}" for line in shown]
     runs = [f"{number(r.count, 'layer')} from {r.first} to {r.last}" for r in report.runs]
@@ -85,7 +87,9 @@ def cycle_tasks(hops: tuple[Hop, ...]) -> list[str]:
     return [h.task for i, h in enumerate(hops) if i == 0 or h.task != hops[i - 1].task]
 
 
-def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: bool) -> list[str]:
+def table(
+    app: Application, analysis: Analysis, orders: Mapping[str, str], buffers: bool
+) -> list[str]:
     """Everything about one app, including `orders` of its processors; `buffers` adds the table of
     channels.
 
@@ -95,60 +99,88 @@ def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: boo
     lines = [
         f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"
     ]
-
-    def row(name: str, text: str) -> None:
+    for name, text in _rows(app, analysis, orders, buffers):
         lines.append(folded(f"  {name:<15} {text}", 18))
-
-    if not a.verdicts.consistent.holds:
-        row("consistent", f"no: {a.verdicts.consistent.witness}")
+    if not _is_complete(analysis, buffers):
         return lines
-    row("iteration", _repetition(a.verdicts.repetition))
-    if a.verdicts.deadlock_free.holds is False:
-        row("deadlock-free", f"no: {a.verdicts.deadlock_free.witness}")
-        return lines
-    unit = _unit(a)
-    row("times", _times(app, a))
-    row("least period", period(a) + _ended(a, "period") + _asked(app, a))
-    if a.critical_cycle:
-        row("", cycle(a))
-    if "latency" not in a.answered:
-        return lines
-    row("latency", _latency(app, a, unit))
-    for path in a.paths:
-        row("path", _path(a, path, unit))
-    if "least_buffers" not in a.answered:
-        return lines
-    row("least buffers", _buffers(a, a.least_buffers, unit, "least_buffers"))
-    if app.windows:
-        row("windows", kept(app))
-    if buffers:
-        if "period_buffers" not in a.answered:
-            return lines
-        row("for the period", _for_period(app, a, unit))
-    if a.schedule is not None:
-        row("one processor", _cut(a.schedule.text))
-    if a.looped_schedule is not None and (
-        a.schedule is None or a.looped_schedule.text != a.schedule.text
-    ):
-        row(
-            "each task once",
-            f"{_cut(a.looped_schedule.text)}   ({number(a.looped_schedule.total, 'token')} of"
-            " buffers)",
-        )
-    for processor, order in orders.items():
-        row(f"on {processor}", _cut(order))
-    if buffers and a.least_buffers is not None and app.channels:
-        lines += ["", *_channels(app, a)]
-    if a.pareto is not None:
-        lines += ["", *_front(a, unit)]
+    if buffers and analysis.least_buffers is not None and app.channels:
+        lines += ["", *_channels(app, analysis.least_buffers, analysis.period_buffers)]
+    if analysis.pareto is not None:
+        lines += ["", *_front(analysis, analysis.pareto)]
     return lines
 
 
-def _ended(a: Analysis, answer: Answer) -> str:
+def _is_complete(analysis: Analysis, buffers: bool) -> bool:
+    """Can the graph run, and is no answer still being computed?"""
+    awaited = {"latency", "least_buffers"}
+    if buffers:
+        awaited.add("period_buffers")
+    return _can_run(analysis) and awaited <= set(analysis.answered)
+
+
+def _can_run(analysis: Analysis) -> bool:
+    return (
+        bool(analysis.verdicts.consistent.holds)
+        and analysis.verdicts.deadlock_free.holds is not False
+    )
+
+
+def _rows(
+    app: Application, analysis: Analysis, orders: Mapping[str, str], buffers: bool
+) -> Iterator[tuple[str, str]]:
+    """Names and texts, up to the first answer that is still being computed."""
+    unit = _unit(analysis)
+    yield from _verdict_rows(analysis)
+    if not _can_run(analysis):
+        return
+    yield "times", _times(app, analysis)
+    yield "least period", period(analysis) + _ended(analysis, "period") + _asked(app, analysis)
+    if analysis.critical_cycle:
+        yield "", cycle(analysis)
+    if "latency" not in analysis.answered:
+        return
+    yield "latency", _latency(app, analysis, unit)
+    for path in analysis.paths:
+        yield "path", _path(analysis, path, unit)
+    if "least_buffers" not in analysis.answered:
+        return
+    yield "least buffers", _buffers(analysis, analysis.least_buffers, unit, "least_buffers")
+    if app.windows:
+        yield "windows", kept(app)
+    if buffers:
+        if "period_buffers" not in analysis.answered:
+            return
+        yield "for the period", _for_period(app, analysis, unit)
+    yield from _schedule_rows(analysis, orders)
+
+
+def _verdict_rows(analysis: Analysis) -> Iterator[tuple[str, str]]:
+    if not analysis.verdicts.consistent.holds:
+        yield "consistent", f"no: {analysis.verdicts.consistent.witness}"
+        return
+    yield "iteration", _repetition(analysis.verdicts.repetition)
+    if analysis.verdicts.deadlock_free.holds is False:
+        yield "deadlock-free", f"no: {analysis.verdicts.deadlock_free.witness}"
+
+
+def _schedule_rows(analysis: Analysis, orders: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The schedules for one processor, and the orders of all processors."""
+    one = analysis.schedule.text if analysis.schedule is not None else None
+    if one is not None:
+        yield "one processor", _cut(one)
+    looped = analysis.looped_schedule
+    if looped is not None and looped.text != one:
+        total = number(looped.total, "token")
+        yield "each task once", f"{_cut(looped.text)}   ({total} of buffers)"
+    for processor, order in orders.items():
+        yield f"on {processor}", _cut(order)
+
+
+def _ended(analysis: Analysis, answer: Answer) -> str:
     """Why an answer is incomplete."""
-    match a.cut.get(answer):
+    match analysis.cut.get(answer):
         case "time":
-            return f"; the search ended after {a.seconds:g} s; --seconds extends it"
+            return f"; the search ended after {analysis.seconds:g} s; --seconds extends it"
         case "size":
             return "; the graph is too large to search further"
     return ""
@@ -159,7 +191,9 @@ def _short(task: str) -> str:
 
 
 def _cut(text: str, most: int = WIDEST) -> str:
-    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ... (whole with --json)"
+    if len(text) <= most:
+        return text
+    return text[:most].rsplit(" ", 1)[0] + " ... (whole with --json)"
 
 
 def _repetition(vector: dict[str, int]) -> str:
@@ -168,18 +202,21 @@ def _repetition(vector: dict[str, int]) -> str:
     return _cut(", ".join(f"{_short(n)} {q}" for n, q in vector.items()))
 
 
-def _times(app: Application, a: Analysis) -> str:
+def _times(app: Application, analysis: Analysis) -> str:
     if app.span.file.endswith(".onnx"):
         return "1 per firing: a phase of a layer"
-    if a.times.source == "unit":
-        whose = "every task" if _unit(a) else ", ".join(map(_short, a.times.guessed))
-        ns = "" if _unit(a) else " ns"
-        return _cut(
-            f"1{ns} per firing of {whose}: no wcet, no stored profile (`flowc profile` measures)"
-        )
-    if a.times.source == "wcet":
+    if analysis.times.source == "unit":
+        firing = f"1 ns per firing of {', '.join(map(_short, analysis.times.guessed))}"
+        if _unit(analysis):
+            firing = "1 per firing of every task"
+        return _cut(f"{firing}: no wcet, no stored profile (`flowc profile` measures)")
+    if analysis.times.source == "wcet":
         return "declared"
-    declared = [_short(n) for n in a.times.ns if n not in (*a.times.measured, *a.times.timeless)]
+    declared = [
+        _short(n)
+        for n in analysis.times.ns
+        if n not in (*analysis.times.measured, *analysis.times.timeless)
+    ]
     rest = f"; declared for {', '.join(declared)}" if declared else ""
     return _cut(f"worst cases of the stored profile{rest}")
 
@@ -187,10 +224,12 @@ def _times(app: Application, a: Analysis) -> str:
 def _time(ns: Fraction | None, unit: bool) -> str:
     if ns is None:
         return "not known"
-    for size, name in () if unit else ((10**9, " s"), (10**6, " ms"), (10**3, " us"), (1, " ns")):
+    if unit:
+        return _decimal(ns, 9)
+    for size, name in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
         if ns >= size:
-            return _decimal(ns / size, 6) + name
-    return _decimal(ns, 9) if unit else f"{_decimal(ns, 6)} ns"
+            return f"{_decimal(ns / size, 6)} {name}"
+    return f"{_decimal(ns, 6)} ns"
 
 
 def _decimal(value: Fraction, digits: int) -> str:
@@ -203,151 +242,152 @@ def _decimal(value: Fraction, digits: int) -> str:
         return f"{(Decimal(value.numerator) / value.denominator):.{digits}g}"
 
 
-def _unit(a: Analysis) -> bool:
+def _unit(analysis: Analysis) -> bool:
     """No time is known: every firing takes 1, and times are not in ns."""
-    return a.times.unknown
+    return analysis.times.unknown
 
 
-def period(a: Analysis) -> str:
+def period(analysis: Analysis) -> str:
     """The least period of an iteration, or its bounds."""
-    unit = _unit(a)
-    if a.period is None:
-        return f"at least {_time(a.period_lower, unit)}"
-    if not a.period:
+    unit = _unit(analysis)
+    if analysis.period is None:
+        return f"at least {_time(analysis.period_lower, unit)}"
+    if not analysis.period:
         return "0: nothing limits how fast firings follow each other"
-    text = _time(a.period, unit)
-    if a.period != a.period_lower:
-        text = f"between {_time(a.period_lower, unit)} and {text}"
+    text = _time(analysis.period, unit)
+    if analysis.period != analysis.period_lower:
+        text = f"between {_time(analysis.period_lower, unit)} and {text}"
     elif not unit:
-        text += f", {_decimal(10**9 / a.period, 6)} iterations per second"
-    if a.mean_period:
-        text += f"; {_time(a.mean_period, unit)} at mean times"
+        text += f", {_decimal(10**9 / analysis.period, 6)} iterations per second"
+    if analysis.mean_period:
+        text += f"; {_time(analysis.mean_period, unit)} at mean times"
     return text
 
 
-def _asked(app: Application, a: Analysis) -> str:
-    if app.period_ns is None or _unit(a):
+def _asked(app: Application, analysis: Analysis) -> str:
+    if app.period_ns is None or _unit(analysis):
         return ""
     text = f"; asked for: {_time(app.period_ns, False)}"
-    if a.too_slow(app):
-        return text + _verdict(a)
-    if a.period_lower is not None and a.period_lower > app.period_ns:
+    if analysis.too_slow(app):
+        return text + _verdict(analysis)
+    if _is_below_least(app, analysis):
         return text + ", which needs parallel firings of a task, on several processors"
     return text
 
 
-def _verdict(a: Analysis) -> str:
+def _is_below_least(app: Application, analysis: Analysis) -> bool:
+    """Is the period that the text asks for below the least one?"""
+    if app.period_ns is None or analysis.period_lower is None:
+        return False
+    return analysis.period_lower > app.period_ns
+
+
+def _verdict(analysis: Analysis) -> str:
     return {
         "wcet": ", which no mapping can keep",
         "profile": ", which these worst cases do not guarantee",
         "unit": ", which is below it",
-    }[a.times.source]
+    }[analysis.times.source]
 
 
-def cycle(a: Analysis, most: int = WIDEST) -> str:
+def cycle(analysis: Analysis, most: int = WIDEST) -> str:
     """What determines the least period."""
-    tasks = list(map(_short, cycle_tasks(a.critical_cycle)))
+    tasks = list(map(_short, cycle_tasks(analysis.critical_cycle)))
     if len(tasks) == 1:
         return f"{tasks[0]} determines it: its firings follow each other"
-    space = [h.channel for h in a.critical_cycle if h.kind == "space"]
+    space = [h.channel for h in analysis.critical_cycle if h.kind == "space"]
     held = f" (space on {', '.join(dict.fromkeys(space))})" if space else ""
     return f"determined by the cycle {_cut(' -> '.join([*tasks, tasks[0]]), most)}{held}"
 
 
-def _latency(app: Application, a: Analysis, unit: bool) -> str:
-    if a.latency is None:
-        if (
-            app.period_ns is not None
-            and a.period_lower is not None
-            and a.period_lower > app.period_ns
-        ):
+def _latency(app: Application, analysis: Analysis, unit: bool) -> str:
+    if analysis.latency is None:
+        if _is_below_least(app, analysis):
             return "none: the period is below the least"
-        return f"not known{_ended(a, 'latency')}"
+        return f"not known{_ended(analysis, 'latency')}"
     text = (
-        f"{_time(a.latency, unit)} from the release of an iteration to the end of"
-        f" {_short(a.latency_sink)}"
+        f"{_time(analysis.latency, unit)} from the release of an iteration to the end of"
+        f" {_short(analysis.latency_sink)}"
     )
-    if a.too_late(app) and not unit:
-        text += f"; the deadline is {_time(app.due_ns, unit)}" + _verdict(a)
+    if analysis.too_late(app) and not unit:
+        text += f"; the deadline is {_time(app.due_ns, unit)}" + _verdict(analysis)
     return text
 
 
-def _path(a: Analysis, path: PathLatency, unit: bool) -> str:
+def _path(analysis: Analysis, path: PathLatency, unit: bool) -> str:
     text = f"{_time(path.latency, unit)} from {_short(path.source)} to {_short(path.sink)}"
     if path.deadline is None or unit:
         return text
-    return f"{text}; the deadline is {_time(path.deadline, unit)}" + (
-        _verdict(a) if path.too_late else ""
-    )
+    text += f"; the deadline is {_time(path.deadline, unit)}"
+    return text + _verdict(analysis) if path.too_late else text
 
 
-def _for_period(app: Application, a: Analysis, unit: bool) -> str:
-    if a.period_buffers is None:
-        if (
-            app.period_ns is not None
-            and a.period_lower is not None
-            and a.period_lower > app.period_ns
-        ):
+def _for_period(app: Application, analysis: Analysis, unit: bool) -> str:
+    if analysis.period_buffers is None:
+        if _is_below_least(app, analysis):
             return "none: the period is below the least"
-        if a.period == 0:
+        if analysis.period == 0:
             return "none: with any buffers the period is above 0"
-        return f"not known{_ended(a, 'period_buffers')}"
-    asked = app.period_ns or a.period
-    late = a.period_buffers.period is None or (
-        asked is not None and a.period_buffers.period > asked
-    )
-    return ("not found; the fastest: " if late else "") + _buffers(
-        a, a.period_buffers, unit, "period_buffers"
-    )
+        return f"not known{_ended(analysis, 'period_buffers')}"
+    text = _buffers(analysis, analysis.period_buffers, unit, "period_buffers")
+    asked, reached = app.period_ns or analysis.period, analysis.period_buffers.period
+    late = reached is None or (asked is not None and reached > asked)
+    return f"not found; the fastest: {text}" if late else text
 
 
-def _buffers(a: Analysis, c: Capacities | None, unit: bool, answer: Answer) -> str:
-    if c is None:
-        return f"not known{_ended(a, answer)}"
-    return f"{_size(c)}: with them the period is {_reached(c, unit)}{_ended(a, answer)}"
+def _buffers(analysis: Analysis, capacities: Capacities | None, unit: bool, answer: Answer) -> str:
+    if capacities is None:
+        return f"not known{_ended(analysis, answer)}"
+    reached = f"{_size(capacities)}: with them the period is {_reached(capacities, unit)}"
+    return reached + _ended(analysis, answer)
 
 
-def _reached(c: Capacities, unit: bool) -> str:
-    return (
-        _time(c.period, unit) if c.exact or c.period is None else f"at most {_time(c.period, unit)}"
-    )
+def _reached(capacities: Capacities, unit: bool) -> str:
+    text = _time(capacities.period, unit)
+    return text if capacities.exact or capacities.period is None else f"at most {text}"
 
 
-def _size(c: Capacities) -> str:
-    text = number(c.total, "token") + (
-        f", {number(c.bytes, 'byte')}" if c.bytes is not None else ""
-    )
-    return text if c.proved else f"{text} (the best found; at least {_bound(c)})"
+def _size(capacities: Capacities) -> str:
+    text = number(capacities.total, "token")
+    if capacities.bytes is not None:
+        text += f", {number(capacities.bytes, 'byte')}"
+    if capacities.proved:
+        return text
+    return f"{text} (the best found; at least {_bound(capacities)})"
 
 
-def _bound(c: Capacities) -> str:
-    return number(c.lower, "token" if c.bytes is None else "byte")
+def _bound(capacities: Capacities) -> str:
+    return number(capacities.lower, "token" if capacities.bytes is None else "byte")
 
 
-def _channels(app: Application, a: Analysis) -> list[str]:
+def _channels(app: Application, least: Capacities, keeping: Capacities | None) -> list[str]:
+    """The table of channels; `keeping` are the capacities that keep the period."""
     from ..runtime.report import columns
 
-    assert a.least_buffers is not None
-    keeping = a.period_buffers.channels if a.period_buffers is not None else {}
     windows = app.windows
-    rows = [
-        [
-            "channel",
-            "token bytes",
-            "initial",
-            "least",
-            "for the period",
-            *(["kept"] if windows else []),
-        ]
-    ]
-    types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
+    header = ["channel", "token bytes", "initial", "least", "for the period"]
+    if windows:
+        header.append("kept")
+    rows = [header]
+    types: dict[tuple[str, str], TensorType | None] = {}
+    for task in app.tasks:
+        for port in task.outputs:
+            types[task.name, port.name] = port.type
     for c in app.channels:
-        kind = types[c.source, c.source_port]
-        size = f"{kind.bytes}{'+' if kind.open else ''}" if kind is not None else "-"
-        last = [str(windows[c.name].kept if c.name in windows else 0)] if windows else []
-        least, most = str(a.least_buffers.channels[c.name]), str(keeping.get(c.name, "-"))
-        rows.append([c.name, size, str(c.delay), least, most, *last])
-    return ["  " + line for line in columns(rows, left=1).splitlines()]
+        size = _token_bytes(types[c.source, c.source_port])
+        keeps = "-" if keeping is None else str(keeping.channels.get(c.name, "-"))
+        row = [c.name, size, str(c.delay), str(least.channels[c.name]), keeps]
+        if windows:
+            row.append(str(windows[c.name].kept if c.name in windows else 0))
+        rows.append(row)
+    return [f"  {line}" for line in columns(rows, left=1).splitlines()]
+
+
+def _token_bytes(type: TensorType | None) -> str:
+    """The size of a token; with `+` if the size is open."""
+    if type is None:
+        return "-"
+    return f"{type.bytes}+" if type.open else str(type.bytes)
 
 
 def kept(app: Application) -> str:
@@ -363,107 +403,112 @@ def kept(app: Application) -> str:
 
 def windows(app: Application) -> dict[str, Any]:
     """The inputs with a window by channel, as JSON: empty if there are none."""
-    found = {
-        name: {
-            "window": p.window,
-            "kept": p.kept,
-            "bytes": None if p.type is None else p.kept * p.type.bytes,
-        }
-        for name, p in app.windows.items()
-    }
-    return {"windows": found} if found else {}
+    inputs = {}
+    for name, port in app.windows.items():
+        size = None if port.type is None else port.kept * port.type.bytes
+        inputs[name] = {"window": port.window, "kept": port.kept, "bytes": size}
+    return {"windows": inputs} if inputs else {}
 
 
-def _front(a: Analysis, unit: bool) -> list[str]:
+def _front(analysis: Analysis, points: Sequence[Capacities]) -> list[str]:
+    """The trade-off of memory against period."""
     from ..runtime.report import columns
 
-    assert a.pareto is not None
     rows = [["tokens", "bytes", "period", "the least"]]
-    for p in a.pareto:
+    for p in points:
         bound = "proved" if p.proved else f"at least {_bound(p)}"
-        rows.append(
-            [str(p.total), "-" if p.bytes is None else str(p.bytes), _reached(p, unit), bound]
-        )
+        size = "-" if p.bytes is None else str(p.bytes)
+        rows.append([str(p.total), size, _reached(p, _unit(analysis)), bound])
     lines = ["  " + line for line in columns(rows, left=0).splitlines()]
-    if not a.pareto_complete:
-        lines.append(f"  (full speed is not reached{_ended(a, 'pareto')})")
-    elif "pareto" in a.cut:
-        lines.append(f"  (not all is proved{_ended(a, 'pareto')})")
+    if not analysis.pareto_complete:
+        lines.append(f"  (full speed is not reached{_ended(analysis, 'pareto')})")
+    elif "pareto" in analysis.cut:
+        lines.append(f"  (not all is proved{_ended(analysis, 'pareto')})")
     return lines
 
 
-def network_table(m: NetworkMemory) -> str:
+def network_table(memory: NetworkMemory) -> str:
     """Elements in the buffers of a network, in the execution modes that differ in memory."""
-    share = (
-        f"{100 * m.by_parts / m.layerwise:.3g} % of"
-        f" that{'' if m.by_parts_proved else ', the best found'}"
-    )
+    share = f"{100 * memory.by_parts / memory.layerwise:.3g} % of that"
+    if not memory.by_parts_proved:
+        share += ", the best found"
     lines = [
         "elements in the buffers between the layers",
-        f"  layer by layer  {m.layerwise}",
-        f"  by parts        {m.by_parts}   ({share})",
+        f"  layer by layer  {memory.layerwise}",
+        f"  by parts        {memory.by_parts}   ({share})",
     ]
-    if m.algorithm4 is None:
-        lines.append(f"  Algorithm 4     does not apply: {m.reason}")
+    if memory.algorithm4 is None:
+        lines.append(f"  Algorithm 4     does not apply: {memory.reason}")
     else:
         lines.append(
-            f"  Algorithm 4     {m.algorithm4}   ({m.overlap} of them in self-loops for overlapping"
-            " rows)"
+            f"  Algorithm 4     {memory.algorithm4}   ({memory.overlap} of them in self-loops for"
+            " overlapping rows)"
         )
     return "\n".join(lines)
 
 
-def band_table(found: Comparison, thesis: Reduction) -> str:
+def band_table(comparison: Comparison, thesis: Reduction) -> str:
     """Bytes between the layers of a network in several ways, and the Pareto front of bands against
     time."""
     from ..model.mapping import bands_in_words
     from ..runtime.report import columns
 
-    placed = found.whole
-    how = (
-        f"{placed.by}, proved"
-        if placed.proved
-        else f"{placed.by}; none has less than {_mb(placed.bound)}"
-    )
+    placed = comparison.whole
+    how = f"{placed.by}; none has less than {_mb(placed.bound)}"
+    if placed.proved:
+        how = f"{placed.by}, proved"
     ways = [
-        ("each tensor its own", found.separate, ""),
-        ("Algorithm 8", found.algorithm8, "buffers are shared, as in Minakova's thesis, ch. 6"),
+        ("each tensor its own", comparison.separate, ""),
+        (
+            "Algorithm 8",
+            comparison.algorithm8,
+            "buffers are shared, as in Minakova's thesis, ch. 6",
+        ),
         ("one arena", placed.total, how),
         (
             "rows under a layer",
-            found.rows,
-            f"lower bound of all row by row execution, by `{found.dictated_by}`",
+            comparison.rows,
+            f"lower bound of all row by row execution, by `{comparison.dictated_by}`",
         ),
     ]
     lines = ["between the layers, in MB"]
-    lines += [f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in ways]
+    lines += [_way(*way) for way in ways]
     lines += ["by the rules of Minakova's thesis, its input included"]
-    lines += [
-        f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in _by_thesis(thesis)
-    ]
-    time = "estimated time" if any(c.estimated for c in found.choices) else "time"
+    lines += [_way(*way) for way in _by_thesis(thesis)]
+    time = "estimated time" if any(c.estimated for c in comparison.choices) else "time"
     table = [["between layers MB", "in all", time, "firings"]]
-    table += [
-        [_mb(c.buffers), _mb(c.bytes), f"{c.time:.2f}", str(c.firings)] for c in found.choices
-    ]
-    words = ["", "", *("; ".join(map(bands_in_words, c.bands)) or "whole" for c in found.choices)]
+    words = ["", ""]
+    for c in comparison.choices:
+        table.append([_mb(c.buffers), _mb(c.bytes), f"{c.time:.2f}", str(c.firings)])
+        words.append("; ".join(map(bands_in_words, c.bands)) or "whole")
     front = columns(table, left=0).splitlines()
     shown = [f"{line}  {word}".rstrip() for line, word in zip(front, words, strict=True)]
     return "\n".join([*lines, "", *shown])
 
 
-def _by_thesis(found: Reduction) -> list[tuple[str, int, str]]:
+def _way(name: str, size: int, note: str) -> str:
+    return f"  {name:<19}  {_mb(size):>8}  {note}".rstrip()
+
+
+def _by_thesis(reduction: Reduction) -> list[tuple[str, int, str]]:
     ways = [
-        ("by parts, all", found.edges, "each edge in a buffer of its own (ch. 4)"),
-        ("Algorithm 10, none", found.whole, "buffers are shared, no layer goes by parts (ch. 6)"),
-        ("Algorithm 10, all", found.parts, f"all layers go by parts, {found.steps} firings"),
+        ("by parts, all", reduction.edges, "each edge in a buffer of its own (ch. 4)"),
+        (
+            "Algorithm 10, none",
+            reduction.whole,
+            "buffers are shared, no layer goes by parts (ch. 6)",
+        ),
+        (
+            "Algorithm 10, all",
+            reduction.parts,
+            f"all layers go by parts, {reduction.steps} firings",
+        ),
     ]
-    if found.least is not None:
-        note = (
-            f"{found.chosen} layers go by parts, {found.least.times[0]:.0f} firings: the least of"
-            f" {found.looks} looks"
-        )
-        ways.append(("Algorithm 9", found.least.memory, note))
+    if reduction.least is not None:
+        firings = f"{reduction.least.times[0]:.0f} firings"
+        looks = f"the least of {reduction.looks} looks"
+        note = f"{reduction.chosen} layers go by parts, {firings}: {looks}"
+        ways.append(("Algorithm 9", reduction.least.memory, note))
     return ways
 
 
@@ -486,14 +531,13 @@ def cut_table(points: Sequence[CutPoint], work: str = "multiplications") -> str:
 def in_8_bits(losses: Mapping[str, Sequence[Loss]]) -> list[str]:
     """The loss of networks in 8 bits on their calibration data, a line per output."""
     lines = []
-    for network, found in losses.items():
-        for x in found:
+    for network, of_network in losses.items():
+        for loss in of_network:
             line = (
-                f"{network}.{x.name} in 8 bits: {x.decibels:.1f} dB signal to noise, at most"
-                f" {x.largest:.1%} off"
+                f"{network}.{loss.name} in 8 bits: {loss.decibels:.1f} dB signal to noise, at most"
+                f" {loss.largest:.1%} off"
             )
-            lines.append(
-                line
-                + (f", the same best score in {x.same_best:.1%}" if x.same_best is not None else "")
-            )
+            if loss.same_best is not None:
+                line += f", the same best score in {loss.same_best:.1%}"
+            lines.append(line)
     return lines

@@ -8,34 +8,33 @@ if TYPE_CHECKING:
     from ..driver.show.alternatives import Comparison, Sharing
 
 
-def variants_table(found: Comparison) -> str:
+def variants_table(comparison: Comparison) -> str:
     """What flowc shares, what SBRS would share, and its switches."""
     from ..runtime.report import columns
 
-    weights = found.weights
+    weights = comparison.weights
     lines = [
-        f"network {found.network}: variants {', '.join(found.variants)}",
+        f"network {comparison.network}: variants {', '.join(comparison.variants)}",
         (
             f"  weights         {_mb(weights.separate)} of all, {_mb(weights.distinct)} of them"
             f" different, {_mb(weights.built)} in a program"
         ),
-        f"  SBRS as printed {_sharing(found.printed, found)}",
-        f"  made safe       {_sharing(found.safe, found)}",
+        f"  SBRS as printed {_sharing(comparison.printed, comparison)}",
+        f"  made safe       {_sharing(comparison.safe, comparison)}",
     ]
     rows = [["switch", "", "steps as printed", "races", "made safe", "one after the other"]]
-    rows += [
-        [s.source, s.target, str(s.steps), str(s.races), str(s.safe_steps), str(s.steps_in_turn)]
-        for s in found.switches
-    ]
-    told = (
+    for s in comparison.switches:
+        steps = (s.steps, s.races, s.safe_steps, s.steps_in_turn)
+        rows.append([s.source, s.target, *map(str, steps)])
+    note = (
         "steps are layers, two of which may run at once; flowc changes between two frames, or"
         " breaks off one"
     )
-    return "\n".join([*lines, "", columns(rows, left=2), told])
+    return "\n".join([*lines, "", columns(rows, left=2), note])
 
 
-def _sharing(s: Sharing, found: Comparison) -> str:
-    text = f"{s.layers} layers for {found.layers}, {s.buffers} buffers for {found.edges}"
+def _sharing(s: Sharing, comparison: Comparison) -> str:
+    text = f"{s.layers} layers for {comparison.layers}, {s.buffers} buffers for {comparison.edges}"
     if s.overwritten:
         text += f"; {s.overwritten} pairs of tensors of one variant overwrite each other"
     return text

@@ -2,50 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, show_diagnostics
+from ._groups import grouped
 from ._scenario import states_in_table
 from ._tables import band_table, cut_table, cycle_tasks, network_table, table, windows
 from ._variants import variants_table
 
 if TYPE_CHECKING:
-    from ..analysis.dataflow.analyze import Analysis, Capacities
-    from ..driver.show.networks import CutPoint, NetworkMemory
-    from ..driver.text.check import Checked
+    from ..analysis.dataflow.analyze import Analysis, Capacities, PathLatency
+    from ..driver.show.analyze import Analyzed
+    from ..driver.show.networks import NetworkMemory
     from ..model.application import Application
-    from ..model.diagnostic import Diagnostic
-    from ..networks.bands.compare import Comparison
-    from ..networks.dataflow.reduced import Reduction
 
 
-def analyze(
-    file: TextOrNetwork,
+@dataclass(frozen=True, slots=True)
+class AnalysisOptions:
+    """What is analyzed beside period, latency and verdicts, and how."""
+
     buffers: Annotated[
         bool,
         typer.Option(
             "--buffers", help="Also the least capacities that keep the period, channel by channel."
         ),
-    ] = False,
+    ] = False
     pareto: Annotated[
         bool, typer.Option("--pareto", help="Also the whole trade-off of memory against period.")
-    ] = False,
+    ] = False
     overlap: Annotated[
         bool,
         typer.Option(
             "--auto-concurrency", help="Let firings of the same task overlap, as SDF3 does."
         ),
-    ] = False,
+    ] = False
     by_parts: Annotated[
         bool,
         typer.Option(
             "--by-parts", help="Of a network: every layer works through its rows one by one."
         ),
-    ] = False,
+    ] = False
     memory: Annotated[
         bool,
         typer.Option(
@@ -56,97 +57,95 @@ def analyze(
                 "genetic search of Minakova's thesis, for comparison."
             ),
         ),
-    ] = False,
+    ] = False
     cuts: Annotated[
         bool,
         typer.Option(
             "--cuts", help="Of a network: the layers after which a pin may cut it into stages."
         ),
-    ] = False,
+    ] = False
     seconds: Annotated[
         float,
         typer.Option(help="Time for each search; after it the best so far is printed.", min=0.1),
-    ] = 10.0,
-    platform: OnPlatform = "host",
-    as_json: Json = False,
-) -> int:
-    """Prove what a graph can do: period, latency, buffers, schedules. Runs no code of the text."""
-    from ..driver.show.analyze import analyze as driver_analyze
-    from ..driver.show.networks import (
-        network_bands,
-        network_by_thesis,
-        network_cuts,
-        network_memory,
-    )
+    ] = 10.0
+    platform: OnPlatform = "host"
 
-    if memory and file.suffix == ".onnx":
-        found_by_thesis = network_by_thesis(file, seconds if by_parts else None)
-        return _bands(network_bands(file), found_by_thesis, as_json)
-    if cuts and file.suffix == ".onnx":
-        return _list_cuts(network_cuts(file), as_json)
+    @property
+    def for_networks(self) -> list[str]:
+        """The given options that only .onnx files have."""
+        chosen = {"--by-parts": self.by_parts, "--cuts": self.cuts, "--memory": self.memory}
+        return [name for name, is_given in chosen.items() if is_given]
+
+
+@grouped
+def analyze(file: TextOrNetwork, options: AnalysisOptions, as_json: Json = False) -> int:
+    """Prove what a graph can do: period, latency, buffers, schedules. Runs no code of the text."""
+    is_network = file.suffix == ".onnx"
+    if options.memory and is_network:
+        return _bands(file, options, as_json)
+    if options.cuts and is_network:
+        return _list_cuts(file, as_json)
     if file.suffix == ".xml":
         raise typer.BadParameter(f"import it first: flowc import {file}", param_hint="APP.flow")
-    alone = {"--by-parts": by_parts, "--cuts": cuts, "--memory": memory}
-    if any(alone.values()) and file.suffix != ".onnx":
-        hint = next(name for name, given in alone.items() if given)
-        raise typer.BadParameter("it is for .onnx files", param_hint=hint)
-    printed: dict[str, int] = {}
+    if options.for_networks and not is_network:
+        raise typer.BadParameter("it is for .onnx files", param_hint=options.for_networks[0])
+    return _analyze(file, options, as_json)
 
-    def tell(app: Application, so_far: Analysis, orders: dict[str, str]) -> None:
-        """Print the answers as they arrive."""
-        lines = table(app, so_far, orders, buffers)
-        if printed and app.name not in printed:
-            print()
-        for line in lines[printed.get(app.name, 0) :]:
-            print(line, flush=True)
-        printed[app.name] = len(lines)
 
-    def notice(diagnostics: tuple[Diagnostic, ...], checked: Checked) -> None:
-        show_diagnostics(diagnostics, checked.system.sources)
+def _analyze(file: Path, options: AnalysisOptions, as_json: bool) -> int:
+    """Analyze the apps of a text, or a network as an app of its layers."""
+    from ..driver.show.analyze import analyze as driver_analyze
+    from ..driver.show.networks import network_memory
 
-    found = driver_analyze(
+    analyzed = driver_analyze(
         file,
-        platform=platform,
-        overlap=overlap,
-        for_period=buffers,
-        pareto=pareto,
-        by_parts=by_parts,
-        seconds=seconds,
+        platform=options.platform,
+        overlap=options.overlap,
+        for_period=options.buffers,
+        pareto=options.pareto,
+        by_parts=options.by_parts,
+        seconds=options.seconds,
         report=progress,
-        noticed=notice,
-        answered=None if as_json else tell,
+        noticed=lambda diagnostics, checked: show_diagnostics(diagnostics, checked.system.sources),
+        answered=None if as_json else _GrowingTables(options.buffers),
     )
-    elements = network_memory(file) if by_parts else None
+    memory = network_memory(file) if options.by_parts else None
     if as_json:
-        document: dict[str, Any] = {
-            "apps": {
-                a.name: _data(found.apps[a.name])
-                | {"processors": found.orders[a.name]}
-                | windows(a)
-                for a in found.checked.system.apps
-            }
-        }
-        if found.states:
-            document["states"] = {
-                name: {app: _data(answer) for app, answer in own.items()}
-                for name, own in found.states.items()
-            }
-        document |= (
-            {"variants": [asdict(c) for c in found.alternatives]} if found.alternatives else {}
-        )
-        print_json(document | ({"memory": _memory(elements)} if elements is not None else {}))
-    elif elements is not None:
-        print(f"\n{network_table(elements)}")
+        print_json(_document(analyzed, memory))
+    elif memory is not None:
+        print(f"\n{network_table(memory)}")
     else:
-        more = [states_in_table(found)] if found.states else []
-        print(
-            "".join(f"\n{text}\n" for text in (*more, *map(variants_table, found.alternatives))),
-            end="",
-        )
-    return 1 if found.refused else 0
+        _print_states_and_variants(analyzed)
+    return 1 if analyzed.refused else 0
 
 
-def _list_cuts(points: tuple[CutPoint, ...], as_json: bool) -> int:
+class _GrowingTables:
+    """Prints the results of each app as they arrive: each time the lines that are new."""
+
+    def __init__(self, buffers: bool) -> None:
+        self._buffers = buffers
+        self._printed: dict[str, int] = {}
+
+    def __call__(self, app: Application, so_far: Analysis, orders: dict[str, str]) -> None:
+        lines = table(app, so_far, orders, self._buffers)
+        if self._printed and app.name not in self._printed:
+            print()
+        for line in lines[self._printed.get(app.name, 0) :]:
+            print(line, flush=True)
+        self._printed[app.name] = len(lines)
+
+
+def _print_states_and_variants(analyzed: Analyzed) -> None:
+    if analyzed.states:
+        print(f"\n{states_in_table(analyzed)}")
+    for comparison in analyzed.alternatives:
+        print(f"\n{variants_table(comparison)}")
+
+
+def _list_cuts(file: Path, as_json: bool) -> int:
+    from ..driver.show.networks import network_cuts
+
+    points = network_cuts(file)
     if as_json:
         print_json({"cuts": [asdict(p) for p in points]})
     else:
@@ -154,51 +153,84 @@ def _list_cuts(points: tuple[CutPoint, ...], as_json: bool) -> int:
     return 0
 
 
-def _bands(found: Comparison, thesis: Reduction, as_json: bool) -> int:
+def _bands(file: Path, options: AnalysisOptions, as_json: bool) -> int:
+    from ..driver.show.networks import network_bands, network_by_thesis
+
+    thesis = network_by_thesis(file, options.seconds if options.by_parts else None)
+    bands = network_bands(file)
     if as_json:
-        whole = asdict(found.whole) | {"proved": found.whole.proved}
-        print_json(asdict(found) | {"whole": whole, "minakova": asdict(thesis)})
+        whole = asdict(bands.whole) | {"proved": bands.whole.proved}
+        print_json(asdict(bands) | {"whole": whole, "minakova": asdict(thesis)})
     else:
-        print(band_table(found, thesis))
+        print(band_table(bands, thesis))
     return 0
 
 
 # -- JSON ------------------------------------------------------------------------------------------
-def _data(a: Analysis) -> dict[str, Any]:
+def _document(analyzed: Analyzed, memory: NetworkMemory | None) -> dict[str, Any]:
+    apps = {}
+    for app in analyzed.checked.system.apps:
+        orders = {"processors": analyzed.orders[app.name]}
+        apps[app.name] = _data(analyzed.apps[app.name]) | orders | windows(app)
+    document: dict[str, Any] = {"apps": apps}
+    if analyzed.states:
+        document["states"] = {
+            name: {app: _data(answer) for app, answer in own.items()}
+            for name, own in analyzed.states.items()
+        }
+    if analyzed.alternatives:
+        document["variants"] = [asdict(comparison) for comparison in analyzed.alternatives]
+    if memory is not None:
+        document["memory"] = _memory(memory)
+    return document
+
+
+def _data(analysis: Analysis) -> dict[str, Any]:
+    looped: dict[str, Any] | None = None
+    if analysis.looped_schedule is not None:
+        looped = {"text": analysis.looped_schedule.text, "total": analysis.looped_schedule.total}
     return {
-        "consistent": a.verdicts.consistent.holds,
-        "deadlock_free": a.verdicts.deadlock_free.holds,
-        "repetition": a.verdicts.repetition,
-        "period": _exact(a.period),
-        "period_lower_bound": _exact(a.period_lower),
-        "period_on_any_mapping": _exact(a.mapping_lower),
-        "period_at_mean_times": _exact(a.mean_period),
-        "critical_cycle": cycle_tasks(a.critical_cycle),
-        "critical_channels": list(dict.fromkeys(h.channel for h in a.critical_cycle if h.channel)),
-        "latency": _exact(a.latency),
-        "latency_at_period": _exact(a.latency_period),
-        "latency_on_any_mapping": _exact(a.latency_lower),
-        "paths": [
-            {
-                "source": p.source,
-                "task": p.sink,
-                "latency": _exact(p.latency),
-                "latency_on_any_mapping": _exact(p.lower),
-                "deadline": _exact(p.deadline),
-            }
-            for p in a.paths
-        ],
-        "min_buffers": _capacities(a.least_buffers),
-        "period_buffers": _capacities(a.period_buffers),
-        "pareto": None if a.pareto is None else [_capacities(p) for p in a.pareto],
-        "pareto_complete": None if a.pareto is None else a.pareto_complete,
-        "schedule": None if a.schedule is None else a.schedule.text,
-        "looped_schedule": None
-        if a.looped_schedule is None
-        else {"text": a.looped_schedule.text, "total": a.looped_schedule.total},
-        "times_from": a.times.source,
-        "unit_times": list(a.times.guessed),
-        "cut": a.cut,
+        "consistent": analysis.verdicts.consistent.holds,
+        "deadlock_free": analysis.verdicts.deadlock_free.holds,
+        "repetition": analysis.verdicts.repetition,
+        "period": _exact(analysis.period),
+        "period_lower_bound": _exact(analysis.period_lower),
+        "period_on_any_mapping": _exact(analysis.mapping_lower),
+        "period_at_mean_times": _exact(analysis.mean_period),
+        "critical_cycle": cycle_tasks(analysis.critical_cycle),
+        "critical_channels": list(
+            dict.fromkeys(h.channel for h in analysis.critical_cycle if h.channel)
+        ),
+        "latency": _exact(analysis.latency),
+        "latency_at_period": _exact(analysis.latency_period),
+        "latency_on_any_mapping": _exact(analysis.latency_lower),
+        "paths": [_path(path) for path in analysis.paths],
+        "min_buffers": _capacities(analysis.least_buffers),
+        "period_buffers": _capacities(analysis.period_buffers),
+        **_pareto(analysis),
+        "schedule": None if analysis.schedule is None else analysis.schedule.text,
+        "looped_schedule": looped,
+        "times_from": analysis.times.source,
+        "unit_times": list(analysis.times.guessed),
+        "cut": analysis.cut,
+    }
+
+
+def _pareto(analysis: Analysis) -> dict[str, Any]:
+    """The trade-off of memory against period, if it was requested."""
+    if analysis.pareto is None:
+        return {"pareto": None, "pareto_complete": None}
+    points = [_capacities(point) for point in analysis.pareto]
+    return {"pareto": points, "pareto_complete": analysis.pareto_complete}
+
+
+def _path(path: PathLatency) -> dict[str, Any]:
+    return {
+        "source": path.source,
+        "task": path.sink,
+        "latency": _exact(path.latency),
+        "latency_on_any_mapping": _exact(path.lower),
+        "deadline": _exact(path.deadline),
     }
 
 
@@ -206,27 +238,27 @@ def _exact(value: Fraction | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _capacities(c: Capacities | None) -> dict[str, Any] | None:
-    if c is None:
+def _capacities(capacities: Capacities | None) -> dict[str, Any] | None:
+    if capacities is None:
         return None
     return {
-        "period": _exact(c.period),
-        "period_proved": c.exact,
-        "total": c.total,
-        "bytes": c.bytes,
-        "minimized": "tokens" if c.bytes is None else "bytes",
-        "lower_bound": c.lower,
-        "proved": c.proved,
-        "channels": c.channels,
+        "period": _exact(capacities.period),
+        "period_proved": capacities.exact,
+        "total": capacities.total,
+        "bytes": capacities.bytes,
+        "minimized": "tokens" if capacities.bytes is None else "bytes",
+        "lower_bound": capacities.lower,
+        "proved": capacities.proved,
+        "channels": capacities.channels,
     }
 
 
-def _memory(m: NetworkMemory) -> dict[str, Any]:
+def _memory(memory: NetworkMemory) -> dict[str, Any]:
     return {
-        "layer_by_layer": m.layerwise,
-        "by_parts": m.by_parts,
-        "by_parts_proved": m.by_parts_proved,
-        "algorithm4": m.algorithm4,
-        "algorithm4_overlap": m.overlap,
-        "algorithm4_does_not_apply": m.reason or None,
+        "layer_by_layer": memory.layerwise,
+        "by_parts": memory.by_parts,
+        "by_parts_proved": memory.by_parts_proved,
+        "algorithm4": memory.algorithm4,
+        "algorithm4_overlap": memory.overlap,
+        "algorithm4_does_not_apply": memory.reason or None,
     }

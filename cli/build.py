@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from sys import executable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,19 +17,29 @@ from ._common import (
     OnPlatform,
     Output,
     Text,
-    measuring,
     print_json,
     progress,
+    show_built,
     show_diagnostics,
     show_folder,
     sources,
+    with_freshness,
 )
 from ._formats import choice, completed
+from ._groups import grouped
+from ._place import Measured
 from ._tables import in_8_bits
 
 if TYPE_CHECKING:
+    from ..codegen.fmu.variables import Variable
     from ..codegen.robots import Robot
     from ..driver.build.build import Built
+    from ..driver.build.fmu import BuiltFmu
+    from ..model.mapping import Mapping as StoredMapping
+    from ..networks.quantization.quantize import Loss
+
+#: Most tasks of a processor that are named.
+MOST_TASKS = 8
 
 
 #: What is built without a format of another tool.
@@ -37,85 +47,113 @@ PROGRAM, FMU, DORA, ROS2 = "program", "fmu", "dora", "ros2"
 OWN = (PROGRAM, FMU, DORA, ROS2)
 
 
-def build(
-    file: Text,
-    output: Output = None,
-    target: Annotated[str, typer.Option(help="What to build.")] = PROGRAM,
+@dataclass(frozen=True, slots=True)
+class BuildTarget(Measured):
+    """The kind of output, its place, and the platform that it is for."""
+
+    output: Output = None
+    target: Annotated[str, typer.Option(help="What to build.")] = PROGRAM
     graph: Annotated[
         str | None,
         typer.Option(
             help="With `--target fmu`: the graph, or the app with open ends.", show_default=False
         ),
-    ] = None,
-    platform: OnPlatform = "host",
-    force: Force = False,
-    no_measure: NoMeasure = False,
-    as_json: Json = False,
-) -> int:
+    ] = None
+    platform: OnPlatform = "host"
+    force: Force = False
+    no_measure: NoMeasure = False
+
+
+@grouped
+def build(file: Text, options: BuildTarget, as_json: Json = False) -> int:
     """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
+    if options.target != FMU and options.graph is not None:
+        raise typer.BadParameter("`--graph` is for `--target fmu` only", param_hint="--graph")
+    if options.target == FMU:
+        return _fmu(file, options, as_json)
+    if options.target not in OWN:
+        return _foreign(file, options, as_json)
+    return _program(file, options, as_json)
+
+
+def build_with_formats() -> Callable[..., int]:
+    """The verb for the installed formats. Raises Errors."""
+    from ..interop.registry import targets
+
+    known = targets()
+    foreign = "".join(f" {each.about};" for each in known.values())
+    about = (
+        f"The program;{foreign} a graph of the text as a Functional Mock-up Unit for Simulink,"
+        " OpenModelica and others (build/GRAPH.fmu); or the program as a module of dora"
+        " (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
+    )
+    names = choice((PROGRAM, *known, FMU, DORA, ROS2))
+    return completed(build, target=Annotated[names, typer.Option(help=about)])
+
+
+def _program(file: Path, options: BuildTarget, as_json: bool) -> int:
+    """Build the program, as a node of a robot if that is the target."""
     from ..driver.build.build import build as driver_build
 
-    if (graph is None) == (target == FMU):
-        help_text = (
-            "`--target fmu` needs `--graph NAME`"
-            if graph is None
-            else "`--graph` is for `--target fmu` only"
-        )
-        raise typer.BadParameter(help_text, param_hint="--graph")
-    if target == FMU and graph is not None:
-        if platform != "host":
-            raise typer.BadParameter(
-                "a unit runs where its simulator does", param_hint="--platform"
-            )
-        return _fmu(file, graph, output, force, as_json)
-    if target not in OWN:
-        return _foreign(target, file, output, platform, force, as_json)
-    built = driver_build(
-        file,
-        output,
-        platform=platform,
-        force=force,
-        measure=not no_measure,
-        on_measure=measuring,
-        report=progress,
-        robot=_robot(target),
-    )
-    show_diagnostics(built.diagnostics, sources(built.diagnostics))
+    built = driver_build(file, options.output, robot=_robot(options.target), **options.asked)
+    show_built(built)
     if as_json:
-        print_json(
-            {
-                "directory": str(built.directory),
-                "digest": built.digest,
-                "fresh": built.fresh,
-                "search": built.mapping.search,
-                "losses": {
-                    name: [asdict(x) for x in found] for name, found in built.losses.items()
-                },
-                "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
-                "times": built.times,
-                "predicted_period_ns": _predicted(built),
-                **({} if target == PROGRAM else {"ends": [asdict(e) for e in built.ends]}),
-            }
-        )
+        document = _document_of_program(built)
+        if options.target != PROGRAM:
+            document["ends"] = [asdict(end) for end in built.ends]
+        print_json(document)
         return 0
-    print(f"{built.directory}{'' if built.fresh else ' (up to date)'}")
-    for line in in_8_bits(built.losses):
-        print(f"  {line}")
-    processors: dict[str, list[str]] = {}
-    for placement in built.mapping.placements:
-        for processor in placement.processors:
-            share = f" (1/{len(placement.processors)})" if len(placement.processors) > 1 else ""
-            processors.setdefault(processor, []).append(placement.task + share)
-    for processor, tasks in sorted(processors.items()):
-        shown = ", ".join(tasks[:8]) + (f" and {len(tasks) - 8} more" if len(tasks) > 8 else "")
+    _print_output(built.directory, built.fresh, built.losses)
+    for processor, tasks in sorted(_tasks_by_processor(built.mapping).items()):
+        hidden = len(tasks) - MOST_TASKS
+        shown = ", ".join(tasks[:MOST_TASKS])
+        if hidden > 0:
+            shown += f" and {hidden} more"
         print(f"  {processor}: {shown}")
     for end in built.ends:
-        print(f"  {'input' if end.incoming else 'output'} {end.name}: {end.type}")
-    if target == DORA:
+        direction = "input" if end.incoming else "output"
+        print(f"  {direction} {end.name}: {end.type}")
+    if options.target == DORA:
         _how_with_dora(built)
-    elif target == ROS2:
+    elif options.target == ROS2:
         print(f"put {built.directory} into a workspace and run `colcon build`")
     return 0
+
+
+def _document_of_program(built: Built) -> dict[str, Any]:
+    return {
+        "directory": str(built.directory),
+        "digest": built.digest,
+        "fresh": built.fresh,
+        "search": built.mapping.search,
+        "losses": _losses(built.losses),
+        "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
+        "times": built.times,
+        "predicted_period_ns": _predicted(built),
+    }
+
+
+def _losses(losses: Mapping[str, Iterable[Loss]]) -> dict[str, list[dict[str, Any]]]:
+    """The losses of networks in 8 bits, as data."""
+    return {network: [asdict(loss) for loss in own] for network, own in losses.items()}
+
+
+def _print_output(output: Path, fresh: bool, losses: Mapping[str, tuple[Loss, ...]]) -> None:
+    """The first lines about every kind of output."""
+    print(with_freshness(output, fresh))
+    for line in in_8_bits(losses):
+        print(f"  {line}")
+
+
+def _tasks_by_processor(mapping: StoredMapping) -> dict[str, list[str]]:
+    """The tasks of each processor; of a task on several, the part that this one has."""
+    tasks: dict[str, list[str]] = {}
+    for placement in mapping.placements:
+        several = len(placement.processors)
+        name = f"{placement.task} (1/{several})" if several > 1 else placement.task
+        for processor in placement.processors:
+            tasks.setdefault(processor, []).append(name)
+    return tasks
 
 
 def _robot(target: str) -> Robot | None:
@@ -149,81 +187,69 @@ def _predicted(built: Built) -> dict[str, int | None]:
     }
 
 
-def _foreign(
-    target: str, file: Path, output: Path | None, platform: str, force: bool, as_json: bool
-) -> int:
+def _foreign(file: Path, options: BuildTarget, as_json: bool) -> int:
     """The output of a format of another tool."""
     from ..interop.registry import Order, targets
 
     known = targets()
-    if target not in known:
+    if options.target not in known:
         names = ", ".join(f"'{name}'" for name in (*OWN, *known))
-        raise typer.BadParameter(f"'{target}' is not one of {names}", param_hint="--target")
-    order = Order(file, output, platform, force=force, report=progress)
-    return show_folder(known[target].make(order), as_json)
+        raise typer.BadParameter(f"'{options.target}' is not one of {names}", param_hint="--target")
+    order = Order(file, options.output, options.platform, force=options.force, report=progress)
+    return show_folder(known[options.target].make(order), as_json)
 
 
-def build_with_formats() -> Callable[..., int]:
-    """The verb for the installed formats. Raises Errors."""
-    from ..interop.registry import targets
-
-    known = targets()
-    foreign = "".join(f" {each.about};" for each in known.values())
-    about = (
-        f"The program;{foreign} a graph of the text as a Functional Mock-up Unit for Simulink,"
-        " OpenModelica and others (build/GRAPH.fmu); or the program as a module of dora"
-        " (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
-    )
-    names = choice((PROGRAM, *known, FMU, DORA, ROS2))
-    return completed(build, target=Annotated[names, typer.Option(help=about)])
-
-
-def _fmu(file: Path, graph: str, output: Path | None, force: bool, as_json: bool) -> int:
+def _fmu(file: Path, options: BuildTarget, as_json: bool) -> int:
     from ..driver.build.fmu import build_fmu
 
-    built = build_fmu(file, graph, output, force=force, report=progress)
+    if options.graph is None:
+        raise typer.BadParameter("`--target fmu` needs `--graph NAME`", param_hint="--graph")
+    if options.platform != "host":
+        raise typer.BadParameter("a unit runs where its simulator does", param_hint="--platform")
+    built = build_fmu(file, options.graph, options.output, force=options.force, report=progress)
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
     shown = [v for v in built.variables if v.role in ("input", "output", "parameter")]
     if as_json:
-        print_json(
-            {
-                "file": str(built.file),
-                "fresh": built.fresh,
-                "fmi": f"{built.version}.0",
-                "token": built.token,
-                "python": built.python,
-                "step_size": float(built.step) if built.step else None,
-                "losses": {
-                    name: [asdict(x) for x in found] for name, found in built.losses.items()
-                },
-                "variables": [
-                    {
-                        "name": v.name,
-                        "causality": v.role,
-                        "type": v.fmi,
-                        "dtype": v.dtype,
-                        "shape": v.dimensions,
-                    }
-                    for v in shown
-                ],
-            }
-        )
+        print_json(_document_of_unit(built, shown))
         return 0
-    print(f"{built.file}{'' if built.fresh else ' (up to date)'}")
-    for line in in_8_bits(built.losses):
-        print(f"  {line}")
+    _print_output(built.file, built.fresh, built.losses)
     because = f": {built.why}" if built.why else ""
-    print(
-        f"  FMI {built.version}.0{because}; a step is an iteration"
-        + (f" of {built.step} s" if built.step else "")
-    )
-    for v in shown:
-        size = str(list(v.dimensions)) if v.dimensions else ""
-        widened = f", widened from {v.dtype}" if v.widened else ""
-        print(f"  {v.role} {v.name}: {v.fmi}{size}{widened}")
+    step = f" of {built.step} s" if built.step else ""
+    print(f"  FMI {built.version}.0{because}; a step is an iteration{step}")
+    for variable in shown:
+        print(f"  {_in_words(variable)}")
     if built.python:
         print(
             f"  it needs {executable}: `python3 sources/build.py` in the unit builds it for"
             " another one"
         )
     return 0
+
+
+def _document_of_unit(built: BuiltFmu, shown: Iterable[Variable]) -> dict[str, Any]:
+    return {
+        "file": str(built.file),
+        "fresh": built.fresh,
+        "fmi": f"{built.version}.0",
+        "token": built.token,
+        "python": built.python,
+        "step_size": float(built.step) if built.step else None,
+        "losses": _losses(built.losses),
+        "variables": [_variable_as_data(variable) for variable in shown],
+    }
+
+
+def _variable_as_data(variable: Variable) -> dict[str, Any]:
+    return {
+        "name": variable.name,
+        "causality": variable.role,
+        "type": variable.fmi,
+        "dtype": variable.dtype,
+        "shape": variable.dimensions,
+    }
+
+
+def _in_words(variable: Variable) -> str:
+    size = str(list(variable.dimensions)) if variable.dimensions else ""
+    widened = f", widened from {variable.dtype}" if variable.widened else ""
+    return f"{variable.role} {variable.name}: {variable.fmi}{size}{widened}"

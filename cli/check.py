@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ._common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
 from ._scenario import scenario_as_data, scenario_table
-from ._tables import folded, kept, windows
+from ._tables import folded, kept, on_dla, windows
 
 if TYPE_CHECKING:
     from ..driver.build.dla import OnDla
     from ..driver.text.check import Checked
+    from ..model.application import Application
+    from ..model.verdict import AppVerdicts
+
+#: Most tasks whose firings in an iteration are named.
+MOST_TASKS = 12
 
 
 def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> int:
@@ -36,8 +42,6 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
     if not as_json:
         _print_verdicts(checked)
         for report in _on_dla(checked):
-            from ._tables import on_dla
-
             print(f"\n{on_dla(report)}")
     elif not checked.ok:
         say(_count(checked))
@@ -46,31 +50,29 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
 
 def _apps(checked: Checked) -> dict[str, Any]:
     """The verdicts of apps as data."""
+    return {app.name: _app_as_data(app, checked.verdicts[app.name]) for app in checked.system.apps}
+
+
+def _app_as_data(app: Application, verdicts: AppVerdicts) -> dict[str, Any]:
     return {
-        name: {
-            "consistent": v.consistent.holds,
-            "deadlock_free": v.deadlock_free.holds,
-            "schedulable": v.schedulable.holds,
-            "repetition": v.repetition,
-            **windows(found),
-            "pace": {source: str(ns) for source, ns in v.pace.items()},
-            "paths": [
-                {"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)}
-                for p in found.paths
-            ],
-        }
-        for found in checked.system.apps
-        for name, v in [(found.name, checked.verdicts[found.name])]
+        "consistent": verdicts.consistent.holds,
+        "deadlock_free": verdicts.deadlock_free.holds,
+        "schedulable": verdicts.schedulable.holds,
+        "repetition": verdicts.repetition,
+        **windows(app),
+        "pace": {source: str(ns) for source, ns in verdicts.pace.items()},
+        "paths": [
+            {"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)}
+            for p in app.paths
+        ],
     }
 
 
 def _on_dla(checked: Checked) -> tuple[OnDla, ...]:
     """What the platform's DLA can run, if it has one."""
-    if (
-        not checked.ok
-        or checked.staged is None
-        or all(p.kind != "dla" for p in checked.staged.platform.pools)
-    ):
+    if not checked.ok or checked.staged is None:
+        return ()
+    if all(pool.kind != "dla" for pool in checked.staged.platform.pools):
         return ()
     from ..driver.build.dla import dla_reports
 
@@ -81,46 +83,44 @@ def _print_verdicts(checked: Checked) -> None:
     if not checked.ok:
         print(_count(checked))
         return
-    words = {True: "yes", False: "no", None: "not decided"}
-    for found in checked.system.apps:
-        verdicts = checked.verdicts[found.name]
-        print(
-            f"{found.name}: {number(len(found.tasks), 'task')},"
-            f" {number(len(found.channels), 'channel')}"
-        )
-        rows = {
-            "consistent": verdicts.consistent,
-            "deadlock-free": verdicts.deadlock_free,
-            "schedulable": verdicts.schedulable,
-        }
-        for name, verdict in rows.items():
-            print(folded(f"  {name:<14} {words[verdict.holds]:<12} {verdict.witness}", 30))
-        several = [f"{_short(n)} {q}" for n, q in verdicts.repetition.items() if q != 1]
-        if several:
-            shown = ", ".join(several[:12]) + (", ..." if len(several) > 12 else "")
-            print(
-                f"  {'iteration':<14}"
-                f" {shown}{', the others 1' if len(several) < len(found.tasks) else ''}"
-            )
-        if found.windows:
-            print(f"  {'windows':<14} {kept(found)}")
-        for source, ns in verdicts.pace.items():
-            again = (
-                f", {verdicts.repetition[source]} times in a period"
-                if verdicts.repetition[source] > 1
-                else ""
-            )
-            print(f"  {'pace':<14} {_short(source)} every {_ms(ns)}{again}")
-        for path in found.paths:
-            print(
-                f"  {'path':<14} {_short(path.source)} to {_short(path.sink)} within"
-                f" {_ms(path.deadline_ns)}"
-            )
+    for app in checked.system.apps:
+        for line in _verdicts_in_words(app, checked.verdicts[app.name]):
+            print(line)
     if checked.system.scenario is not None:
-        late = {
-            n: [a for a, v in c.verdicts.items() if v.impossible] for n, c in checked.states.items()
-        }
+        late = {}
+        for name, state in checked.states.items():
+            late[name] = [app for app, verdicts in state.verdicts.items() if verdicts.impossible]
         print("\n" + scenario_table(checked.system.scenario, late))
+
+
+def _verdicts_in_words(app: Application, verdicts: AppVerdicts) -> Iterator[str]:
+    """The lines about an app."""
+    words = {True: "yes", False: "no", None: "not decided"}
+    yield f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"
+    rows = {
+        "consistent": verdicts.consistent,
+        "deadlock-free": verdicts.deadlock_free,
+        "schedulable": verdicts.schedulable,
+    }
+    for name, verdict in rows.items():
+        yield folded(f"  {name:<14} {words[verdict.holds]:<12} {verdict.witness}", 30)
+    several = [f"{_short(n)} {q}" for n, q in verdicts.repetition.items() if q != 1]
+    if several:
+        shown = ", ".join(several[:MOST_TASKS])
+        if len(several) > MOST_TASKS:
+            shown += ", ..."
+        if len(several) < len(app.tasks):
+            shown += ", the others 1"
+        yield f"  {'iteration':<14} {shown}"
+    if app.windows:
+        yield f"  {'windows':<14} {kept(app)}"
+    for source, ns in verdicts.pace.items():
+        firings = verdicts.repetition[source]
+        again = f", {firings} times in a period" if firings > 1 else ""
+        yield f"  {'pace':<14} {_short(source)} every {_ms(ns)}{again}"
+    for path in app.paths:
+        ends = f"{_short(path.source)} to {_short(path.sink)}"
+        yield f"  {'path':<14} {ends} within {_ms(path.deadline_ns)}"
 
 
 def _short(task: str) -> str:

@@ -11,12 +11,10 @@ def doctor(as_json: Json = False) -> int:
 
     findings = examine()
     if as_json:
-        print_json(
-            {
-                f.name: {"found": f.found, "needed_for": f.purpose, "install": f.install}
-                for f in findings
-            }
-        )
+        document = {}
+        for f in findings:
+            document[f.name] = {"found": f.found, "needed_for": f.purpose, "install": f.install}
+        print_json(document)
         return 0
     for f in findings:
         mark = "ok " if f.found else "-- "

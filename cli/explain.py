@@ -69,7 +69,9 @@ def _list(as_json: bool) -> int:
         )
         return 0
     for digit, about in KINDS.items():
-        print(f"{'' if digit == '0' else chr(10)}{about}")
+        if digit != "0":
+            print()
+        print(about)
         for c in sorted(c for c in CODES if c[1] == digit):
             print(f"  {c}  {CODES[c][0]}")
     return 0

@@ -31,8 +31,8 @@ def fmt(
             continue
         try:
             formatted = format_text(str(file), text)
-        except Errors as found:
-            faults += found.diagnostics
+        except Errors as broken:
+            faults += broken.diagnostics
             continue
         if formatted != text:
             changed.append(str(file))
@@ -43,6 +43,7 @@ def fmt(
     if as_json:
         print_json({"changed": changed})
     else:
+        done = "would change" if only_check else "formatted"
         for name in changed:
-            print(f"{'would change' if only_check else 'formatted'}: {name}")
+            print(f"{done}: {name}")
     return 1 if only_check and changed else 0

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ._boards import BoardPython, Boards, hosts_of
 from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, say, show_diagnostics
 from ._tables import cut_table, in_8_bits
+
+if TYPE_CHECKING:
+    from ..driver.measure.measure import Profiled
+    from ..model.profile import ProfileEntry
 
 
 def profile(
@@ -35,73 +40,67 @@ def profile(
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
     with hosts_of(board, board_python) as host:
-        found = measure(
+        measured = measure(
             file,
             platform=platform,
             host=host,
             seconds=seconds,
-            on_measure=lambda said: say(f"flowc: {said}"),
+            on_measure=lambda message: say(f"flowc: {message}"),
             report=progress,
         )
-    measured = found.profile
-    show_diagnostics(found.diagnostics, {})
+    show_diagnostics(measured.diagnostics, {})
     if as_json:
-        print_json(json.loads(measured.to_json()))
+        print_json(json.loads(measured.profile.to_json()))
         return 0
-    from ..runtime.report import columns
+    _print_profile(measured, layers)
+    return 0
 
-    warmth = (
-        ""
-        if found.celsius is None
-        else "; {:.0f} °C before, {:.0f} °C after".format(*found.celsius)
-    )
-    print(f"{measured.host}; measured noise: {found.noise:.0%}{warmth}\n")
-    rows = [
-        [
-            "task",
-            "implementation",
-            "samples",
-            "mean us",
-            "std us",
-            "max us",
-            "wcet us",
-            "holds python",
-        ]
-    ]
-    for e in found.entries:
-        times = [f"{ns / 1e3:.1f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]
-        rows.append(
-            [
-                e.subject,
-                e.implementation,
-                str(e.samples),
-                *times,
-                "" if e.held is None else f"{e.held:.0%}",
-            ]
-        )
-    print(columns(rows, left=2))
-    for line in in_8_bits(found.losses):
+
+def _print_profile(measured: Profiled, layers: bool) -> None:
+    """The tables of a profile; `layers` adds those of networks."""
+    profile = measured.profile
+    warmth = ""
+    if measured.celsius is not None:
+        warmth = "; {:.0f} °C before, {:.0f} °C after".format(*measured.celsius)
+    print(f"{profile.host}; measured noise: {measured.noise:.0%}{warmth}\n")
+    print(_table_of_tasks(measured.entries))
+    for line in in_8_bits(measured.losses):
         print(f"\n{line}")
-    for e in found.entries:
-        if e.layers:
-            print(
-                f"\n{e.subject}: {len(e.layers)} layers, {e.overhead_ns / 1e3:.0f} us beside them"
-            )
+    for entry in measured.entries:
+        if entry.layers:
+            count, beside = len(entry.layers), entry.overhead_ns / 1e3
+            print(f"\n{entry.subject}: {count} layers, {beside:.0f} us beside them")
             if layers:
-                whole = sum(x.mean_ns for x in e.layers) or 1
-                table = [
-                    [x.layer, f"{x.mean_ns / 1e3:.1f}", f"{x.mean_ns / whole:.1%}"]
-                    for x in e.layers
-                ]
-                print(columns([["layer", "mean us", "share"], *table]))
-    if measured.firing_ns is not None:
-        print(f"\neach firing: {measured.firing_ns / 1e3:.3g} us of the runtime")
-    for t in measured.transfers:
+                print(_table_of_layers(entry))
+    if profile.firing_ns is not None:
+        print(f"\neach firing: {profile.firing_ns / 1e3:.3g} us of the runtime")
+    for t in profile.transfers:
         cost = f"{t.fixed_ns / 1e3:.3g} us + {t.ns_per_byte * 1e3:.3g} us per MB"
         print(f"a tensor from {t.source} to {t.target}: {cost}")
-    if found.path is not None:
-        print(f"\n{found.path}")
-    return 0
+    if measured.path is not None:
+        print(f"\n{measured.path}")
+
+
+def _table_of_tasks(entries: Iterable[ProfileEntry]) -> str:
+    from ..runtime.report import columns
+
+    times = ["mean us", "std us", "max us", "wcet us"]
+    rows = [["task", "implementation", "samples", *times, "holds python"]]
+    for e in entries:
+        us = [f"{ns / 1e3:.1f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]
+        held = "" if e.held is None else f"{e.held:.0%}"
+        rows.append([e.subject, e.implementation, str(e.samples), *us, held])
+    return columns(rows, left=2)
+
+
+def _table_of_layers(entry: ProfileEntry) -> str:
+    from ..runtime.report import columns
+
+    whole = sum(layer.mean_ns for layer in entry.layers) or 1
+    rows = [["layer", "mean us", "share"]]
+    for layer in entry.layers:
+        rows.append([layer.layer, f"{layer.mean_ns / 1e3:.1f}", f"{layer.mean_ns / whole:.1%}"])
+    return columns(rows)
 
 
 def _layers(file: Path, seconds: float, as_json: bool) -> int:

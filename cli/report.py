@@ -60,7 +60,7 @@ def report(
         raise typer.BadParameter(
             "name the files of a run, or give --run, not both", param_hint="--run"
         )
-    found = driver_report(
+    reported = driver_report(
         file,
         platform=platform,
         frames=run,
@@ -70,11 +70,11 @@ def report(
         on_measure=measuring,
         progress=progress,
     )
-    show_diagnostics(found.diagnostics, {})
+    show_diagnostics(reported.diagnostics, {})
     if as_json:
-        print(found.document.to_json(indent=1))
-        return found.status
-    target = output or Path(f"{found.document.name}.report.html")
-    replace(target, page(found.document))
+        print(reported.document.to_json(indent=1))
+        return reported.status
+    target = output or Path(f"{reported.document.name}.report.html")
+    replace(target, page(reported.document))
     print(target)
-    return found.status
+    return reported.status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
@@ -17,6 +18,7 @@ from ._groups import grouped
 from ._place import BuildPlace
 
 if TYPE_CHECKING:
+    from ..driver.execute.aftermath import Bounded, Slower
     from ..driver.execute.run import Ran
     from ._live import LiveTables
 
@@ -87,15 +89,20 @@ def _require_possible(
         raise typer.BadParameter("it is for programs on this machine", param_hint="--live")
     if machines is None:
         return
-    alone = [
-        flag(f)
-        for f in fields(options)
-        if f.metadata["alone"] and getattr(options, f.name) != f.default
-    ]
-    alone += ["--live"] if live else []
-    alone += ["--board"] if place.board is not None else []
-    if alone:
-        raise typer.BadParameter("it is for programs on one machine", param_hint=alone[0])
+    alone = next(_for_one_machine(options, place, live), None)
+    if alone is not None:
+        raise typer.BadParameter("it is for programs on one machine", param_hint=alone)
+
+
+def _for_one_machine(options: RunOptions, place: BuildPlace, live: bool) -> Iterator[str]:
+    """The given options that programs on several machines do not have."""
+    for option in fields(options):
+        if option.metadata["alone"] and getattr(options, option.name) != option.default:
+            yield flag(option)
+    if live:
+        yield "--live"
+    if place.board is not None:
+        yield "--board"
 
 
 def _print_parts(document: dict[str, Any]) -> None:
@@ -113,29 +120,43 @@ def _print_parts(document: dict[str, Any]) -> None:
 def _print_comparison(ran: Ran) -> None:
     """Bounds beside measured latencies, and tasks that took much longer than when they were
     measured."""
-    from ..runtime.report import columns
-
     if ran.bounded:
-        rows = [["latency of", "bound ms", "longest ms", "deadline ms"]]
-        for b in ran.bounded:
-            name = f"{b.source} -> {b.task.partition('.')[2]}" if b.source else b.task
-            times = (b.bound_ns, b.longest_ns, b.deadline_ns)
-            rows.append([name, *("-" if ns is None else f"{ns / 1e6:.2f}" for ns in times)])
-        print(f"\n{columns(rows)}")
-        above = [row[0] for row, b in zip(rows[1:], ran.bounded, strict=True) if b.exceeded]
+        print(f"\n{_table_of_bounds(ran.bounded)}")
+        above = [_name(b) for b in ran.bounded if b.exceeded]
         if above:
             print(
                 f"above its bound: {', '.join(above)}; the times that the bound assumes were too"
                 " short"
             )
-    for k, s in enumerate(ran.slower[:MOST_SLOWER]):
-        unit, ns = ("ms", 1e6) if s.profile_ns >= 1e6 else ("us", 1e3)
-        took = f"{s.mean_ns / ns:.4g} {unit} instead of {s.profile_ns / ns:.4g} {unit}"
-        factor = s.mean_ns / s.profile_ns
-        print(
-            f"{'' if k else chr(10)}{s.task} takes {factor:.{0 if factor >= 10 else 1}f} times its"
-            f" profile: {took}"
-        )
+    if ran.slower:
+        print()
+    for slower in ran.slower[:MOST_SLOWER]:
+        print(_in_words(slower))
+
+
+def _table_of_bounds(bounded: Iterable[Bounded]) -> str:
+    from ..runtime.report import columns
+
+    rows = [["latency of", "bound ms", "longest ms", "deadline ms"]]
+    for b in bounded:
+        times = (b.bound_ns, b.longest_ns, b.deadline_ns)
+        rows.append([_name(b), *("-" if ns is None else f"{ns / 1e6:.2f}" for ns in times)])
+    return columns(rows)
+
+
+def _name(bounded: Bounded) -> str:
+    """A path, or an app."""
+    if not bounded.source:
+        return bounded.task
+    return f"{bounded.source} -> {bounded.task.partition('.')[2]}"
+
+
+def _in_words(slower: Slower) -> str:
+    unit, ns = ("ms", 1e6) if slower.profile_ns >= 1e6 else ("us", 1e3)
+    took = f"{slower.mean_ns / ns:.4g} {unit} instead of {slower.profile_ns / ns:.4g} {unit}"
+    factor = slower.mean_ns / slower.profile_ns
+    digits = 0 if factor >= 10 else 1
+    return f"{slower.task} takes {factor:.{digits}f} times its profile: {took}"
 
 
 def _live() -> LiveTables:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,7 +13,11 @@ from ._tables import on_dla
 
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis
+    from ..driver.show.show import Shown
     from ..report.graph import Critical
+
+#: What a picture can show.
+Subject = Literal["graph", "gantt", "scenario"]
 
 
 def show(
@@ -44,17 +48,19 @@ def show(
     from ..driver.show.show import look
     from ..model.diagnostic import Diagnostic, Errors
     from ..model.extras import require
-    from ..report import gantt as chart
-    from ..report.graph import TooLarge, draw
-    from ..report.machine import draw_machine
+    from ..report.graph import TooLarge
 
     require("matplotlib", "plots", "`flowc show`")
     shown = look(file, platform=platform)
-    machine = shown.valid.system.scenario if scenario else None
-    if scenario and machine is None:
+    if scenario and shown.valid.system.scenario is None:
         help_text = "write `scenario Name { initial state one { run App } }`"
         raise Errors([Diagnostic("F605", "there is no scenario to draw", None, help=help_text)])
-    ending = ".scenario" if scenario else ".gantt" if gantt else ""
+    subject: Subject = "graph"
+    if scenario:
+        subject = "scenario"
+    elif gantt:
+        subject = "gantt"
+    ending = "" if subject == "graph" else f".{subject}"
     target = output or Path(f"{shown.valid.system.stem}{ending}.svg")
     if target.suffix not in (".svg", ".png", ".pdf"):
         raise typer.BadParameter(
@@ -62,13 +68,7 @@ def show(
         )
     show_diagnostics(shown.diagnostics, {})
     try:
-        if machine is not None:
-            draw_machine(machine, target)
-        elif gantt:
-            chart.draw(shown.charts(iterations=iterations), target)
-        else:
-            notes = {r.network: f"{r.legal} of {r.layers} layers on a DLA" for r in shown.reports}
-            draw(shown.valid.system, target, shown.places, _critical(shown.limits()), notes)
+        _draw(shown, subject, target, iterations)
     except TooLarge as error:
         raise Errors([Diagnostic("F605", str(error), None, help="draw a smaller app")]) from error
     if as_json:
@@ -80,18 +80,38 @@ def show(
     return 0
 
 
-def _critical(found: Mapping[str, Analysis]) -> dict[str, Critical]:
+def _draw(shown: Shown, subject: Subject, target: Path, iterations: int) -> None:
+    """Draw the states of a scenario, firings over time, or the graph. Raises TooLarge."""
+    from ..report import gantt
+    from ..report.graph import draw
+    from ..report.machine import draw_machine
+
+    system = shown.valid.system
+    if subject == "scenario" and system.scenario is not None:
+        draw_machine(system.scenario, target)
+    elif subject == "gantt":
+        gantt.draw(shown.charts(iterations=iterations), target)
+    else:
+        notes = {r.network: f"{r.legal} of {r.layers} layers on a DLA" for r in shown.reports}
+        draw(system, target, shown.places, _critical(shown.limits()), notes)
+
+
+def _critical(analyses: Mapping[str, Analysis]) -> dict[str, Critical]:
     """What determines each period, for the picture."""
     from ..report.graph import Critical
     from ._tables import cycle, period
 
     marks = {}
-    for name, a in found.items():
-        if a.critical_cycle:
-            tasks = frozenset(h.task for h in a.critical_cycle)
-            channels = frozenset(h.channel for h in a.critical_cycle if h.channel)
-            unknown = "no times are known, every firing counts 1: " if a.times.unknown else ""
+    for name, analysis in analyses.items():
+        if analysis.critical_cycle:
+            tasks = frozenset(h.task for h in analysis.critical_cycle)
+            channels = frozenset(h.channel for h in analysis.critical_cycle if h.channel)
+            unknown = (
+                "no times are known, every firing counts 1: " if analysis.times.unknown else ""
+            )
             marks[name] = Critical(
-                tasks, channels, f"{unknown}least period {period(a)}; {cycle(a, most=90)}"
+                tasks,
+                channels,
+                f"{unknown}least period {period(analysis)}; {cycle(analysis, most=90)}",
             )
     return marks

@@ -7,37 +7,44 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ._common import OnPlatform, Settings, Text, measuring, progress, say, seconds, show_diagnostics
+from ._groups import grouped
+
+if TYPE_CHECKING:
+    from ..driver.show.viewing import Viewer
 
 
-def view(
-    file: Text,
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """The server of the page, and the search and the program that it shows."""
+
     port: Annotated[
         int, typer.Option(help="Where to listen; 0 takes a free port.", min=0, max=65535)
-    ] = 0,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address.")
-    ] = False,
+    ] = 0
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = (
+        False
+    )
     search: Annotated[
         bool,
         typer.Option(
             "--map", help="Look for a mapping first, as `flowc map` does, and show how that goes."
         ),
-    ] = False,
+    ] = False
     budget: Annotated[
         str, typer.Option(help="How long to look for it: `60s`, `5min`.", metavar="TIME")
-    ] = "60s",
+    ] = "60s"
     frames: Annotated[
         int | None,
         typer.Option(
             help="Stop after N iterations of each app.", min=1, metavar="N", show_default=False
         ),
-    ] = None,
+    ] = None
     edit: Annotated[
         bool,
         typer.Option(
@@ -47,36 +54,56 @@ def view(
                 " then."
             ),
         ),
-    ] = False,
-    full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
-    settings: Settings = None,
-    platform: OnPlatform = "host",
-) -> int:
+    ] = False
+    full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False
+    settings: Settings = None
+    platform: OnPlatform = "host"
+
+
+@grouped
+def view(file: Text, options: ViewOptions) -> int:
     """Show the report in a browser while the program runs.
 
     Only this machine can open the page, with the whole address. Once the program has ended, the
     page has what it measured, until Ctrl-C.
     """
-    from ..driver.show.viewing import STOPPED, Viewer
+    from ..driver.show.viewing import Viewer
 
     viewer = Viewer(
-        file, platform=platform, port=port, edit=edit, on_measure=measuring, progress=progress
+        file,
+        platform=options.platform,
+        port=options.port,
+        edit=options.edit,
+        on_measure=measuring,
+        progress=progress,
     )
     try:
         show_diagnostics(viewer.reported.diagnostics, {})
         print(viewer.address, flush=True)
-        with nullcontext() if no_browser else _in_browser(viewer.address, Path(file)):
-            if search:
-                mapped = viewer.search(budget=seconds(budget))
-                show_diagnostics(mapped.diagnostics, {})
-            while True:
-                status = viewer.run(frames=frames, full_speed=full_speed, settings=settings or ())
-                if status in STOPPED:
-                    return status
-                say("flowc: the program has ended; Ctrl-C ends the page")
-                viewer.wait()  # no limit: until Ctrl-C, as it says
+        browser = nullcontext() if options.no_browser else _in_browser(viewer.address, Path(file))
+        with browser:
+            return _run_again_and_again(viewer, options)
     finally:
         viewer.close()
+
+
+def _run_again_and_again(viewer: Viewer, options: ViewOptions) -> int:
+    """Search for a mapping if requested, then run the program until the user stops it."""
+    from ..driver.show.viewing import STOPPED
+
+    if options.search:
+        mapped = viewer.search(budget=seconds(options.budget))
+        show_diagnostics(mapped.diagnostics, {})
+    while True:
+        status = viewer.run(
+            frames=options.frames,
+            full_speed=options.full_speed,
+            settings=options.settings or (),
+        )
+        if status in STOPPED:
+            return status
+        say("flowc: the program has ended; Ctrl-C ends the page")
+        viewer.wait()  # no limit: until Ctrl-C, as it says
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from lark import Token
 
@@ -145,9 +146,9 @@ class Place:
 def advise(place: Place) -> Advice | None:
     """The first advice that fits."""
     for rule in RULES:
-        found = rule(place)
-        if found is not None:
-            return found
+        advice = rule(place)
+        if advice is not None:
+            return advice
     return None
 
 
@@ -191,7 +192,7 @@ def _unit_missing(p: Place) -> Advice | None:
 
 
 def _constant_with_unit(p: Place) -> Advice | None:
-    units = {u for group in UNITS.values() for u in group}
+    units = set(chain.from_iterable(UNITS.values()))
     if p.tokens[0].type != "CONST" or p.text() not in units or p.kind(-1) != "NUMBER":
         return None
     name = str(p.tokens[1])
@@ -203,11 +204,9 @@ def _constant_with_unit(p: Place) -> Advice | None:
 
 
 def _other_arrow(p: Place) -> Advice | None:
-    return (
-        Advice(p.position, None, "an arrow is written `->`")
-        if p.text() + p.text(1) in ("=>", "-->")
-        else None
-    )
+    if p.text() + p.text(1) not in ("=>", "-->"):
+        return None
+    return Advice(p.position, None, "an arrow is written `->`")
 
 
 def _equals(p: Place) -> Advice | None:
@@ -217,11 +216,9 @@ def _equals(p: Place) -> Advice | None:
 
 
 def _comma(p: Place) -> Advice | None:
-    return (
-        Advice(p.position, None, "declarations need no separator: leave the comma out")
-        if p.kind() == "COMMA"
-        else None
-    )
+    if p.kind() != "COMMA":
+        return None
+    return Advice(p.position, None, "declarations need no separator: leave the comma out")
 
 
 def _argument_without_name(p: Place) -> Advice | None:

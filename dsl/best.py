@@ -65,7 +65,7 @@ class Ranking:
         """Variants with their accuracy."""
         name = network.name.text
         if name not in self._ranks:
-            found = self._ranks[name] = []
+            ranked = self._ranks[name] = []
             for variant in network.variants:
                 if variant.accuracy is None:
                     notes = [Note(f"`{mode.name.text}` selects the best one", mode.name.span)]
@@ -76,5 +76,5 @@ class Ranking:
                     )
                 elif not has_errors(self._context.faults):  # else it may be reported twice
                     value = self._evaluate.number(variant.accuracy, {}, "an accuracy", 0)
-                    found.append((variant.name.text, Fraction(0) if value is None else value))
+                    ranked.append((variant.name.text, Fraction(0) if value is None else value))
         return self._ranks[name]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..model.application import Port, Task
-from ..model.diagnostic import Note
+from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator, Scope
@@ -40,32 +40,41 @@ def open_ends(
             continue
         name = part.name.text
         if name in first:
-            notes = [Note("the first one", first[name].span)]
-            context.fault("F102", f"two ports are called `{name}`", part.name.span, notes=notes)
+            context.called_twice("ports", part.name, first[name].span)
             continue
         first[name] = part
+        type_ = None
         if part.type is None:
             help_text = f"write `{part.direction} {name}: TYPE`"
             context.fault("F602", f"open end `{name}` has no type", part.span, help=help_text)
-        kind = None if part.type is None else evaluate.type(part.type, scope)
-        view = PortView(kind, part.span, (app, name), part.direction)
-        source = part.direction == "in"
-        port = Port(name, "out" if source else "in", kind, (1,), False, part.span)
-        inputs, outputs = ((), (port,)) if source else ((port,), ())
-        task = Task(
-            f"{app}.{name}",
-            part.direction,
-            inputs,
-            outputs,
-            (),
-            (),
-            (),
-            False,
-            (),
-            None,
-            "",
-            part.span,
-        )
-        key = task.name, name
-        edge = Edge(key, view.key, (), part.span) if source else Edge(view.key, key, (), part.span)
-        yield OpenEnd(view, replace(task, live=source, border=part.direction), edge)
+        else:
+            type_ = evaluate.type(part.type, scope)
+        yield _open_end(app, part, type_)
+
+
+def _open_end(app: str, part: s.Boundary, type_: TensorType | None) -> OpenEnd:
+    """An open end with its task: an input is a source of its app, an output a sink."""
+    name, span = part.name.text, part.span
+    view = PortView(type_, span, (app, name), part.direction)
+    task = Task(
+        f"{app}.{name}",
+        part.direction,
+        (),
+        (),
+        (),
+        (),
+        (),
+        False,
+        (),
+        None,
+        "",
+        span,
+        border=part.direction,
+    )
+    key = task.name, name
+    if part.direction == "in":
+        output = Port(name, "out", type_, (1,), False, span)
+        source = replace(task, outputs=(output,), live=True)
+        return OpenEnd(view, source, Edge(key, view.key, (), span))
+    sink = replace(task, inputs=(Port(name, "in", type_, (1,), False, span),))
+    return OpenEnd(view, sink, Edge(view.key, key, (), span))

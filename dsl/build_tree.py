@@ -28,13 +28,15 @@ def unquote(literal: str) -> str:
 
     def one(match: re.Match[str]) -> str:
         code = match[1]
-        return (
-            chr(int(code[1:], 16))
-            if code[0] == "u" and len(code) == 5
-            else _ESCAPES.get(code, code)
-        )
+        if code[0] == "u" and len(code) == 5:
+            return chr(int(code[1:], 16))
+        return _ESCAPES.get(code, code)
 
     return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, literal[1:-1])
+
+
+def _direction(word: object) -> s.Direction:
+    return "in" if word == "in" else "out"
 
 
 def _flat(children: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -161,13 +163,13 @@ class TreeBuilder:
     def port(
         self,
         span: Span,
-        way: Any,
+        word: Any,
         name: s.Word,
         kind: s.TypeExpr | None,
         rate: Any,
         window: s.WindowDecl | None,
     ) -> s.PortDecl:
-        return s.PortDecl("in" if way == "in" else "out", name, kind, rate, window, span)
+        return s.PortDecl(_direction(word), name, kind, rate, window, span)
 
     def implementation(
         self,
@@ -179,15 +181,15 @@ class TreeBuilder:
         *options: tuple[str, Any],
     ) -> s.ImplementationDecl:
         where = self._word(kind) if kind is not None else None
-        given = dict(options)
+        clauses = dict(options)
         return s.ImplementationDecl(
             where,
             self._word(language),
             self._text(code),
             arguments,
-            given.get("grid"),
-            given.get("block"),
-            given.get("shared"),
+            clauses.get("grid"),
+            clauses.get("block"),
+            clauses.get("shared"),
             span,
         )
 
@@ -237,11 +239,10 @@ class TreeBuilder:
         return self._word(kind), self._text(code)
 
     def net_port(
-        self, span: Span, way: Any, name: s.Word, kind: Any, tensors: Any, wrap: Any
+        self, span: Span, word: Any, name: s.Word, kind: Any, tensors: Any, wrap: Any
     ) -> s.NetPort:
         wrap_kind, code = wrap or (None, None)
-        direction: s.Direction = "in" if way == "in" else "out"
-        return s.NetPort(direction, name, kind, tensors or (), wrap_kind, code, span)
+        return s.NetPort(_direction(word), name, kind, tensors or (), wrap_kind, code, span)
 
     def precision(self, span: Span, name: Token) -> s.Setting:
         return s.Setting("precision", self._word(name), span)
@@ -261,8 +262,8 @@ class TreeBuilder:
         return s.NetworkDecl(self._word(name), text, _flat(items), self._doc(span), span)
 
     # -- graphs and apps ---------------------------------------------------------------------------
-    def boundary(self, span: Span, way: Any, name: s.Word, kind: s.TypeExpr | None) -> s.Boundary:
-        return s.Boundary("in" if way == "in" else "out", name, kind, span)
+    def boundary(self, span: Span, word: Any, name: s.Word, kind: s.TypeExpr | None) -> s.Boundary:
+        return s.Boundary(_direction(word), name, kind, span)
 
     def element(self, span: Span, name: s.Word, index: s.Expr | None) -> s.Element:
         return s.Element(name, index, span)
@@ -303,8 +304,9 @@ class TreeBuilder:
 
     def delay(self, span: Span, count: s.Expr, values: Any) -> s.Delay:
         listed = isinstance(values, tuple)
-        given = values if listed else (values,) if values is not None else None
-        return s.Delay(count, given, listed, span)
+        if not listed and values is not None:
+            values = (values,)
+        return s.Delay(count, values, listed, span)
 
     def resample(self, span: Span, word: Token, count: s.Expr, block: s.Expr | None) -> s.Resample:
         return s.Resample(self._word(word), count, block, span)
@@ -332,8 +334,8 @@ class TreeBuilder:
             return timing
         return s.PathDeadline(timing.value, source, self._word(to), sink, timing.span)
 
-    def priority(self, span: Span, value: s.Expr) -> s.Setting:
-        return s.Setting("priority", value, span)
+    def priority(self, span: Span, value: s.Expr) -> s.Priority:
+        return s.Priority(value, span)
 
     def graph(self, span: Span, name: Token, params: Any, *items: Any) -> s.GraphDecl:
         return s.GraphDecl(self._word(name), params or (), items, self._doc(span), span)
@@ -424,8 +426,8 @@ class TreeBuilder:
         return "until", self._text(layer)
 
     def bands(self, span: Span, rows: s.Expr, *parts: Any) -> tuple[str, Any]:
-        given: dict[str, Any] = dict(p for p in parts if p is not None)
-        return "bands", s.BandsDecl(rows, given.get("until"), given.get("keep", ()), span)
+        clauses: dict[str, Any] = dict(part for part in parts if part is not None)
+        return "bands", s.BandsDecl(rows, clauses.get("until"), clauses.get("keep", ()), span)
 
     def band_end(self, span: Span, tensor: Token) -> tuple[str, Any]:
         return "until", self._text(tensor)
@@ -512,16 +514,17 @@ class TreeBuilder:
     def run(self, span: Span, *parts: Any) -> s.RunDecl:
         apps = tuple(p for p in parts if isinstance(p, s.Word))
         period, period_unit, deadline, deadline_unit = parts[len(apps) :]
-        levels = (
-            tuple(self._quantity(p, period_unit) for p in period)
-            if isinstance(period, tuple)
-            else ()
-        )
-        one = None if levels else self._given(period, period_unit)
-        return s.RunDecl(apps, one, levels, self._given(deadline, deadline_unit), span)
+        levels: tuple[s.Quantity, ...] = ()
+        if isinstance(period, tuple):
+            levels = tuple(self._quantity(amount, period_unit) for amount in period)
+        one = None if levels else self._optional(period, period_unit)
+        return s.RunDecl(apps, one, levels, self._optional(deadline, deadline_unit), span)
 
-    def _given(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
-        return None if amount is None or unit is None else self._quantity(amount, unit)
+    def _optional(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
+        """A quantity that may be left out."""
+        if amount is None or unit is None:
+            return None
+        return self._quantity(amount, unit)
 
     def choice(self, span: Span, path: tuple[s.Element, ...], variant: s.Word) -> s.ChoiceDecl:
         return s.ChoiceDecl(path, variant, span)
@@ -536,7 +539,7 @@ class TreeBuilder:
         return "events", paths
 
     def after(self, span: Span, amount: s.Expr, unit: Token) -> tuple[str, Any]:
-        return "after", self._given(amount, unit)
+        return "after", self._optional(amount, unit)
 
     def at_once(self, span: Span) -> bool:
         return True
@@ -545,8 +548,8 @@ class TreeBuilder:
         return s.MinimiseDecl(self._word(what), span)
 
     def transition(self, span: Span, *parts: Any) -> s.TransitionDecl:
-        *sources, target, (kind, given), at_once = parts
-        events, after = (given, None) if kind == "events" else ((), given)
+        *sources, target, (kind, cause), at_once = parts
+        events, after = (cause, None) if kind == "events" else ((), cause)
         return s.TransitionDecl(tuple(sources), target, events, after, at_once is not None, span)
 
     def scenario(self, span: Span, name: Token, *items: Any) -> s.ScenarioDecl:

@@ -26,84 +26,85 @@ class Chains:
 
     def arrows(self, chain: s.Chain, scope: Scope) -> Iterator[Arrow | LossyArrow]:
         """The arrows of a chain, one after the other; after a fault, those before it."""
-        current: s.Endpoint | None = None
+        source: s.Endpoint | None = None
         steps: list[Step | None] = []
-        pending: s.Delay | s.Resample | None = None
         lossy: s.Lossy | None = None
-        for i, hop in enumerate(chain.hops):
-            if isinstance(hop, (s.Delay, s.Resample)):
-                steps.append(
-                    self._delay(hop, scope)
-                    if isinstance(hop, s.Delay)
-                    else self._resampled(hop, scope)
-                )
-                pending = hop
-                continue
-            if isinstance(hop, s.Lossy):
-                lossy = hop
-                if (
-                    i + 1 == len(chain.hops)
-                    or not isinstance(chain.hops[i + 1], s.Targets)
-                    or pending is not None
-                ):
-                    help_text = (
-                        "write `App.task -> latest -> task`; `delay`, `repeat` and `last` are used"
-                        " inside an app"
-                    )
-                    self._context.fault("F210", "this leads nowhere", hop.span, help=help_text)
-                    self._leave_out(chain.hops[i:])
+        for position, hop in enumerate(chain.hops):
+            following = chain.hops[position + 1] if position + 1 < len(chain.hops) else None
+            if isinstance(hop, s.Targets):
+                if source is not None:
+                    yield from self._fanned(source, hop, steps, lossy)
+                if len(hop.endpoints) > 1 and following is not None:
+                    self._report_continued(hop)
+                    self._leave_out(chain.hops[position:])
                     return
-                continue
-            known = tuple(step for step in steps if step is not None)
-            for endpoint in hop.endpoints:
-                if current is not None and lossy is not None:
-                    yield LossyArrow(current, endpoint, lossy, current.span.to(endpoint.span))
-                elif current is not None and len(known) == len(steps):
-                    yield Arrow(current, endpoint, known, current.span.to(endpoint.span))
-                elif current is not None:  # without its `repeat`, balance is undefined
-                    self.skipped.update((current.element.name.text, endpoint.element.name.text))
-            if len(hop.endpoints) > 1 and i + 1 < len(chain.hops):
-                help_text = (
-                    "a comma fans out at the end of a chain; write one chain for each branch"
-                )
-                self._context.fault(
-                    "F214",
-                    "this chain continues after a fan-out",
-                    hop.endpoints[1].span,
-                    help=help_text,
-                )
-                self._leave_out(chain.hops[i:])
-                return
-            current, steps, pending, lossy = hop.endpoints[0], [], None, None
-        if pending is not None:
-            what = "delay" if isinstance(pending, s.Delay) else f"`{pending.word.text}`"
-            self._context.fault(
-                "F210",
-                f"this {what} leads nowhere",
-                pending.span,
-                help="add `-> instance` after it",
-            )
+                source, steps, lossy = hop.endpoints[0], [], None
+            elif isinstance(hop, s.Lossy):
+                if steps or not isinstance(following, s.Targets):
+                    self._report_lossy(hop)
+                    self._leave_out(chain.hops[position:])
+                    return
+                lossy = hop
+            else:
+                steps.append(self._step(hop, scope))
+        last = chain.hops[-1]
+        if isinstance(last, s.Delay | s.Resample):
+            what = "delay" if isinstance(last, s.Delay) else f"`{last.word.text}`"
+            message = f"this {what} leads nowhere"
+            self._context.fault("F210", message, last.span, help="add `-> instance` after it")
+
+    def _fanned(
+        self,
+        source: s.Endpoint,
+        targets: s.Targets,
+        steps: Sequence[Step | None],
+        lossy: s.Lossy | None,
+    ) -> Iterator[Arrow | LossyArrow]:
+        """The arrows of one hop, to each of its targets; `steps` has None after a fault."""
+        known = tuple(step for step in steps if step is not None)
+        for endpoint in targets.endpoints:
+            span = source.span.to(endpoint.span)
+            if lossy is not None:
+                yield LossyArrow(source, endpoint, lossy, span)
+            elif len(known) == len(steps):
+                yield Arrow(source, endpoint, known, span)
+            else:  # without its `repeat`, balance is undefined
+                self.skipped.update((source.element.name.text, endpoint.element.name.text))
+
+    def _report_continued(self, targets: s.Targets) -> None:
+        message = "this chain continues after a fan-out"
+        help_text = "a comma fans out at the end of a chain; write one chain for each branch"
+        self._context.fault("F214", message, targets.endpoints[1].span, help=help_text)
+
+    def _report_lossy(self, hop: s.Lossy) -> None:
+        help_text = (
+            "write `App.task -> latest -> task`; `delay`, `repeat` and `last` are used inside an"
+            " app"
+        )
+        self._context.fault("F210", "this leads nowhere", hop.span, help=help_text)
 
     def _leave_out(self, hops: Sequence[s.Targets | s.Delay | s.Resample | s.Lossy]) -> None:
         """No missing arrow is reported for instances that a faulty chain does not reach."""
-        self.skipped.update(
-            e.element.name.text for hop in hops if isinstance(hop, s.Targets) for e in hop.endpoints
-        )
+        for hop in hops:
+            if isinstance(hop, s.Targets):
+                self.skipped.update(endpoint.element.name.text for endpoint in hop.endpoints)
+
+    def _step(self, hop: s.Delay | s.Resample, scope: Scope) -> Step | None:
+        """None after a fault."""
+        if isinstance(hop, s.Delay):
+            return self._delay(hop, scope)
+        return self._resampled(hop, scope)
 
     def _resampled(self, hop: s.Resample, scope: Scope) -> Resampled | None:
         """The meaning of a `repeat` or `last`; None after a fault."""
         word: Literal["repeat", "last"] = "repeat" if hop.word.text == "repeat" else "last"
         count = self._evaluate.integer(hop.count, scope, f"the number of a `{word}`", 1)
-        block = (
-            1
-            if hop.block is None
-            else self._evaluate.integer(hop.block, scope, "the number of tokens", 1)
-        )
-        return (
-            None
-            if count is None or block is None
-            else Resampled(Resampling(word, count, block), hop.span)
-        )
+        block: int | None = 1
+        if hop.block is not None:
+            block = self._evaluate.integer(hop.block, scope, "the number of tokens", 1)
+        if count is None or block is None:
+            return None
+        return Resampled(Resampling(word, count, block), hop.span)
 
     def _delay(self, hop: s.Delay, scope: Scope) -> InitialTokens:
         count = self._evaluate.integer(hop.count, scope, "the delay", 0)

@@ -28,9 +28,9 @@ class Channels:
         self._context = context
         self._tasks = tuple(tasks)
         self._names = {t.name for t in self._tasks}
-        self._types: dict[Key, TensorType | None] = {
-            (t.name, p.name): p.type for t in self._tasks for p in t.outputs
-        }
+        self._types: dict[Key, TensorType | None] = {}
+        for task in self._tasks:
+            self._types.update(((task.name, port.name), port.type) for port in task.outputs)
         self._following: dict[Key, list[Edge]] = defaultdict(list)
         for edge in edges:
             self._following[edge.source].append(edge)
@@ -39,7 +39,9 @@ class Channels:
 
     def made(self) -> Iterator[Channel]:
         """Follow every task output through the knots to task inputs; faults go to the context."""
-        leaves = {(t.name, p.name) for t in self._tasks for p in (*t.inputs, *t.outputs)}
+        leaves: set[Key] = set()
+        for task in self._tasks:
+            leaves.update((task.name, port.name) for port in (*task.inputs, *task.outputs))
         for task in self._tasks:
             for port in task.outputs:
                 stack = [
@@ -121,15 +123,20 @@ class Channels:
         self, source: Key, destination: Key, delays: Iterable[InitialTokens], span: Span
     ) -> Channel:
         delay, values = _all_of(delays)
-        kind = self._types.get(source)
-        several = {id(v): v for v in values}.values()  # a delay of many tokens repeats one value
-        bad = next((v for v in several if kind is not None and not _fits(v, kind.dtype)), None)
-        if bad is not None:
-            shown = bad if bad.denominator == 1 else float(bad)
-            message = f"the initial token {shown} is no {kind.dtype if kind is not None else ''}"
-            self._context.fault("F210", message, span, help="give values that the type can hold")
+        type_ = self._types.get(source)
+        if type_ is not None:
+            self._check_values(values, type_, span)
         name = f"{'.'.join(source)}->{'.'.join(destination)}"
         return Channel(name, *source, *destination, delay, values, span)
+
+    def _check_values(self, values: Iterable[Fraction], type_: TensorType, span: Span) -> None:
+        """Report the first initial token that its type cannot hold."""
+        several = {id(v): v for v in values}.values()  # a delay of many tokens repeats one value
+        bad = next((v for v in several if not _fits(v, type_.dtype)), None)
+        if bad is not None:
+            shown = bad if bad.denominator == 1 else float(bad)
+            message = f"the initial token {shown} is no {type_.dtype}"
+            self._context.fault("F210", message, span, help="give values that the type can hold")
 
 
 def _all_of(delays: Iterable[InitialTokens]) -> tuple[int, tuple[Fraction, ...]]:

@@ -87,15 +87,15 @@ def read_python(path: Path) -> PythonFile:
 
 
 def _module_level(body: list[ast.stmt]) -> list[ast.stmt]:
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for node in body:
-        found.append(node)
+        statements.append(node)
         if isinstance(node, (ast.If, ast.Try, ast.With)):
-            found.extend(_module_level(node.body))
-            found.extend(_module_level(getattr(node, "orelse", [])))
+            statements.extend(_module_level(node.body))
+            statements.extend(_module_level(getattr(node, "orelse", [])))
             for handler in getattr(node, "handlers", []):
-                found.extend(_module_level(handler.body))
-    return found
+                statements.extend(_module_level(handler.body))
+    return statements
 
 
 def _symbols(node: ast.stmt) -> list[tuple[str, PythonSymbol]]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 
 from ..model.diagnostic import Diagnostic, Note, Severity, did_you_mean
 from ..model.span import Span
 from ..model.types import DTYPES
-from .syntax import Declaration, TypeDecl, Word
+from .syntax import Declaration, Named, TypeDecl, Word
 
 KIND_WORDS = {
     "UseDecl": "an include",
@@ -35,7 +34,7 @@ def kind_word(declaration: Declaration) -> str:
 class Context:
     """Mutable: every part of elaboration adds its faults here, and none stops at the first one."""
 
-    names: dict[str, Declaration] = field(default_factory=dict)
+    names: dict[str, Named] = field(default_factory=dict)
     poisoned: set[str] = field(default_factory=set)
     used_graphs: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
@@ -70,43 +69,48 @@ class Context:
                 )
             )
 
+    def repeated(self, code: str, message: str, span: Span, first: Span, *, help: str = "") -> None:
+        """Report what may stand once, at its second place; the note shows the first one."""
+        self.fault(code, message, span, notes=[Note("the first one", first)], help=help)
+
+    def called_twice(self, what: str, name: Word, first: Span) -> None:
+        """Report the second one of two `ports`, `states`, ... that have the same name."""
+        self.repeated("F102", f"two {what} are called `{name.text}`", name.span, first)
+
     @contextmanager
-    def within(self, note: Note) -> Iterator[None]:
-        """Errors found inside carry `note`, e.g. the instance whose arguments led there."""
-        self._notes.append(note)
+    def within(self, *notes: Note) -> Iterator[None]:
+        """Errors found inside carry these notes, e.g. the instance whose arguments led there."""
+        outside = len(self._notes)
+        self._notes.extend(notes)
         try:
             yield
         finally:
-            self._notes.pop()
+            del self._notes[outside:]
 
     def lookup(
         self, word: Word, kinds: tuple[type[Declaration], ...], wanted: str
     ) -> Declaration | None:
         """The declaration of that name if it is one of `kinds`; otherwise a fault and None."""
-        found = self.names.get(word.text)
-        if isinstance(found, kinds):
-            return found
-        if found is not None:
-            place = Note(
-                f"`{word.text}` is {kind_word(found)}",
-                found.span if not hasattr(found, "name") else found.name.span,
-            )
+        declaration = self.names.get(word.text)
+        if isinstance(declaration, kinds):
+            return declaration
+        if declaration is not None:
             self.fault(
                 "F103",
                 f"`{word.text}` is not {wanted}",
                 word.span,
                 f"{wanted} is needed here",
-                [place],
+                [Note(f"`{word.text}` is {kind_word(declaration)}", declaration.name.span)],
             )
         elif word.text not in self.poisoned:
-            known = (n for n, d in self.names.items() if isinstance(d, kinds))
-            builtin = DTYPES if TypeDecl in kinds else ()
+            known = [name for name, other in self.names.items() if isinstance(other, kinds)]
+            if TypeDecl in kinds:
+                known.extend(DTYPES)
             self.fault(
                 "F101",
                 f"`{word.text}` is not declared",
                 word.span,
                 f"{wanted} is needed here",
-                (),
-                did_you_mean(word.text, chain(known, builtin)),
+                help=did_you_mean(word.text, known),
             )
         return None

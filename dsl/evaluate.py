@@ -6,7 +6,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -88,7 +88,9 @@ class Evaluator:
                 return self._name(expr, scope)
             case s.Sign(operator=operator, operand=operand):
                 inner = self._operand(operand, scope)
-                return None if inner is None else _normal(-inner if operator == "-" else inner)
+                if inner is not None and operator == "-":
+                    inner = -inner
+                return None if inner is None else _normal(inner)
             case s.Binary():
                 return self._binary(expr, scope)
             case s.Call():
@@ -181,11 +183,9 @@ class Evaluator:
     def _extent(self, expr: s.Extent, scope: Scope) -> int | None:
         shape = self.shapes.get(expr.port.text)
         if expr.what.text != "shape" or shape is None:
-            help_text = (
-                did_you_mean(expr.port.text, self.shapes)
-                if expr.what.text == "shape"
-                else "write `shape[0]`"
-            )
+            help_text = "write `shape[0]`"
+            if expr.what.text == "shape":
+                help_text = did_you_mean(expr.port.text, self.shapes)
             self._context.fault(
                 "F101",
                 f"`{expr.port.text}.{expr.what.text}` is no dimension known here",
@@ -232,14 +232,11 @@ class Evaluator:
         if value is None:
             return None
         if isinstance(value, Fraction):
-            help_text = (
-                "`/` must divide evenly here"
-                if isinstance(expr, s.Binary)
-                else "use a whole number"
-            )
-            self._context.fault(
-                "F109", f"{what} is {value}, not a whole number", expr.span, help=help_text
-            )
+            message = f"{what} is {value}, not a whole number"
+            help_text = "use a whole number"
+            if isinstance(expr, s.Binary):
+                help_text = "`/` must divide evenly here"
+            self._context.fault("F109", message, expr.span, help=help_text)
             return None
         if value < least:
             self._context.fault(
@@ -252,6 +249,27 @@ class Evaluator:
             )
             return None
         return value
+
+    def element(self, name: s.Word, index: s.Expr | None) -> str:
+        """`cam`, or `cam[0]`: a name with its index; an index with a fault is left out."""
+        if index is None:
+            return name.text
+        value = self.integer(index, {}, "an index", 0)
+        return name.text if value is None else f"{name.text}[{value}]"
+
+    def path(self, elements: Iterable[s.Element]) -> str:
+        """`App.cam[0]`: names with their indices."""
+        return ".".join(self.element(e.name, e.index) for e in elements)
+
+    def power(self, declared: Sequence[s.PowerDecl], twice: str) -> Fraction | None:
+        """Watts that may be declared once; `twice` is the message about a second declaration."""
+        if len(declared) > 1:
+            self._context.repeated("F115", twice, declared[1].span, declared[0].span)
+        watts = [
+            self.quantity(item.value.amount, item.value.unit, "power", "a power", {})
+            for item in declared
+        ]
+        return watts[0] if watts else None
 
     def quantity(
         self, amount: s.Expr, unit: s.Word, dimension: str, what: str, scope: Scope
@@ -272,20 +290,19 @@ class Evaluator:
         """The factor from that unit to the base unit of its dimension."""
         factor = UNITS[dimension].get(unit.text)
         if factor is None:
-            every = [u for group in UNITS.values() for u in group]
-            other = next((d for d, group in UNITS.items() if unit.text in group), None)
-            known = f"use {one_of(UNITS[dimension])}"
-            reason = (
-                f"`{unit.text}` is a unit of {other}" if other else f"`{unit.text}` is not a unit"
-            )
-            guess = "" if other else did_you_mean(unit.text, every)
-            self._context.fault(
-                "F104",
-                f"{reason}; {what} needs a unit of {dimension}",
-                unit.span,
-                help=guess or known,
-            )
+            self._wrong_unit(unit, dimension, what)
         return factor
+
+    def _wrong_unit(self, unit: s.Word, dimension: str, what: str) -> None:
+        dimension_of = {name: group for group, units in UNITS.items() for name in units}
+        help_text = f"use {one_of(UNITS[dimension])}"
+        if unit.text in dimension_of:
+            reason = f"`{unit.text}` is a unit of {dimension_of[unit.text]}"
+        else:
+            reason = f"`{unit.text}` is not a unit"
+            help_text = did_you_mean(unit.text, dimension_of) or help_text
+        message = f"{reason}; {what} needs a unit of {dimension}"
+        self._context.fault("F104", message, unit.span, help=help_text)
 
     # -- types and rates ---------------------------------------------------------------------------
     def type(
@@ -301,13 +318,13 @@ class Evaluator:
         base = self._base_type(expr, open_types)
         if base is None or broken:
             return None
-        found = TensorType(base.dtype, (*shape, *base.shape))
-        if found.bytes > MOST_BYTES:
+        type_ = TensorType(base.dtype, (*shape, *base.shape))
+        if type_.bytes > MOST_BYTES:
             self._context.fault(
-                "F105", f"a token of {found.bytes} bytes", expr.span, label=f"at most {MOST_BYTES}"
+                "F105", f"a token of {type_.bytes} bytes", expr.span, label=f"at most {MOST_BYTES}"
             )
             return None
-        return found
+        return type_
 
     def _base_type(self, expr: s.TypeExpr, open_types: tuple[str, ...]) -> TensorType | None:
         name = expr.name.text
@@ -330,11 +347,9 @@ class Evaluator:
         good = True
         for phase in phases.entries:
             value = self.number(phase.value, scope, what, 0)
-            count = (
-                1
-                if phase.count is None
-                else self.integer(phase.count, scope, "the number of phases", 1)
-            )
+            count: int | None = 1
+            if phase.count is not None:
+                count = self.integer(phase.count, scope, "the number of phases", 1)
             if value is None or count is None:
                 good = False
                 continue

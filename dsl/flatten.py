@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 
 from ..model.application import Application, Channel, Link, PathDeadline, Port, Task
 from ..model.diagnostic import Note, did_you_mean, listed, one_of
@@ -25,7 +24,7 @@ from .components import Components
 from .context import Context
 from .evaluate import Evaluator, Scope
 from .template import Template
-from .wiring import Arrow, Edge, Key, LossyArrow, PortView, Resampled, Unit, Wiring
+from .wiring import Arrow, Connections, Edge, Key, LossyArrow, PortView, Resampled, Unit, Wiring
 
 #: Limits of instances per text, phases per app, and nesting of graphs: more is a mistake in a
 #: number.
@@ -51,10 +50,7 @@ class Flattener:
         self._components = components
         self._tasks: list[Task] = []
         self._phases = 0
-        self._edges: list[Edge] = []
-        self._fed: dict[Key, Span] = {}
-        self._excused: set[Key] = set()
-        self._read: set[Key] = set()
+        self._connections = Connections()
         self._units: dict[str, list[Unit]] = {}
         self._choices = choices or {}
         #: Instances of networks with variants, and arrows from other apps.
@@ -75,20 +71,18 @@ class Flattener:
         priority = 0
         places: dict[str, Span] = {}
         for item in declaration.items:
-            if isinstance(item, (s.Timing, s.Setting)):
-                if item.key in places:
-                    note = Note("the first one", places[item.key])
-                    self._context.fault(
-                        "F115", f"`{item.key}` is given twice", item.span, notes=[note]
-                    )
-                places[item.key] = item.span
-            if isinstance(item, s.Timing):
-                timing[item.key] = self._time(item.key, item.value)
-            elif isinstance(item, s.PathDeadline):
-                self._paths.append(item)
-            elif isinstance(item, s.Setting) and not isinstance(item.value, s.Word):
-                value = self._evaluate.integer(item.value, {}, "the priority", -(2**31))
-                priority = value if value is not None else 0
+            match item:
+                case s.Timing():
+                    self._once(item.key, item.span, places)
+                    timing[item.key] = self._time(item.key, item.value)
+                case s.Priority():
+                    self._once("priority", item.span, places)
+                    least = -(2**31)
+                    priority = self._evaluate.integer(item.value, {}, "the priority", least) or 0
+                case s.PathDeadline():
+                    self._paths.append(item)
+                case _:
+                    pass
         blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
         name = self.name = declaration.name.text
         scope = scope or {}
@@ -103,7 +97,7 @@ class Flattener:
             )
         self._units = self._block(blocks, scope, name, {e.view.key[1]: e.view for e in ends}, ())
         self._unjoined(ends)
-        joined = Channels(self._context, self._tasks, self._edges)
+        joined = Channels(self._context, self._tasks, self._connections.edges)
         channels = tuple(joined.made())
         return Application(
             name,
@@ -120,22 +114,29 @@ class Flattener:
             ),
         )
 
+    def _once(self, keyword: str, span: Span, places: dict[str, Span]) -> None:
+        """Check that a clause of an app stands once; `places` has those in front of it."""
+        if keyword in places:
+            message = f"`{keyword}` is given twice"
+            self._context.repeated("F115", message, span, places[keyword])
+        places[keyword] = span
+
     def _open(self, ends: Sequence[OpenEnd]) -> None:
         """Add the tasks of open ends."""
         for end in ends:
             self._tasks.append(end.task)
-            self._edges.append(end.edge)
-            self._fed[end.edge.destination] = end.view.span
+            self._connections.edges.append(end.edge)
+            self._connections.fed[end.edge.destination] = end.view.span
 
     def _unjoined(self, ends: Sequence[OpenEnd]) -> None:
         """Find open ends without a reader, or without a source."""
         for end in ends:
             name, key = end.view.key[1], end.view.key
-            if key in self._excused:
-                self._excused.add(end.key)
-            elif key in self._read:
-                self._read.add(end.key)
-            elif end.view.direction == "out" and key not in self._fed:
+            if key in self._connections.excused:
+                self._connections.excused.add(end.key)
+            elif key in self._connections.read:
+                self._connections.read.add(end.key)
+            elif end.view.direction == "out" and key not in self._connections.fed:
                 message = f"open end `{name}` of app `{self.name}` is never fed"
                 self._context.fault(
                     "F202", message, end.view.span, help=f"add `... -> {name}` to the app"
@@ -147,13 +148,13 @@ class Flattener:
 
         If there is none: a help text with the correct form.
         """
-        found = self._element(inner[0]) if inner else None
+        unit = self._element(inner[0]) if inner else None
         instead = f"write `{self.name}.task` or `{self.name}.task.port`"
-        if found is None or len(inner) > 2 or (len(inner) == 2 and inner[1].index is not None):
+        if unit is None or len(inner) > 2 or (len(inner) == 2 and inner[1].index is not None):
             return instead
-        ports = list(found.outputs.values())
+        ports = list(unit.outputs.values())
         if len(inner) == 2:
-            ports = [v for n, v in found.outputs.items() if n == inner[1].name.text]
+            ports = [v for n, v in unit.outputs.items() if n == inner[1].name.text]
         if len(ports) != 1:
             return instead
         key = ports[0].key
@@ -169,7 +170,7 @@ class Flattener:
     @cached_property
     def _leading(self) -> dict[Key, Edge]:
         """The edge that leads to each port, once all edges exist."""
-        return {e.destination: e for e in reversed(self._edges)}
+        return {e.destination: e for e in reversed(self._connections.edges)}
 
     @cached_property
     def _named(self) -> dict[str, Task]:
@@ -178,7 +179,7 @@ class Flattener:
 
     def reads(self, key: Key) -> None:
         """Another app reads that output."""
-        self._read.add(key)
+        self._connections.read.add(key)
 
     def _element(self, element: s.Element) -> Unit | None:
         units = self._units.get(element.name.text, [])
@@ -245,7 +246,7 @@ class Flattener:
     @cached_property
     def _any_broken(self) -> bool:
         """Does the app lack tasks, because of other faults?"""
-        return any(unit.broken for units in self._units.values() for unit in units)
+        return any(unit.broken for unit in chain.from_iterable(self._units.values()))
 
     def alone(self, declaration: s.GraphDecl, arguments: Scope) -> None:
         """Check a graph that no app uses: its faults go to the context, nothing is kept."""
@@ -253,10 +254,12 @@ class Flattener:
         item = s.InstanceDecl(s.Element(name, None, name.span), name, (), None, None, "", name.span)
         self._graph(declaration, arguments, name.text, item, ())
 
-    def _time(self, what: str, given: s.Quantity, scope: Scope | None = None) -> Fraction | None:
-        value = self._evaluate.quantity(given.amount, given.unit, "time", f"a {what}", scope or {})
+    def _time(self, what: str, written: s.Quantity, scope: Scope | None = None) -> Fraction | None:
+        value = self._evaluate.quantity(
+            written.amount, written.unit, "time", f"a {what}", scope or {}
+        )
         if value == 0:
-            self._context.fault("F105", f"a {what} of 0", given.span, label="must be longer")
+            self._context.fault("F105", f"a {what} of 0", written.span, label="must be longer")
             return None
         return value
 
@@ -278,46 +281,52 @@ class Flattener:
         places: dict[str, Span] = {name: view.span for name, view in own.items()}
         for item in items:
             if isinstance(item, s.InstanceDecl):
-                name = item.element.name.text
+                name, span = item.element.name.text, item.element.name.span
                 if name in places:
                     what = "a port and an instance" if name in own else "two instances"
-                    self._context.fault(
-                        "F102",
-                        f"{what} are called `{name}`",
-                        item.element.name.span,
-                        notes=[Note("the first one", places[name])],
-                    )
+                    message = f"{what} are called `{name}`"
+                    self._context.repeated("F102", message, span, places[name])
                     continue
-                places[name] = item.element.name.span
+                places[name] = span
                 units[name] = self._instances(item, scope, f"{prefix}.{name}", open_graphs)
                 if item.element.index is not None:
                     arrays.add(name)
         chains = Chains(self._context, self._evaluate)
-        arrows = []
+        arrows: list[Arrow] = []
         for item in items:
             if isinstance(item, s.Chain):
-                for arrow in chains.arrows(item, scope):
-                    if isinstance(arrow, Arrow):
-                        arrows.append(arrow)
-                    elif open_graphs:
-                        help_text = "give the graph an input, and write this arrow in the app"
-                        self._context.fault(
-                            "F219", "a graph joins no apps", arrow.span, help=help_text
-                        )
-                        chains.skipped.add(arrow.destination.element.name.text)
-                    else:
-                        arrows.append(self._link(arrow, scope, units))
-        skipped = [u for name in chains.skipped for u in units.get(name, ())]
-        self._excused.update(
-            v.key for u in skipped for v in (*u.inputs.values(), *u.outputs.values())
-        )
-        self._excused.update(own[name].key for name in chains.skipped & set(own))
-        Wiring(self._context, self._evaluate, units, arrays, own, scope, prefix).wire(
-            arrows, self._edges, self._fed, self._excused, self._read
-        )
-        for unit in (u for group in units.values() for u in group):
-            self._never_fed(unit)
+                arrows += self._arrows(item, chains, scope, units, bool(open_graphs))
+        connections = self._connections
+        for name in chains.skipped:
+            for unit in units.get(name, ()):
+                connections.excused.update(view.key for view in unit.views)
+            if name in own:
+                connections.excused.add(own[name].key)
+        wiring = Wiring(self._context, self._evaluate, units, arrays, own, scope, connections)
+        wiring.wire(arrows)
+        for group in units.values():
+            for unit in group:
+                self._check_fed(unit)
         return units
+
+    def _arrows(
+        self,
+        item: s.Chain,
+        chains: Chains,
+        scope: Scope,
+        units: dict[str, list[Unit]],
+        in_graph: bool,
+    ) -> Iterator[Arrow]:
+        """The arrows of a chain; one from another app begins at a source that is added here."""
+        for arrow in chains.arrows(item, scope):
+            if isinstance(arrow, Arrow):
+                yield arrow
+            elif in_graph:
+                help_text = "give the graph an input, and write this arrow in the app"
+                self._context.fault("F219", "a graph joins no apps", arrow.span, help=help_text)
+                chains.skipped.add(arrow.destination.element.name.text)
+            else:
+                yield self._link(arrow, scope, units)
 
     def _link(self, arrow: LossyArrow, scope: Scope, units: dict[str, list[Unit]]) -> Arrow:
         """Add a source for the data of another app; the arrow that leads on from it."""
@@ -349,7 +358,7 @@ class Flattener:
             self._taken = {t.name for t in self._tasks}
         stem = f"{self.name}.from_{where}"
         for number in count(self._numbers.get(where, 1)):
-            name = f"{stem}{number if number > 1 else ''}"
+            name = stem if number == 1 else f"{stem}{number}"
             if name not in self._taken:
                 self._taken.add(name)
                 self._numbers[where] = number + 1
@@ -375,48 +384,43 @@ class Flattener:
             return None
         return self._evaluate.integer(lossy.keep, scope, "the number of tokens that are kept", 1)
 
-    def _never_fed(self, unit: Unit) -> None:
+    def _check_fed(self, unit: Unit) -> None:
+        """Report the inputs of an instance that are never fed."""
         if unit.broken:
             return
-        missing = [
-            n
-            for n, view in unit.inputs.items()
-            if view.key not in self._fed and view.key not in self._excused
-        ]
-        if missing:
-            shown = listed(missing)
-            short = unit.name.partition(".")[2]
-            notes = [Note(f"`{n}` is declared here", unit.inputs[n].span) for n in missing[:3]]
-            what = (
-                f"input {shown} of `{short}` is"
-                if len(missing) == 1
-                else f"inputs {shown} of `{short}` are"
-            )
-            help_text = f"add `... -> {short.rpartition('.')[2]}.{missing[0]}`"
-            self._context.fault("F202", f"{what} never fed", unit.span, notes=notes, help=help_text)
+        connections = self._connections
+        missing = [name for name, view in unit.inputs.items() if connections.missing(view.key)]
+        if not missing:
+            return
+        short = unit.name.partition(".")[2]
+        what = f"inputs {listed(missing)} of `{short}` are"
+        if len(missing) == 1:
+            what = f"input {listed(missing)} of `{short}` is"
+        notes = [Note(f"`{name}` is declared here", unit.inputs[name].span) for name in missing[:3]]
+        help_text = f"add `... -> {short.rpartition('.')[2]}.{missing[0]}`"
+        self._context.fault("F202", f"{what} never fed", unit.span, notes=notes, help=help_text)
 
     def unread(self) -> None:
         """Warn of outputs without a reader."""
+        used = self._connections.read | self._connections.excused
         for task in self._tasks:
             for port in task.outputs:
-                if (task.name, port.name) not in self._read and (
-                    task.name,
-                    port.name,
-                ) not in self._excused:
-                    short = task.name.partition(".")[2]
-                    what = (
-                        f"output `{port.name}` of `{short}`"
-                        if task.border is None
-                        else f"open end `{short}`"
-                    )
-                    self._context.fault(
-                        "F208",
-                        f"{what} is not read",
-                        task.span,
-                        label="it is discarded",
-                        help="connect it, or remove the port",
-                        severity="warning",
-                    )
+                if (task.name, port.name) not in used:
+                    self._warn_unread(task, port)
+
+    def _warn_unread(self, task: Task, port: Port) -> None:
+        short = task.name.partition(".")[2]
+        what = f"output `{port.name}` of `{short}`"
+        if task.border is not None:
+            what = f"open end `{short}`"
+        self._context.fault(
+            "F208",
+            f"{what} is not read",
+            task.span,
+            label="it is discarded",
+            help="connect it, or remove the port",
+            severity="warning",
+        )
 
     # -- instances ---------------------------------------------------------------------------------
     def _instances(
@@ -436,10 +440,12 @@ class Flattener:
             count = None
         if count is None:
             return [Unit(name, span, broken=True)]
-        indices = ((f"{name}[{i}]", {**scope, "index": i}) for i in range(count))
-        return [
-            self._noted(self._instance(item, inner, full, open_graphs)) for full, inner in indices
-        ]
+        instances = []
+        for index in range(count):
+            inner = {**scope, "index": index}
+            unit = self._instance(item, inner, f"{name}[{index}]", open_graphs)
+            instances.append(self._noted(unit))
+        return instances
 
     def _noted(self, unit: Unit) -> Unit:
         if unit.broken:
@@ -467,19 +473,27 @@ class Flattener:
         arguments = self._components.bind(params, item.args, item.of, scope)
         if arguments is None:
             return broken
-        note = Note(f"with the arguments of `{name}`", item.span) if arguments else None
-        with nullcontext() if note is None else self._context.within(note):
+        notes = []
+        if arguments:
+            notes.append(Note(f"with the arguments of `{name}`", item.span))
+        with self._context.within(*notes):
             if isinstance(declaration, s.GraphDecl):
-                if item.every is not None or item.lossy is not None:
-                    help_text = "apply it to a source inside"
-                    self._context.fault("F217", "a graph is no task", item.of.span, help=help_text)
+                self._refuse_release(item)
                 return self._graph(declaration, arguments, name, item, open_graphs) or broken
             template = self._components.template(declaration, arguments, self._choices.get(name))
         if isinstance(declaration, s.NetworkDecl) and declaration.variants:
             self.networks[name] = declaration
-        if template is not None and (item.every is not None or item.lossy is not None):
+        if template is None:
+            return broken
+        if item.every is not None or item.lossy is not None:
             template = self._released(template, item, scope)
-        return broken if template is None else self._stamp(template, name, item)
+        return self._stamp(template, name, item)
+
+    def _refuse_release(self, item: s.InstanceDecl) -> None:
+        """Report clauses of a graph on when its task fires."""
+        if item.every is not None or item.lossy is not None:
+            help_text = "apply it to a source inside"
+            self._context.fault("F217", "a graph is no task", item.of.span, help=help_text)
 
     def _released(self, template: Template, item: s.InstanceDecl, scope: Scope) -> Template:
         """The clauses of an instance on when its task fires."""
@@ -494,16 +508,13 @@ class Flattener:
             help_text = "say it of the source that its data comes from"
             self._context.fault("F217", "these are several tasks", item.every.span, help=help_text)
             return template
-        every = (
-            None
-            if item.every is None
-            else self._time("time between two firings", item.every, scope)
-        )
-        keep = None if item.lossy is None else self._keep(item.lossy, scope)
-        return replace(
-            template,
-            tasks=(replace(first, every_ns=every, keep=keep, live=first.live or keep is not None),),
-        )
+        every, keep = None, None
+        if item.every is not None:
+            every = self._time("time between two firings", item.every, scope)
+        if item.lossy is not None:
+            keep = self._keep(item.lossy, scope)
+        live = first.live or keep is not None
+        return replace(template, tasks=(replace(first, every_ns=every, keep=keep, live=live),))
 
     def _stamp(self, template: Template, name: str, item: s.InstanceDecl) -> Unit:
         def full(relative: str) -> str:
@@ -522,13 +533,11 @@ class Flattener:
                 replace(task, name=full(task.name), span=span, doc=item.doc or task.doc)
             )
         for link in template.links:
-            source, destination = (
-                (full(link.source), link.source_port),
-                (full(link.destination), link.destination_port),
-            )
-            self._edges.append(Edge(source, destination, (), span))
-            self._fed[destination] = span
-            self._read.add(source)
+            source = full(link.source), link.source_port
+            destination = full(link.destination), link.destination_port
+            self._connections.edges.append(Edge(source, destination, (), span))
+            self._connections.fed[destination] = span
+            self._connections.read.add(source)
 
         def views(ports: dict[str, tuple[str, Port]]) -> dict[str, PortView]:
             return {
@@ -556,39 +565,41 @@ class Flattener:
             self._context.fault("F105", f"graphs are nested more than {DEEPEST} deep", item.of.span)
             return None
         unit = Unit(name, item.element.span)
-        inside: dict[str, PortView] = {}
-        for part in declaration.items:
-            if isinstance(part, s.Boundary):
-                if part.name.text in inside:
-                    note = Note("the first one", inside[part.name.text].span)
-                    self._context.fault(
-                        "F102",
-                        f"two ports are called `{part.name.text}`",
-                        part.name.span,
-                        notes=[note],
-                    )
-                    continue
-                type_ = None if part.type is None else self._evaluate.type(part.type, arguments)
-                view = PortView(type_, part.span, (name, part.name.text), part.direction)
-                inside[part.name.text] = view
-                (unit.inputs if part.direction == "in" else unit.outputs)[part.name.text] = view
+        ports = self._graph_ports(declaration, arguments, name)
+        for port_name, view in ports.items():
+            unit.side(view.direction)[port_name] = view
         blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
+        connections = self._connections
         for port in unit.inputs.values():
-            self._fed.setdefault(port.key, port.span)
-        self._block(blocks, arguments, name, inside, (*open_graphs, kind))
+            connections.fed.setdefault(port.key, port.span)
+        self._block(blocks, arguments, name, ports, (*open_graphs, kind))
         for port in unit.inputs.values():
-            self._fed.pop(port.key)
+            connections.fed.pop(port.key)
         for port_name, view in unit.outputs.items():
-            if view.key not in self._fed and view.key not in self._excused:
+            if connections.missing(view.key):
+                message = f"output `{port_name}` of graph `{kind}` is never fed"
                 help_text = f"add `... -> {port_name}` to the graph"
-                self._context.fault(
-                    "F202",
-                    f"output `{port_name}` of graph `{kind}` is never fed",
-                    view.span,
-                    help=help_text,
-                )
-            self._fed.pop(view.key, None)
+                self._context.fault("F202", message, view.span, help=help_text)
+            connections.fed.pop(view.key, None)
         return unit
+
+    def _graph_ports(
+        self, declaration: s.GraphDecl, arguments: Scope, name: str
+    ) -> dict[str, PortView]:
+        """The ports of a graph by their names, each once."""
+        ports: dict[str, PortView] = {}
+        for part in declaration.items:
+            if not isinstance(part, s.Boundary):
+                continue
+            port = part.name.text
+            if port in ports:
+                self._context.called_twice("ports", part.name, ports[port].span)
+                continue
+            type_ = None
+            if part.type is not None:
+                type_ = self._evaluate.type(part.type, arguments)
+            ports[port] = PortView(type_, part.span, (name, port), part.direction)
+        return ports
 
 
 def _written(path: Sequence[s.Element]) -> str:
@@ -606,10 +617,10 @@ def reached(task: str, channels: tuple[Channel, ...]) -> set[str]:
     following: dict[str, set[str]] = defaultdict(set)
     for channel in channels:
         following[channel.source].add(channel.destination)
-    found: set[str] = set()
+    behind: set[str] = set()
     waiting = [task]
     while waiting:
-        for name in following[waiting.pop()] - found:
-            found.add(name)
+        for name in following[waiting.pop()] - behind:
+            behind.add(name)
             waiting.append(name)
-    return found
+    return behind

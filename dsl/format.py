@@ -7,6 +7,7 @@ over neighboring lines. Formatting is idempotent.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise, takewhile
 
@@ -20,6 +21,8 @@ from .parse import Parser, tokens_and_comments
 INDENT = "    "
 BETWEEN_ITEMS = "   "
 _COMMENTS = ("COMMENT", "DOC")
+_OPENING = ("LBRACE", "LPAR", "LSQB")
+_CLOSING = ("RBRACE", "RPAR", "RSQB")
 _TIGHT_BEFORE = ("RPAR", "RSQB", "COMMA", "COLON", "DOT")
 _TIGHT_AFTER = ("LPAR", "LSQB", "DOT")
 _LINED_UP = ("LBRACE", "EQUAL", "FROM", "_ARROW", "LPAR")
@@ -43,6 +46,10 @@ _BEFORE_SIGN = (
     "WEIGHT",
     "AFTER",
 )
+
+
+#: Line and column of a token.
+Key = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -76,115 +83,136 @@ def format_text(path: str, text: str) -> str:
     specification, faults = Parser().parse(path, text)
     if faults:
         raise Errors(faults)
-    starts = {
-        (span.line, span.column) for d in specification.declarations for span in _item_starts(d)
-    }
+    starts: set[Key] = set()
+    for declaration in specification.declarations:
+        starts.update((span.line, span.column) for span in _item_starts(declaration))
+    layout = _Layout(starts)
     lines: list[Line | None] = []
-    depth = 0
-    previous = 0
-    before: Token | None = None
-    for number, group in groupby(tokens_and_comments(text), key=lambda t: t.line):
+    end_of_previous = 0
+    for number, group in groupby(tokens_and_comments(text), key=lambda t: t.line or 0):
         tokens = list(group)
-        if previous and (number or 0) > previous + 1:
+        if lines and number > end_of_previous + 1:
             lines.append(None)
-        previous = tokens[-1].end_line or 0
-        line, before = _line(number or 0, tokens, starts, depth, before)
-        lines.append(line)
-        depth += sum(_opens(t) for t in tokens)
+        end_of_previous = tokens[-1].end_line or 0
+        lines.append(layout.line(number, tokens))
     for blank, block in groupby(lines, key=lambda line: line is None):
         if not blank:
             _align([line for line in block if line is not None], starts)
-    return "\n".join(_with_comments(lines)).rstrip("\n") + "\n" if lines else ""
+    if not lines:
+        return ""
+    return "\n".join(_with_comments(lines)).rstrip("\n") + "\n"
 
 
 def _opens(token: Token) -> int:
-    return (token.type in ("LBRACE", "LPAR", "LSQB")) - (token.type in ("RBRACE", "RPAR", "RSQB"))
+    return (token.type in _OPENING) - (token.type in _CLOSING)
 
 
-def _line(
-    number: int, tokens: list[Token], starts: set[tuple[int, int]], depth: int, before: Token | None
-) -> tuple[Line, Token | None]:
-    closing = 0
-    for token in tokens:
-        if token.type not in ("RBRACE", "RPAR", "RSQB"):
-            break
-        closing += 1
-    first = tokens[0]
-    continues = (
-        not closing
-        and first.type not in _COMMENTS
-        and _key(first) not in starts
-        and before is not None
-    )
-    indent = INDENT * max(depth - closing + (1 if continues and first.type != "LBRACE" else 0), 0)
-    line = Line(number)
-    # `link a b 110 MB/s 0.3 ms`
-    rated = first.type == "LINK" and len(tokens) > 1 and tokens[1].type == "NAME"
-    last: Token | None = None
-    for token in tokens:
-        if token.type in _COMMENTS:
-            line.comment = _comment(token)
-            continue
-        if last is None:
+class _Layout:
+    """Lays out the tokens of one line after the other; `starts` are the places of items."""
+
+    def __init__(self, starts: set[Key]) -> None:
+        self._starts = starts
+        self._depth = 0
+        #: The token in front of the last one.
+        self._before: Token | None = None
+
+    def line(self, number: int, tokens: list[Token]) -> Line:
+        """The next line of the text."""
+        line = Line(number)
+        indent = self._indent(tokens)
+        # `link a b 110 MB/s 0.3 ms`
+        has_rate = tokens[0].type == "LINK" and len(tokens) > 1 and tokens[1].type == "NAME"
+        last: Token | None = None
+        for token in tokens:
+            if token.type in _COMMENTS:
+                line.comment = _comment(token)
+                continue
             gap = indent
-        elif _key(token) in starts and last.type != "LBRACE":
-            gap = BETWEEN_ITEMS
-        elif rated and "MUL" in (last.type, token.type):
-            gap = ""
-        else:
-            gap = _space(last, token, before)
-        line.tokens.append(token)
-        line.gaps.append(gap)
-        before, last = last or before, token
-    if first.type in _COMMENTS:
-        line.comment = indent + line.comment
-    return line, last or before
+            if last is not None:
+                gap = self._gap(last, token, has_rate)
+            line.tokens.append(token)
+            line.gaps.append(gap)
+            self._before, last = last or self._before, token
+        if tokens[0].type in _COMMENTS:
+            line.comment = indent + line.comment
+        self._before = last or self._before
+        self._depth += sum(_opens(token) for token in tokens)
+        return line
+
+    def _indent(self, tokens: list[Token]) -> str:
+        closing = len(list(takewhile(lambda token: token.type in _CLOSING, tokens)))
+        depth = self._depth - closing
+        if self._continues(tokens[0]):
+            depth += 1
+        return INDENT * depth
+
+    def _continues(self, first: Token) -> bool:
+        """True if a line that begins with that token continues an item."""
+        if self._before is None or _key(first) in self._starts:
+            return False
+        return first.type not in (*_COMMENTS, *_CLOSING, "LBRACE")
+
+    def _gap(self, last: Token, token: Token, has_rate: bool) -> str:
+        if _key(token) in self._starts and last.type != "LBRACE":
+            return BETWEEN_ITEMS
+        if has_rate and "MUL" in (last.type, token.type):
+            return ""
+        return _space(last, token, self._before)
 
 
-def _align(lines: list[Line], starts: set[tuple[int, int]]) -> None:
+def _align(lines: list[Line], starts: set[Key]) -> None:
     """Keep columns that the user aligned: items (or `{`, `=`, `from`) below each other, after a
     wider gap.
     """
-
-    def alike(a: Token, b: Token) -> bool:
-        return (_key(a) in starts and _key(b) in starts) or (
-            a.type == b.type and a.type in _LINED_UP
-        )
-
-    places: dict[tuple[int, int], list[tuple[Line, int]]] = {}
+    groups: dict[Key, list[tuple[Line, int]]] = {}
     for above, below in pairwise(lines):
         if below.number != above.number + 1:
             continue
-        by_column = {t.column: i for i, t in enumerate(above.tokens) if i}
-        for i, token in enumerate(below.tokens):
-            j = by_column.get(token.column) if i else None
-            if (
-                j is not None
-                and alike(above.tokens[j], token)
-                and (_gap(below, i) > 1 or _gap(above, j) > 1)
-            ):
-                group = places.get((above.number, j)) or [(above, j)]
-                group.append((below, i))
-                places[above.number, j] = places[below.number, i] = group
-    groups = {id(g): g for g in places.values()}
-    for group in sorted(groups.values(), key=lambda g: g[0][0].tokens[g[0][1]].column or 0):
-        column = max(len(line.code(i)) for line, i in group)
-        for line, i in group:
-            line.columns[i] = column
+        for upper, lower in _lined_up(above, below, starts):
+            group = groups.setdefault((above.number, upper), [(above, upper)])
+            group.append((below, lower))
+            groups[below.number, lower] = group
+    unique = {id(group): group for group in groups.values()}
+    for group in sorted(unique.values(), key=_column):
+        column = max(len(line.code(position)) for line, position in group)
+        for line, position in group:
+            line.columns[position] = column
+
+
+def _column(group: list[tuple[Line, int]]) -> int:
+    line, position = group[0]
+    return line.tokens[position].column or 0
+
+
+def _lined_up(above: Line, below: Line, starts: set[Key]) -> Iterator[tuple[int, int]]:
+    """The positions of tokens of two lines that the user put below each other."""
+    by_column = {token.column: i for i, token in enumerate(above.tokens) if i}
+    for lower, token in enumerate(below.tokens):
+        upper = by_column.get(token.column)
+        if lower == 0 or upper is None:
+            continue
+        other = above.tokens[upper]
+        items = _key(other) in starts and _key(token) in starts
+        alike = other.type == token.type and token.type in _LINED_UP
+        wider = _gap(below, lower) > 1 or _gap(above, upper) > 1
+        if wider and (items or alike):
+            yield upper, lower
 
 
 def _gap(line: Line, i: int) -> int:
     return (line.tokens[i].column or 0) - (line.tokens[i - 1].end_column or 0)
 
 
-def _key(token: Token) -> tuple[int, int]:
+def _key(token: Token) -> Key:
     return token.line or 0, token.column or 0
 
 
 def _comment(token: Token) -> str:
     marker = "///" if token.type == "DOC" else "//"
     text = str(token)[len(marker) :].rstrip()
-    return marker + (" " + text.lstrip() if text.strip() and token.type == "COMMENT" else text)
+    if text.strip() and token.type == "COMMENT":
+        text = " " + text.lstrip()
+    return marker + text
 
 
 def _space(left: Token, right: Token, before: Token | None) -> str:
@@ -228,34 +256,25 @@ def _has_both(line: Line | None) -> bool:
     return line is not None and bool(line.comment and line.tokens)
 
 
-def _item_starts(declaration: s.Declaration) -> list[Span]:
-    spans = [declaration.span]
+def _item_starts(declaration: s.Declaration) -> Iterator[Span]:
+    yield declaration.span
     match declaration:
-        case s.TaskDecl() | s.NetworkDecl() | s.GraphDecl() | s.AppDecl() | s.PlatformDecl():
-            spans += [item.span for item in declaration.items]
-            spans += [
-                i.span
-                for item in declaration.items
-                if isinstance(item, s.MachineDecl)
-                for i in item.items
-            ]
-            spans += [
-                port.span
-                for item in declaration.items
-                if isinstance(item, s.VariantDecl)
-                for port in item.ports
-            ]
-        case s.ScenarioDecl():
-            spans += [item.span for item in declaration.items]
-            spans += [
-                part.span
-                for mode in declaration.items
-                if isinstance(mode, s.ModeDecl)
-                for part in mode.items
-            ]
         case s.MappingDecl():
-            spans += [pin.span for pin in declaration.pins]
-            spans += [clock.span for clock in declaration.clocks]
+            yield from (pin.span for pin in declaration.pins)
+            yield from (clock.span for clock in declaration.clocks)
+        case s.UseDecl() | s.ConstDecl() | s.TypeDecl():
+            pass
+        case _:
+            for item in declaration.items:
+                yield item.span
+                yield from _starts_inside(item)
+
+
+def _starts_inside(item: object) -> Iterator[Span]:
+    match item:
+        case s.MachineDecl() | s.ModeDecl():
+            yield from (part.span for part in item.items)
+        case s.VariantDecl():
+            yield from (port.span for port in item.ports)
         case _:
             pass
-    return spans

@@ -14,20 +14,20 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 def c_includes(path: Path) -> tuple[Path, ...]:
     """The local files that a C source includes, directly or through each other."""
-    found: dict[Path, None] = {}
+    headers: dict[Path, None] = {}
     waiting = [Path(os.path.abspath(path))]
     texts = {waiting[0]: _text(waiting[0])}
     while waiting:
         current = waiting.pop()
         for name in _INCLUDE.findall(texts.pop(current)):
             included = Path(os.path.abspath(current.parent / name))
-            if included in found:
+            if included in headers:
                 continue
             with contextlib.suppress(OSError):  # the compiler reports missing and unreadable files
                 texts[included] = _text(included)
-                found[included] = None
+                headers[included] = None
                 waiting.append(included)
-    return tuple(sorted(found))
+    return tuple(sorted(headers))
 
 
 def _text(path: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import chain
 from typing import Literal
 
 from ..model.span import Span
@@ -94,9 +95,8 @@ class Index:
 
     def places(self, symbol: Symbol) -> tuple[Span, ...]:
         """All occurrences of a name, its declaration first."""
-        return tuple(
-            dict.fromkeys([symbol.span, *(span for span, found in self.uses if found is symbol)])
-        )
+        spans = [span for span, used in self.uses if used is symbol]
+        return tuple(dict.fromkeys([symbol.span, *spans]))
 
     def members(self, owner: str, *kinds: Kind) -> tuple[Symbol, ...]:
         """The names of a declaration; with an empty owner, the declarations."""
@@ -110,13 +110,12 @@ class Index:
 def index(specifications: Iterable[s.Specification]) -> Index:
     """Find all names of the files of a text."""
     finder = _Finder()
-    declarations = [d for spec in specifications for d in spec.declarations]
+    declarations = list(chain.from_iterable(spec.declarations for spec in specifications))
     for declaration in declarations:
         finder.declare(declaration)
     for declaration in declarations:
-        finder.walk(
-            declaration, declaration.name.text if not isinstance(declaration, _NAMELESS) else ""
-        )
+        owner = "" if isinstance(declaration, _NAMELESS) else declaration.name.text
+        finder.walk(declaration, owner)
     return Index(tuple(finder.symbols), tuple(finder.uses), tuple(finder.quoted))
 
 
@@ -179,34 +178,13 @@ class _Finder:
                     self.walk(part, owner)
                 return
             case s.UseDecl():
-                self.quoted.append(Named("flow", node.file.value, node.file.span))
-            case s.TypeExpr():
-                self._use(node.name, self._top(node.name.text, "type"))
-                self.walk(node.shape, owner)
-            case s.Name():
-                self._use(
-                    node,
-                    self._apart.get(("parameter", owner, node.text))
-                    or self._top(node.text, "constant"),
-                )
-            case s.Extent():
-                self._use(node.port, self._inner.get((owner, node.port.text)))
-                self.walk(node.index, owner)
+                self._quote("flow", node.file)
+            case s.TypeExpr() | s.Name() | s.Extent():
+                self._expression(node, owner)
             case s.ImplementationDecl() | s.ReferenceDecl():
                 self._code(node, owner)
-            case s.NetworkDecl():
-                if node.file is not None:
-                    self.quoted.append(Named("onnx", node.file.value, node.file.span))
-                self.walk(node.items, owner)
-            case s.NetPort():
-                if node.wrap is not None:
-                    self.quoted.append(Named("python", node.wrap.value, node.wrap.span))
-                self.walk(node.type, owner)
-            case s.VariantDecl():
-                self.quoted.append(Named("onnx", node.file.value, node.file.span))
-                for port in node.ports:
-                    self._use(port.name, self._inner.get((owner, port.name.text)))
-                self.walk((node.ports, node.accuracy), owner)
+            case s.NetworkDecl() | s.NetPort() | s.VariantDecl():
+                self._network(node, owner)
             case s.RunDecl() | s.ChoiceDecl() | s.TransitionDecl():
                 self._of_scenario(node, owner)
             case s.InstanceDecl():
@@ -222,11 +200,7 @@ class _Finder:
                     self._use(end, self._inner.get((owner, end.text)))
                 self.walk((node.rate, node.latency), owner)
             case s.MappingDecl():
-                self._use(node.platform, self._top(node.platform.text, "platform"))
-                for pin in node.pins:
-                    self._pin(pin, node.platform.text)
-                for clock in node.clocks:
-                    self._clock(clock, node.platform.text)
+                self._mapping(node)
             case _ if is_dataclass(node):
                 for field in fields(node):
                     self.walk(getattr(node, field.name), owner)
@@ -234,26 +208,54 @@ class _Finder:
                 pass
 
     def _top(self, name: str, *kinds: Kind) -> Symbol | None:
-        found = self._declared.get(name)
-        return found if found is not None and (not kinds or found.kind in kinds) else None
+        """The declaration of that name, if it is one of these kinds."""
+        symbol = self._declared.get(name)
+        return symbol if symbol is not None and symbol.kind in kinds else None
 
     def _use(self, word: s.Word | s.Name, symbol: Symbol | None) -> None:
         if symbol is not None and word.span != symbol.span:
             self.uses.append((word.span, symbol))
 
+    def _quote(self, kind: Quoted, text: s.Text | None) -> None:
+        if text is not None:
+            self.quoted.append(Named(kind, text.value, text.span))
+
+    def _expression(self, node: s.TypeExpr | s.Name | s.Extent, owner: str) -> None:
+        match node:
+            case s.TypeExpr():
+                self._use(node.name, self._top(node.name.text, "type"))
+                self.walk(node.shape, owner)
+            case s.Name():
+                parameter = self._apart.get(("parameter", owner, node.text))
+                self._use(node, parameter or self._top(node.text, "constant"))
+            case s.Extent():
+                self._use(node.port, self._inner.get((owner, node.port.text)))
+                self.walk(node.index, owner)
+
+    def _network(self, node: s.NetworkDecl | s.NetPort | s.VariantDecl, owner: str) -> None:
+        match node:
+            case s.NetworkDecl():
+                self._quote("onnx", node.file)
+                self.walk(node.items, owner)
+            case s.NetPort():
+                self._quote("python", node.wrap)
+                self.walk(node.type, owner)
+            case s.VariantDecl():
+                self._quote("onnx", node.file)
+                for port in node.ports:
+                    self._use(port.name, self._inner.get((owner, port.name.text)))
+                self.walk((node.ports, node.accuracy), owner)
+
     def _code(self, node: s.ImplementationDecl | s.ReferenceDecl, owner: str) -> None:
         language: dict[str, Quoted] = {"python": "python", "c": "c", "cuda": "cuda"}
         if node.language.text in language:
-            self.quoted.append(Named(language[node.language.text], node.code.value, node.code.span))
+            self._quote(language[node.language.text], node.code)
         if isinstance(node, s.ReferenceDecl):
             self.walk(node.tolerance, owner)
             return
         for argument in node.arguments or ():  # ports and memory come first there
-            inner = (
-                self._inner.get((owner, argument.text)) if isinstance(argument, s.Name) else None
-            )
-            if isinstance(argument, s.Name) and inner is not None:
-                self._use(argument, inner)
+            if isinstance(argument, s.Name) and (owner, argument.text) in self._inner:
+                self._use(argument, self._inner[owner, argument.text])
             else:
                 self.walk(argument, owner)
         self.walk(node.grid, owner)
@@ -276,18 +278,19 @@ class _Finder:
         first = self._inner.get((owner, path[0].name.text))
         self._along(path, first or self._top(path[0].name.text, "app"))
 
-    def _along(self, path: tuple[s.Element, ...], found: Symbol | None) -> Symbol | None:
-        """Record the names of a path that begins with `found`; the name that it ends with, if
+    def _along(self, path: tuple[s.Element, ...], first: Symbol | None) -> Symbol | None:
+        """Record the names of a path that begins with `first`; the name that it ends with, if
         known.
         """
-        for k, element in enumerate(path):
-            if found is None:
+        symbol = first
+        for position, element in enumerate(path):
+            if position > 0 and symbol is not None:
+                owner = symbol.of if symbol.kind == "instance" else symbol.name
+                symbol = self._inner.get((owner, element.name.text))
+            if symbol is None:
                 return None
-            self._use(element.name, found)
-            inside = found.of if found.kind == "instance" else found.name
-            if k + 1 < len(path):
-                found = self._inner.get((inside, path[k + 1].name.text))
-        return found
+            self._use(element.name, symbol)
+        return symbol
 
     def _of_scenario(self, node: s.RunDecl | s.ChoiceDecl | s.TransitionDecl, owner: str) -> None:
         match node:
@@ -308,6 +311,14 @@ class _Finder:
                     self._path(event, owner)
                 self.walk(node.after, "")
 
+    def _mapping(self, node: s.MappingDecl) -> None:
+        platform = node.platform.text
+        self._use(node.platform, self._top(platform, "platform"))
+        for pin in node.pins:
+            self._pin(pin, platform)
+        for clock in node.clocks:
+            self._clock(clock, platform)
+
     def _clock(self, clock: s.ClockDecl, platform: str) -> None:
         self._use(clock.pool, self._inner.get((platform, clock.pool.text)))
         self.walk(clock.rate, "")
@@ -320,20 +331,20 @@ class _Finder:
         self._along(pin.path, self._top(pin.path[0].name.text, "app"))
         for stage in pin.stages:
             for processor in stage.processors:
-                owner = platform
-                if processor.machine is not None:
-                    self._use(
-                        processor.machine, self._inner.get((platform, processor.machine.text))
-                    )
-                    owner = f"{platform}.{processor.machine.text}"
-                self._use(processor.name, self._inner.get((owner, processor.name.text)))
-                self.walk(processor.index, "")
-            if stage.until is not None:
-                self.quoted.append(Named("layer", stage.until.value, stage.until.span))
+                self._processor(processor, platform)
+            self._quote("layer", stage.until)
             self.walk((stage.streams, stage.threads), "")
         self.walk((pin.wcet, pin.buffers, pin.pre, pin.post), "")
         for element in pin.path:
             self.walk(element.index, "")
+
+    def _processor(self, processor: s.ProcessorName, platform: str) -> None:
+        owner, machine = platform, processor.machine
+        if machine is not None:
+            self._use(machine, self._inner.get((platform, machine.text)))
+            owner = f"{platform}.{machine.text}"
+        self._use(processor.name, self._inner.get((owner, processor.name.text)))
+        self.walk(processor.index, "")
 
 
 def _inner(item: object, owner: str) -> Iterator[Symbol]:

@@ -108,18 +108,20 @@ def _kernels(path: str, modified: int) -> dict[str, KernelText]:
     text = read_bytes(path).decode(errors="replace")
     bare = re.sub(r"/\*.*?\*/|//[^\n]*", _blank, text, flags=re.DOTALL)
     bare = re.sub(r"__launch_bounds__\s*\([^)]*\)", _blank, bare)
-    found: dict[str, KernelText] = {}
+    declared: dict[str, KernelText] = {}
     for match in re.finditer(r"\b__global__\b[\w\s]*?\b(\w+)\s*\(([^)]*)\)", bare):
         start = max(bare.rfind(end, 0, match.start()) for end in (";", "}", "{")) + 1
         plain = re.search(r'extern\s+"C"', bare[start : match.start()]) is not None or _in_block(
             bare, match.start()
         )
-        earlier = found.get(match[1])  # a declaration may come first, and its linkage holds
+        earlier = declared.get(match[1])  # a declaration may come first, and its linkage holds
         line = bare.count("\n", 0, match.start(1)) + 1
-        given = [p for p in match[2].split(",") if p.strip() not in ("", "void")]
+        parameters = [p for p in match[2].split(",") if p.strip() not in ("", "void")]
         plain = plain or (earlier is not None and earlier.plain)
-        found[match[1]] = KernelText(match[1], tuple(_parameter(p) for p in given), plain, line)
-    return found
+        declared[match[1]] = KernelText(
+            match[1], tuple(_parameter(p) for p in parameters), plain, line
+        )
+    return declared
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -129,10 +131,8 @@ def _blank(match: re.Match[str]) -> str:
 def _in_block(text: str, position: int) -> bool:
     """Is this inside `extern "C" { ... }`?"""
     for match in re.finditer(r'extern\s+"C"\s*\{', text[:position]):
-        depth = (
-            1 + text[match.end() : position].count("{") - text[match.end() : position].count("}")
-        )
-        if depth > 0:
+        block = text[match.end() : position]
+        if block.count("}") <= block.count("{"):
             return True
     return False
 
@@ -158,13 +158,17 @@ def _parameter(text: str) -> KernelParameter:
 
 def _kind(words: list[str]) -> str:
     """A type in its shortest form: `long long unsigned int` is `unsigned long long`."""
-    sizes = [w for w in words if w in ("short", "long")]
-    if not sizes and "unsigned" not in words and "signed" not in words:
+    sizes = [word for word in words if word in ("short", "long")]
+    unsigned = "unsigned" in words
+    if not sizes and not unsigned and "signed" not in words:
         return " ".join(words)
     if "char" in words:
-        return f"{'un' if 'unsigned' in words else ''}signed char"
-    rest = [w for w in words if w not in ("int", "signed", "unsigned", *sizes)]
-    return " ".join([*(["unsigned"] if "unsigned" in words else []), *sizes, *rest]) or "int"
+        return "unsigned char" if unsigned else "signed char"
+    rest = [word for word in words if word not in ("int", "signed", "unsigned", *sizes)]
+    shortest = [*sizes, *rest]
+    if unsigned:
+        shortest.insert(0, "unsigned")
+    return " ".join(shortest) or "int"
 
 
 class LaunchBuilder:
@@ -183,66 +187,62 @@ class LaunchBuilder:
         self._ports, self._memory, self._parameters = ports, {f.name: f for f in memory}, parameters
 
     def launch(self, item: s.ImplementationDecl, path: Path, symbol: str) -> Launch | None:
-        """The launch that one clause asks for."""
-        uneven = next((p for p in self._ports.values() if len(set(p.rates)) > 1), None)
+        """The launch that one clause asks for; None after a fault."""
+        if not self._ports_fit(item):
+            return None
+        kernel = self._kernel(item, path, symbol)
+        if kernel is None:
+            return None
+        ports = self._ports.items()
+        self._evaluate.shapes = {n: p.type.shape for n, p in ports if p.type is not None}
+        try:
+            grid = self._sizes(item.grid, "grid", MOST_GRID)
+            block = self._block(item.block)
+            arguments = self._arguments(item, kernel)
+        finally:
+            self._evaluate.shapes = {}
+        shared = self._shared(item)
+        if grid is None or block is None or arguments is None or shared is None:
+            return None
+        return Launch(symbol, arguments, grid, block, shared)
+
+    def _ports_fit(self, item: s.ImplementationDecl) -> bool:
+        """Check that a kernel can have such ports: a launch has no phase and no older tokens."""
+        ports = self._ports.values()
+        uneven = next((p for p in ports if len(set(p.rates)) > 1), None)
         if uneven is not None:
             message = (
                 f"the rate of `{uneven.name}` changes from phase to phase, and a kernel does not"
                 " get its phase"
             )
-            self._context.fault(
-                "F309", message, item.span, help="give it one rate, or do this task on a CPU"
-            )
-            return None
-        windowed = next((p for p in self._ports.values() if p.window), None)
+            help_text = "give it one rate, or do this task on a CPU"
+            self._context.fault("F309", message, item.span, help=help_text)
+            return False
+        windowed = next((p for p in ports if p.window), None)
         if windowed is not None:
             message = f"`{windowed.name}` has a window, and a GPU keeps no consumed tokens"
-            self._context.fault(
-                "F309",
-                message,
-                item.span,
-                help="add a task on a CPU in front of it, with the window",
-            )
-            return None
-        kernel = kernels(path).get(symbol)
+            help_text = "add a task on a CPU in front of it, with the window"
+            self._context.fault("F309", message, item.span, help=help_text)
+        return windowed is None
+
+    def _kernel(self, item: s.ImplementationDecl, path: Path, symbol: str) -> KernelText | None:
+        """The kernel of that name; None after a fault."""
+        known = kernels(path)
+        kernel = known.get(symbol)
         if kernel is None:
-            names = list(kernels(path))
-            help_text = did_you_mean(symbol, names) or (f"it has {one_of(names)}" if names else "")
+            help_text = did_you_mean(symbol, known)
+            if known and not help_text:
+                help_text = f"it has {one_of(known)}"
             message = f"`{path.name}` has no kernel `{symbol}`"
             self._context.fault("F302", message, item.code.span, help=help_text)
             return None
         if not kernel.plain:
-            help_text = f'write `extern "C" __global__ void {symbol}(...)`'
             message = f"kernel `{symbol}` cannot be found by its name: C++ changes it"
-            self._context.fault(
-                "F309",
-                message,
-                item.code.span,
-                label=f"line {kernel.line} of its file",
-                help=help_text,
-            )
+            label = f"line {kernel.line} of its file"
+            help_text = f'write `extern "C" __global__ void {symbol}(...)`'
+            self._context.fault("F309", message, item.code.span, label=label, help=help_text)
             return None
-        self._evaluate.shapes = {
-            n: p.type.shape for n, p in self._ports.items() if p.type is not None
-        }
-        try:
-            grid = self._sizes(item, item.grid, "grid", MOST_GRID)
-            block = self._sizes(item, item.block, "block", MOST_BLOCK)
-            arguments = self._arguments(item, kernel)
-        finally:
-            self._evaluate.shapes = {}
-        shared = self._shared(item)
-        if block is not None and prod(block) > MOST_THREADS:
-            message = f"a block of {prod(block)} threads: a GPU takes at most {MOST_THREADS}"
-            assert item.block is not None
-            span = item.block[0].span.to(item.block[-1].span)
-            self._context.fault(
-                "F309", message, span, help="make the block smaller and the grid larger"
-            )
-            return None
-        if grid is None or block is None or arguments is None or shared is None:
-            return None
-        return Launch(symbol, arguments, grid, block, shared)
+        return kernel
 
     def _shared(self, item: s.ImplementationDecl) -> int | None:
         if item.shared is None:
@@ -258,138 +258,160 @@ class LaunchBuilder:
             return None
         return None if size is None else int(size)
 
+    def _block(self, written: tuple[s.Expr, ...] | None) -> tuple[int, int, int] | None:
+        """Its threads along each dimension; None after a fault."""
+        block = self._sizes(written, "block", MOST_BLOCK)
+        if written is not None and block is not None and prod(block) > MOST_THREADS:
+            message = f"a block of {prod(block)} threads: a GPU takes at most {MOST_THREADS}"
+            span = written[0].span.to(written[-1].span)
+            help_text = "make the block smaller and the grid larger"
+            self._context.fault("F309", message, span, help=help_text)
+            return None
+        return block
+
     def _sizes(
-        self,
-        item: s.ImplementationDecl,
-        given: tuple[s.Expr, ...] | None,
-        what: str,
-        most: tuple[int, ...],
+        self, written: tuple[s.Expr, ...] | None, what: str, most: tuple[int, ...]
     ) -> tuple[int, int, int] | None:
-        if given is None:
+        """The three dimensions of a grid or block; None after a fault."""
+        if written is None:
             return UNKNOWN
-        if len(given) > 3:
-            self._context.fault("F309", f"a {what} has at most 3 dimensions", given[3].span)
+        if len(written) > 3:
+            self._context.fault("F309", f"a {what} has at most 3 dimensions", written[3].span)
             return None
         sizes = []
-        for expr, limit in zip(given, most, strict=False):
-            n = self._evaluate.integer(expr, self._parameters, f"a dimension of the {what}", 1)
-            if n is not None and n > limit:
-                self._context.fault(
-                    "F309", f"a dimension of the {what} is {n}: at most {limit}", expr.span
-                )
-                n = None
-            sizes.append(n)
-        if any(n is None for n in sizes):
+        for expr, limit in zip(written, most, strict=False):
+            dimension = f"a dimension of the {what}"
+            size = self._evaluate.integer(expr, self._parameters, dimension, 1)
+            if size is not None and size <= limit:
+                sizes.append(size)
+            elif size is not None:
+                message = f"{dimension} is {size}: at most {limit}"
+                self._context.fault("F309", message, expr.span)
+        if len(sizes) < len(written):
             return None
-        x, y, z = [n or 1 for n in sizes] + [1] * (3 - len(sizes))
+        x, y, z = sizes + [1] * (3 - len(sizes))
         return x, y, z
 
     # -- arguments ---------------------------------------------------------------------------------
     def _arguments(
         self, item: s.ImplementationDecl, kernel: KernelText
     ) -> tuple[str | tuple[str, Value], ...] | None:
-        given = item.arguments
-        if given is None:  # as a C task has them: inputs, outputs, parameters
-            inputs = [p.name for p in self._ports.values() if p.direction == "in"]
-            outputs = [p.name for p in self._ports.values() if p.direction == "out"]
-            given = tuple(s.Name(n, item.code.span) for n in (*inputs, *outputs, *self._parameters))
-        if len(given) != len(kernel.parameters):
-            takes = ", ".join(p.text for p in kernel.parameters)
-            gets = ", ".join(_shown(e) for e in given)
+        """What a launch hands to each parameter of the kernel; None after a fault."""
+        expressions = item.arguments
+        if expressions is None:
+            names = self._default_arguments()
+            expressions = tuple(s.Name(name, item.code.span) for name in names)
+        parameters = kernel.parameters
+        if len(expressions) != len(parameters):
+            takes = ", ".join(p.text for p in parameters)
+            names_taken = ", ".join(p.name for p in parameters)
+            gets = ", ".join(_shown(e) for e in expressions)
             message = (
-                f"`{kernel.name}({takes})` takes {len(kernel.parameters)} arguments, and gets"
-                f" {len(given)}: {gets}"
+                f"`{kernel.name}({takes})` takes {len(parameters)} arguments, and gets"
+                f" {len(expressions)}: {gets}"
             )
-            help_text = f'name them: `cuda "..." ({", ".join(p.name for p in kernel.parameters)})`'
             self._context.fault(
                 "F309",
                 message,
                 item.code.span,
                 label=f"defined in line {kernel.line} of its file",
-                help=help_text,
+                help=f'name them: `cuda "..." ({names_taken})`',
             )
             return None
-        found = [
-            self._argument(e, p, kernel, item)
-            for e, p in zip(given, kernel.parameters, strict=True)
-        ]
-        if any(f is None for f in found):
-            return None
-        return tuple(f for f in found if f is not None)
+        arguments = []
+        for expr, parameter in zip(expressions, parameters, strict=True):
+            argument = self._argument(expr, parameter, kernel, item)
+            if argument is not None:
+                arguments.append(argument)
+        return tuple(arguments) if len(arguments) == len(parameters) else None
+
+    def _default_arguments(self) -> tuple[str, ...]:
+        """As a C task has them: inputs, outputs, parameters."""
+        inputs = [p.name for p in self._ports.values() if p.direction == "in"]
+        outputs = [p.name for p in self._ports.values() if p.direction == "out"]
+        return *inputs, *outputs, *self._parameters
 
     def _argument(
-        self, expr: s.Expr, wanted: KernelParameter, kernel: KernelText, item: s.ImplementationDecl
+        self,
+        expr: s.Expr,
+        parameter: KernelParameter,
+        kernel: KernelText,
+        item: s.ImplementationDecl,
     ) -> str | tuple[str, Value] | None:
         if isinstance(expr, s.Name) and (expr.text in self._ports or expr.text in self._memory):
             port = self._ports.get(expr.text)
             kind = port.type if port is not None else self._memory[expr.text].type
-            return self._pointer(expr, kind, port, wanted, kernel)
+            return self._pointer(expr, kind, port, parameter, kernel)
         value = self._evaluate.value(expr, self._parameters)
         if value is None:
             return None
-        return self._value(expr, value, wanted, kernel)
+        return self._value(expr, value, parameter, kernel)
 
     def _pointer(
         self,
         expr: s.Name,
         kind: TensorType | None,
         port: Port | None,
-        wanted: KernelParameter,
+        parameter: KernelParameter,
         kernel: KernelText,
     ) -> str | None:
-        if not wanted.pointer or wanted.nested:
-            self._mismatch(expr, f"`{expr.text}` is an array", wanted, kernel)
+        if not parameter.pointer or parameter.nested:
+            self._mismatch(expr, f"`{expr.text}` is an array", parameter, kernel)
             return None
-        if kind is not None and wanted.dtype is not None and wanted.dtype != kind.dtype:
-            self._mismatch(expr, f"`{expr.text}` is {kind}", wanted, kernel)
+        if kind is not None and parameter.dtype is not None and parameter.dtype != kind.dtype:
+            self._mismatch(expr, f"`{expr.text}` is {kind}", parameter, kernel)
             return None
-        if (
-            port is not None
-            and port.direction == "in"
-            and not wanted.constant
-            and wanted.dtype is not None
-        ):
+        is_input = port is not None and port.direction == "in"
+        if is_input and not parameter.constant and parameter.dtype is not None:
             message = (
-                f"`{expr.text}` is an input, and `{wanted.text}` of `{kernel.name}` may write to it"
+                f"`{expr.text}` is an input, and `{parameter.text}` of `{kernel.name}` may write to"
+                " it"
             )
             help_text = (
-                f"inputs are shared with other readers: write `const {wanted.text}` in the .cu file"
+                "inputs are shared with other readers: write"
+                f" `const {parameter.text}` in the .cu file"
             )
             self._context.fault("F309", message, expr.span, help=help_text)
             return None
         return expr.text
 
     def _value(
-        self, expr: s.Expr, value: Parameter, wanted: KernelParameter, kernel: KernelText
+        self, expr: s.Expr, value: Parameter, parameter: KernelParameter, kernel: KernelText
     ) -> tuple[str, Value] | None:
-        if isinstance(value, (str, FilePath)) or wanted.pointer:
-            self._mismatch(expr, f"{_shown(expr)} is no array", wanted, kernel)
+        if isinstance(value, (str, FilePath)) or parameter.pointer:
+            self._mismatch(expr, f"{_shown(expr)} is no array", parameter, kernel)
             return None
-        if wanted.dtype is None:
+        if parameter.dtype is None:
             message = (
-                f"`{kernel.name}` takes `{wanted.text}` there, a type whose size is not known here"
+                f"`{kernel.name}` takes `{parameter.text}` there, a type whose size is not known"
+                " here"
             )
             help_text = "pass it as a number: `int`, `float`, `uint8_t`, ..."
             self._context.fault(
                 "F309", message, expr.span, label=f"line {kernel.line} of its file", help=help_text
             )
             return None
-        whole = wanted.dtype.startswith(("int", "uint"))
-        if whole:
-            bits = int(wanted.dtype.lstrip("uint"))
-            low, high = (
-                (0, 2**bits) if wanted.dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
-            )
-            if isinstance(value, Fraction) or not low <= int(value) < high:
-                self._mismatch(expr, f"{_shown(expr)} is {value}", wanted, kernel)
-                return None
-        return wanted.dtype, value
+        if not _holds(parameter.dtype, value):
+            self._mismatch(expr, f"{_shown(expr)} is {value}", parameter, kernel)
+            return None
+        return parameter.dtype, value
 
     def _mismatch(
-        self, expr: s.Expr, what: str, wanted: KernelParameter, kernel: KernelText
+        self, expr: s.Expr, what: str, parameter: KernelParameter, kernel: KernelText
     ) -> None:
-        message = f"{what}, and `{kernel.name}` takes `{wanted.text}` there"
+        message = f"{what}, and `{kernel.name}` takes `{parameter.text}` there"
         self._context.fault("F309", message, expr.span, label=f"line {kernel.line} of its file")
+
+
+def _holds(dtype: str, value: int | Fraction) -> bool:
+    """True if a number fits into that type."""
+    if not dtype.startswith(("int", "uint")):
+        return True
+    bits = int(dtype.lstrip("uint"))
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1)
+    if dtype.startswith("u"):
+        low, high = 0, 2**bits
+    return not isinstance(value, Fraction) and low <= value < high
 
 
 def _shown(expr: s.Expr) -> str:

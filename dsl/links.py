@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
 
@@ -56,16 +56,14 @@ class _Growing:
     def first_reader(self, task: str) -> Port | None:
         """The input that its first channel leads to."""
         channel = self._readers.get(task)
-        return (
-            None
-            if channel is None
-            else self.tasks[channel.destination].port(channel.destination_port)
-        )
+        if channel is None:
+            return None
+        return self.tasks[channel.destination].port(channel.destination_port)
 
     def free_name(self, stem: str) -> str:
         """A name that no task has: the stem, with a number where that is taken."""
         for number in count(self._numbers.get(stem, 1)):
-            name = f"{stem}{number if number > 1 else ''}"
+            name = stem if number == 1 else f"{stem}{number}"
             if name not in self.tasks:
                 self._numbers[stem] = number + 1
                 return name
@@ -96,19 +94,19 @@ def _cycles(app: Application) -> dict[str, str]:
     import networkx as nx
 
     graph = nx.DiGraph((c.source, c.destination) for c in app.channels)
-    looped = {
-        name for part in nx.strongly_connected_components(graph) if len(part) > 1 for name in part
-    }
-    looped.update(name for name in graph if graph.has_edge(name, name))
-    found: dict[str, str] = {}
+    looped = {name for name in graph if graph.has_edge(name, name)}
+    for component in nx.strongly_connected_components(graph):
+        if len(component) > 1:
+            looped |= component
+    cycle_of: dict[str, str] = {}
     for end in sorted(looped):
         waiting = [end]
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found[name] = end
+            if name not in cycle_of:
+                cycle_of[name] = end
                 waiting += graph.predecessors(name)
-    return found | {name: name for name in looped}
+    return cycle_of | {name: name for name in looped}
 
 
 def _join(
@@ -123,43 +121,45 @@ def _join(
     name = source.element.name.text
     writer = known.get(name)
     if writer is None or name == reader or source.element.index is not None:
-        inside = name == reader or writer is None
         if name not in context.poisoned:
             message = f"`{_text(source)}` is no task of another app"
-            help_text = (
-                "`latest` and `drop` join two apps: move the reader into an app of its own"
-                if inside
-                else ""
-            )
+            help_text = ""
+            if writer is None or name == reader:
+                help_text = (
+                    "`latest` and `drop` join two apps: move the reader into an app of its own"
+                )
             context.fault("F219", message, source.span, help=help_text)
         return
     key = writer.output(source.inner)
     if isinstance(key, str):
-        context.fault(
-            "F219", f"`{_text(source)}` is no output of app `{name}`", source.span, help=key
-        )
+        message = f"`{_text(source)}` is no output of app `{name}`"
+        context.fault("F219", message, source.span, help=key)
         return
     writer.reads(key)
     app = apps[reader]
     end = app.tasks[arrow.task]
     assert end.link is not None
     port = apps[name].tasks[key[0]].port(key[1])
-    wanted = app.first_reader(arrow.task)
-    if (
-        wanted is not None
-        and port.type is not None
-        and wanted.type is not None
-        and wanted.type != port.type
-    ):
-        notes = [
-            Note(f"{port.type} comes from here", port.span),
-            Note(f"{wanted.type} is wanted here", wanted.span),
-        ]
-        message = f"`{_text(source)}` is {port.type}, `{wanted.name}` is {wanted.type}"
-        context.fault("F205", message, arrow.span, label="these do not fit", notes=notes)
-    kind = port.type or (None if wanted is None else wanted.type)
-    app.tasks[end.name] = replace(end, outputs=(replace(end.outputs[0], type=kind),))
-    _write(apps[name], name, key, arrow, kind, end.link)
+    reader_port = app.first_reader(arrow.task)
+    if reader_port is not None:
+        _check_types(arrow, port, reader_port, context)
+    type_ = port.type
+    if type_ is None and reader_port is not None:
+        type_ = reader_port.type
+    app.tasks[end.name] = replace(end, outputs=(replace(end.outputs[0], type=type_),))
+    _write(apps[name], name, key, arrow, type_, end.link)
+
+
+def _check_types(arrow: LossyArrow, port: Port, reader_port: Port, context: Context) -> None:
+    """The output of one app fits the input of the other."""
+    if port.type is None or reader_port.type is None or reader_port.type == port.type:
+        return
+    notes = [
+        Note(f"{port.type} comes from here", port.span),
+        Note(f"{reader_port.type} is wanted here", reader_port.span),
+    ]
+    message = f"`{_text(arrow.source)}` is {port.type}, `{reader_port.name}` is {reader_port.type}"
+    context.fault("F205", message, arrow.span, label="these do not fit", notes=notes)
 
 
 def _text(endpoint: s.Endpoint) -> str:
@@ -188,28 +188,42 @@ def _write(
 
 
 # -- periods ---------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """A source with `every`, and how often it fires in an iteration."""
+
+    task: Task
+    every_ns: Fraction
+    firings: int
+
+    @property
+    def iteration_ns(self) -> Fraction:
+        """The period that follows for its app."""
+        return self.every_ns * self.firings
+
+    def __str__(self) -> str:
+        name = self.task.name.partition(".")[2]
+        times = f", {self.firings} times," if self.firings > 1 else ""
+        return f"`{name}` every {_ms(self.every_ns)}{times}"
+
+
 def _paced(app: Application, context: Context) -> Application:
     """The app with the period that results from `every` of its sources."""
-    timed = [t for t in app.tasks if t.every_ns is not None]
-    vector = repetition(app).vector if timed else {}
+    times = [(task, task.every_ns) for task in app.tasks if task.every_ns is not None]
+    vector = repetition(app).vector if times else {}
     if not vector:  # rates that do not balance are reported elsewhere
         return app
-    period = _iteration(timed[0], vector)
-    notes = [
-        Note(f"{_every(timed[0], vector)} gives {_ms(period)} for an iteration", timed[0].span)
-    ]
-    for task in timed[1:]:
-        if _iteration(task, vector) != period:
-            right = period / vector[task.name]
-            message = (
-                f"{_every(task, vector)} would give {_ms(_iteration(task, vector))} for an"
-                " iteration"
-            )
+    first, *others = [_Timed(task, every, vector[task.name]) for task, every in times]
+    period = first.iteration_ns
+    notes = [Note(f"{first} gives {_ms(period)} for an iteration", first.task.span)]
+    for other in others:
+        if other.iteration_ns != period:
+            message = f"{other} would give {_ms(other.iteration_ns)} for an iteration"
             help_text = (
-                f"by the rates it is released every {_ms(right)}; a separate app may have its own"
-                " period"
+                f"by the rates it is released every {_ms(period / other.firings)}; a separate app"
+                " may have its own period"
             )
-            context.fault("F218", message, task.span, notes=notes, help=help_text)
+            context.fault("F218", message, other.task.span, notes=notes, help=help_text)
     if app.period_ns is not None and app.period_ns != period:
         message = f"the period of `{app.name}` is {_ms(app.period_ns)}"
         help_text = (
@@ -218,17 +232,6 @@ def _paced(app: Application, context: Context) -> Application:
         )
         context.fault("F218", message, app.span, notes=notes, help=help_text)
     return replace(app, period_ns=period)
-
-
-def _iteration(task: Task, vector: dict[str, int]) -> Fraction:
-    assert task.every_ns is not None
-    return task.every_ns * vector[task.name]
-
-
-def _every(task: Task, vector: dict[str, int]) -> str:
-    assert task.every_ns is not None
-    times = f", {vector[task.name]} times," if vector[task.name] > 1 else ""
-    return f"`{task.name.partition('.')[2]}` every {_ms(task.every_ns)}{times}"
 
 
 def _ms(ns: Fraction) -> str:

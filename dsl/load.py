@@ -6,12 +6,13 @@ No user code is run: Python and C are only read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from ..model.application import Application
+from ..model.application import Application, Implementation, Parameter, Task, all_tasks
 from ..model.diagnostic import (
     Diagnostic,
     Errors,
@@ -25,6 +26,7 @@ from ..model.diagnostic import (
 from ..model.files import read_bytes
 from ..model.mapping import ClockPin, Pin
 from ..model.platform import Platform
+from ..model.scenario import Scenario
 from ..model.span import Span
 from ..model.system import System
 from . import syntax as s
@@ -82,86 +84,99 @@ def load(
     reader = _Reader(texts or {})
     reader.read(str(path), None)
     if platform is not None:
-        platform = _file_of(platform, {p.name for p in builtin} | reader.platforms)
-        if platform.endswith(".flow"):
-            reader.read(platform, None)
+        platform = reader.read_platform(platform, {p.name for p in builtin})
     context = reader.context
-    evaluator = Evaluator(context)
-    components = Components(context, evaluator)
-    apps, networks = _elaborate(reader.specifications, context, evaluator, components)
-    versions = Versions(reader.specifications, context, evaluator, components, networks)
-    others = versions.others() if opened is None and not has_errors(context.faults) else ()
+    elaborator = _Elaborator(reader.specifications, context)
+    apps = elaborator.apps()
+    others: tuple[tuple[Application, ...], ...] = ()
+    scenario = None
+    if opened is None and not has_errors(context.faults):
+        others = elaborator.versions.others()
     if has_errors(context.faults):
-        context.broken.update(networks)  # the tasks of their variants are not known
-    platforms = {p.name: p for p in builtin}
-    declarations = [d for spec in reader.specifications for d in spec.declarations]
-    scenario = (
-        scenario_of(declarations, apps, versions, context, evaluator) if opened is None else None
-    )
-    for declaration in declarations:
-        if isinstance(declaration, s.PlatformDecl):
-            with _nested(declaration, context):
-                platforms[declaration.name.text] = elaborate(declaration, context, evaluator)
-    seen: dict[tuple[str, str], Span] = {}
-    clocked: dict[tuple[str, str, str], Span] = {}
-    pinned: list[Pin] = []
-    clocks: list[ClockPin] = []
-    for declaration in declarations:
-        if isinstance(declaration, s.MappingDecl):
-            with _nested(declaration, context):
-                every = [*apps, *(a for other in others for a in other)]
-                pinned += pins(declaration, every, platforms, context, evaluator, seen)
-                clocks += clock_pins(declaration, scenario, platforms, context, evaluator, clocked)
+        context.broken.update(elaborator.networks)  # the tasks of their variants are not known
+    if opened is None:
+        scenario = elaborator.scenario(apps)
+    platforms = elaborator.platforms(builtin)
+    pinned, clocks = elaborator.mappings([apps, *others], platforms, scenario)
     if opened is not None:
-        apps, pinned = _opened(opened, apps, context, evaluator, components), []
-    for pin in (p for p in pinned if p.adapt and scenario is not None):
-        help_text = "leave it out: in a scenario, states choose among variants of a network"
-        context.fault("F811", f"the cut of `{pin.task}` moves by itself", pin.span, help=help_text)
-    codes = {i.path: i for a in apps for t in a.tasks for i in t.implementations}
-    for clash in clashes(codes.values()):
-        context.fault(clash.code, clash.message, clash.span, help=clash.help)
-    if not declarations and not context.faults:
-        help_text = (
-            "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an"
-            " example"
-        )
-        context.fault(
-            "F004",
-            f"`{Path(path).name}` declares nothing",
-            Span(str(path), 1, 1, 1, 1),
-            help=help_text,
-        )
-    names = {t.name for a in apps for t in a.tasks}
+        apps, pinned = elaborator.opened(opened, apps), []
+    if scenario is not None:
+        _refuse_adapted(pinned, context)
+    _check_modules(apps, context)
+    if not elaborator.declarations and not context.faults:
+        _report_empty(path, context)
+    pinned, other_pins = _of_tasks(pinned, all_tasks(apps))
     system = System(
         Path(path).stem,
         str(path),
         tuple(apps),
         tuple(platforms.values()),
-        tuple(p for p in pinned if p.task in names),
+        tuple(pinned),
         reader.sources,
         others,
-        tuple(p for p in pinned if p.task not in names),
+        tuple(other_pins),
         scenario,
         tuple(clocks),
     )
-    found, unknown = _chosen(system, platform) if platform is not None else (None, None)
+    chosen, unknown = None, None
+    if platform is not None:
+        chosen, unknown = _chosen(system, platform)
     faults = tuple(sorted(context.faults, key=_place))
-    return Loaded(system, found, faults, unknown, tuple(reader.specifications))
+    return Loaded(system, chosen, faults, unknown, tuple(reader.specifications))
+
+
+def _of_tasks(pinned: Iterable[Pin], tasks: Iterable[Task]) -> tuple[list[Pin], list[Pin]]:
+    """The pins of these tasks, and all others."""
+    names = {task.name for task in tasks}
+    own: list[Pin] = []
+    others: list[Pin] = []
+    for pin in pinned:
+        (own if pin.task in names else others).append(pin)
+    return own, others
+
+
+def _refuse_adapted(pinned: Iterable[Pin], context: Context) -> None:
+    """In a scenario, no cut of a network moves."""
+    for pin in pinned:
+        if pin.adapt:
+            message = f"the cut of `{pin.task}` moves by itself"
+            help_text = "leave it out: in a scenario, states choose among variants of a network"
+            context.fault("F811", message, pin.span, help=help_text)
+
+
+def _check_modules(apps: Iterable[Application], context: Context) -> None:
+    """The Python files of all tasks can be imported into one program."""
+    files: dict[str, Implementation] = {}
+    for task in all_tasks(apps):
+        files.update((code.path, code) for code in task.implementations)
+    for clash in clashes(files.values()):
+        context.fault(clash.code, clash.message, clash.span, help=clash.help)
+
+
+def _report_empty(path: str | Path, context: Context) -> None:
+    message = f"`{Path(path).name}` declares nothing"
+    help_text = (
+        "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an"
+        " example"
+    )
+    context.fault("F004", message, Span(str(path), 1, 1, 1, 1), help=help_text)
 
 
 def read_pins(text: str, loaded: Loaded) -> tuple[Pin, ...]:
     """The pins of a text that flowc has written (`model.mapping.as_text`). Raises Errors."""
     specification, faults = Parser().parse("pins", text)
     context = Context(faults=[*faults])
-    every = [*loaded.system.apps, *(a for other in loaded.system.others for a in other)]
+    apps = list(loaded.system.apps)
+    for other in loaded.system.others:
+        apps += other
     platforms = {p.name: p for p in loaded.system.platforms}
-    mappings = [d for d in specification.declarations if isinstance(d, s.MappingDecl)]
-    found = [
-        pin for m in mappings for pin in pins(m, every, platforms, context, Evaluator(context), {})
-    ]
+    pinned: list[Pin] = []
+    for declaration in specification.declarations:
+        if isinstance(declaration, s.MappingDecl):
+            pinned += pins(declaration, apps, platforms, context, Evaluator(context), {})
     if context.faults:
         raise Errors(context.faults)
-    return tuple(found)
+    return tuple(pinned)
 
 
 def _place(fault: Diagnostic) -> tuple[str, int, int]:
@@ -178,84 +193,172 @@ def _file_of(platform: str, declared: set[str]) -> str:
     return str(SHIPPED[name]) if name in SHIPPED and not theirs else platform
 
 
-def _chosen(system: System, wanted: str) -> tuple[Platform | None, Diagnostic | None]:
+def _chosen(system: System, name: str) -> tuple[Platform | None, Diagnostic | None]:
+    """The platform of that name, or the only one of that file; or why there is none."""
+    if name.endswith(".flow"):
+        return _only_platform(system, name)
     declared = {p.name: p for p in system.platforms}
-    if wanted.endswith(".flow"):
-        found = [
-            p for p in system.platforms if p.span is not None and _same_file(p.span.file, wanted)
-        ]
-        if len(found) == 1:
-            return found[0], None
-        what = f"declares {listed(p.name for p in found)}" if found else "declares no platform"
-        help_text = "it needs exactly one `platform Name { ... }`"
-        return None, Diagnostic("F506", f"`{wanted}` {what}", None, help=help_text)
-    if wanted in declared:
-        return declared[wanted], None
+    if name in declared:
+        return declared[name], None
     known = [*declared, *SHIPPED]
     help_text = (
-        did_you_mean(wanted, known)
+        did_you_mean(name, known)
         or f"there is {one_of(known)}; another one is given as a .flow file"
     )
-    return None, Diagnostic("F506", f"there is no platform `{wanted}`", None, help=help_text)
+    return None, Diagnostic("F506", f"there is no platform `{name}`", None, help=help_text)
+
+
+def _only_platform(system: System, file: str) -> tuple[Platform | None, Diagnostic | None]:
+    """The platform of that file, which declares no other."""
+    declared = [p for p in system.platforms if p.span is not None and _same_file(p.span.file, file)]
+    if len(declared) == 1:
+        return declared[0], None
+    what = "no platform"
+    if declared:
+        what = listed(p.name for p in declared)
+    help_text = "it needs exactly one `platform Name { ... }`"
+    return None, Diagnostic("F506", f"`{file}` declares {what}", None, help=help_text)
 
 
 def _same_file(a: str, b: str) -> bool:
     return os.path.realpath(a) == os.path.realpath(b)
 
 
-def _elaborate(
-    specifications: list[s.Specification],
-    context: Context,
-    evaluator: Evaluator,
-    components: Components,
-) -> tuple[list[Application], dict[str, s.NetworkDecl]]:
-    """The apps, and their instances of networks that have variants."""
-    apps: list[Application] = []
-    flatteners: list[Flattener] = []
-    for declaration in (d for spec in specifications for d in spec.declarations):
-        with _nested(declaration, context):
-            _elaborate_one(declaration, apps, flatteners, context, evaluator, components)
-    apps = joined(apps, flatteners, context)
-    for declaration in (d for spec in specifications for d in spec.declarations):
-        if not isinstance(declaration, s.GraphDecl) or declaration.name.text in context.used_graphs:
-            continue
-        if all(p.default is not None for p in declaration.params):
-            with _nested(declaration, context):
-                arguments = components.bind(declaration.params, (), declaration.name, {})
-                if arguments is not None:
-                    Flattener(context, evaluator, components).alone(declaration, arguments)
-    return apps, {name: d for f in flatteners for name, d in f.networks.items()}
+class _Elaborator:
+    """Elaborates the declarations of a text and of the files that it uses."""
 
-
-def _opened(
-    name: str,
-    apps: list[Application],
-    context: Context,
-    evaluator: Evaluator,
-    components: Components,
-) -> list[Application]:
-    """The app of that name, or a graph as an app with open ends; None after a fault."""
-    found = [a for a in apps if a.name == name]
-    declaration = context.names.get(name)
-    if found or has_errors(context.faults):  # a faulty graph is reported already
-        return found
-    if not isinstance(declaration, s.GraphDecl):
-        known = [n for n, d in context.names.items() if isinstance(d, s.GraphDecl | s.AppDecl)]
-        there = (
-            f"there is {one_of(known)}"
-            if known
-            else "write `graph Name { in x: TYPE   out y: TYPE ... }`"
+    def __init__(self, specifications: Sequence[s.Specification], context: Context) -> None:
+        self.declarations = list(chain.from_iterable(spec.declarations for spec in specifications))
+        self._context = context
+        self._evaluate = Evaluator(context)
+        self._components = Components(context, self._evaluate)
+        #: Instances of networks that have variants, once the apps exist.
+        self.networks: dict[str, s.NetworkDecl] = {}
+        self.versions = Versions(
+            specifications, context, self._evaluate, self._components, self.networks
         )
-        what = "" if declaration is None else f": it is {kind_word(declaration)}"
-        message = f"there is no graph or app `{name}`{what}"
-        context.fault("F618", message, None, help=did_you_mean(name, known) or there)
+
+    def apps(self) -> list[Application]:
+        """The flat apps; everything else but platforms, mappings and scenarios is checked."""
+        apps: list[Application] = []
+        flatteners: list[Flattener] = []
+        for declaration in self.declarations:
+            with _nested(declaration, self._context):
+                if isinstance(declaration, s.AppDecl):
+                    flattener = self._flattener()
+                    apps.append(flattener.app(declaration))
+                    flatteners.append(flattener)
+                else:
+                    self._check(declaration)
+        apps = joined(apps, flatteners, self._context)
+        for declaration in self.declarations:
+            if isinstance(declaration, s.GraphDecl):
+                self._check_unused(declaration)
+        for flattener in flatteners:
+            self.networks.update(flattener.networks)
+        return apps
+
+    def _flattener(self) -> Flattener:
+        return Flattener(self._context, self._evaluate, self._components)
+
+    def _check(self, declaration: s.Declaration) -> None:
+        """Elaborate a declaration by itself, so that its faults are found without a use."""
+        match declaration:
+            case s.ConstDecl():
+                self._evaluate.constant(declaration)
+            case s.TypeDecl():
+                self._evaluate.type(declaration.type, {}, (declaration.name.text,))
+            case s.TaskDecl():
+                self._components.check_params(declaration.params)
+                arguments = self._defaults(declaration)
+                if arguments is not None:
+                    self._components.template(declaration, arguments)
+            case s.NetworkDecl():
+                self._components.template(declaration, {})
+            case s.GraphDecl():
+                self._components.check_params(declaration.params)
+            case _:
+                pass
+
+    def _check_unused(self, declaration: s.GraphDecl) -> None:
+        """Check a graph that no app uses."""
+        if declaration.name.text in self._context.used_graphs:
+            return
+        with _nested(declaration, self._context):
+            arguments = self._defaults(declaration)
+            if arguments is not None:
+                self._flattener().alone(declaration, arguments)
+
+    def _defaults(self, declaration: s.TaskDecl | s.GraphDecl) -> dict[str, Parameter] | None:
+        """Arguments that are all defaults; None where a parameter has none, or after a fault."""
+        if any(p.default is None for p in declaration.params):
+            return None
+        return self._components.bind(declaration.params, (), declaration.name, {})
+
+    def scenario(self, apps: Sequence[Application]) -> Scenario | None:
+        """None without a scenario, or after a fault."""
+        return scenario_of(self.declarations, apps, self.versions, self._context, self._evaluate)
+
+    def platforms(self, builtin: Iterable[Platform]) -> dict[str, Platform]:
+        """All platforms by their names."""
+        platforms = {p.name: p for p in builtin}
+        for declaration in self.declarations:
+            if isinstance(declaration, s.PlatformDecl):
+                with _nested(declaration, self._context):
+                    name = declaration.name.text
+                    platforms[name] = elaborate(declaration, self._context, self._evaluate)
+        return platforms
+
+    def mappings(
+        self,
+        versions: Iterable[Sequence[Application]],
+        platforms: dict[str, Platform],
+        scenario: Scenario | None,
+    ) -> tuple[list[Pin], list[ClockPin]]:
+        """Pins, of tasks of any version of the apps, and clock rates."""
+        apps = list(chain.from_iterable(versions))
+        places: dict[tuple[str, str], Span] = {}
+        clock_places: dict[tuple[str, str, str], Span] = {}
+        pinned: list[Pin] = []
+        clocks: list[ClockPin] = []
+        context, evaluate = self._context, self._evaluate
+        for declaration in self.declarations:
+            if isinstance(declaration, s.MappingDecl):
+                with _nested(declaration, context):
+                    pinned += pins(declaration, apps, platforms, context, evaluate, places)
+                    clocks += clock_pins(
+                        declaration, scenario, platforms, context, evaluate, clock_places
+                    )
+        return pinned, clocks
+
+    def opened(self, name: str, apps: Iterable[Application]) -> list[Application]:
+        """The app of that name, or a graph as an app with open ends; none after a fault."""
+        named = [app for app in apps if app.name == name]
+        if named or has_errors(self._context.faults):  # a faulty graph is reported already
+            return named
+        declaration = self._context.names.get(name)
+        if not isinstance(declaration, s.GraphDecl):
+            self._not_opened(name, declaration)
+            return []
+        with _nested(declaration, self._context):
+            arguments = self._components.bind(declaration.params, (), declaration.name, {})
+            if arguments is not None:
+                app = s.AppDecl(
+                    declaration.name, declaration.items, declaration.doc, declaration.span
+                )
+                return [self._flattener().app(app, arguments)]
         return []
-    with _nested(declaration, context):
-        arguments = components.bind(declaration.params, (), declaration.name, {})
-        if arguments is not None:
-            app = s.AppDecl(declaration.name, declaration.items, declaration.doc, declaration.span)
-            found.append(Flattener(context, evaluator, components).app(app, arguments))
-    return found
+
+    def _not_opened(self, name: str, declaration: s.Declaration | None) -> None:
+        message = f"there is no graph or app `{name}`"
+        if declaration is not None:
+            message += f": it is {kind_word(declaration)}"
+        names = self._context.names.items()
+        known = [n for n, d in names if isinstance(d, s.GraphDecl | s.AppDecl)]
+        help_text = "write `graph Name { in x: TYPE   out y: TYPE ... }`"
+        if known:
+            help_text = did_you_mean(name, known) or f"there is {one_of(known)}"
+        self._context.fault("F618", message, None, help=help_text)
 
 
 @contextmanager
@@ -269,49 +372,18 @@ def _nested(declaration: s.Declaration, context: Context) -> Iterator[None]:
         )
 
 
-def _elaborate_one(
-    declaration: s.Declaration,
-    apps: list[Application],
-    flatteners: list[Flattener],
-    context: Context,
-    evaluator: Evaluator,
-    components: Components,
-) -> None:
-    match declaration:
-        case s.ConstDecl():
-            evaluator.constant(declaration)
-        case s.TypeDecl():
-            evaluator.type(declaration.type, {}, (declaration.name.text,))
-        case s.TaskDecl():
-            components.check_params(declaration.params)
-            if all(p.default is not None for p in declaration.params):
-                arguments = components.bind(declaration.params, (), declaration.name, {})
-                if arguments is not None:
-                    components.template(declaration, arguments)
-        case s.NetworkDecl():
-            components.template(declaration, {})
-        case s.GraphDecl():
-            components.check_params(declaration.params)
-        case s.AppDecl():
-            flattener = Flattener(context, evaluator, components)
-            apps.append(flattener.app(declaration))
-            flatteners.append(flattener)
-        case _:
-            pass
-
-
 def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
     """The text of a .flow file, or a diagnostic; `span` is its include."""
     try:
         data = read_bytes(path)
     except OSError as error:
-        why = (
-            "does not exist"
-            if isinstance(error, FileNotFoundError)
-            else f"cannot be read: {error.strerror}"
-        )
-        help_text = "the path is relative to the file that uses it" if span else "check the path"
-        return Diagnostic("F006" if span else "F002", f"`{path}` {why}", span, help=help_text)
+        why = f"cannot be read: {error.strerror}"
+        if isinstance(error, FileNotFoundError):
+            why = "does not exist"
+        code, help_text = "F002", "check the path"
+        if span is not None:
+            code, help_text = "F006", "the path is relative to the file that uses it"
+        return Diagnostic(code, f"`{path}` {why}", span, help=help_text)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -335,11 +407,16 @@ class _Reader:
         self._open: list[tuple[str, str]] = []
         self._done: set[str] = set()
 
-    @property
-    def platforms(self) -> set[str]:
-        """Names of the platforms that were declared so far."""
-        items = (d for spec in self.specifications for d in spec.declarations)
-        return {d.name.text for d in items if isinstance(d, s.PlatformDecl)}
+    def read_platform(self, platform: str, builtin: set[str]) -> str:
+        """Read the file of a platform, if it has one; its path, else its name."""
+        declared: set[str] = set()
+        for specification in self.specifications:
+            platforms = [d for d in specification.declarations if isinstance(d, s.PlatformDecl)]
+            declared.update(declaration.name.text for declaration in platforms)
+        platform = _file_of(platform, builtin | declared)
+        if platform.endswith(".flow"):
+            self.read(platform, None)
+        return platform
 
     def read(self, path: str, span: Span | None) -> None:
         """Read one file; `span` is its include."""
@@ -348,12 +425,11 @@ class _Reader:
         except ValueError:  # a zero byte, or half a character
             self.context.fault("F006" if span else "F002", f"`{path}` is no path", span)
             return
-        if identity in [i for i, _ in self._open]:
-            names = [n for _, n in self._open]
-            cycle = " -> ".join([*(Path(n).name for n in names), Path(path).name])
-            self.context.fault(
-                "F005", f"these files use each other: {cycle}", span, help="remove one `use`"
-            )
+        if identity in [opened for opened, _ in self._open]:
+            names = [Path(name).name for _, name in self._open]
+            cycle = " -> ".join([*names, Path(path).name])
+            message = f"these files use each other: {cycle}"
+            self.context.fault("F005", message, span, help="remove one `use`")
             return
         if identity in self._done:
             return
@@ -373,27 +449,21 @@ class _Reader:
         self._open.append((identity, path))
         for declaration in specification.declarations:
             if isinstance(declaration, s.UseDecl):
-                self.read(
-                    os.path.normpath(Path(path).parent / declaration.file.value),
-                    declaration.file.span,
-                )
+                file = declaration.file
+                self.read(os.path.normpath(Path(path).parent / file.value), file.span)
             elif not isinstance(declaration, s.MappingDecl):
                 self._declare(declaration)
         self._open.pop()
 
-    def _declare(self, declaration: s.Declaration) -> None:
-        assert not isinstance(declaration, (s.UseDecl, s.MappingDecl))
+    def _declare(self, declaration: s.Named) -> None:
         name = declaration.name
-        first = self.context.names.get(name.text)
-        if first is None:
-            self.context.names[name.text] = declaration
-            return
-        assert not isinstance(first, (s.UseDecl, s.MappingDecl))
-        note = Note(f"{kind_word(first)} of that name is declared here", first.name.span)
-        self.context.fault(
-            "F102",
-            f"`{name.text}` is declared twice",
-            name.span,
-            notes=[note],
-            help="rename one of them",
-        )
+        first = self.context.names.setdefault(name.text, declaration)
+        if first is not declaration:
+            note = Note(f"{kind_word(first)} of that name is declared here", first.name.span)
+            self.context.fault(
+                "F102",
+                f"`{name.text}` is declared twice",
+                name.span,
+                notes=[note],
+                help="rename one of them",
+            )

@@ -22,16 +22,16 @@ def local_modules(path: Path) -> tuple[Path, ...]:
     Found as Python would find them: absolute names from the task file's folder, relative ones
     inside packages, with the `__init__.py` of every package on the way.
     """
-    found: dict[Path, None] = {}
+    modules: dict[Path, None] = {}
     waiting = [path]
     while waiting:
         current = waiting.pop()
         for name in read_python(current).imports:
             for file in _files(name, path.parent, current.parent):
-                if file != path and file not in found:
-                    found[file] = None
+                if file != path and file not in modules:
+                    modules[file] = None
                     waiting.append(file)
-    return tuple(sorted(found))
+    return tuple(sorted(modules))
 
 
 def _files(name: str, root: Path, folder: Path) -> list[Path]:

@@ -5,10 +5,11 @@ and `post`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..model.application import MOST_BATCH, FilePath, Implementation, Network, Port, Task, Tensor
-from ..model.diagnostic import Note, did_you_mean, one_of
+from ..model.diagnostic import did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import OPEN, TensorType
 from ..networks.onnx.interface import Border, NetworkError, NetworkInterface, read_network
@@ -16,12 +17,57 @@ from . import syntax as s
 from .code import PythonSymbol
 from .context import Context
 from .evaluate import Evaluator
+from .task_code import NamedCode
 from .template import Link, Template, beside
 
 PRECISIONS = ("fp32", "fp16", "int8")
-#: Finds `"file.py:name"`: (file as written, its path, symbol, what is known of it), or None after a
-#: fault.
-FindCode = Callable[[s.Text, str], tuple[str, str, str, PythonSymbol | None] | None]
+#: The word for code in front of an input, and behind an output.
+_WRAP = {"in": "pre", "out": "post"}
+#: Finds the Python code that `"file.py:name"` denotes; None after a fault.
+FindCode = Callable[[s.Text], tuple[NamedCode, PythonSymbol] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Clauses:
+    """What a network declares. `types` has those of its ports that are written; None after a
+    fault.
+    """
+
+    declaration: s.NetworkDecl
+    file: s.Text
+    ports: tuple[s.NetPort, ...]
+    types: dict[int, TensorType | None]
+    settings: dict[str, s.Setting]
+    batch: int | None
+    precision: str
+
+    @property
+    def place(self) -> Path:
+        """Its ONNX file."""
+        return beside(self.file.span, self.file.value)
+
+    @property
+    def readable(self) -> bool:
+        """False if clauses that fix its shapes have a fault."""
+        batch_fault = "batch" in self.settings and self.batch is None
+        return not batch_fault and None not in self.types.values()
+
+    def side(self, direction: s.Direction) -> list[s.NetPort]:
+        """Its inputs, or its outputs."""
+        return [port for port in self.ports if port.direction == direction]
+
+    def type_of(self, port: s.NetPort) -> TensorType | None:
+        """None without a type, or after a fault."""
+        return self.types.get(id(port))
+
+    def typed_inputs(self) -> list[tuple[s.NetPort, TensorType]]:
+        """Inputs that fix the shape of the tensor they carry."""
+        typed = []
+        for port in self.side("in"):
+            type_ = self.type_of(port)
+            if type_ is not None and port.wrap is None:
+                typed.append((port, type_))
+        return typed
 
 
 class NetworkBuilder:
@@ -34,37 +80,33 @@ class NetworkBuilder:
 
     def build(self, declaration: s.NetworkDecl) -> Template | None:
         """None after a fault."""
-        settings: dict[str, s.Setting] = {}
-        ports: list[s.NetPort] = []
-        for item in declaration.items:
-            match item:
-                case s.Setting():
-                    if item.key in settings:
-                        note = Note("the first one", settings[item.key].span)
-                        self._context.fault(
-                            "F115", f"`{item.key}` is given twice", item.span, notes=[note]
-                        )
-                    settings[item.key] = item
-                case s.NetPort():
-                    ports.append(item)
+        settings = self._settings(declaration)
+        ports = tuple(item for item in declaration.items if isinstance(item, s.NetPort))
         if declaration.file is None:
+            message = f"network `{declaration.name.text}` has no file"
             help_text = 'write `network Name from "file.onnx"`'
-            self._context.fault(
-                "F401",
-                f"network `{declaration.name.text}` has no file",
-                declaration.name.span,
-                help=help_text,
-            )
+            self._context.fault("F401", message, declaration.name.span, help=help_text)
             return None
         batch = self._batch(settings)
         precision = self._precision(settings)
         types = {id(p): self._evaluate.type(p.type, {}) for p in ports if p.type is not None}
-        interface = self._interface(declaration, ports, types, batch)
-        # The clauses that would fix its shapes could not be read; that is reported already.
-        unread = None in types.values() or ("batch" in settings and batch is None)
-        if interface is None or unread:
+        clauses = _Clauses(declaration, declaration.file, ports, types, settings, batch, precision)
+        interface = self._interface(clauses)
+        if interface is None or not clauses.readable:
             return None
-        return self._assemble(declaration, ports, types, interface, batch or 1, precision, settings)
+        return self._assemble(clauses, interface)
+
+    def _settings(self, declaration: s.NetworkDecl) -> dict[str, s.Setting]:
+        """Its settings by their keywords, each once."""
+        settings: dict[str, s.Setting] = {}
+        for item in declaration.items:
+            if isinstance(item, s.Setting):
+                if item.key in settings:
+                    message = f"`{item.key}` is given twice"
+                    first = settings[item.key].span
+                    self._context.repeated("F115", message, item.span, first)
+                settings[item.key] = item
+        return settings
 
     def _batch(self, settings: dict[str, s.Setting]) -> int | None:
         setting = settings.get("batch")
@@ -82,96 +124,52 @@ class NetworkBuilder:
             self._context.fault("F105", f"`{word.text}` is no precision", word.span, help=help_text)
         return word.text
 
-    def _interface(
-        self,
-        declaration: s.NetworkDecl,
-        ports: list[s.NetPort],
-        types: dict[int, TensorType | None],
-        batch: int | None,
-    ) -> NetworkInterface | None:
-        assert declaration.file is not None
-        place = beside(declaration.file.span, declaration.file.value)
-        fixed = {
-            p.tensors[0].value: kind.shape
-            for p in ports
-            if p.direction == "in"
-            and p.wrap is None
-            and len(p.tensors) == 1
-            and (kind := types.get(id(p))) is not None
+    # -- the file ----------------------------------------------------------------------------------
+    def _interface(self, clauses: _Clauses) -> NetworkInterface | None:
+        """The tensors of the file, with the shapes that the text fixes; None after a fault."""
+        batch = 1 if clauses.batch else None
+        shapes = {
+            port.tensors[0].value: type_.shape
+            for port, type_ in clauses.typed_inputs()
+            if len(port.tensors) == 1
         }
         try:
-            interface = read_network(place, fixed, 1 if batch else None)
-            bare = [
-                p
-                for p in ports
-                if p.direction == "in"
-                and p.wrap is None
-                and not p.tensors
-                and types.get(id(p)) is not None
-            ]
-            if bare:  # a port without `from` fixes the tensor it will be matched to
-                chosen = self._match([p for p in ports if p.direction == "in"], interface.inputs)
-                for port in bare:
-                    if kind := types[id(port)]:
-                        fixed.update({b.name: kind.shape for b in chosen.get(id(port), ())})
-                interface = read_network(place, fixed, 1 if batch else None)
+            interface = read_network(clauses.place, shapes, batch)
+            matched = self._matched_shapes(clauses, interface)
+            if matched:
+                interface = read_network(clauses.place, {**shapes, **matched}, batch)
         except NetworkError as fault:
-            self._context.fault(fault.code, fault.message, declaration.file.span, help=fault.help)
+            span = clauses.file.span
+            self._context.fault(fault.code, fault.message, span, help=fault.help)
             return None
-        if batch is not None and self._wrong_batch(declaration, interface, batch, place):
+        if clauses.batch is not None and self._wrong_batch(clauses, clauses.batch):
             return None
         return interface
 
-    def _wrong_batch(
-        self, declaration: s.NetworkDecl, interface: NetworkInterface, batch: int, place: Path
-    ) -> bool:
-        original = read_network(place, {}, None)
-        for border in original.inputs:
-            first = border.dims[0] if border.dims else "?"
-            if isinstance(first, int) and (first != 1 or batch > 1):
-                span = next(
-                    i.span
-                    for i in declaration.items
-                    if isinstance(i, s.Setting) and i.key == "batch"
-                )
-                help_text = "export it with a dynamic first dimension, or leave `batch` out"
-                self._context.fault(
-                    "F409",
-                    f"`batch {batch}`, but the first dimension of input `{border.name}`"
-                    f" is fixed to {first}",
-                    span,
-                    help=help_text,
-                )
-                return True
-        try:
-            grouped = read_network(place, {}, batch)
-        except NetworkError as fault:  # it can be read, but not with this batch
-            span = next(
-                i.span for i in declaration.items if isinstance(i, s.Setting) and i.key == "batch"
-            )
-            self._context.fault("F409", f"`batch {batch}`: {fault}", span, help="leave `batch` out")
-            return True
-        for border in grouped.outputs:
-            if (
-                batch > 1
-                and border.dims
-                and isinstance(border.dims[0], int)
-                and border.dims[0] != batch
-            ):
-                span = next(
-                    i.span
-                    for i in declaration.items
-                    if isinstance(i, s.Setting) and i.key == "batch"
-                )
-                message = (
-                    f"`batch {batch}`, but output `{border.name}` is {border} for {batch} inputs"
-                )
-                self._context.fault(
-                    "F409", message, span, help="leave `batch` out: this network mixes its inputs"
-                )
-                return True
-        return False
+    def _matched_shapes(
+        self, clauses: _Clauses, interface: NetworkInterface
+    ) -> dict[str, tuple[int, ...]]:
+        """The shapes of tensors by input ports without `from`, which fix what they will carry."""
+        bare = [(port, type_) for port, type_ in clauses.typed_inputs() if not port.tensors]
+        if not bare:
+            return {}
+        chosen = self._match(clauses.side("in"), interface.inputs)
+        shapes = {}
+        for port, type_ in bare:
+            for border in chosen[id(port)]:
+                shapes[border.name] = type_.shape
+        return shapes
 
+    def _wrong_batch(self, clauses: _Clauses, batch: int) -> bool:
+        """True after a fault: the network cannot be grouped like that."""
+        reason = _against_batch(clauses.place, batch)
+        if reason is None:
+            return False
+        message, help_text = reason
+        self._context.fault("F409", message, clauses.settings["batch"].span, help=help_text)
+        return True
+
+    # -- ports and tensors -------------------------------------------------------------------------
     def _match(
         self, ports: list[s.NetPort], borders: tuple[Border, ...]
     ) -> dict[int, tuple[Border, ...]]:
@@ -180,95 +178,87 @@ class NetworkBuilder:
         chosen: dict[int, tuple[Border, ...]] = {}
         for port in ports:
             if port.tensors:
-                found = []
-                for text in port.tensors:
-                    if text.value in by_name:
-                        found.append(by_name[text.value])
-                    else:
-                        side = "input" if port.direction == "in" else "output"
-                        guess = did_you_mean(text.value, by_name) or f"it has {one_of(by_name)}"
-                        self._context.fault(
-                            "F405",
-                            f"the network has no {side} `{text.value}`",
-                            text.span,
-                            help=guess,
-                        )
-                chosen[id(port)] = tuple(found) if len(found) == len(port.tensors) else ()
+                chosen[id(port)] = self._named_tensors(port, by_name)
             elif port.name.text in by_name:
                 chosen[id(port)] = (by_name[port.name.text],)
         for port in ports:
-            if id(port) in chosen:
-                continue
-            taken = {b.name for group in chosen.values() for b in group}
-            left = [b for b in borders if b.name not in taken]
-            if len(left) == 1:
-                chosen[id(port)] = (left[0],)
-            else:
-                help_text = f'name it: `from "{left[0].name}"`' if left else ""
-                names = one_of(b.name for b in left) or "none"
-                self._context.fault(
-                    "F405",
-                    f"`{port.name.text}` is the name of no tensor; left are: {names}",
-                    port.span,
-                    help=help_text,
-                )
-                chosen[id(port)] = ()
+            if id(port) not in chosen:
+                chosen[id(port)] = self._only_left(port, _unused(borders, chosen))
         return chosen
 
-    def _assemble(
-        self,
-        declaration: s.NetworkDecl,
-        ports: list[s.NetPort],
-        types: dict[int, TensorType | None],
-        interface: NetworkInterface,
-        batch: int,
-        precision: str,
-        settings: dict[str, s.Setting],
-    ) -> Template | None:
-        assert declaration.file is not None
-        builder = _NetworkTemplate(self, declaration, types, interface.inputs)
-        for way, borders in (("in", interface.inputs), ("out", interface.outputs)):
-            declared = [p for p in ports if p.direction == way]
-            chosen = self._match(declared, borders)
-            for port in declared:
-                builder.add(port, chosen[id(port)])
-            used = {b.name for group in chosen.values() for b in group}
-            unread = (
-                tuple(b.name for b in borders if b.name not in used)
-                if way == "out" and declared
-                else ()
-            )
-            if way == "in" or not declared:
-                for border in borders:
-                    if border.name not in used:
-                        builder.add_bare(border, "in" if way == "in" else "out")
-        if not builder.good:
+    def _named_tensors(self, port: s.NetPort, by_name: dict[str, Border]) -> tuple[Border, ...]:
+        """The tensors that its `from` names; none after a fault."""
+        borders = []
+        for text in port.tensors:
+            if text.value in by_name:
+                borders.append(by_name[text.value])
+                continue
+            side = "input" if port.direction == "in" else "output"
+            message = f"the network has no {side} `{text.value}`"
+            help_text = did_you_mean(text.value, by_name) or f"it has {one_of(by_name)}"
+            self._context.fault("F405", message, text.span, help=help_text)
+        return tuple(borders) if len(borders) == len(port.tensors) else ()
+
+    def _only_left(self, port: s.NetPort, left: list[Border]) -> tuple[Border, ...]:
+        """The one tensor of that side that no other port has; none after a fault."""
+        if len(left) == 1:
+            return (left[0],)
+        names = one_of(b.name for b in left) or "none"
+        message = f"`{port.name.text}` is the name of no tensor; left are: {names}"
+        help_text = f'name it: `from "{left[0].name}"`' if left else ""
+        self._context.fault("F405", message, port.span, help=help_text)
+        return ()
+
+    def _assemble(self, clauses: _Clauses, interface: NetworkInterface) -> Template | None:
+        template = _NetworkTemplate(self, clauses, interface.inputs)
+        for border in self._add_ports(template, clauses.side("in"), interface.inputs):
+            template.add_bare(border, "in")
+        outputs = clauses.side("out")
+        unread = self._add_ports(template, outputs, interface.outputs)
+        if not outputs:  # all of them are ports, under their own names
+            for border in unread:
+                template.add_bare(border, "out")
+            unread = []
+        if not template.good:
             return None
-        ragged = next((t for t in builder.tensors("out") if t.type.open), None)
+        batch = clauses.batch or 1
+        ragged = next((t for t in template.tensors("out") if t.type.open), None)
         if ragged is not None and batch > 1:
             message = (
                 f"`batch {batch}`, but the size of output `{ragged.name}` depends on data:"
                 f" {ragged.type}"
             )
             help_text = "leave `batch` out: its parts cannot be assigned to inputs"
-            self._context.fault("F409", message, settings["batch"].span, help=help_text)
+            self._context.fault("F409", message, clauses.settings["batch"].span, help=help_text)
             return None
-        pattern = self._calibrate(settings, precision)
+        calibration = None
+        pattern = self._calibrate(clauses.settings, clauses.precision)
+        if pattern is not None:
+            calibration = FilePath(pattern.value, str(beside(pattern.span, "")))
         network = Network(
-            declaration.name.text,
-            declaration.file.value,
-            str(beside(declaration.file.span, declaration.file.value)),
-            builder.tensors("in"),
-            builder.tensors("out"),
+            clauses.declaration.name.text,
+            clauses.file.value,
+            str(clauses.place),
+            template.tensors("in"),
+            template.tensors("out"),
             batch,
-            precision,
-            FilePath(pattern.value, str(beside(pattern.span, ""))) if pattern is not None else None,
+            clauses.precision,
+            calibration,
             interface.external,
             interface.content_hash,
             interface.opset,
-            unread=unread,
+            unread=tuple(border.name for border in unread),
         )
-        return builder.template(network)
+        return template.template(network)
+
+    def _add_ports(
+        self, template: _NetworkTemplate, ports: list[s.NetPort], borders: tuple[Border, ...]
+    ) -> list[Border]:
+        """Add the declared ports of one side; its tensors that none of them carries."""
+        chosen = self._match(ports, borders)
+        for port in ports:
+            template.add(port, chosen[id(port)])
+        return _unused(borders, chosen)
 
     def _calibrate(self, settings: dict[str, s.Setting], precision: str) -> s.Text | None:
         """The pattern of calibration data, which int8 needs."""
@@ -284,17 +274,14 @@ class NetworkBuilder:
             self._context.fault("F410", message, settings["precision"].span, help=help_text)
         return None
 
-    def wrapped(self, port: s.NetPort) -> Implementation | None:
+    def wrapped(self, port: s.NetPort, code: s.Text) -> Implementation | None:
         """The implementation of a port's `pre` or `post`."""
-        assert port.wrap is not None
-        found = self._find_code(port.wrap, "python")
-        if found is None:
+        located = self._find_code(code)
+        if located is None:
             return None
-        file, path, symbol, python = found
-        assert python is not None
-        return Implementation(
-            "cpu", "python", file, path, symbol, port.span, python.kind != "function", ()
-        )
+        named, python = located
+        implementation = named.implementation("cpu", "python", port.span)
+        return replace(implementation, is_class=python.kind != "function", passes=())
 
     def fixed(
         self,
@@ -309,29 +296,18 @@ class NetworkBuilder:
 
         `cause`: the tensors whose dynamic dimensions explain those of this one.
         """
-        if (
-            declared is not None
-            and len(declared.shape) == len(border.dims)
-            and declared.dtype == border.dtype
-        ):
-            pairs = zip(border.dims, declared.shape, strict=True)
-            if all(not isinstance(d, int) or d == n for d, n in pairs):
-                return declared
         if declared is not None:
+            if _fits(declared, border):
+                return declared
+            message = f"`{port}` is {declared}, tensor `{border.name}` is {border}"
             help_text = f"give `{port}` the type `{border}`, or convert it with `pre` or `post`"
-            self._context.fault(
-                "F406",
-                f"`{port}` is {declared}, tensor `{border.name}` is {border}",
-                span,
-                help=help_text,
-            )
+            self._context.fault("F406", message, span, help=help_text)
             return None
-        if not border.fixed and not all(b.fixed for b in cause):
-            return None  # its inputs are the cause, and are reported themselves
-        if not border.fixed:
-            self._dynamic(border, span, port, "out" if cause else "in")
-            return None
-        return TensorType(border.dtype, border.shape)
+        if border.fixed:
+            return TensorType(border.dtype, border.shape)
+        if all(b.fixed for b in cause):  # else its inputs are reported themselves
+            self._report_dynamic(border, span, port, "out" if cause else "in")
+        return None
 
     def before_post(
         self, border: Border, span: Span, inputs: tuple[Border, ...]
@@ -345,31 +321,27 @@ class NetworkBuilder:
             border.dtype, tuple(d if isinstance(d, int) else OPEN for d in border.dims)
         )
 
-    def _dynamic(self, border: Border, span: Span, port: str, way: str) -> None:
-        where = [i for i, d in enumerate(border.dims) if not isinstance(d, int)]
-        names = " and ".join(f"dimension {i} (`{border.dims[i]}`)" for i in where)
-        sizes = ", ".join(
-            str(d) if isinstance(d, int) else "1" if i == 0 else f"SIZE{i}"
-            for i, d in enumerate(border.dims)
-        )
-        fix = f'`{way} {port or "NAME"}: {border.dtype}[{sizes}] from "{border.name}"`'
-        help_text = (
-            f"fix it: `batch 1`, or {fix}" if where == [0] else f"fix it with its sizes: {fix}"
-        )
-        if way == "out":
-            sizes = ", ".join(
-                str(d) if isinstance(d, int) else f"SIZE{i}" for i, d in enumerate(border.dims)
-            )
-            fix = f'out {port or "NAME"}: {border.dtype}[{sizes}] from "{border.name}"'
+    def _report_dynamic(
+        self, border: Border, span: Span, port: str, direction: s.Direction
+    ) -> None:
+        """Report dimensions that neither the file nor the text fixes."""
+        axes = [axis for axis, size in enumerate(border.dims) if not isinstance(size, int)]
+        names = " and ".join(f"dimension {axis} (`{border.dims[axis]}`)" for axis in axes)
+        verb = "is" if len(axes) == 1 else "are"
+        message = f"tensor `{border.name}` is {border}: {names} {verb} not fixed"
+        start = f"{direction} {port or 'NAME'}: {border.dtype}"
+        end = f'from "{border.name}"'
+        if direction == "out":
+            declared = f"{start}[{_sizes(border)}] {end}"
             help_text = (
-                f"if it depends on data, write a `post` that pads or cuts: `{fix} post"
-                ' "file.py:function"`'
+                f"if it depends on data, write a `post` that pads or cuts: `{declared} post"
+                ' "file.py:function"`; if it is always the same, leave `post` out there'
             )
-            help_text += "; if it is always the same, leave `post` out there"
-        message = (
-            f"tensor `{border.name}` is {border}: {names} {'is' if len(where) == 1 else 'are'} not"
-            " fixed"
-        )
+        else:
+            declared = f"{start}[{_sizes(border, first='1')}] {end}"
+            help_text = f"fix it with its sizes: `{declared}`"
+            if axes == [0]:
+                help_text = f"fix it: `batch 1`, or `{declared}`"
         self._context.fault("F403", message, span, help=help_text)
 
     def fault(self, code: str, message: str, span: Span, help: str = "") -> None:
@@ -377,20 +349,72 @@ class NetworkBuilder:
         self._context.fault(code, message, span, help=help)
 
 
+def _unused(borders: tuple[Border, ...], chosen: dict[int, tuple[Border, ...]]) -> list[Border]:
+    """The tensors that no port has."""
+    used: set[str] = set()
+    for group in chosen.values():
+        used.update(border.name for border in group)
+    return [border for border in borders if border.name not in used]
+
+
+def _first(border: Border) -> int | None:
+    """Its first dimension; None if that is dynamic, or if it has none."""
+    size = border.dims[0] if border.dims else None
+    return size if isinstance(size, int) else None
+
+
+def _against_batch(place: Path, batch: int) -> tuple[str, str] | None:
+    """Why a network cannot group its firings, and what to do; None if it can."""
+    for border in read_network(place, {}, None).inputs:
+        first = _first(border)
+        if first is not None and (first != 1 or batch > 1):
+            return (
+                f"`batch {batch}`, but the first dimension of input `{border.name}` is fixed to"
+                f" {first}",
+                "export it with a dynamic first dimension, or leave `batch` out",
+            )
+    try:
+        grouped = read_network(place, {}, batch)
+    except NetworkError as fault:  # it can be read, but not with this batch
+        return f"`batch {batch}`: {fault}", "leave `batch` out"
+    for border in grouped.outputs:
+        if batch > 1 and _first(border) not in (None, batch):
+            return (
+                f"`batch {batch}`, but output `{border.name}` is {border} for {batch} inputs",
+                "leave `batch` out: this network mixes its inputs",
+            )
+    return None
+
+
+def _fits(declared: TensorType, border: Border) -> bool:
+    """True if a type is that of a tensor, with sizes for its dynamic dimensions."""
+    if declared.dtype != border.dtype or len(declared.shape) != len(border.dims):
+        return False
+    sizes = zip(border.dims, declared.shape, strict=True)
+    return all(wanted == size for wanted, size in sizes if isinstance(wanted, int))
+
+
+def _sizes(border: Border, first: str = "SIZE0") -> str:
+    """Its dimensions as in a text, with words to be replaced for those that are dynamic."""
+    sizes = []
+    for axis, size in enumerate(border.dims):
+        if isinstance(size, int):
+            sizes.append(str(size))
+        else:
+            sizes.append(f"SIZE{axis}" if axis else first)
+    return ", ".join(sizes)
+
+
 class _NetworkTemplate:
     """Collects the ports of one network and the tasks around it."""
 
     def __init__(
-        self,
-        owner: NetworkBuilder,
-        declaration: s.NetworkDecl,
-        types: dict[int, TensorType | None],
-        inputs: tuple[Border, ...],
+        self, owner: NetworkBuilder, clauses: _Clauses, inputs: tuple[Border, ...]
     ) -> None:
         self._owner = owner
         self._inputs = inputs
-        self._declaration = declaration
-        self._types = types
+        self._clauses = clauses
+        self._declaration = clauses.declaration
         self._core: dict[str, dict[str, tuple[Port, Tensor]]] = {"in": {}, "out": {}}
         self._around: list[Task] = []
         self._links: list[Link] = []
@@ -403,99 +427,87 @@ class _NetworkTemplate:
         if not borders:
             self.good = False
             return
-        name, way = port.name.text, port.direction
+        name, direction = port.name.text, port.direction
         if name in self._names:
             self._owner.fault("F102", f"two ports are called `{name}`", port.name.span)
             self.good = False
             return
         self._names.add(name)
-        declared = self._types.get(id(port))
-        if port.wrap is None:
-            if len(borders) > 1:
-                help_text = (
-                    f"one function makes one port of them: `{'pre' if way == 'in' else 'post'}"
-                    ' "file.py:function"`'
-                )
-                self._owner.fault(
-                    "F405", f"`{name}` carries {len(borders)} tensors", port.span, help_text
-                )
-                self.good = False
-                return
-            kind = self._owner.fixed(borders[0], declared, port.span, name, self._cause(way))
-            self._core_port(name, way, borders[0], kind, port.span)
-            if kind is not None:
-                self._seen[way][name] = ("", self._core[way][name][0])
-            return
-        self._wrap(port, borders, declared)
+        if port.wrap is not None and port.wrap_kind is not None:
+            self._add_wrapped(port, port.wrap_kind, port.wrap, borders)
+        elif len(borders) == 1:
+            declared = self._clauses.type_of(port)
+            type_ = self._owner.fixed(borders[0], declared, port.span, name, self._cause(direction))
+            self._core_port(name, direction, borders[0], type_, port.span)
+            if type_ is not None:
+                self._seen[direction][name] = ("", self._core[direction][name][0])
+        else:
+            message = f"`{name}` carries {len(borders)} tensors"
+            help_text = (
+                f'one function makes one port of them: `{_WRAP[direction]} "file.py:function"`'
+            )
+            self._owner.fault("F405", message, port.span, help_text)
+            self.good = False
 
-    def add_bare(self, border: Border, way: s.Direction) -> None:
+    def add_bare(self, border: Border, direction: s.Direction) -> None:
         """A tensor that the text does not mention: a port of its own name."""
-        span = self._declaration.file.span if self._declaration.file else self._declaration.span
-        kind = self._owner.fixed(border, None, span, "", self._cause(way))
-        self._core_port(border.name, way, border, kind, span)
-        if kind is not None:
-            self._seen[way][border.name] = ("", self._core[way][border.name][0])
+        span = self._clauses.file.span
+        type_ = self._owner.fixed(border, None, span, "", self._cause(direction))
+        self._core_port(border.name, direction, border, type_, span)
+        if type_ is not None:
+            self._seen[direction][border.name] = ("", self._core[direction][border.name][0])
 
-    def _cause(self, way: s.Direction) -> tuple[Border, ...]:
-        return self._inputs if way == "out" else ()
+    def _cause(self, direction: s.Direction) -> tuple[Border, ...]:
+        return self._inputs if direction == "out" else ()
 
     def _core_port(
-        self, name: str, way: s.Direction, border: Border, kind: TensorType | None, span: Span
+        self,
+        name: str,
+        direction: s.Direction,
+        border: Border,
+        type_: TensorType | None,
+        span: Span,
     ) -> None:
-        if kind is None:
+        if type_ is None:
             self.good = False
             return
-        if name in self._core[way] and kind.open:
+        if name in self._core[direction] and type_.open:
             return  # the text declares its size
-        self._core[way][name] = (
-            Port(name, way, kind, (1,), False, span),
-            Tensor(border.name, kind),
+        self._core[direction][name] = (
+            Port(name, direction, type_, (1,), False, span),
+            Tensor(border.name, type_),
         )
 
-    def _wrap(
-        self, port: s.NetPort, borders: tuple[Border, ...], declared: TensorType | None
+    def _add_wrapped(
+        self, port: s.NetPort, word: s.Word, code: s.Text, borders: tuple[Border, ...]
     ) -> None:
-        assert port.wrap_kind is not None
-        way, word = port.direction, port.wrap_kind.text
-        if word != ("pre" if way == "in" else "post"):
+        """A port with a `pre` or `post`: a task that stands between it and its tensors."""
+        direction = port.direction
+        if word.text != _WRAP[direction]:
+            message = f"`{word.text}` does not fit an `{direction}` port"
             help_text = "`pre` is for inputs, `post` for outputs"
-            self._owner.fault(
-                "F105", f"`{word}` does not fit an `{way}` port", port.wrap_kind.span, help_text
-            )
+            self._owner.fault("F105", message, word.span, help_text)
             self.good = False
             return
         if port.type is None:
             help_text = (
-                f"write `{way} {port.name.text}: TYPE ... {word} ...`: the function decides what"
-                " the port carries"
+                f"write `{direction} {port.name.text}: TYPE ... {word.text} ...`: the function"
+                " decides what the port carries"
             )
             self._owner.fault("F602", f"`{port.name.text}` needs a type", port.span, help_text)
-        implementation = self._owner.wrapped(port)
-        inner = []
-        for border in borders:
-            if way == "in":
-                kind = self._owner.fixed(border, None, port.span, "", ())
-            else:
-                kind = self._owner.before_post(border, port.span, self._inputs)
-            self._core_port(border.name, way, border, kind, port.span)
-            if kind is not None:
-                inner.append(
-                    Port(border.name, "out" if way == "in" else "in", kind, (1,), False, port.span)
-                )
+        implementation = self._owner.wrapped(port, code)
+        inner = self._wrapped_ports(port, borders)
+        declared = self._clauses.type_of(port)
         if implementation is None or declared is None or len(inner) != len(borders):
             self.good = False
             return
-        outer = Port(port.name.text, way, declared, (1,), False, port.span)
-        several = sum(
-            p.wrap is not None and p.direction == way
-            for p in self._declaration.items
-            if isinstance(p, s.NetPort)
-        )
-        name = word if several == 1 else f"{word}_{port.name.text}"
-        inputs, outputs = ((outer,), tuple(inner)) if way == "in" else (tuple(inner), (outer,))
+        outer = Port(port.name.text, direction, declared, (1,), False, port.span)
+        wrapped = [p for p in self._clauses.side(direction) if p.wrap is not None]
+        name = word.text if len(wrapped) == 1 else f"{word.text}_{port.name.text}"
+        inputs, outputs = ((outer,), inner) if direction == "in" else (inner, (outer,))
         task = Task(
             name,
-            f"{self._declaration.name.text}.{word}",
+            f"{self._declaration.name.text}.{word.text}",
             inputs,
             outputs,
             (),
@@ -508,15 +520,31 @@ class _NetworkTemplate:
             port.span,
         )
         self._around.append(task)
-        for p in inner:
-            self._links.append(
-                Link(name, p.name, "", p.name) if way == "in" else Link("", p.name, name, p.name)
-            )
-        self._seen[way][port.name.text] = (name, outer)
+        for tensor in (p.name for p in inner):
+            if direction == "in":
+                self._links.append(Link(name, tensor, "", tensor))
+            else:
+                self._links.append(Link("", tensor, name, tensor))
+        self._seen[direction][port.name.text] = (name, outer)
 
-    def tensors(self, way: s.Direction) -> tuple[Tensor, ...]:
+    def _wrapped_ports(self, port: s.NetPort, borders: tuple[Border, ...]) -> tuple[Port, ...]:
+        """The ports of a `pre` or `post` towards the network, without those with a fault."""
+        direction = port.direction
+        inner: list[Port] = []
+        for border in borders:
+            if direction == "in":
+                type_ = self._owner.fixed(border, None, port.span, "", ())
+            else:
+                type_ = self._owner.before_post(border, port.span, self._inputs)
+            self._core_port(border.name, direction, border, type_, port.span)
+            if type_ is not None:
+                towards: s.Direction = "out" if direction == "in" else "in"
+                inner.append(Port(border.name, towards, type_, (1,), False, port.span))
+        return tuple(inner)
+
+    def tensors(self, direction: s.Direction) -> tuple[Tensor, ...]:
         """The tensors of that side, in port order."""
-        return tuple(tensor for _, tensor in self._core[way].values())
+        return tuple(tensor for _, tensor in self._core[direction].values())
 
     def template(self, network: Network) -> Template:
         """The finished template."""

@@ -307,17 +307,17 @@ class Parser:
 
     def _parse_one(self, chunk: list[Token]) -> Declaration | Diagnostic:
         try:
-            found: Declaration | Unfit = self._table.read(self._builder.file, chunk)
+            result: Declaration | Unfit = self._table.read(self._builder.file, chunk)
         except TooDeep:
             span = self._builder.token_span(chunk[0])
             return Diagnostic("F105", "this is nested too deeply", span, help="name parts of it")
-        if isinstance(found, Unfit):
+        if isinstance(result, Unfit):
             parser = _grammar().parse_interactive()
             with suppress(UnexpectedToken):
                 for token in (*chunk, ending(chunk)):
                     parser.feed_token(token)
-            return self._explain(chunk, found.position, _accepted(parser))
-        return found
+            return self._explain(chunk, result.position, _accepted(parser))
+        return result
 
     # -- faults in the user's words ----------------------------------------------------------------
     def _explain(self, chunk: list[Token], position: int, accepted: frozenset[str]) -> Diagnostic:

@@ -6,12 +6,13 @@ Pins are checked against the apps, and against the platform where it is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
 
-from ..model.application import Application
-from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
+from ..model.application import Application, all_tasks
+from ..model.diagnostic import did_you_mean, has_errors, listed, one_of
 from ..model.mapping import (
     MOST_BUFFERS,
     MOST_ROWS,
@@ -27,6 +28,7 @@ from ..model.platform import (
     MOST_PROCESSORS,
     SCHEDULERS,
     Contention,
+    Kind,
     Platform,
     Pool,
     Scheduler,
@@ -39,7 +41,7 @@ from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator
 
-DEFAULT_SCHEDULER: dict[str, Scheduler] = {"cpu": "static_order", "gpu": "fifo", "dla": "fifo"}
+DEFAULT_SCHEDULER: dict[Kind, Scheduler] = {"cpu": "static_order", "gpu": "fifo", "dla": "fifo"}
 
 
 def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Platform:
@@ -97,7 +99,7 @@ def _contention(
     items: Iterable[object], pools: dict[str, Pool], context: Context, evaluate: Evaluator
 ) -> list[Contention]:
     """How the processors of a platform or of a machine disturb each other."""
-    found = []
+    disturbances = []
     for item in items:
         if not isinstance(item, s.ContentionDecl):
             continue
@@ -111,35 +113,28 @@ def _contention(
                     help=did_you_mean(word.text, names),
                 )
         factor = evaluate.number(item.factor, {}, "a contention factor", 1)
-        found.append(Contention(item.victim.text, item.aggressor.text, factor or Fraction(1)))
-    return found
+        disturbances.append(
+            Contention(item.victim.text, item.aggressor.text, factor or Fraction(1))
+        )
+    return disturbances
 
 
 def _board_power(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Fraction:
     """The constant power of the board, in watts."""
-    found = [i for i in declaration.items if isinstance(i, s.PowerDecl)]
-    if len(found) > 1:
-        notes = [Note("the first one", found[0].span)]
-        context.fault("F115", "the `power` of the board is given twice", found[1].span, notes=notes)
-    values = [
-        evaluate.quantity(i.value.amount, i.value.unit, "power", "a power", {}) for i in found
-    ]
-    return values[0] or Fraction(0) if values else Fraction(0)
+    powers = [i for i in declaration.items if isinstance(i, s.PowerDecl)]
+    twice = "the `power` of the board is given twice"
+    return evaluate.power(powers, twice) or Fraction(0)
 
 
 def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple[int, ...]:
     """The board's version of TensorRT; a version that does not support declared DLAs is a fault."""
-    found = [i for i in declaration.items if isinstance(i, s.TensorRTDecl)]
-    if not found:
+    declared = [i for i in declaration.items if isinstance(i, s.TensorRTDecl)]
+    if not declared:
         return ()
-    if len(found) > 1:
-        context.fault(
-            "F115",
-            "`tensorrt` is given twice",
-            found[1].span,
-            notes=[Note("the first one", found[0].span)],
-        )
-    version = found[0].version
+    if len(declared) > 1:
+        message = "`tensorrt` is given twice"
+        context.repeated("F115", message, declared[1].span, declared[0].span)
+    version = declared[0].version
     if not re.fullmatch(r"\d+(\.\d+){1,3}", version.value):
         context.fault(
             "F105", f"`{version.value}` is no version", version.span, help='write it as `"10.3"`'
@@ -163,124 +158,113 @@ def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple
 
 
 def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | None:
-    kind = item.kind.text
-    if kind not in KINDS:
-        help_text = did_you_mean(kind, KINDS) or f"use {one_of(KINDS)}"
-        context.fault("F114", f"`{kind}` is no kind of processor", item.kind.span, help=help_text)
+    """None after a fault that leaves no pool."""
+    kind = next((k for k in KINDS if k == item.kind.text), None)
+    if kind is None:
+        word = item.kind
+        help_text = did_you_mean(word.text, KINDS) or f"use {one_of(KINDS)}"
+        context.fault("F114", f"`{word.text}` is no kind of processor", word.span, help=help_text)
         return None
-    count = (
-        1
-        if item.count is None
-        else evaluate.integer(item.count, {}, "the number of processors", 1, MOST_PROCESSORS)
-    )
-    scheduler, frequencies = DEFAULT_SCHEDULER[kind], tuple[Fraction, ...]()
-    watts: dict[str, tuple[Fraction, ...]] = {}
-    engines, total, memory, compute = None, False, 0, None
-    seen: dict[str, Span] = {}
+    count: int | None = 1
+    if item.count is not None:
+        what = "the number of processors"
+        count = evaluate.integer(item.count, {}, what, 1, MOST_PROCESSORS)
+    pool = Pool(item.name.text, kind, count or 1, item.count is not None, DEFAULT_SCHEDULER[kind])
+    options: dict[str, s.PoolOption] = {}
     for option in item.options:
-        if option.key in seen:
-            context.fault(
-                "F115",
-                f"`{option.key}` is given twice",
-                option.span,
-                notes=[Note("the first one", seen[option.key])],
-            )
-        seen[option.key] = option.span
-        match option.key:
-            case "scheduler":
-                word = option.word.text
-                known = next((s for s in SCHEDULERS if s == word), None)
-                scheduler = known or scheduler
-                if known is None:
-                    help_text = did_you_mean(word, SCHEDULERS) or f"use {one_of(SCHEDULERS)}"
-                    context.fault(
-                        "F105", f"`{word}` is no scheduler", option.word.span, help=help_text
-                    )
-            case "frequencies":
-                factor = evaluate.unit(option.word, "frequency", "a frequency")
-                values = [evaluate.number(v, {}, "a frequency", 0) for v in option.values]
-                frequencies = tuple(
-                    v * factor for v in values if v is not None and factor is not None
-                )
-            case "idle" | "busy":
-                factor = evaluate.unit(option.word, "power", "a power")
-                values = [evaluate.number(v, {}, "a power", 0) for v in option.values]
-                watts[option.key] = tuple(
-                    v * factor for v in values if v is not None and factor is not None
-                )
-            case "engines":
-                engines = evaluate.integer(option.values[0], {}, "the number of engines", 1)
-                total = option.word.text == "total"
-                if option.word.text not in ("total", "each"):
-                    help_text = (
-                        did_you_mean(option.word.text, ("total", "each"))
-                        or "write `engines 4 total` or `engines 16 each`"
-                    )
-                    context.fault(
-                        "F105",
-                        f"`{option.word.text}` does not fit after `engines`",
-                        option.word.span,
-                        help=help_text,
-                    )
-            case "compute":
-                compute = _capability(option, kind, context, evaluate)
-            case _:
-                size = evaluate.quantity(
-                    option.values[0], option.word, "memory", "a memory size", {}
-                )
-                memory = int(size or 0)
-    _power_fits(item, frequencies, watts, seen, context)
-    if count is None:
-        return None
-    return Pool(
-        item.name.text,
-        kind,
-        count,
-        item.count is not None,
-        scheduler,
-        frequencies,
-        engines,
-        total,
-        memory,
-        compute,
-        watts.get("idle", ()),
-        watts.get("busy", ()),
-    )
+        if option.key in options:
+            message = f"`{option.key}` is given twice"
+            context.repeated("F115", message, option.span, options[option.key].span)
+        options[option.key] = option
+        pool = _with_option(pool, option, context, evaluate)
+    _check_power(pool, options, context)
+    return None if count is None else pool
 
 
-def _power_fits(
-    item: s.PoolDecl,
-    frequencies: Sequence[Fraction],
-    watts: dict[str, tuple[Fraction, ...]],
-    seen: dict[str, Span],
-    context: Context,
-) -> None:
-    """Clock rates rise, and there is a power for each of them."""
-    name = item.name.text
-    if any(a >= b for a, b in pairwise(frequencies)) and watts:
+def _with_option(pool: Pool, option: s.PoolOption, context: Context, evaluate: Evaluator) -> Pool:
+    """The pool with one of its options."""
+    word, values = option.word, option.values
+    match option.key:
+        case "scheduler":
+            return replace(pool, scheduler=_scheduler(word, context) or pool.scheduler)
+        case "frequencies":
+            rates = _quantities(option, "frequency", "a frequency", evaluate)
+            return replace(pool, frequencies_hz=rates)
+        case "idle":
+            return replace(pool, idle_w=_quantities(option, "power", "a power", evaluate))
+        case "busy":
+            return replace(pool, busy_w=_quantities(option, "power", "a power", evaluate))
+        case "engines":
+            engines = evaluate.integer(values[0], {}, "the number of engines", 1)
+            return replace(pool, engines=engines, engines_total=_in_total(word, context))
+        case "compute":
+            return replace(pool, compute=_capability(option, pool.kind, context, evaluate))
+        case _:
+            size = evaluate.quantity(values[0], word, "memory", "a memory size", {})
+            return replace(pool, memory_bytes=int(size or 0))
+
+
+def _quantities(
+    option: s.PoolOption, dimension: str, what: str, evaluate: Evaluator
+) -> tuple[Fraction, ...]:
+    """The values of an option in their base unit, those without a fault."""
+    factor = evaluate.unit(option.word, dimension, what)
+    values = [evaluate.number(v, {}, what, 0) for v in option.values]
+    if factor is None:
+        return ()
+    return tuple(value * factor for value in values if value is not None)
+
+
+def _scheduler(word: s.Word, context: Context) -> Scheduler | None:
+    """None after a fault."""
+    for scheduler in SCHEDULERS:
+        if scheduler == word.text:
+            return scheduler
+    help_text = did_you_mean(word.text, SCHEDULERS) or f"use {one_of(SCHEDULERS)}"
+    context.fault("F105", f"`{word.text}` is no scheduler", word.span, help=help_text)
+    return None
+
+
+def _in_total(word: s.Word, context: Context) -> bool:
+    """True if `engines` counts those of all processors of the pool."""
+    if word.text not in ("total", "each"):
+        help_text = did_you_mean(word.text, ("total", "each"))
+        help_text = help_text or "write `engines 4 total` or `engines 16 each`"
+        message = f"`{word.text}` does not fit after `engines`"
+        context.fault("F105", message, word.span, help=help_text)
+    return word.text == "total"
+
+
+def _check_power(pool: Pool, options: dict[str, s.PoolOption], context: Context) -> None:
+    """Clock rates rise, and there is a power for each of them; `options` are those written."""
+    powers = [options[key] for key in ("idle", "busy") if key in options]
+    if not powers:
+        return
+    if any(slower >= faster for slower, faster in pairwise(pool.frequencies_hz)):
+        message = f"the clock rates of `{pool.name}` do not rise"
         help_text = "write the slowest one first, and the powers in the same order"
-        context.fault(
-            "F809", f"the clock rates of `{name}` do not rise", seen["frequencies"], help=help_text
-        )
-    written = {option.key: len(option.values) for option in item.options}
-    for key in watts:
-        count, wanted = written[key], max(1, written.get("frequencies", 1))
-        if count != wanted:
-            rates = f"{wanted} clock rates" if wanted > 1 else "one clock rate"
-            message = (
-                f"`{name}` has {rates} and {count} {'values' if count != 1 else 'value'} of `{key}`"
-            )
-            help_text = f"give `{key}` a value for each of `frequencies`, in the same order"
-            context.fault("F809", message, seen[key], help=help_text)
-    if len(watts) == 1:
-        [key] = watts
+        context.fault("F809", message, options["frequencies"].span, help=help_text)
+    rates = len(options["frequencies"].values) if "frequencies" in options else 1
+    for option in powers:
+        if len(option.values) != rates:
+            has = _counted(rates, "clock rate", one="one")
+            values = _counted(len(option.values), "value", one="1")
+            message = f"`{pool.name}` has {has} and {values} of `{option.key}`"
+            help_text = f"give `{option.key}` a value for each of `frequencies`, in the same order"
+            context.fault("F809", message, option.span, help=help_text)
+    if len(powers) == 1:
+        key = powers[0].key
         other = "busy" if key == "idle" else "idle"
-        message = f"`{name}` has `{key}`, but not `{other}`"
+        message = f"`{pool.name}` has `{key}`, but not `{other}`"
         help_text = (
             "`idle` is the constant power of each processor, `busy` what it takes in addition while"
             " it works"
         )
-        context.fault("F809", message, seen[key], help=help_text)
+        context.fault("F809", message, powers[0].span, help=help_text)
+
+
+def _counted(number: int, noun: str, one: str) -> str:
+    return f"{one} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _capability(
@@ -302,119 +286,106 @@ def pins(
     apps: Iterable[Application],
     platforms: dict[str, Platform],
     context: Context,
-    evaluate: Evaluator,
+    evaluator: Evaluator,
     seen: dict[tuple[str, str], Span],
 ) -> Iterable[Pin]:
     """The pins of one mapping; `seen` collects those of all mappings.
 
     A platform that is not declared here has a file of its own: its processors are not checked yet.
     """
-    known = {t.name for a in apps for t in a.tasks}
-    target = platforms.get(declaration.platform.text)
+    tasks = {task.name for task in all_tasks(apps)}
+    name = declaration.platform.text
+    target = platforms.get(name)
     for item in declaration.pins:
-        parts = []
-        for element in item.path:
-            index = (
-                None
-                if element.index is None
-                else evaluate.integer(element.index, {}, "an index", 0)
-            )
-            parts.append(element.name.text + (f"[{index}]" if index is not None else ""))
-        task = ".".join(parts)
+        task = evaluator.path(item.path)
         span = item.path[0].span.to(item.path[-1].span)
-        if task not in known:
-            prefixes = {".".join(parts[: i + 1]) for i in range(len(parts))}
-            if parts[0] not in context.poisoned and not prefixes & context.broken:
-                context.fault(
-                    "F502", f"there is no task `{task}`", span, help=did_you_mean(task, known)
-                )
+        if task not in tasks:
+            _report_unknown(task, span, tasks, context)
             continue
-        key = declaration.platform.text, task
-        if key in seen:
-            context.fault(
-                "F115",
-                f"`{task}` is pinned twice",
-                span,
-                notes=[Note("the first one", seen[key])],
-                help="remove one",
-            )
+        if (name, task) in seen:
+            message = f"`{task}` is pinned twice"
+            context.repeated("F115", message, span, seen[name, task], help="remove one")
             continue
-        seen[key] = span
-        stages = tuple(_stage(stage, target, context, evaluate) for stage in item.stages)
-        wcet = None
+        seen[name, task] = span
+        wcet, buffers = None, None
+        stages = tuple(_stage(stage, target, context, evaluator) for stage in item.stages)
         if item.wcet is not None:
-            wcet = evaluate.quantity(item.wcet.amount, item.wcet.unit, "time", "a wcet", {})
-        buffers = (
-            None
-            if item.buffers is None
-            else evaluate.integer(item.buffers, {}, "the number of buffers", 1, MOST_BUFFERS)
-        )
-        pre, post = (
-            _count(e, evaluate, "the number of threads", MOST_THREADS)
-            for e in (item.pre, item.post)
-        )
-        yield Pin(
-            declaration.platform.text, task, stages, wcet, buffers, item.span, pre, post, item.adapt
-        )
+            wcet = evaluator.quantity(item.wcet.amount, item.wcet.unit, "time", "a wcet", {})
+        if item.buffers is not None:
+            what = "the number of buffers"
+            buffers = evaluator.integer(item.buffers, {}, what, 1, MOST_BUFFERS)
+        pre = _count(item.pre, evaluator, "the number of threads", MOST_THREADS)
+        post = _count(item.post, evaluator, "the number of threads", MOST_THREADS)
+        yield Pin(name, task, stages, wcet, buffers, item.span, pre, post, item.adapt)
 
 
-def _count(given: s.Expr | None, evaluate: Evaluator, what: str, most: int) -> int:
-    return 1 if given is None else evaluate.integer(given, {}, what, 1, most) or 1
+def _report_unknown(task: str, span: Span, tasks: set[str], context: Context) -> None:
+    """Report a task that does not exist, unless another fault is the reason for that."""
+    parts = task.split(".")
+    prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
+    if parts[0] in context.poisoned or not prefixes.isdisjoint(context.broken):
+        return
+    help_text = did_you_mean(task, tasks)
+    context.fault("F502", f"there is no task `{task}`", span, help=help_text)
+
+
+def _count(expr: s.Expr | None, evaluate: Evaluator, what: str, most: int) -> int:
+    """A number that is 1 where it is left out."""
+    if expr is None:
+        return 1
+    return evaluate.integer(expr, {}, what, 1, most) or 1
 
 
 def _stage(
     stage: s.StageDecl, target: Platform | None, context: Context, evaluate: Evaluator
 ) -> PinStage:
-    processors = []
-    for element in stage.processors:
-        index = (
-            None if element.index is None else evaluate.integer(element.index, {}, "an index", 0)
-        )
-        machine = "" if element.machine is None else f"{element.machine.text}."
-        name = machine + element.name.text + (f"[{index}]" if index is not None else "")
-        if target is not None and name not in target.processors:
-            names = [p for pool in target.pools if pool.kind != "link" for p in pool.processors]
-            help_text = did_you_mean(name, names) or f"it has {one_of(names)}"
-            context.fault(
-                "F501",
-                f"platform `{target.name}` has no processor `{name}`",
-                element.span,
-                help=help_text,
-            )
-        processors.append(name)
+    processors = tuple(_processor(p, target, context, evaluate) for p in stage.processors)
     streams = _count(stage.streams, evaluate, "the number of streams", MOST_STREAMS)
     threads = _count(stage.threads, evaluate, "the number of threads", MOST_THREADS)
-    until = stage.until.value if stage.until else None
-    bands = tuple(
-        Bands(rows, b.until.value if b.until else None, tuple(k.value for k in b.keep))
-        for b in stage.bands
-        for rows in [evaluate.integer(b.rows, {}, "the number of rows", 1, MOST_ROWS) or 1]
-    )
     memory = None
     if stage.memory is not None:
-        memory = int(
-            evaluate.quantity(stage.memory.amount, stage.memory.unit, "memory", "a memory size", {})
-            or 0
-        )
+        amount, unit = stage.memory.amount, stage.memory.unit
+        memory = int(evaluate.quantity(amount, unit, "memory", "a memory size", {}) or 0)
     if stage.fallback is not None and stage.fallback.text != "gpu":
-        context.fault(
-            "F114",
-            f"`fallback {stage.fallback.text}`",
-            stage.fallback.span,
-            help="write `fallback gpu`",
-        )
+        message = f"`fallback {stage.fallback.text}`"
+        context.fault("F114", message, stage.fallback.span, help="write `fallback gpu`")
     return PinStage(
-        tuple(processors),
-        until,
+        processors,
+        _text_of(stage.until),
         streams,
         stage.span,
         threads,
         stage.process,
         stage.graph,
         stage.fallback is not None,
-        bands,
+        tuple(_bands(bands, evaluate) for bands in stage.bands),
         memory,
     )
+
+
+def _processor(
+    written: s.ProcessorName, target: Platform | None, context: Context, evaluate: Evaluator
+) -> str:
+    """The name of a processor; one that the platform does not have is a fault."""
+    name = evaluate.element(written.name, written.index)
+    if written.machine is not None:
+        name = f"{written.machine.text}.{name}"
+    if target is not None and name not in target.processors:
+        pools = [pool for pool in target.pools if pool.kind != "link"]
+        names = list(chain.from_iterable(pool.processors for pool in pools))
+        help_text = did_you_mean(name, names) or f"it has {one_of(names)}"
+        message = f"platform `{target.name}` has no processor `{name}`"
+        context.fault("F501", message, written.span, help=help_text)
+    return name
+
+
+def _bands(item: s.BandsDecl, evaluate: Evaluator) -> Bands:
+    rows = _count(item.rows, evaluate, "the number of rows", MOST_ROWS)
+    return Bands(rows, _text_of(item.until), tuple(text.value for text in item.keep))
+
+
+def _text_of(text: s.Text | None) -> str | None:
+    return text.value if text else None
 
 
 def clock_pins(
@@ -426,36 +397,42 @@ def clock_pins(
     seen: dict[tuple[str, str, str], Span],
 ) -> Iterator[ClockPin]:
     """The clock rates that a mapping sets; `seen` collects those of all mappings."""
-    target = platforms.get(declaration.platform.text)
+    name = declaration.platform.text
+    target = platforms.get(name)
     for item in declaration.clocks:
+        pool = item.pool.text
         hz = evaluate.quantity(item.rate.amount, item.rate.unit, "frequency", "a clock rate", {})
         state = _state_named(item, scenario, context)
-        pools = {p.name: p for p in target.pools} if target is not None else {}
-        if target is not None and item.pool.text not in pools:
-            help_text = did_you_mean(item.pool.text, pools) or f"it has {one_of(pools)}"
-            message = f"platform `{target.name}` has no pool `{item.pool.text}`"
-            context.fault("F501", message, item.pool.span, help=help_text)
-            continue
-        rates = pools[item.pool.text].frequencies_hz if pools else ()
-        if hz is not None and target is not None and hz not in rates:
-            known = (
-                f"its rates are {listed([_mhz(r) for r in rates])}"
-                if rates
-                else "add `frequencies` to it"
-            )
-            message = f"`{item.pool.text}` has no clock rate of {_mhz(hz)}"
-            context.fault("F105", message, item.rate.span, help=known)
+        if target is not None and not _has_rate(target, item, hz, context):
             continue
         if state is None or hz is None:
             continue
-        key = declaration.platform.text, item.pool.text, state
+        key = name, pool, state
         if key in seen:
-            notes = [Note("the first one", seen[key])]
-            message = f"the clock rate of `{item.pool.text}` in `{state}` is given twice"
-            context.fault("F115", message, item.span, notes=notes, help="remove one")
+            message = f"the clock rate of `{pool}` in `{state}` is given twice"
+            context.repeated("F115", message, item.span, seen[key], help="remove one")
             continue
         seen[key] = item.span
-        yield ClockPin(declaration.platform.text, item.pool.text, state, hz, item.span)
+        yield ClockPin(name, pool, state, hz, item.span)
+
+
+def _has_rate(target: Platform, item: s.ClockDecl, hz: Fraction | None, context: Context) -> bool:
+    """Check that the platform has the pool, and the pool that clock rate."""
+    pools = {p.name: p for p in target.pools}
+    pool = pools.get(item.pool.text)
+    if pool is None:
+        help_text = did_you_mean(item.pool.text, pools) or f"it has {one_of(pools)}"
+        message = f"platform `{target.name}` has no pool `{item.pool.text}`"
+        context.fault("F501", message, item.pool.span, help=help_text)
+        return False
+    if hz is None or hz in pool.frequencies_hz:
+        return True
+    help_text = "add `frequencies` to it"
+    if pool.frequencies_hz:
+        help_text = f"its rates are {listed([_mhz(rate) for rate in pool.frequencies_hz])}"
+    message = f"`{pool.name}` has no clock rate of {_mhz(hz)}"
+    context.fault("F105", message, item.rate.span, help=help_text)
+    return False
 
 
 def _state_named(item: s.ClockDecl, scenario: Scenario | None, context: Context) -> str | None:

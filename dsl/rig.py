@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from ..model.diagnostic import Note, did_you_mean, one_of
+from ..model.diagnostic import did_you_mean, one_of
 from ..model.platform import Contention, Pool, Wire
 from ..model.span import Span
 from . import syntax as s
@@ -27,8 +27,7 @@ def names_of(
     for machine in machines:
         name = machine.name
         if name.text in seen:
-            notes = [Note("the first one", seen[name.text])]
-            context.fault("F102", f"two machines are called `{name.text}`", name.span, notes=notes)
+            context.called_twice("machines", name, seen[name.text])
         seen.setdefault(name.text, name.span)
     alone = next((i for i in declaration.items if isinstance(i, s.PoolDecl)), None)
     if seen and alone is not None:
@@ -55,62 +54,59 @@ def pools(machine: s.MachineDecl, own: Iterable[Pool]) -> Iterator[Pool]:
 
 
 def contention(
-    machine: s.MachineDecl, own: Iterable[Pool], found: Iterable[Contention]
+    machine: s.MachineDecl, own: Iterable[Pool], declared: Iterable[Contention]
 ) -> Iterator[Contention]:
     """How the processors of a machine disturb each other: a kind means those of this machine."""
     own = tuple(own)
 
     def named(word: str) -> list[str]:
-        return [
-            f"{machine.name.text}.{pool.name}" for pool in own if word in (pool.name, pool.kind)
-        ]
+        meant = [pool for pool in own if word in (pool.name, pool.kind)]
+        return [f"{machine.name.text}.{pool.name}" for pool in meant]
 
-    for item in found:
+    for item in declared:
         for victim in named(item.victim):
-            yield from (
-                Contention(victim, aggressor, item.factor) for aggressor in named(item.aggressor)
-            )
+            for aggressor in named(item.aggressor):
+                yield Contention(victim, aggressor, item.factor)
 
 
 def wires(
     declaration: s.PlatformDecl, machines: tuple[str, ...], context: Context, evaluate: Evaluator
 ) -> tuple[Wire, ...]:
     """Both ways of every link."""
-    found: dict[tuple[str, str], Wire] = {}
+    directions: dict[tuple[str, str], Wire] = {}
     for item in declaration.items:
         if not isinstance(item, s.WireDecl):
             continue
         ends = item.ends[0].text, item.ends[1].text
-        known = [_known(end, machines, context) for end in item.ends] == [True, True]
+        unknown = [end for end in item.ends if not _known(end, machines, context)]
         rate = _rate(item, context, evaluate)
-        given = item.latency
-        latency = evaluate.quantity(given.amount, given.unit, "time", "the latency of a link", {})
-        if known and ends[0] == ends[1]:
+        latency = evaluate.quantity(
+            item.latency.amount, item.latency.unit, "time", "the latency of a link", {}
+        )
+        if unknown:
+            continue
+        if ends[0] == ends[1]:
             message = f"this link leads from `{ends[0]}` to itself"
             context.fault("F529", message, item.ends[1].span, help="name two machines")
-        elif known and ends in found:
-            notes = [Note("the first one", found[ends].span)]
+        elif ends in directions:
             message = f"`{ends[0]}` and `{ends[1]}` are joined twice"
-            context.fault(
-                "F529",
-                message,
-                item.span,
-                notes=notes,
-                help="declare one link with the bandwidth of both",
-            )
-        elif known and rate is not None and latency is not None:
+            help_text = "declare one link with the bandwidth of both"
+            context.repeated("F529", message, item.span, directions[ends].span, help=help_text)
+        elif rate is not None and latency is not None:
             for source, destination in (ends, ends[::-1]):
-                found[source, destination] = Wire(source, destination, latency, rate, item.span)
-    return tuple(found.values())
+                directions[source, destination] = Wire(
+                    source, destination, latency, rate, item.span
+                )
+    return tuple(directions.values())
 
 
 def _known(end: s.Word, machines: tuple[str, ...], context: Context) -> bool:
     if end.text in machines:
         return True
-    guess = did_you_mean(end.text, machines) or (
-        f"there is {one_of(machines)}" if machines else "declare it: `machine`"
-    )
-    context.fault("F529", f"there is no machine `{end.text}` here", end.span, help=guess)
+    help_text = "declare it: `machine`"
+    if machines:
+        help_text = did_you_mean(end.text, machines) or f"there is {one_of(machines)}"
+    context.fault("F529", f"there is no machine `{end.text}` here", end.span, help=help_text)
     return False
 
 
@@ -137,7 +133,7 @@ def _rate(item: s.WireDecl, context: Context, evaluate: Evaluator) -> Fraction |
     return Fraction(10**9) / per_second if per_second else None
 
 
-def links(found: Iterable[Wire]) -> Iterator[Pool]:
+def links(wires: Iterable[Wire]) -> Iterator[Pool]:
     """Each way of a link as a pool of one processor, on the machine that sends."""
-    for wire in found:
+    for wire in wires:
         yield Pool(wire.processor, "link", 1, False, "fifo", machine=wire.source)

@@ -151,23 +151,25 @@ class WcetDecl:
     span: Span
 
 
+TaskItem = (
+    PortDecl
+    | ImplementationDecl
+    | ReferenceDecl
+    | StateDecl
+    | ScratchDecl
+    | StatelessDecl
+    | LiveDecl
+    | OnErrorDecl
+    | WcetDecl
+    | EventsDecl
+)
+
+
 @dataclass(frozen=True, slots=True)
 class TaskDecl:
     name: Word
     params: tuple[Param, ...]
-    items: tuple[
-        PortDecl
-        | ImplementationDecl
-        | ReferenceDecl
-        | StateDecl
-        | ScratchDecl
-        | StatelessDecl
-        | LiveDecl
-        | OnErrorDecl
-        | WcetDecl
-        | EventsDecl,
-        ...,
-    ]
+    items: tuple[TaskItem, ...]
     doc: str
     span: Span
 
@@ -185,7 +187,7 @@ class NetPort:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`precision NAME`, `calibrate "..."`, `batch N` of a network; `priority N` of an app."""
+    """`precision NAME`, `calibrate "..."`, `batch N` of a network."""
 
     key: str
     value: Word | Expr
@@ -316,6 +318,14 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Priority:
+    """`priority N` of an app."""
+
+    value: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class PathDeadline:
     """`deadline 40 ms from cam to log`; `to` is that word."""
 
@@ -338,7 +348,7 @@ class GraphDecl:
 @dataclass(frozen=True, slots=True)
 class AppDecl:
     name: Word
-    items: tuple[Timing | PathDeadline | Setting | Boundary | InstanceDecl | Chain, ...]
+    items: tuple[Timing | PathDeadline | Priority | Boundary | InstanceDecl | Chain, ...]
     doc: str
     span: Span
 
@@ -427,18 +437,18 @@ class TypeDecl:
     span: Span
 
 
-Declaration = (
-    UseDecl
-    | ConstDecl
+#: Declarations with a name that the rest of the text may use.
+Named = (
+    ConstDecl
     | TypeDecl
     | TaskDecl
     | NetworkDecl
     | GraphDecl
     | AppDecl
     | PlatformDecl
-    | MappingDecl
     | ScenarioDecl
 )
+Declaration = UseDecl | MappingDecl | Named
 
 
 @dataclass(frozen=True, slots=True)

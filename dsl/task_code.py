@@ -8,20 +8,48 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..model.application import Implementation, Port
-from ..model.diagnostic import Note, closest, did_you_mean, listed, one_of
+from ..model.application import Implementation
+from ..model.diagnostic import closest, did_you_mean, listed, one_of
 from ..model.platform import KINDS
+from ..model.span import Span
 from . import syntax as s
 from .code import Callable, PythonSymbol, c_functions, read_python
 from .context import Context
 from .kernels import LaunchBuilder
 from .template import beside, unreadable
 
+#: The languages of tasks, and the kind of processor that runs each.
 LANGUAGES = {"python": "cpu", "c": "cpu", "cuda": "gpu"}
+EXAMPLES = {"python": "file.py:function", "c": "file.c:function", "cuda": "file.cu:kernel"}
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """How a firing calls the code of its task: tokens of `inputs` in this order, and `parameters`
+    by name.
+    """
+
+    task: str
+    inputs: tuple[str, ...]
+    parameters: tuple[str, ...]
+    has_state: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCode:
+    """`"file.py:name"` in a text: the file as it is written there, its path, and the name."""
+
+    file: str
+    path: Path
+    symbol: str
+
+    def implementation(self, kind: str, language: str, span: Span) -> Implementation:
+        """An implementation by this code."""
+        return Implementation(kind, language, self.file, str(self.path), self.symbol, span)
 
 
 class TaskCode:
@@ -33,123 +61,130 @@ class TaskCode:
     def implementation(
         self,
         item: s.ImplementationDecl,
-        task: s.TaskDecl,
-        inputs: tuple[Port, ...] | None,
-        parameters: tuple[str, ...],
-        has_state: bool,
-        earlier: Iterable[Implementation],
+        firing: Firing | None,
+        earlier: Sequence[Implementation],
         launches: LaunchBuilder,
     ) -> Implementation | None:
-        """One clause with code; `inputs` is None if a port has a fault, so arguments are not
-        known."""
+        """One clause with code; None after a fault. `firing` is None if a port has a fault, so it
+        is not known how the code is called.
+        """
+        kind = self._kind(item)
+        if kind is None:
+            return None
+        language = item.language.text
+        if language == "cuda":
+            return self._kernel(item, kind, firing is not None, earlier, launches)
+        if self._has_launch(item) or self._is_second(item, kind, earlier):
+            return None
+        if language == "c":
+            return self._c_function(item, kind)
+        return self._python_code(item, kind, firing)
+
+    def _kind(self, item: s.ImplementationDecl) -> str | None:
+        """The kind of processor that runs it; None after a fault."""
         language = item.language.text
         if language not in LANGUAGES:
             help_text = did_you_mean(language, LANGUAGES) or f"use {one_of(LANGUAGES)}"
-            self._context.fault(
-                "F114", f"`{language}` is no language of tasks", item.language.span, help=help_text
-            )
+            message = f"`{language}` is no language of tasks"
+            self._context.fault("F114", message, item.language.span, help=help_text)
             return None
-        kind = item.kind.text if item.kind is not None else LANGUAGES[language]
-        where = item.kind.span if item.kind is not None else item.language.span
+        wanted = LANGUAGES[language]
+        if item.kind is None or item.kind.text == wanted:
+            return wanted
+        kind, span = item.kind.text, item.kind.span
         if kind not in KINDS:
             help_text = did_you_mean(kind, KINDS) or f"use {one_of(KINDS)}"
-            self._context.fault("F114", f"`{kind}` is no kind of processor", where, help=help_text)
-            return None
-        if kind != LANGUAGES[language]:
-            help_text = f"write `on {LANGUAGES[language]} {language} ...`"
-            self._context.fault(
-                "F114", f"{language} code does not run on a {kind}", where, help=help_text
-            )
-            return None
-        if language == "cuda":
-            if inputs is None:
-                self.named(item.code, language)
-                return None
-            return self._kernel(item, kind, list(earlier), launches)
-        for given, what in (
-            (item.arguments, "arguments"),
-            (item.grid, "a grid"),
-            (item.block, "a block"),
-            (item.shared, "shared memory"),
-        ):
-            if given is not None:
+            self._context.fault("F114", f"`{kind}` is no kind of processor", span, help=help_text)
+        else:
+            message = f"{language} code does not run on a {kind}"
+            help_text = f"write `on {wanted} {language} ...`"
+            self._context.fault("F114", message, span, help=help_text)
+        return None
+
+    def _has_launch(self, item: s.ImplementationDecl) -> bool:
+        """True after a fault: code for a CPU has clauses of a kernel."""
+        clauses = {
+            "arguments": item.arguments,
+            "grid": item.grid,
+            "block": item.block,
+            "shared memory": item.shared,
+        }
+        for name, clause in clauses.items():
+            if clause is not None:
                 message = (
-                    f"{language} code has no {what.removeprefix('a ')}: only a kernel of CUDA is"
-                    " launched"
+                    f"{item.language.text} code has no {name}: only a kernel of CUDA is launched"
                 )
                 self._context.fault("F114", message, item.span, help="leave it out")
-                return None
+                return True
+        return False
+
+    def _is_second(
+        self, item: s.ImplementationDecl, kind: str, earlier: Sequence[Implementation]
+    ) -> bool:
+        """True after a fault: there is code in that language already."""
+        language = item.language.text
         for other in earlier:
             if (other.kind, other.language) == (kind, language):
-                note = Note("the first one", other.span)
-                self._context.fault(
-                    "F115", f"two {language} implementations on a {kind}", item.span, notes=[note]
-                )
-                return None
-        found = self.named(item.code, language)
-        if found is None:
+                message = f"two {language} implementations on a {kind}"
+                self._context.repeated("F115", message, item.span, other.span)
+                return True
+        return False
+
+    def _c_function(self, item: s.ImplementationDecl, kind: str) -> Implementation | None:
+        code = self._located(item.code, "c")
+        if code is None:
             return None
-        file, path, symbol, python = found
-        if python is None or inputs is None:
-            return Implementation(kind, language, file, path, symbol, item.span)
-        passes = self._signature(item, task, python, symbol, inputs, parameters)
-        is_class = python.kind == "class"
-        if has_state and python.kind == "function":
+        functions = c_functions(code.path)
+        if code.symbol not in functions:
+            self._missing(item.code, code, functions)
+        return code.implementation(kind, "c", item.span)
+
+    def _python_code(
+        self, item: s.ImplementationDecl, kind: str, firing: Firing | None
+    ) -> Implementation | None:
+        located = self.python(item.code)
+        if located is None:
+            return None
+        code, python = located
+        implementation = code.implementation(kind, "python", item.span)
+        if firing is None:
+            return implementation
+        passes = self._signature(item.code, python, code.symbol, firing)
+        if firing.has_state and python.kind == "function":
             self._context.fault(
                 "F304",
-                f"`{symbol}` is a function, but task `{task.name.text}` has state",
+                f"`{code.symbol}` is a function, but task `{firing.task}` has state",
                 item.code.span,
                 help="make it a class: state set in `__init__`, one firing in `__call__`",
             )
-        return Implementation(
-            kind,
-            language,
-            file,
-            path,
-            symbol,
-            item.span,
-            is_class or python.kind == "other",
-            passes,
-        )
+        return replace(implementation, is_class=python.kind != "function", passes=passes)
 
     def _kernel(
         self,
         item: s.ImplementationDecl,
         kind: str,
-        earlier: list[Implementation],
+        ports_known: bool,
+        earlier: Sequence[Implementation],
         launches: LaunchBuilder,
     ) -> Implementation | None:
         """Add a kernel to a CUDA implementation."""
-        found = self.named(item.code, "cuda")
-        if found is None:
+        code = self._located(item.code, "cuda")
+        if code is None or not ports_known:
             return None
-        file, path, symbol, _ = found
-        launch = launches.launch(item, Path(path), symbol)
+        launch = launches.launch(item, code.path, code.symbol)
         if launch is None:
             return None
         first = next((i for i in earlier if i.language == "cuda"), None)
         if first is None:
-            return Implementation(kind, "cuda", file, path, symbol, item.span, launches=(launch,))
-        if first.path != path:
-            note = Note("the first one", first.span)
-            self._context.fault(
-                "F115",
-                "the kernels of a task come from one file",
-                item.code.span,
-                "",
-                [note],
-                "`#include` the other file in one of them",
-            )
+            return replace(code.implementation(kind, "cuda", item.span), launches=(launch,))
+        if first.path != str(code.path):
+            message = "the kernels of a task come from one file"
+            help_text = "`#include` the other file in one of them"
+            self._context.repeated("F115", message, item.code.span, first.span, help=help_text)
             return None
         return replace(first, launches=(*first.launches, launch))
 
-    def reference(
-        self,
-        item: s.ReferenceDecl,
-        task: s.TaskDecl,
-        inputs: tuple[Port, ...],
-        parameters: tuple[str, ...],
-    ) -> Implementation | None:
+    def reference(self, item: s.ReferenceDecl, firing: Firing) -> Implementation | None:
         """The reference on a CPU; always Python."""
         if item.language.text != "python":
             message = f"a reference is python, not {item.language.text}"
@@ -159,162 +194,141 @@ class TaskCode:
             )
             self._context.fault("F114", message, item.language.span, help=help_text)
             return None
-        found = self.named(item.code, "python")
-        if found is None:
+        located = self.python(item.code)
+        if located is None:
             return None
-        file, path, symbol, python = found
-        assert python is not None
-        passes = self._signature(item, task, python, symbol, inputs, parameters)
-        return Implementation(
-            "cpu", "python", file, path, symbol, item.span, python.kind != "function", passes
-        )
+        code, python = located
+        passes = self._signature(item.code, python, code.symbol, firing)
+        implementation = code.implementation("cpu", "python", item.span)
+        return replace(implementation, is_class=python.kind != "function", passes=passes)
 
-    def named(
-        self, code: s.Text, language: str
-    ) -> tuple[str, str, str, PythonSymbol | None] | None:
-        """Resolve `"file.py:name"` to (file as written, its path, symbol, what is known of it)."""
-        file, colon, symbol = code.value.rpartition(":")
-        if not colon or not file or not symbol.isidentifier():
-            example = {
-                "python": "file.py:function",
-                "c": "file.c:function",
-                "cuda": "file.cu:kernel",
-            }[language]
-            self._context.fault(
-                "F302",
-                f"`{code.value}` names no code",
-                code.span,
-                help=f'write it as `"{example}"`',
-            )
+    # -- names -------------------------------------------------------------------------------------
+    def python(self, code: s.Text) -> tuple[NamedCode, PythonSymbol] | None:
+        """What `"file.py:name"` denotes; None after a fault."""
+        named = self._located(code, "python")
+        if named is None:
+            return None
+        source = read_python(named.path)
+        if source.error:
+            line = f" in line {source.error_line}" if source.error_line else ""
+            message = f"`{named.file}` is not valid Python: {source.error}{line}"
+            self._context.fault("F305", message, code.span)
+            return None
+        if named.symbol not in source.symbols:
+            self._missing(code, named, source.symbols)
+            return None
+        return named, source.symbols[named.symbol]
+
+    def _located(self, code: s.Text, language: str) -> NamedCode | None:
+        """The file exists, and what is behind the colon may be a name; None after a fault."""
+        file, _, symbol = code.value.rpartition(":")
+        if not file or not symbol.isidentifier():
+            message = f"`{code.value}` names no code"
+            help_text = f'write it as `"{EXAMPLES[language]}"`'
+            self._context.fault("F302", message, code.span, help=help_text)
             return None
         place = beside(code.span, file)
         reason = unreadable(place)
         if reason:
-            siblings: list[str] = []
-            with contextlib.suppress(OSError):  # a name that no file could have
-                siblings = (
-                    [p.name for p in place.parent.glob("*" + place.suffix)]
-                    if os.path.isdir(place.parent)
-                    else []
-                )
-            folder = file[: len(file) - len(place.name)] if file.endswith(place.name) else ""
-            near = closest(place.name, siblings)
-            help_text = (
-                f"did you mean `{folder}{near}`?"
-                if near
-                else "the path is relative to the .flow file"
-            )
             self._context.fault(
                 "F301",
                 f"`{file}` {reason}",
                 code.span,
                 label=f"looked for `{place}`",
-                help=help_text,
+                help=_similar_file(file, place),
             )
             return None
-        if language == "python":
-            python = self._python_symbol(code, file, place, symbol)
-            return None if python is None else (file, str(place), symbol, python)
-        # kernels are looked up with their parameters
-        known = c_functions(place) if language == "c" else ()
-        if language == "c" and symbol not in known:
-            self._missing(code, file, symbol, known)
-        return file, str(place), symbol, None
+        return NamedCode(file, place, symbol)
 
-    def _python_symbol(
-        self, code: s.Text, file: str, place: Path, symbol: str
-    ) -> PythonSymbol | None:
-        source = read_python(place)
-        if source.error:
-            line = f" in line {source.error_line}" if source.error_line else ""
-            self._context.fault(
-                "F305", f"`{file}` is not valid Python: {source.error}{line}", code.span
-            )
-            return None
-        if symbol not in source.symbols:
-            self._missing(code, file, symbol, source.symbols)
-            return None
-        return source.symbols[symbol]
-
-    def _missing(self, code: s.Text, file: str, symbol: str, known: Iterable[str]) -> None:
+    def _missing(self, text: s.Text, code: NamedCode, known: Iterable[str]) -> None:
         names = [n for n in known if not n.startswith("_")]
-        help_text = did_you_mean(symbol, names) or (f"it has {one_of(names)}" if names else "")
-        self._context.fault("F302", f"`{file}` has no `{symbol}`", code.span, help=help_text)
+        help_text = did_you_mean(code.symbol, names)
+        if names and not help_text:
+            help_text = f"it has {one_of(names)}"
+        message = f"`{code.file}` has no `{code.symbol}`"
+        self._context.fault("F302", message, text.span, help=help_text)
 
+    # -- signatures --------------------------------------------------------------------------------
     def _signature(
-        self,
-        item: s.ImplementationDecl | s.ReferenceDecl,
-        task: s.TaskDecl,
-        python: PythonSymbol,
-        symbol: str,
-        inputs: tuple[Port, ...],
-        parameters: tuple[str, ...],
+        self, code: s.Text, python: PythonSymbol, symbol: str, firing: Firing
     ) -> tuple[str, ...] | None:
         """Check that the code can be called as a firing; the parameters it accepts (None = all)."""
         if python.kind == "class":
-            if not python.can_fire:
-                help_text = f"a firing calls `{symbol}(...)(inputs)`: add `def __call__(self, ...)`"
-                self._context.fault(
-                    "F303", f"class `{symbol}` has no `__call__`", item.code.span, help=help_text
-                )
-                return None
-            if python.fires is not None:
-                self._call(item, f"{symbol}.__call__", python.fires, inputs, (), task)
-            if python.makes is None:
-                return None
-            return self._call(item, f"{symbol}.__init__", python.makes, (), parameters, task)
+            return self._class_signature(code, python, symbol, firing)
         if python.fires is None:
             return None
-        return self._call(item, symbol, python.fires, inputs, parameters, task)
+        return self._call(code, symbol, python.fires, firing)
+
+    def _class_signature(
+        self, code: s.Text, python: PythonSymbol, symbol: str, firing: Firing
+    ) -> tuple[str, ...] | None:
+        """Inputs go to `__call__`, parameters to `__init__`."""
+        if not python.can_fire:
+            message = f"class `{symbol}` has no `__call__`"
+            help_text = f"a firing calls `{symbol}(...)(inputs)`: add `def __call__(self, ...)`"
+            self._context.fault("F303", message, code.span, help=help_text)
+            return None
+        if python.fires is not None:
+            self._call(code, f"{symbol}.__call__", python.fires, replace(firing, parameters=()))
+        if python.makes is None:
+            return None
+        return self._call(code, f"{symbol}.__init__", python.makes, replace(firing, inputs=()))
 
     def _call(
-        self,
-        item: s.ImplementationDecl | s.ReferenceDecl,
-        name: str,
-        target: Callable,
-        inputs: tuple[Port, ...],
-        parameters: tuple[str, ...],
-        task: s.TaskDecl,
+        self, code: s.Text, name: str, target: Callable, firing: Firing
     ) -> tuple[str, ...] | None:
-        n = len(inputs)
+        """Check one call; the parameters that are handed on, None for all of them."""
+        inputs, parameters = len(firing.inputs), firing.parameters
         keywords = tuple(f"{keyword}=" for keyword in target.keyword_only)
         called = f"`{name}({', '.join(target.positional + keywords)})`"
-        gives = listed([p.name for p in inputs]) or "no input"
-        if len(target.positional) < n and not target.any_positional:
-            self._context.fault(
-                "F303",
-                f"{called} takes {_count(len(target.positional))}, `{task.name.text}` has {n}",
-                item.code.span,
-                label=f"defined in line {target.line} of its file",
-                help=f"a firing gives it {gives}, in this order",
-            )
+        gives = listed(firing.inputs) or "no input"
+        defined = f"defined in line {target.line} of its file"
+        if len(target.positional) < inputs and not target.any_positional:
+            takes = _count(len(target.positional))
+            message = f"{called} takes {takes}, `{firing.task}` has {inputs}"
+            help_text = f"a firing gives it {gives}, in this order"
+            self._context.fault("F303", message, code.span, label=defined, help=help_text)
             return None
-        names = target.positional[n:] + target.keyword_only
-        needed = [r for r in target.required[n:] + target.keyword_required if r not in parameters]
+        required = target.required[inputs:] + target.keyword_required
+        needed = [name for name in required if name not in parameters]
         if needed:
-            self._context.fault(
-                "F303",
-                f"{called} gets no value for {one_of(needed).replace(' or ', ' and ')}",
-                item.code.span,
-                label=f"defined in line {target.line} of its file",
-                help=f"a firing gives it {gives}; "
-                + (
-                    f"parameters of the task are {one_of(parameters)}"
-                    if parameters
-                    else "the task has no parameters"
-                ),
-            )
+            message = f"{called} gets no value for {one_of(needed).replace(' or ', ' and ')}"
+            known = "the task has no parameters"
+            if parameters:
+                known = f"parameters of the task are {one_of(parameters)}"
+            help_text = f"a firing gives it {gives}; {known}"
+            self._context.fault("F303", message, code.span, label=defined, help=help_text)
             return None
         if target.any_keyword:
             return None
+        names = target.positional[inputs:] + target.keyword_only
+        self._check_spelling(code, called, names, parameters)
+        return tuple(parameter for parameter in parameters if parameter in names)
+
+    def _check_spelling(
+        self, code: s.Text, called: str, names: tuple[str, ...], parameters: tuple[str, ...]
+    ) -> None:
+        """Report parameters whose name in the code is misspelt: they would keep their defaults."""
         for parameter in parameters:
-            near = closest(parameter, [n for n in names if n not in parameters])
-            if parameter not in names and near:  # a misspelt one would silently keep its default
-                help_text = f"give both the same name: `{parameter}`"
+            near = closest(parameter, [name for name in names if name not in parameters])
+            if parameter not in names and near:
                 message = f"{called} does not take parameter `{parameter}`, but `{near}`"
-                self._context.fault("F303", message, item.code.span, help=help_text)
-        return tuple(p for p in parameters if p in names)
+                help_text = f"give both the same name: `{parameter}`"
+                self._context.fault("F303", message, code.span, help=help_text)
+
+
+def _similar_file(file: str, place: Path) -> str:
+    """Help for a file that does not exist."""
+    siblings: list[str] = []
+    with contextlib.suppress(OSError):  # a name that no file could have
+        if os.path.isdir(place.parent):
+            siblings = [p.name for p in place.parent.glob("*" + place.suffix)]
+    near = closest(place.name, siblings)
+    if not near:
+        return "the path is relative to the .flow file"
+    folder = file.removesuffix(place.name) if file.endswith(place.name) else ""
+    return f"did you mean `{folder}{near}`?"
 
 
 def _count(inputs: int) -> str:
-    return f"{inputs} input{'' if inputs == 1 else 's'}"
+    return "1 input" if inputs == 1 else f"{inputs} inputs"

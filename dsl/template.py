@@ -48,11 +48,9 @@ def unreadable(place: Path, most: int = MOST) -> str:
     except ValueError:
         return "does not exist"
     except OSError as error:
-        return (
-            "does not exist"
-            if error.errno == errno.ENAMETOOLONG
-            else f"cannot be read: {error.strerror}"
-        )
+        if error.errno == errno.ENAMETOOLONG:
+            return "does not exist"
+        return f"cannot be read: {error.strerror}"
     return ""
 
 

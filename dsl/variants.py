@@ -38,11 +38,10 @@ class Variants:
         """The template of that variant, by default the first one; None after a fault."""
         name = declaration.name.text
         if name not in self._made:
-            self._made[name] = (
-                {**self._all(declaration)}
-                if declaration.variants
-                else {"": self._build(declaration)}
-            )
+            if declaration.variants:
+                self._made[name] = {**self._all(declaration)}
+            else:
+                self._made[name] = {"": self._build(declaration)}
         made = self._made[name]
         return made.get(variant or next(iter(made), ""))
 
@@ -81,34 +80,32 @@ class Variants:
             return False
         first = next(v for v in all_of_them if v.name.text == name.text)
         if first is not variant:
-            note = Note("the first one", first.name.span)
-            self._context.fault(
-                "F102", f"two variants are called `{name.text}`", name.span, notes=[note]
-            )
+            self._context.called_twice("variants", name, first.name.span)
         return first is variant
 
     def _alike(self, declaration: s.NetworkDecl, made: dict[str, Template]) -> bool:
         """Check that all variants have the ports of the first one."""
         first, *others = declaration.variants
         good = True
-        for other in others:
-            for way in ("inputs", "outputs"):
-                a, b = getattr(made[first.name.text], way), getattr(made[other.name.text], way)
-                good &= self._same_ports(first, other, a, b)
+        template = made[first.name.text]
+        for variant in others:
+            other = made[variant.name.text]
+            good &= self._same_ports(first, variant, template.inputs, other.inputs)
+            good &= self._same_ports(first, variant, template.outputs, other.outputs)
         return good
 
     def _same_ports(
         self,
         first: s.VariantDecl,
         other: s.VariantDecl,
-        a: dict[str, tuple[str, Port]],
-        b: dict[str, tuple[str, Port]],
+        ports: dict[str, tuple[str, Port]],
+        other_ports: dict[str, tuple[str, Port]],
     ) -> bool:
         names = first.name.text, other.name.text
         notes = [Note(f"`{names[0]}`", first.span)]
-        if a.keys() != b.keys():
-            lone = sorted(a.keys() ^ b.keys())
-            has, lacks = names if lone[0] in a else names[::-1]
+        if ports.keys() != other_ports.keys():
+            lone = sorted(ports.keys() ^ other_ports.keys())
+            has, lacks = names if lone[0] in ports else names[::-1]
             message = (
                 f"`{has}` has {listed(lone)}, and `{lacks}` has not: all variants have the same"
                 " ports"
@@ -119,8 +116,8 @@ class Variants:
             )
             self._context.fault("F805", message, other.span, notes=notes, help=help_text)
             return False
-        for name, (_, port) in a.items():
-            theirs = b[name][1]
+        for name, (_, port) in ports.items():
+            _, theirs = other_ports[name]
             if port.type != theirs.type:
                 message = f"`{name}` is {port.type} in `{names[0]}`, {theirs.type} in `{names[1]}`"
                 word = "pre" if port.direction == "in" else "post"

@@ -7,6 +7,7 @@ choices.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from ..model.application import Application
 from . import syntax as s
@@ -28,9 +29,8 @@ class Versions:
         components: Components,
         networks: Mapping[str, s.NetworkDecl],
     ) -> None:
-        self._apps = [
-            d for spec in specifications for d in spec.declarations if isinstance(d, s.AppDecl)
-        ]
+        declarations = chain.from_iterable(spec.declarations for spec in specifications)
+        self._apps = [d for d in declarations if isinstance(d, s.AppDecl)]
         self._context, self._evaluate, self._components = context, evaluator, components
         self.networks = networks
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
@@ -39,6 +40,19 @@ class Unit:
     inputs: dict[str, PortView] = field(default_factory=dict)
     outputs: dict[str, PortView] = field(default_factory=dict)
     broken: bool = False
+
+    def side(self, direction: s.Direction) -> dict[str, PortView]:
+        """Its inputs, or its outputs."""
+        return self.inputs if direction == "in" else self.outputs
+
+    @property
+    def views(self) -> tuple[PortView, ...]:
+        """All its ports."""
+        return *self.inputs.values(), *self.outputs.values()
+
+
+#: One end of an arrow: an instance, or a port of the graph around it.
+End = Unit | PortView
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,22 @@ class LossyArrow:
 
 
 @dataclass(slots=True)
+class Connections:
+    """What is connected in an app so far. `excused` ports may stay open: another fault is the
+    reason.
+    """
+
+    edges: list[Edge] = field(default_factory=list)
+    fed: dict[Key, Span] = field(default_factory=dict)
+    read: set[Key] = field(default_factory=set)
+    excused: set[Key] = field(default_factory=set)
+
+    def missing(self, key: Key) -> bool:
+        """True if that input is never fed, and this is a fault of its own."""
+        return key not in self.fed and key not in self.excused
+
+
+@dataclass(slots=True)
 class Wiring:
     """Selects ports for the arrows of one block and checks them."""
 
@@ -105,93 +135,93 @@ class Wiring:
     arrays: set[str]
     own: dict[str, PortView]
     scope: Scope
-    prefix: str
+    connections: Connections
+    #: The ports of each unit that arrows name, and those that none names.
+    _named: dict[tuple[str, s.Direction], set[str]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
     _unnamed: dict[tuple[str, s.Direction], list[str]] = field(default_factory=dict)
-    _forgiven: set[tuple[str, str, bool]] = field(default_factory=set)
+    _forgiven: set[tuple[str, s.Direction, bool]] = field(default_factory=set)
 
-    def wire(
-        self,
-        arrows: list[Arrow],
-        edges: list[Edge],
-        fed: dict[Key, Span],
-        excused: set[Key],
-        read: set[Key],
-    ) -> None:
+    def wire(self, arrows: list[Arrow]) -> None:
         """Add an edge for each arrow (for arrays: for each pair)."""
-        pairs: list[tuple[Arrow, Unit | PortView, Unit | PortView]] = []
+        pairs: list[tuple[Arrow, End, End]] = []
         for arrow in arrows:
-            sources = self._resolve(arrow.source, excused)
-            targets = self._resolve(arrow.destination, excused)
-            if sources is None or targets is None:
-                self._excuse(arrow, sources, targets, excused)
-                continue
-            if len(sources) > 1 and len(targets) not in (1, len(sources)):
-                message = f"{len(sources)} instances on the left, {len(targets)} on the right"
-                help_text = "connect arrays of equal length, or pick elements: `name[0]`"
-                self.context.fault("F212", message, arrow.span, help=help_text)
-                self._excuse(arrow, sources, targets, excused)
-                continue
-            n = max(len(sources), len(targets))
-            left: list[Unit | PortView] = [*sources] * (n if len(sources) == 1 else 1)
-            right: list[Unit | PortView] = [*targets] * (n if len(targets) == 1 else 1)
-            pairs.extend((arrow, a, b) for a, b in zip(left, right, strict=True))
-        explicit: dict[str, set[str]] = defaultdict(set)
-        for arrow, a, b in pairs:
-            if arrow.source.port is not None and isinstance(a, Unit):
-                explicit[f">{a.name}"].add(arrow.source.port.text)
-            if arrow.destination.port is not None and isinstance(b, Unit):
-                explicit[f"<{b.name}"].add(arrow.destination.port.text)
-        for arrow, a, b in pairs:
-            if self._backwards(arrow, a, b):
-                self._excuse(arrow, [a], [b], excused)
-                continue
-            source = self._port(arrow.source, a, "out", explicit)
-            target = self._port(arrow.destination, b, "in", explicit)
-            if source is None or target is None:
-                self._excuse(arrow, [a], [b], excused)
-                continue
-            read.add(source.key)
-            if target.key in fed:
-                self._twice(arrow, target, fed[target.key])
-                continue
-            fed[target.key] = arrow.span
-            if source.type is not None and target.type is not None and source.type != target.type:
-                notes = [
-                    Note(f"{source.type} comes from here", source.span),
-                    Note(f"{target.type} is wanted here", target.span),
-                ]
-                message = (
-                    f"`{_short(source.key)}` is {source.type}, `{_short(target.key)}` is"
-                    f" {target.type}"
-                )
-                self.context.fault(
-                    "F205",
-                    message,
-                    arrow.span,
-                    label="these do not fit",
-                    notes=notes,
-                    help=_type_help(source.type, target.type),
-                )
-            edges.append(Edge(source.key, target.key, arrow.steps, arrow.span))
+            for left, right in self._pairs(arrow):
+                pairs.append((arrow, left, right))
+                self._note_named(arrow.source, left, "out")
+                self._note_named(arrow.destination, right, "in")
+        for arrow, left, right in pairs:
+            self._connect(arrow, left, right)
 
-    def _backwards(self, arrow: Arrow, a: Unit | PortView, b: Unit | PortView) -> bool:
+    def _pairs(self, arrow: Arrow) -> list[tuple[End, End]]:
+        """What an arrow joins: two ends, or the elements of arrays; none after a fault."""
+        sources = self._resolve(arrow.source)
+        targets = self._resolve(arrow.destination)
+        if sources is None or targets is None:
+            self._excuse(arrow, sources or (), targets or ())
+            return []
+        if len(sources) == 1:
+            return [(sources[0], target) for target in targets]
+        if len(targets) == 1:
+            return [(source, targets[0]) for source in sources]
+        if len(sources) != len(targets):
+            message = f"{len(sources)} instances on the left, {len(targets)} on the right"
+            help_text = "connect arrays of equal length, or pick elements: `name[0]`"
+            self.context.fault("F212", message, arrow.span, help=help_text)
+            self._excuse(arrow, sources, targets)
+            return []
+        return list(zip(sources, targets, strict=True))
+
+    def _note_named(self, endpoint: s.Endpoint, end: End, direction: s.Direction) -> None:
+        if endpoint.port is not None and isinstance(end, Unit):
+            self._named[end.name, direction].add(endpoint.port.text)
+
+    def _connect(self, arrow: Arrow, left: End, right: End) -> None:
+        """Add the edge between two ends."""
+        if self._backwards(arrow, left, right):
+            self._excuse(arrow, [left], [right])
+            return
+        source = self._port(arrow.source, left, "out")
+        target = self._port(arrow.destination, right, "in")
+        if source is None or target is None:
+            self._excuse(arrow, [left], [right])
+            return
+        connections = self.connections
+        connections.read.add(source.key)
+        if target.key in connections.fed:
+            self._twice(arrow, target, connections.fed[target.key])
+            return
+        connections.fed[target.key] = arrow.span
+        self._check_types(arrow, source, target)
+        connections.edges.append(Edge(source.key, target.key, arrow.steps, arrow.span))
+
+    def _check_types(self, arrow: Arrow, source: PortView, target: PortView) -> None:
+        if source.type is None or target.type is None or source.type == target.type:
+            return
+        notes = [
+            Note(f"{source.type} comes from here", source.span),
+            Note(f"{target.type} is wanted here", target.span),
+        ]
+        left, right = _short(source.key), _short(target.key)
+        self.context.fault(
+            "F205",
+            f"`{left}` is {source.type}, `{right}` is {target.type}",
+            arrow.span,
+            label="these do not fit",
+            notes=notes,
+            help=_type_help(source.type, target.type),
+        )
+
+    def _backwards(self, arrow: Arrow, left: End, right: End) -> bool:
         """An arrow from an input to an output is one mistake, not two."""
-        left, right = arrow.source, arrow.destination
-        if isinstance(a, PortView) and isinstance(b, PortView):
+        if isinstance(left, PortView) and isinstance(right, PortView):
             return False
-        from_input = (
-            a.direction == "out"
-            if isinstance(a, PortView)
-            else _names(left.port, a.inputs, a.outputs)
-        )
-        to_output = (
-            b.direction == "in"
-            if isinstance(b, PortView)
-            else _names(right.port, b.outputs, b.inputs)
-        )
+        from_input = _is_meant(arrow.source.port, left, "in")
+        to_output = _is_meant(arrow.destination.port, right, "out")
         if not (from_input and to_output):
             return False
-        help_text = f"reverse it: `{_written(right)} -> {_written(left)}`"
+        help_text = f"reverse it: `{_written(arrow.destination)} -> {_written(arrow.source)}`"
         self.context.fault(
             "F209",
             "this arrow points backwards",
@@ -212,179 +242,184 @@ class Wiring:
             help=help_text,
         )
 
-    def _meant(self, name: str, excused: set[Key]) -> None:
-        """The port that a misspelt name most likely means is not reported as unconnected."""
-        for unit in self.units.get(name, ()):
-            excused.update(v.key for v in (*unit.inputs.values(), *unit.outputs.values()))
-
-    def _excuse(
-        self,
-        arrow: Arrow,
-        sources: list[Unit] | list[PortView] | list[Unit | PortView] | None,
-        targets: list[Unit] | list[PortView] | list[Unit | PortView] | None,
-        excused: set[Key],
-    ) -> None:
+    def _excuse(self, arrow: Arrow, sources: Sequence[End], targets: Sequence[End]) -> None:
         """A faulty arrow is one fault: its other end is not reported as unconnected too."""
-        for ends, endpoint, side in (
-            (sources, arrow.source, "outputs"),
-            (targets, arrow.destination, "inputs"),
-        ):
-            for end in ends or ():
-                if isinstance(end, PortView):
-                    excused.add(end.key)
-                    continue
-                ports: dict[str, PortView] = getattr(end, side)
-                named = endpoint.port.text if endpoint.port is not None else None
-                if named in ports:
-                    excused.add(ports[named].key)
-                    continue
-                both = named is not None  # misspelt or reversed: any port may be meant
-                if (end.name, side, both) not in self._forgiven:
-                    self._forgiven.add((end.name, side, both))
-                    views = (
-                        (*end.inputs.values(), *end.outputs.values()) if both else ports.values()
-                    )
-                    excused.update(v.key for v in views)
+        for source in sources:
+            self._excuse_end(arrow.source.port, source, "out")
+        for target in targets:
+            self._excuse_end(arrow.destination.port, target, "in")
 
-    def _resolve(
-        self, endpoint: s.Endpoint, excused: set[Key]
-    ) -> list[Unit] | list[PortView] | None:
-        name = endpoint.element.name.text
-        if len(endpoint.inner) > 1 or (endpoint.inner and endpoint.inner[0].index is not None):
+    def _excuse_end(self, name: s.Word | None, end: End, direction: s.Direction) -> None:
+        excused = self.connections.excused
+        if isinstance(end, PortView):
+            excused.add(end.key)
+            return
+        ports = end.side(direction)
+        if name is not None and name.text in ports:
+            excused.add(ports[name.text].key)
+            return
+        any_port = name is not None  # it is misspelt or reversed: each one may be meant
+        if (end.name, direction, any_port) in self._forgiven:
+            return
+        self._forgiven.add((end.name, direction, any_port))
+        views = end.views if any_port else ports.values()
+        excused.update(view.key for view in views)
+
+    def _excuse_all(self, name: str) -> None:
+        """An arrow that means one of these instances has a fault."""
+        for unit in self.units.get(name, ()):
+            self.connections.excused.update(view.key for view in unit.views)
+
+    # -- ends --------------------------------------------------------------------------------------
+    def _resolve(self, endpoint: s.Endpoint) -> Sequence[End] | None:
+        """What an end of an arrow denotes: a port of the graph, an instance, or all instances of an
+        array; None after a fault.
+        """
+        element = endpoint.element
+        name = element.name.text
+        if len(endpoint.inner) > 1 or any(inner.index is not None for inner in endpoint.inner):
             message = f"`{_written(endpoint)}` is no port"
-            self.context.fault(
-                "F207", message, endpoint.span, help="write `instance`, or `instance.port`"
-            )
+            help_text = "write `instance`, or `instance.port`"
+            self.context.fault("F207", message, endpoint.span, help=help_text)
             return None
-        if name in self.own and endpoint.element.index is None:
+        if name in self.own and element.index is None:
             if endpoint.port is not None:
-                self.context.fault(
-                    "F207", f"`{name}` is a port itself and has no ports", endpoint.port.span
-                )
+                message = f"`{name}` is a port itself and has no ports"
+                self.context.fault("F207", message, endpoint.port.span)
                 return None
             return [self.own[name]]
-        found = self.units.get(name)
-        if found is None:
-            if name not in self.context.poisoned:
-                meant = closest(name, chain(self.units, self.own))
-                self._meant(meant, excused)
-                help_text = f"did you mean `{meant}`?" if meant else ""
-                if not help_text and isinstance(self.context.names.get(name), s.AppDecl):
-                    help_text = (
-                        "between apps only the newest tokens are kept: `App.task -> latest -> task`"
-                    )
-                elif not help_text and name in self.context.names:
-                    help_text = f"declare an instance: `{name.lower()}: {name}`"
-                label = "an instance" + (" or a port" if self.own else "") + " is needed here"
-                self.context.fault(
-                    "F101",
-                    f"`{name}` is not declared",
-                    endpoint.element.name.span,
-                    label=label,
-                    help=help_text,
-                )
+        units = self.units.get(name)
+        if units is None:
+            self._undeclared(element.name)
             return None
-        if endpoint.element.index is not None:
-            index = self.evaluate.integer(endpoint.element.index, self.scope, "an index", 0)
-            if index is None:
-                return None
-            if name not in self.arrays or index >= len(found):
-                message = (
-                    f"`{name}` has {len(found)} elements"
-                    if name in self.arrays
-                    else f"`{name}` is no array"
-                )
-                self.context.fault(
-                    "F212", message, endpoint.element.index.span, label="counted from 0"
-                )
-                self._meant(name, excused)
-                return None
-            found = [found[index]]
-        return None if any(u.broken for u in found) else found
+        if element.index is not None:
+            units = self._element(name, element.index, units)
+        if units is None or any(unit.broken for unit in units):
+            return None
+        return units
 
-    def _port(
-        self,
-        endpoint: s.Endpoint,
-        end: Unit | PortView,
-        way: s.Direction,
-        explicit: dict[str, set[str]],
-    ) -> PortView | None:
+    def _undeclared(self, word: s.Word) -> None:
+        """Report an instance that does not exist."""
+        name = word.text
+        if name in self.context.poisoned:
+            return
+        near = closest(name, chain(self.units, self.own))
+        self._excuse_all(near)
+        help_text = ""
+        if near:
+            help_text = f"did you mean `{near}`?"
+        elif isinstance(self.context.names.get(name), s.AppDecl):
+            help_text = "between apps only the newest tokens are kept: `App.task -> latest -> task`"
+        elif name in self.context.names:
+            help_text = f"declare an instance: `{name.lower()}: {name}`"
+        wanted = "an instance or a port" if self.own else "an instance"
+        message = f"`{name}` is not declared"
+        label = f"{wanted} is needed here"
+        self.context.fault("F101", message, word.span, label=label, help=help_text)
+
+    def _element(self, name: str, index: s.Expr, units: list[Unit]) -> list[Unit] | None:
+        """One instance of an array; None after a fault."""
+        number = self.evaluate.integer(index, self.scope, "an index", 0)
+        if number is None:
+            return None
+        if name in self.arrays and number < len(units):
+            return [units[number]]
+        message = f"`{name}` is no array"
+        if name in self.arrays:
+            message = f"`{name}` has {len(units)} elements"
+        self.context.fault("F212", message, index.span, label="counted from 0")
+        self._excuse_all(name)
+        return None
+
+    # -- ports -------------------------------------------------------------------------------------
+    def _port(self, endpoint: s.Endpoint, end: End, direction: s.Direction) -> PortView | None:
+        """The port at an end of an arrow; None after a fault."""
         if isinstance(end, PortView):
-            return self._own_port(endpoint, end, way)
-        ports = end.outputs if way == "out" else end.inputs
-        others = end.inputs if way == "out" else end.outputs
-        short = endpoint.element.name.text
-        side = "output" if way == "out" else "input"
+            return self._own_port(endpoint, end, direction)
         if endpoint.port is not None:
-            wanted = endpoint.port.text
-            if wanted in ports:
-                return ports[wanted]
-            if wanted in others:
-                code, message = (
-                    "F209",
-                    (
-                        f"`{short}.{wanted}` is an {'input' if way == 'out' else 'output'}, not an"
-                        f" {side}"
-                    ),
-                )
-                help_text = "an arrow leads from an output to an input"
-            else:
-                code, message = "F207", f"`{short}` has no {side} `{wanted}`"
-                help_text = did_you_mean(wanted, ports) or (
-                    f"it has {one_of(ports)}" if ports else f"it has no {side}s"
-                )
-            self.context.fault(code, message, endpoint.port.span, help=help_text)
+            return self._port_of_name(endpoint.element.name.text, endpoint.port, end, direction)
+        return self._free_port(endpoint, end, direction)
+
+    def _port_of_name(
+        self, instance: str, port: s.Word, unit: Unit, direction: s.Direction
+    ) -> PortView | None:
+        ports, name = unit.side(direction), port.text
+        if name in ports:
+            return ports[name]
+        side, opposite = _SIDES[direction]
+        if name in unit.inputs or name in unit.outputs:
+            message = f"`{instance}.{name}` is an {opposite}, not an {side}"
+            help_text = "an arrow leads from an output to an input"
+            self.context.fault("F209", message, port.span, help=help_text)
             return None
+        help_text = f"it has no {side}s"
+        if ports:
+            help_text = did_you_mean(name, ports) or f"it has {one_of(ports)}"
+        message = f"`{instance}` has no {side} `{name}`"
+        self.context.fault("F207", message, port.span, help=help_text)
+        return None
+
+    def _free_port(
+        self, endpoint: s.Endpoint, unit: Unit, direction: s.Direction
+    ) -> PortView | None:
+        """The only port of that side, or the only one that no arrow names."""
+        ports = unit.side(direction)
+        name = endpoint.element.name.text
+        side, _ = _SIDES[direction]
         if not ports:
-            self.context.fault(
-                "F207", f"`{short}` has no {side}s", endpoint.span, help=_end_of_chain(way)
-            )
+            message = f"`{name}` has no {side}s"
+            self.context.fault("F207", message, endpoint.span, help=_end_of_chain(direction))
             return None
-        free = self._free(end.name, way, ports, explicit)
+        free = self._free(unit.name, direction, ports)
         if len(free) == 1:
             return ports[free[0]]
         if not free and len(ports) == 1:
             return next(iter(ports.values()))
-        message = f"which {side} of `{short}` is meant is not clear: "
-        message += f"{one_of(free)} are free" if free else "all are connected already"
-        help_text = (
-            f"name it: `{short}.{free[0]}`"
-            if free
-            else f"remove an arrow, or name one of {one_of(ports)}"
-        )
-        if not free and way == "in":
-            help_text = "an input has one source: remove an arrow, or add an input to the task"
+        if free:
+            state = f"{one_of(free)} are free"
+            help_text = f"name it: `{name}.{free[0]}`"
+        else:
+            state = "all are connected already"
+            help_text = f"remove an arrow, or name one of {one_of(ports)}"
+            if direction == "in":
+                help_text = "an input has one source: remove an arrow, or add an input to the task"
+        message = f"which {side} of `{name}` is meant is not clear: {state}"
         self.context.fault("F206", message, endpoint.span, help=help_text)
         return None
 
-    def _free(
-        self, unit: str, way: s.Direction, ports: dict[str, PortView], explicit: dict[str, set[str]]
-    ) -> list[str]:
+    def _free(self, unit: str, direction: s.Direction, ports: dict[str, PortView]) -> list[str]:
         """The ports of a unit that no arrow of the block names."""
-        if (unit, way) not in self._unnamed:
-            taken = explicit[(">" if way == "out" else "<") + unit]
-            self._unnamed[unit, way] = [n for n in ports if n not in taken]
-        return self._unnamed[unit, way]
+        if (unit, direction) not in self._unnamed:
+            named = self._named.get((unit, direction), ())
+            self._unnamed[unit, direction] = [name for name in ports if name not in named]
+        return self._unnamed[unit, direction]
 
-    def _own_port(self, endpoint: s.Endpoint, view: PortView, way: s.Direction) -> PortView | None:
+    def _own_port(
+        self, endpoint: s.Endpoint, view: PortView, direction: s.Direction
+    ) -> PortView | None:
         # Inside, an `in` port is where data comes from, and an `out` port where it goes.
         is_input = view.direction == "in"
-        if (way == "out") == is_input:
+        if (direction == "out") == is_input:
             return view
-        what = (
-            "an input here: data comes from it" if is_input else "an output here: data goes to it"
-        )
+        what = "an output here: data goes to it"
+        if is_input:
+            what = "an input here: data comes from it"
         self.context.fault("F209", f"`{view.key[1]}` is {what}", endpoint.span)
         return None
 
 
-def _names(port: s.Word | None, these: dict[str, PortView], those: dict[str, PortView]) -> bool:
-    """Does the name mean one of `these` ports, and none of `those`? Without a name: are there only
-    these?
-    """
-    if port is None:
+#: The words for a side of an instance, and for its other side.
+_SIDES = {"in": ("input", "output"), "out": ("output", "input")}
+
+
+def _is_meant(name: s.Word | None, end: End, direction: s.Direction) -> bool:
+    """Does the name mean a port on that side of an end? Without a name: has it only these?"""
+    if isinstance(end, PortView):
+        return end.direction != direction  # seen from inside of the graph
+    these, those = end.side(direction), end.side("out" if direction == "in" else "in")
+    if name is None:
         return bool(these) and not those
-    return port.text in these and port.text not in those
+    return name.text in these and name.text not in those
 
 
 def _short(key: Key) -> str:
@@ -395,8 +430,8 @@ def _written(endpoint: s.Endpoint) -> str:
     return ".".join(e.name.text for e in (endpoint.element, *endpoint.inner))
 
 
-def _end_of_chain(way: s.Direction) -> str:
-    return "it can only end a chain" if way == "out" else "it can only start a chain"
+def _end_of_chain(direction: s.Direction) -> str:
+    return "it can only end a chain" if direction == "out" else "it can only start a chain"
 
 
 def _type_help(source: TensorType, target: TensorType) -> str:

@@ -42,10 +42,10 @@ def line_of(named: Named) -> tuple[Path, int] | None:
 def symbols(file: Path, language: str) -> tuple[str, ...]:
     """The names that a file defines, in its order."""
     try:
-        found = tuple(read_python(file).symbols) if language == "python" else c_functions(file)
+        names = tuple(read_python(file).symbols) if language == "python" else c_functions(file)
     except (OSError, ValueError):
         return ()
-    return tuple(name for name in found if not name.startswith("_"))
+    return tuple(name for name in names if not name.startswith("_"))
 
 
 def layers(file: Path) -> tuple[str, ...]:

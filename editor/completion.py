@@ -84,15 +84,18 @@ def complete(
     where = lsp.Range(lines.position(line, start), lines.position(line, column))
     return [
         lsp.CompletionItem(
-            o.text, kind=o.kind, detail=o.detail or None, text_edit=lsp.TextEdit(where, o.text)
+            offer.text,
+            kind=offer.kind,
+            detail=offer.detail or None,
+            text_edit=lsp.TextEdit(where, offer.text),
         )
-        for o in dict.fromkeys(offers)
+        for offer in dict.fromkeys(offers)
     ]
 
 
 def _typed(before: str) -> str:
-    found = _PARTIAL.search(before)
-    return found[0] if found else ""
+    match = _PARTIAL.search(before)
+    return match[0] if match else ""
 
 
 def _open_quote(before: str) -> int | None:
@@ -200,8 +203,8 @@ def _words(place: _Place) -> Iterator[Offer]:
             yield Offer(word, Kind.Keyword)
 
 
-def _symbols(found: Iterable[Symbol], kind: Kind) -> Iterator[Offer]:
-    for symbol in found:
+def _symbols(symbols: Iterable[Symbol], kind: Kind) -> Iterator[Offer]:
+    for symbol in symbols:
         yield Offer(symbol.name, kind, symbol.of or symbol.direction or symbol.kind)
 
 
@@ -243,7 +246,7 @@ def _port(place: _Place) -> Iterator[Offer]:
 def _instances(place: _Place) -> dict[str, str]:
     """Instances of the block around the place, each with its definition, as far as they are
     typed."""
-    found: dict[str, str] = {}
+    instances: dict[str, str] = {}
     tokens = place.around
     for i, token in enumerate(tokens[:-1]):
         if token.type != "COLON":
@@ -254,8 +257,8 @@ def _instances(place: _Place) -> dict[str, str]:
                 at -= 1
             at -= 1
         if at > 0 and tokens[at - 1].type != "DIRECTION" and tokens[i + 1].type == "NAME":
-            found[str(tokens[at])] = str(tokens[i + 1])
-    return found
+            instances[str(tokens[at])] = str(tokens[i + 1])
+    return instances
 
 
 def _ends(place: _Place) -> dict[str, str]:
@@ -269,28 +272,36 @@ def _block(place: _Place) -> Iterator[Offer]:
     index, instances = place.seen.index, _instances(place)
     opened = place.in_parentheses
     if opened is not None and place.depth > 0:
-        if place.kind() in ("LPAR", "COMMA"):
-            of = str(place.chunk[opened - 1])
-            yield from _symbols(index.members(of, "parameter"), Kind.Property)
-        else:
-            yield from _values(place)
+        yield from _arguments(place, str(place.chunk[opened - 1]))
     elif place.kind() == "COLON":
         ends = place.depth > 0 and place.kind(3) == "DIRECTION"
-        yield from (
-            _types(place)
-            if ends
-            else _symbols(index.members("", "task", "network", "graph"), Kind.Class)
-        )
+        if ends:
+            yield from _types(place)
+        else:
+            yield from _symbols(index.members("", "task", "network", "graph"), Kind.Class)
     elif place.kind() == "DOT":
         yield from _inside(place, str(_before_index(place.chunk[:-1])), instances)
     elif place.kind() in _EXPRESSION:
         yield from _values(place)
     elif place.kind() != "DIRECTION" and place.depth > 0:
-        yield from (Offer(name, Kind.Variable, of) for name, of in instances.items())
-        yield from (Offer(name, Kind.Interface, way) for name, way in _ends(place).items())
-        if place.declaration == "APP":
-            others = [a for a in index.members("", "app") if a.name != place.name]
-            yield from _symbols(others, Kind.Module)
+        yield from _ends_of_arrows(place, instances)
+
+
+def _arguments(place: _Place, of: str) -> Iterator[Offer]:
+    """In the parentheses of an instance."""
+    if place.kind() in ("LPAR", "COMMA"):
+        yield from _symbols(place.seen.index.members(of, "parameter"), Kind.Property)
+    else:
+        yield from _values(place)
+
+
+def _ends_of_arrows(place: _Place, instances: dict[str, str]) -> Iterator[Offer]:
+    """What an arrow may join."""
+    yield from (Offer(name, Kind.Variable, of) for name, of in instances.items())
+    yield from (Offer(name, Kind.Interface, way) for name, way in _ends(place).items())
+    if place.declaration == "APP":
+        others = [a for a in place.seen.index.members("", "app") if a.name != place.name]
+        yield from _symbols(others, Kind.Module)
 
 
 def _before_index(tokens: list[Token]) -> Token | str:
@@ -318,19 +329,25 @@ def _pin(place: _Place) -> Iterator[Offer]:
         yield from _symbols(index.members("", "platform"), Kind.Module)
         yield from (Offer(name, Kind.Module, "comes with flowc") for name in SHIPPED)
     elif place.kind() == "DOT":
-        of = {s.name: s.of for s in index.symbols if s.kind == "instance"}
-        name = str(_before_index(place.chunk[:-1]))
-        owner = index.declared(name)
-        inside = name if owner is not None and owner.kind == "app" else of.get(name, "")
-        yield from _symbols(index.members(inside, "instance"), Kind.Variable)
+        yield from _instances_inside(place, str(_before_index(place.chunk[:-1])))
     elif place.kind() in ("_ARROW", "COMMA", "VBAR"):
-        platform = str(place.chunk[2]) if len(place.chunk) > 2 else ""
-        known = (p for p in place.seen.checked.system.platforms if p.name == platform)
-        yield from (
-            Offer(name, Kind.Value) for p in known for pool in p.pools for name in pool.processors
-        )
+        name = str(place.chunk[2]) if len(place.chunk) > 2 else ""
+        for platform in place.seen.checked.system.platforms:
+            if platform.name == name:
+                yield from (Offer(processor, Kind.Value) for processor in platform.processors)
     elif place.kind() != "MAPPING":
         yield from _symbols(index.members("", "app"), Kind.Module)
+
+
+def _instances_inside(place: _Place, name: str) -> Iterator[Offer]:
+    """Instances of an app, or of the graph of an instance."""
+    index = place.seen.index
+    declared = index.declared(name)
+    owner = name
+    if declared is None or declared.kind != "app":
+        graphs = {s.name: s.of for s in index.symbols if s.kind == "instance"}
+        owner = graphs.get(name, "")
+    yield from _symbols(index.members(owner, "instance"), Kind.Variable)
 
 
 def _transition(place: _Place) -> Iterator[Offer]:
@@ -403,10 +420,10 @@ def _files(place: _Place, typed: str, endings: tuple[str, ...]) -> Iterator[Offe
     """Files and folders beside the text, or below the folder that was typed."""
     folder = typed.rpartition("/")[0]
     try:
-        found = sorted(_here(place, folder or ".").iterdir())[:MOST_FILES]
+        files = sorted(_here(place, folder or ".").iterdir())[:MOST_FILES]
     except (OSError, ValueError):
         return
-    for file in found:
+    for file in files:
         name = f"{folder}/{file.name}" if folder else file.name
         if file.name.startswith("."):
             continue
@@ -434,10 +451,10 @@ def _network_file(place: _Place, name: str) -> Path | None:
     if declared is None or declared.kind != "network":
         return None
     line = declared.span.line
-    found = next(
+    quoted = next(
         (q for q in files if q.span.file == declared.span.file and q.span.line >= line), None
     )
-    return None if found is None else beside(found.span, found.value)
+    return None if quoted is None else beside(quoted.span, quoted.value)
 
 
 def _tensors(place: _Place) -> Iterator[Offer]:

@@ -33,22 +33,22 @@ def findings(session: Session, seen: Seen) -> dict[str, list[lsp.Diagnostic]]:
     If there are too many, the first errors are shown, and their number at the top of the text.
     """
     own = session.name(seen.path)
-    found: dict[str, list[lsp.Diagnostic]] = {own: []}
+    by_file: dict[str, list[lsp.Diagnostic]] = {own: []}
     every = sorted(seen.checked.diagnostics, key=lambda d: d.severity != "error")
     for d in every[:MOST_SHOWN]:
         span = _place(d, seen)
-        found.setdefault(session.name(span.file), []).append(_finding(session, d, span))
+        by_file.setdefault(session.name(span.file), []).append(_finding(session, d, span))
     if len(every) > MOST_SHOWN:
         message = (
             f"{len(every) - MOST_SHOWN} more errors and warnings: `flowc check` prints them all"
         )
         top = session.lines(seen.path).range(Span(seen.path, 1, 1, 1, 1))
-        found[own].append(
+        by_file[own].append(
             lsp.Diagnostic(
                 top, message, severity=lsp.DiagnosticSeverity.Information, source="flowc"
             )
         )
-    return found
+    return by_file
 
 
 def _place(d: Diagnostic, seen: Seen) -> Span:
@@ -60,14 +60,19 @@ def _finding(session: Session, d: Diagnostic, span: Span) -> lsp.Diagnostic:
         lsp.DiagnosticRelatedInformation(location(session, note.span), note.message)
         for note in d.notes
     ]
-    details = [d.message, *([d.label] if d.label else []), *([f"help: {d.help}"] if d.help else [])]
+    details = [d.message]
+    if d.label:
+        details.append(d.label)
+    if d.help:
+        details.append(f"help: {d.help}")
+    severity = lsp.DiagnosticSeverity.Error
+    if d.severity != "error":
+        severity = lsp.DiagnosticSeverity.Warning
     page = from_fs_path(str(_PAGE)) if _PAGE.is_file() else None
     return lsp.Diagnostic(
         session.lines(span.file).range(span),
         "\n".join(details),
-        severity=lsp.DiagnosticSeverity.Error
-        if d.severity == "error"
-        else lsp.DiagnosticSeverity.Warning,
+        severity=severity,
         code=d.code,
         code_description=lsp.CodeDescription(f"{page}#{d.code.lower()}") if page else None,
         source="flowc",

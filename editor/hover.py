@@ -3,7 +3,7 @@ network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..dsl.index import Named, Symbol
@@ -30,17 +30,29 @@ def _symbol(session: Session, seen: Seen, symbol: Symbol) -> Iterator[str]:
     yield f"```flow\n{_declaration(session, symbol)}\n```"
     if symbol.doc:
         yield symbol.doc
-    tasks = tasks_of(seen, symbol)
     if symbol.kind == "port":
-        tasks = tasks_of(seen, _owner(seen, symbol))
-        ports = (p for t in tasks for p in (*t.inputs, *t.outputs) if p.name == symbol.name)
-        yield from (f"- {_port(p)}" for p in list(ports)[:1])
+        port = _port_of(tasks_of(seen, _owner(seen, symbol)), symbol.name)
+        if port is not None:
+            yield f"- {_port(port)}"
         return
+    tasks = tasks_of(seen, symbol)
     if tasks:
-        yield "\n".join(f"- {_port(p)}" for p in (*tasks[0].inputs, *tasks[0].outputs))
-    known = [line for t in tasks[:MOST] for line in _task(seen, t)]
-    if known:
-        yield "\n".join(known)
+        ports = (*tasks[0].inputs, *tasks[0].outputs)
+        yield "\n".join(f"- {_port(port)}" for port in ports)
+    lines: list[str] = []
+    for task in tasks[:MOST]:
+        lines += _task(seen, task)
+    if lines:
+        yield "\n".join(lines)
+
+
+def _port_of(tasks: Iterable[Task], name: str) -> Port | None:
+    """The first port of that name."""
+    for task in tasks:
+        for port in (*task.inputs, *task.outputs):
+            if port.name == name:
+                return port
+    return None
 
 
 def _owner(seen: Seen, symbol: Symbol) -> Symbol:
@@ -58,13 +70,13 @@ def _declaration(session: Session, symbol: Symbol) -> str:
 
 def tasks_of(seen: Seen, symbol: Symbol) -> list[Task]:
     """The tasks that a definition, or an instance, has become."""
-    if symbol.kind in ("task", "network"):
-        return [t for a in seen.checked.system.apps for t in a.tasks if t.definition == symbol.name]
-    if symbol.kind == "instance":
-        return [
-            t for a in seen.checked.system.apps for t in a.tasks if _is_instance(t, a.name, symbol)
-        ]
-    return []
+    tasks: list[Task] = []
+    for app in seen.checked.system.apps:
+        if symbol.kind in ("task", "network"):
+            tasks += [task for task in app.tasks if task.definition == symbol.name]
+        elif symbol.kind == "instance":
+            tasks += [task for task in app.tasks if _is_instance(task, app.name, symbol)]
+    return tasks
 
 
 def _is_instance(task: Task, app: str, symbol: Symbol) -> bool:
@@ -83,22 +95,24 @@ def _port(port: Port) -> str:
 def _task(seen: Seen, task: Task) -> Iterator[str]:
     verdicts = seen.checked.verdicts.get(task.name.partition(".")[0])
     firings = verdicts.repetition.get(task.name) if verdicts is not None else None
-    said = [f"{firings} firing{'' if firings == 1 else 's'} in an iteration"] if firings else []
+    facts = []
+    if firings:
+        count = "1 firing" if firings == 1 else f"{firings} firings"
+        facts.append(f"{count} in an iteration")
     time = measured(seen, task.name)
-    said += [time] if time else []
-    if said:
-        yield f"- `{task.name}`: {'; '.join(said)}"
+    if time:
+        facts.append(time)
+    if facts:
+        yield f"- `{task.name}`: {'; '.join(facts)}"
 
 
 def measured(seen: Seen, task: str) -> str:
     """The measured times of a task in the stored profile; empty if there are none."""
     entries = seen.profile.entries if seen.profile is not None else ()
     entry = next((e for e in entries if e.subject == task and e.processor == "cpu"), None)
-    return (
-        ""
-        if entry is None
-        else f"measured {entry.mean_ns / 1e3:.4g} us, at most {entry.max_ns / 1e3:.4g} us"
-    )
+    if entry is None:
+        return ""
+    return f"measured {entry.mean_ns / 1e3:.4g} us, at most {entry.max_ns / 1e3:.4g} us"
 
 
 def _quoted(named: Named) -> str | None:
@@ -106,10 +120,10 @@ def _quoted(named: Named) -> str | None:
         return _network(beside(named.span, named.value))
     if named.kind not in ("python", "c", "cuda"):
         return None
-    found = line_of(named)
-    if found is None:
+    located = line_of(named)
+    if located is None:
         return None
-    file, number = found
+    file, number = located
     lines = file.read_text(errors="replace").splitlines()
     language = "python" if named.kind == "python" else "c"
     return f"```{language}\n{lines[number - 1].strip()}\n```\n{file.name}, line {number}"
@@ -124,7 +138,7 @@ def _network(file: Path) -> str | None:
     borders = [("in", b) for b in interface.inputs] + [("out", b) for b in interface.outputs]
     lines = [f"- `{way}` {b.name}: {b}" for way, b in borders]
     names = layers(file)
-    shown = ", ".join(names[:MOST]) + (
-        f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    )
+    shown = ", ".join(names[:MOST])
+    if len(names) > MOST:
+        shown += f" and {len(names) - MOST} more"
     return "\n".join([*lines, "", f"{len(names)} layers: {shown}"])

@@ -46,10 +46,10 @@ def references(
     session: Session, seen: Seen, path: str, line: int, column: int, declared: bool = True
 ) -> list[lsp.Location]:
     """All places of a name."""
-    found = seen.index.at(path, line, column)
-    if found is None:
+    occurrence = seen.index.at(path, line, column)
+    if occurrence is None:
         return []
-    places = seen.index.places(found[1])
+    places = seen.index.places(occurrence[1])
     return [location(session, span) for span in places[0 if declared else 1 :]]
 
 
@@ -57,44 +57,49 @@ def renamed(
     session: Session, seen: Seen, path: str, line: int, column: int, name: str
 ) -> dict[str, str]:
     """The texts after renaming, by their paths. Raises Refused if that would change the meaning."""
-    found = seen.index.at(path, line, column)
-    if found is None:
-        raise Refused("there is no name here")
-    symbol = found[1]
+    symbol = _symbol_at(seen, path, line, column)
     if not _NAME.fullmatch(name):
         raise Refused(f"`{name}` is not a name: letters, digits and `_`, no digit first")
     if symbol.kind == "parameter" and _has_code(seen.index, symbol):
         raise Refused(f"the code of `{symbol.owner}` uses the name `{symbol.name}`")
     places = seen.index.places(symbol)
-    texts = {
-        file: _replaced(plain(session.text(file)), file, places, name)
-        for file in {p.file for p in places}
-    }
+    files = {place.file for place in places}
+    texts = {file: _replaced(plain(session.text(file)), file, places, name) for file in files}
     after = session.with_texts(seen.path, texts)
-    before = {d.code for d in seen.checked.diagnostics}
-    new = [d for d in after.checked.diagnostics if d.code not in before]
-    if new:
-        raise Refused(new[0].message)
-    moved = _moved(places, name, symbol)
-    there = next((s for s in after.index.symbols if s.span == moved[0]), None)
-    if there is None or set(after.index.places(there)) != set(moved):
+    before = {diagnostic.code for diagnostic in seen.checked.diagnostics}
+    for diagnostic in after.checked.diagnostics:
+        if diagnostic.code not in before:
+            raise Refused(diagnostic.message)
+    if not _declares(after.index, _moved(places, name, symbol)):
         raise Refused(f"`{name}` means something else in {listed([symbol.owner or 'this text'])}")
     return texts
+
+
+def _declares(index: Index, places: list[Span]) -> bool:
+    """True if these are all places of one name, its declaration first."""
+    symbol = next((s for s in index.symbols if s.span == places[0]), None)
+    return symbol is not None and set(index.places(symbol)) == set(places)
+
+
+def _symbol_at(seen: Seen, path: str, line: int, column: int) -> Symbol:
+    """The name at a place. Raises Refused."""
+    occurrence = seen.index.at(path, line, column)
+    if occurrence is None:
+        raise Refused("there is no name here")
+    return occurrence[1]
 
 
 def _has_code(index: Index, symbol: Symbol) -> bool:
     owner = index.declared(symbol.owner)
     if owner is None or owner.kind != "task":
         return False
-    whole = owner.whole
-    return any(
-        q.kind in ("python", "c", "cuda")
-        and q.span.file == whole.file
-        and (whole.line, whole.column)
-        <= (q.span.line, q.span.column)
-        <= (whole.end_line, whole.end_column)
-        for q in index.quoted
-    )
+    code = [quoted.span for quoted in index.quoted if quoted.kind in ("python", "c", "cuda")]
+    return any(_contains(owner.whole, span) for span in code)
+
+
+def _contains(whole: Span, span: Span) -> bool:
+    start, end = (whole.line, whole.column), (whole.end_line, whole.end_column)
+    return span.file == whole.file and start <= (span.line, span.column) <= end
 
 
 def _replaced(text: str, file: str, places: tuple[Span, ...], name: str) -> str:
@@ -107,12 +112,13 @@ def _replaced(text: str, file: str, places: tuple[Span, ...], name: str) -> str:
 
 def _moved(places: tuple[Span, ...], name: str, symbol: Symbol) -> list[Span]:
     """The places after each of them has got another length."""
-    more = len(name) - len(symbol.name)
+    longer = len(name) - len(symbol.name)
     moved = []
-    for p in places:
-        before = sum(q.file == p.file and q.line == p.line and q.column < p.column for q in places)
-        column = p.column + before * more
-        moved.append(Span(p.file, p.line, column, p.line, column + len(name)))
+    for place in places:
+        line = [other for other in places if (other.file, other.line) == (place.file, place.line)]
+        before = [other for other in line if other.column < place.column]
+        column = place.column + len(before) * longer
+        moved.append(Span(place.file, place.line, column, place.line, column + len(name)))
     return moved
 
 
@@ -121,10 +127,8 @@ def edits(
 ) -> lsp.WorkspaceEdit:
     """The same as edits for the editor. Raises Refused."""
     renamed(session, seen, path, line, column, name)
-    found = seen.index.at(path, line, column)
-    assert found is not None
     changes: dict[str, list[lsp.TextEdit]] = {}
-    for place in seen.index.places(found[1]):
+    for place in seen.index.places(_symbol_at(seen, path, line, column)):
         where = location(session, place)
         changes.setdefault(where.uri, []).append(lsp.TextEdit(where.range, name))
     return lsp.WorkspaceEdit(changes=changes)

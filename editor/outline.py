@@ -42,10 +42,11 @@ def lenses(session: Session, seen: Seen, path: str) -> list[lsp.CodeLens]:
     """Commands above the first app of a text."""
     lines = session.lines(path)
     apps = [s for s in seen.index.members("") if s.span.file == path and s.kind == "app"]
-    place = [lines.range(app.span) for app in apps[:1]]
+    if not apps:
+        return []
+    place = lines.range(apps[0].span)
     return [
-        lsp.CodeLens(at, lsp.Command(title, name, arguments=[path]))
-        for at in place
+        lsp.CodeLens(place, lsp.Command(title, name, arguments=[path]))
         for name, title in COMMANDS.items()
     ]
 

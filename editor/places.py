@@ -71,8 +71,6 @@ class Lines:
 def _units(text: str, encoding: str) -> int:
     if text.isascii() or encoding == "utf-32":
         return len(text)
-    return (
-        len(text.encode("utf-8", "surrogatepass"))
-        if encoding == "utf-8"
-        else len(text.encode("utf-16-le", "surrogatepass")) // 2
-    )
+    if encoding == "utf-8":
+        return len(text.encode("utf-8", "surrogatepass"))
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -201,19 +201,9 @@ class Board:
     # -- the connection ----------------------------------------------------------------------------
     def _connect(self) -> None:
         agent = resources.files(__package__).joinpath("agent.py").read_bytes()
-        begin = (
+        command = self._ssh(
             f"import sys;exec(compile(sys.stdin.buffer.read({len(agent)}),'flowc-agent','exec'))"
         )
-        command = shlex.split(os.environ.get("FLOWC_SSH", "ssh"))
-        command += [word for option in OPTIONS for word in ("-o", option)]
-        command += ["-p", str(self.address.port)] if self.address.port is not None else []
-        # The far side gives only this to a shell.
-        command += [
-            "-T",
-            self.address.host,
-            "--",
-            f"exec {shlex.quote(self._python)} -c {shlex.quote(begin)}",
-        ]
         try:
             process = subprocess.Popen(
                 command,
@@ -238,6 +228,22 @@ class Board:
             self._tell_before(frames.begin(MAGIC, BEGIN))
         who = f"{_user()} on {socket.gethostname()}, process {os.getpid()}"
         begun = self._ask(Begun, "begin", folder=self.address.folder, who=who, alive=SILENCE / 6)
+        self._check_begun(begun)
+        self._base = begun.base
+
+    def _ssh(self, program: str) -> list[str]:
+        """The command that runs a program of Python on the board."""
+        command = shlex.split(os.environ.get("FLOWC_SSH", "ssh"))
+        for option in OPTIONS:
+            command += ["-o", option]
+        if self.address.port is not None:
+            command += ["-p", str(self.address.port)]
+        # The far side gives only this to a shell.
+        line = f"exec {shlex.quote(self._python)} -c {shlex.quote(program)}"
+        return [*command, "-T", self.address.host, "--", line]
+
+    def _check_begun(self, begun: Begun) -> None:
+        """Nothing else uses the folder, and programs can run there. Raises Errors."""
         if begun.foreign:
             shown = ", ".join(f"`{name}`" for name in begun.foreign)
             message = f"`{begun.base}` on `{self.address}` holds other files: {shown}"
@@ -250,7 +256,6 @@ class Board:
                 "wait until that has ended: two at once would disturb each other's measurements"
             )
             raise Errors([Diagnostic("F642", message, None, help=help_text)])
-        self._base = begun.base
         if begun.python < LEAST_PYTHON:
             version = ".".join(map(str, begun.python))
             message = (
@@ -283,18 +288,18 @@ class Board:
             message = f"Python on `{self.address}` does not start\n{last_words(done.stderr)}"
             raise Errors([Diagnostic("F641", message, None)])
         try:
-            found = machine(done.stdout)
+            facts = machine(done.stdout)
         except ValueError as error:
             self._refuse(error)
-        if not found.numpy:
+        if not facts.numpy:
             message = f"`{self._python}` on `{self.address}` has no numpy"
             help_text = (
                 "install it there (`pip install numpy`), or name another Python with --board-python"
             )
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
-        if _numbers(found.numpy) < _numbers(LEAST_NUMPY):
+        if _numbers(facts.numpy) < _numbers(LEAST_NUMPY):
             message = (
-                f"numpy of `{self._python}` on `{self.address}` is {found.numpy}: programs need"
+                f"numpy of `{self._python}` on `{self.address}` is {facts.numpy}: programs need"
                 f" {LEAST_NUMPY}"
             )
             help_text = (
@@ -302,11 +307,11 @@ class Board:
                 " --board-python"
             )
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
-        self._gpu = found.device is not None
-        self.kind = {name: str(getattr(found, key) or "none") for name, key in KIND.items()}
-        self.boot, self.celsius = found.boot, found.celsius
+        self._gpu = facts.device is not None
+        self.kind = {name: str(getattr(facts, key) or "none") for name, key in KIND.items()}
+        self.boot, self.celsius = facts.boot, facts.celsius
         self._identity = Identity(
-            found.cores, found.memory_bytes, _plain(found.description), found.host_hash
+            facts.cores, facts.memory_bytes, _plain(facts.description), facts.host_hash
         )
 
     def _tell_before(self, before: bytes) -> None:

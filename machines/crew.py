@@ -72,21 +72,21 @@ class Crew:
     def run(self, function: Callable[[S, I], O], shared: S, inputs: Sequence[I]) -> list[O]:
         """`function(shared, i)` for every input. Exceptions of these calls are raised here."""
         if self._make is None or len(inputs) < 2:
-            return [function(shared, own) for own in inputs]
+            return [function(shared, item) for item in inputs]
         digest, blob = self._packed(shared)
-        found: dict[int, O] = {}
-        while self._make is not None and len(found) < len(inputs):
+        answers: dict[int, O] = {}
+        while self._make is not None and len(answers) < len(inputs):
             try:
-                self._round(function, digest, blob, inputs, found)
+                self._round(function, digest, blob, inputs, answers)
             except (self._gone, CancelledError, OSError) as fault:
                 self._executor = None
                 self._restarts -= 1
                 if self._restarts < 0:
                     self._give_up(str(fault) or type(fault).__name__)
-        for k, own in enumerate(inputs):
-            if k not in found:
-                found[k] = function(shared, own)
-        return [found[k] for k in range(len(inputs))]
+        for number, item in enumerate(inputs):
+            if number not in answers:
+                answers[number] = function(shared, item)
+        return [answers[number] for number in range(len(inputs))]
 
     def _packed(self, shared: object) -> tuple[str, bytes]:
         """The shared input, packed once as long as it is the same object; a search has two of
@@ -105,7 +105,7 @@ class Crew:
         digest: str,
         blob: bytes,
         inputs: Sequence[I],
-        found: dict[int, O],
+        answers: dict[int, O],
     ) -> None:
         """Compute the missing answers. Raises the exceptions of executors whose workers are
         gone."""
@@ -113,13 +113,13 @@ class Crew:
         if self._executor is None:
             self._executor = self._make()
         waiting: dict[Future[O], int] = {}
-        for k, own in enumerate(inputs):
-            if k not in found:
-                waiting[self._executor.submit(_work, function, digest, blob, own)] = k
+        for number, item in enumerate(inputs):
+            if number not in answers:
+                waiting[self._executor.submit(_work, function, digest, blob, item)] = number
         while waiting:
             done = wait(waiting, timeout=PATIENCE, return_when="FIRST_COMPLETED").done
             for future in done:
-                found[waiting.pop(future)] = future.result()  # no limit: it is done
+                answers[waiting.pop(future)] = future.result()  # no limit: it is done
             if not done and not self._alive():
                 self._give_up("no worker is left")
                 return

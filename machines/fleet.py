@@ -107,38 +107,38 @@ class Fleet:
         Jobs of one name go to all boards in turns, now and later, so that differences between
         boards do not affect their comparison. Raises the exception of the first failed job.
         """
-        found: dict[int, T] = {}
+        answers: dict[int, T] = {}
         waiting = list(range(len(jobs)))
         while waiting:
             now, waiting = waiting[: self.size], waiting[self.size :]
-            places = self._places([jobs[k][0] for k in now])
+            places = self._places([jobs[job][0] for job in now])
             ends = self._side_by_side(
-                [(board, jobs[k][1]) for board, k in zip(places, now, strict=True)]
+                [(board, jobs[job][1]) for board, job in zip(places, now, strict=True)]
             )
-            lost = [k for k, end in zip(now, ends, strict=True) if isinstance(end, Lost)]
-            for k, end in zip(now, ends, strict=True):
+            lost = [job for job, end in zip(now, ends, strict=True) if isinstance(end, Lost)]
+            for job, end in zip(now, ends, strict=True):
                 if isinstance(end, Lost):
                     continue
                 if isinstance(end, BaseException):
                     raise end
-                found[k] = end
+                answers[job] = end
             for board, end in zip(places, ends, strict=True):
                 if isinstance(end, Lost):
                     self._leave_out(board, end)
             waiting = lost + waiting
-        return [found[k] for k in range(len(jobs))]
+        return [answers[job] for job in range(len(jobs))]
 
     def _places(self, names: Sequence[str]) -> list[Board]:
         """A board for each job: the one with the fewest jobs of that name, then the fewest of
         all."""
-        free, found = list(self._there), []
+        free, boards = list(self._there), []
         for name in names:
             board = min(free, key=lambda b: (self._runs[name, b], self._pieces[b]))
             free.remove(board)
-            found.append(board)
+            boards.append(board)
             self._runs[name, board] += 1
             self._pieces[board] += 1
-        return found
+        return boards
 
     def _side_by_side(
         self, work: Sequence[tuple[Board, Callable[[], T]]]

@@ -55,11 +55,8 @@ class Frames:
         """The output beside answers: on standard error, else in place of an answer."""
         self._hear()
         self._read(self._source, self._come)
-        return (
-            self._said.decode(errors="replace")
-            if self._said.strip()
-            else self._come.decode(errors="replace")
-        )
+        output = self._said if self._said.strip() else self._come
+        return output.decode(errors="replace")
 
     def next(self, seconds: float) -> tuple[Any, bytes]:
         """The next frame, which has to start within so many seconds."""

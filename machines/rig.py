@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..model.diagnostic import Diagnostic, Errors, closest, listed
+from ..model.diagnostic import Diagnostic, Errors, did_you_mean, listed
 from ..model.files import read_bytes, reason
 from .board import address as board_address
 
@@ -87,7 +87,7 @@ def _faults(document: dict[str, Any], machines: Sequence[str]) -> Iterator[tuple
         if name not in machines:
             yield (
                 f"there is no machine `{name}`",
-                _guess(name, machines) or f"there are {listed(machines)}",
+                did_you_mean(name, machines) or f"there are {listed(machines)}",
             )
         elif not isinstance(table, dict):
             yield f"`{name}` is not a table", f"write `[{name}]` in a line of its own"
@@ -96,56 +96,55 @@ def _faults(document: dict[str, Any], machines: Sequence[str]) -> Iterator[tuple
 
 
 def _table_faults(name: str, table: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the table of a machine, and what to do."""
     for key, value in table.items():
-        wanted = _KEYS.get(key)
-        if wanted is None:
-            yield (
-                f"`{key}` of `{name}` is not known",
-                _guess(key, _KEYS) or f"a machine has {listed(_KEYS)}",
-            )
-        elif not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-            yield f"`{key}` of `{name}` is no {' or '.join(w.__name__ for w in wanted)}", ""
-        elif value == [] or (
-            isinstance(value, list) and not all(isinstance(w, str) for w in value)
-        ):
-            yield (
-                f"`python` of `{name}` is not a command",
-                'write `python = "python3"`, or the words of a command',
-            )
-        elif isinstance(value, int) and key == "port" and not 0 < value < 65536:
-            yield f"`{name}` cannot listen at port {value}", "ports go from 1 to 65535"
+        fault = _value_fault(name, key, value)
+        if fault is not None:
+            yield fault
+    board = table.get("board")
     if (table.get("here") is True) == ("board" in table):
+        state = "here and on a board" if "board" in table else "neither here nor on a board"
         help_text = (
             'write `here = true` for this machine, or `board = "user@host"` for one behind ssh'
         )
-        yield (
-            (
-                f"`{name}` is"
-                f" {'here and on a board' if 'board' in table else 'neither here nor on a board'}"
-            ),
-            help_text,
-        )
-    elif isinstance(table.get("board"), str):
+        yield f"`{name}` is {state}", help_text
+    elif isinstance(board, str):
         try:
-            board_address(table["board"])
+            board_address(board)
         except Errors as errors:
             yield from ((d.message, d.help) for d in errors.diagnostics)
 
 
-def _guess(word: str, known: Sequence[str] | dict[str, Any]) -> str:
-    found = closest(word, known)
-    return f"did you mean `{found}`?" if found else ""
+def _value_fault(name: str, key: str, value: Any) -> tuple[str, str] | None:
+    """What is wrong with one value of a table, and what to do."""
+    types = _KEYS.get(key)
+    if types is None:
+        help_text = did_you_mean(key, _KEYS) or f"a machine has {listed(_KEYS)}"
+        return f"`{key}` of `{name}` is not known", help_text
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        names = " or ".join(t.__name__ for t in types)
+        return f"`{key}` of `{name}` is no {names}", ""
+    if isinstance(value, list) and not _is_command(value):
+        message = f"`python` of `{name}` is not a command"
+        return message, 'write `python = "python3"`, or the words of a command'
+    if key == "port" and isinstance(value, int) and not 0 < value < 65536:
+        return f"`{name}` cannot listen at port {value}", "ports go from 1 to 65535"
+    return None
+
+
+def _is_command(words: list[Any]) -> bool:
+    return bool(words) and all(isinstance(word, str) for word in words)
 
 
 def _site(name: str, table: dict[str, Any]) -> Site:
     board: str | None = table.get("board")
-    found = _LOCAL if board is None else board_address(board).host.rpartition("@")[2]
+    host = _LOCAL if board is None else board_address(board).host.rpartition("@")[2]
     words = table.get("python", ())
     python = (words,) if isinstance(words, str) else tuple(words)
     return Site(
         name,
         board,
-        table.get("address", found),
+        table.get("address", host),
         table.get("port"),
         python,
         table.get("encrypted", True),

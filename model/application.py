@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
@@ -408,3 +409,9 @@ class Application:
             if t.name == name:
                 return t
         raise KeyError(name)
+
+
+def all_tasks(apps: Iterable[Application]) -> Iterator[Task]:
+    """The tasks of several apps."""
+    for app in apps:
+        yield from app.tasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from .application import OnError
@@ -224,8 +225,8 @@ class PlannedMemory:
     @property
     def figures(self) -> dict[str, int]:
         """By name, as in files and reports: arenas and sessions only if they are not 0."""
-        found = {"weights": self.weights, "buffers": self.buffers, "tokens": self.tokens}
-        return found | {
+        bytes_of = {"weights": self.weights, "buffers": self.buffers, "tokens": self.tokens}
+        return bytes_of | {
             n: size for n, size in (("arenas", self.arenas), ("sessions", self.sessions)) if size
         }
 
@@ -290,25 +291,22 @@ class Deployment:
     @property
     def every_app(self) -> tuple[DeployedApp, ...]:
         """The apps of all states, once per state."""
-        return (
-            self.apps
-            if self.scenario is None
-            else tuple(a for s in self.scenario.states for a in s.apps)
-        )
+        if self.scenario is None:
+            return self.apps
+        return tuple(chain.from_iterable(state.apps for state in self.scenario.states))
 
     @property
     def every_worker(self) -> tuple[DeployedWorker, ...]:
         """The workers of all states."""
-        return (
-            self.processors
-            if self.scenario is None
-            else tuple(w for s in self.scenario.states for w in s.processors)
-        )
+        if self.scenario is None:
+            return self.processors
+        return tuple(chain.from_iterable(state.processors for state in self.scenario.states))
 
     @property
     def tasks(self) -> tuple[DeployedTask, ...]:
         """All tasks, each once."""
-        return tuple({t.name: t for a in self.every_app for t in a.tasks}.values())
+        tasks = chain.from_iterable(app.tasks for app in self.every_app)
+        return tuple({task.name: task for task in tasks}.values())
 
     def to_json(self) -> str:
         """The text of deployment.json; deterministic for equal contents."""

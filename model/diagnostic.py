@@ -96,8 +96,8 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`did you mean ...?` for the closest known word, or an empty string."""
-    found = closest(word, known)
-    return f"did you mean `{found}`?" if found else ""
+    near = closest(word, known)
+    return f"did you mean `{near}`?" if near else ""
 
 
 def one_of(names: Iterable[str], limit: int = 8) -> str:

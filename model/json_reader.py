@@ -172,22 +172,22 @@ def _limited(kind: Any, limits: Between) -> _Reader:
 
     def limited(value: Any) -> Any:
         try:
-            found = simple(value)
+            number = simple(value)
         except Misfit:
-            found = None
-        if found is None or not limits.least <= found <= limits.most:
+            number = None
+        if number is None or not limits.least <= number <= limits.most:
             raise Misfit(f"is {shown(value)}; expected {what} {limits}")
-        return found
+        return number
 
     return limited
 
 
 def _counted(items: _Reader, limits: Between) -> _Reader:
     def counted(value: Any) -> Any:
-        found = items(value)
-        if not limits.least <= len(found) <= limits.most:
-            raise Misfit(f"has {len(found)} items; expected {limits}")
-        return found
+        members = items(value)
+        if not limits.least <= len(members) <= limits.most:
+            raise Misfit(f"has {len(members)} items; expected {limits}")
+        return members
 
     return counted
 
@@ -202,13 +202,13 @@ def _list(kind: Any) -> _Reader:
             return tuple(value_of(value).items())
         if not isinstance(value, list):
             raise Misfit(f"is {shown(value)}; expected a list")
-        found = []
+        items = []
         for v in value:
             try:
-                found.append(item(v))
+                items.append(item(v))
             except Misfit as misfit:
-                raise misfit.inside(f"[{len(found)}]") from None
-        return tuple(found)
+                raise misfit.inside(f"[{len(items)}]") from None
+        return tuple(items)
 
     return listed
 
@@ -219,13 +219,13 @@ def _row(kinds: tuple[Any, ...]) -> _Reader:
     def row(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) != len(items):
             raise Misfit(f"is {shown(value)}; expected a list of {len(items)}")
-        found = []
+        entries = []
         for reader, v in zip(items, value, strict=True):
             try:
-                found.append(reader(v))
+                entries.append(reader(v))
             except Misfit as misfit:
-                raise misfit.inside(f"[{len(found)}]") from None
-        return tuple(found)
+                raise misfit.inside(f"[{len(entries)}]") from None
+        return tuple(entries)
 
     return row
 
@@ -234,13 +234,13 @@ def _named(kind: Any) -> _Reader:
     item = _reader(kind)
 
     def named(value: Any) -> dict[str, Any]:
-        found = {}
+        entries = {}
         for name, v in _object(value).items():
             try:
-                found[name] = item(v)
+                entries[name] = item(v)
             except Misfit as misfit:
                 raise misfit.inside(f"[{shown(name)}]") from None
-        return found
+        return entries
 
     return named
 
@@ -257,20 +257,21 @@ def _record(kind: Any) -> _Reader:
     }
 
     def record(value: Any) -> Any:
-        found = {}
+        entries = {}
         for key, v in _object(value).items():
             if key not in readers:
                 guess = did_you_mean(key, readers)
-                raise Misfit(f"has {shown(key)}, which is not known{'; ' + guess if guess else ''}")
+                hint = f"; {guess}" if guess else ""
+                raise Misfit(f"has {shown(key)}, which is not known{hint}")
             name, reader = readers[key]
             try:
-                found[name] = reader(v)
+                entries[name] = reader(v)
             except Misfit as misfit:
                 raise misfit.inside(f".{key}") from None
         missing = needed - value.keys()
         if missing:
             raise Misfit(f"has no `{min(missing)}`")
-        return kind(**found)
+        return kind(**entries)
 
     return record
 

@@ -188,48 +188,60 @@ def as_placement(pin: Pin) -> Placement:
 def bands_in_words(bands: Bands) -> str:
     """Bands as written in a pin."""
     words = [f"bands {bands.rows}"]
-    words += (
-        [f"until {json.dumps(bands.until, ensure_ascii=False)}"] if bands.until is not None else []
-    )
-    words += (
-        ["keep " + ", ".join(json.dumps(k, ensure_ascii=False) for k in bands.keep)]
-        if bands.keep
-        else []
-    )
+    if bands.until is not None:
+        words.append(f"until {_quoted(bands.until)}")
+    if bands.keep:
+        words.append("keep " + ", ".join(map(_quoted, bands.keep)))
     return " ".join(words)
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
 
 
 def in_words(plan: NetworkPlan) -> str:
     """A plan as written in a pin, without its task."""
     stages = []
-    for s in plan.stages:
-        words = [", ".join(s.processors)]
-        words += [f"until {json.dumps(s.until, ensure_ascii=False)}"] if s.until is not None else []
-        words += [f"streams {s.streams}"] if s.streams > 1 else []
-        words += [f"threads {s.threads}"] if s.threads > 1 else []
-        words += [bands_in_words(b) for b in s.bands]
+    for stage in plan.stages:
+        words = [", ".join(stage.processors)]
+        if stage.until is not None:
+            words.append(f"until {_quoted(stage.until)}")
+        if stage.streams > 1:
+            words.append(f"streams {stage.streams}")
+        if stage.threads > 1:
+            words.append(f"threads {stage.threads}")
+        words += [bands_in_words(bands) for bands in stage.bands]
         stages.append(" ".join(words))
-    rest = [
-        f"{word} {n}"
-        for word, n in (("buffers", plan.buffers), ("pre", plan.pre), ("post", plan.post))
-        if n
-    ]
-    rest = [word for word in rest if word not in ("pre 1", "post 1")]
-    return " ".join([" | ".join(stages), *rest, *(["adapt"] if plan.adapt else [])])
+    words = [" | ".join(stages)]
+    if plan.buffers:
+        words.append(f"buffers {plan.buffers}")
+    if plan.pre > 1:
+        words.append(f"pre {plan.pre}")
+    if plan.post > 1:
+        words.append(f"post {plan.post}")
+    if plan.adapt:
+        words.append("adapt")
+    return " ".join(words)
+
+
+def _placement_in_words(placement: Placement) -> str:
+    """A placement as written in a pin, without its task."""
+    options = {
+        f"streams {placement.streams}": placement.streams > 1,
+        f"threads {placement.threads}": placement.threads > 1,
+        "process": placement.process,
+        "graph": placement.graph,
+        "fallback gpu": placement.fallback,
+        f"buffers {placement.buffers}": bool(placement.buffers),
+    }
+    processors = ", ".join(placement.processors)
+    return " ".join([processors, *(words for words, written in options.items() if written)])
 
 
 def as_text(platform: str, placements: Iterable[Placement], networks: Iterable[NetworkPlan]) -> str:
     """A mapping as `.flow` text, for copying into the user's text."""
     lines = [f"{plan.task} -> {in_words(plan)}" for plan in networks]
-    for p in placements:
-        words = [", ".join(p.processors)]
-        words += [f"streams {p.streams}"] if p.streams > 1 else []
-        words += [f"threads {p.threads}"] if p.threads > 1 else []
-        words += ["process"] if p.process else []
-        words += ["graph"] if p.graph else []
-        words += ["fallback gpu"] if p.fallback else []
-        words += [f"buffers {p.buffers}"] if p.buffers else []
-        lines.append(f"{p.task} -> {' '.join(words)}")
+    lines += [f"{placement.task} -> {_placement_in_words(placement)}" for placement in placements]
     return "\n".join([f"mapping on {platform} {{", *(f"    {line}" for line in lines), "}"])
 
 
@@ -378,13 +390,13 @@ class Supposed:
     cores: int | None = None
 
     def __str__(self) -> str:
-        said = [f"{self.fps} frames/s"] if self.fps is not None else []
-        said += (
-            [f"{self.cores} core{'s' if self.cores != 1 else ''} of a pool"]
-            if self.cores is not None
-            else []
-        )
-        return " on ".join(said)
+        words = []
+        if self.fps is not None:
+            words.append(f"{self.fps} frames/s")
+        if self.cores is not None:
+            cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
+            words.append(f"{cores} of a pool")
+        return " on ".join(words)
 
 
 @dataclass(frozen=True, slots=True)

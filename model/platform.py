@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Literal, get_args
 
 from .span import Span
@@ -46,9 +47,9 @@ class Pool:
     @property
     def processors(self) -> tuple[str, ...]:
         """The names `carmel[0]`, `carmel[1]`, ...; a single one without index is `volta`."""
-        return (
-            tuple(f"{self.name}[{i}]" for i in range(self.count)) if self.indexed else (self.name,)
-        )
+        if not self.indexed:
+            return (self.name,)
+        return tuple(f"{self.name}[{i}]" for i in range(self.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,10 @@ class Platform:
     @property
     def machine_of(self) -> dict[str, str]:
         """The machine of each processor, for a link the sender; empty if there is only one."""
-        return {p: pool.machine for pool in self.pools for p in pool.processors}
+        machines: dict[str, str] = {}
+        for pool in self.pools:
+            machines.update(dict.fromkeys(pool.processors, pool.machine))
+        return machines
 
     def wire(self, source: str, destination: str) -> Wire | None:
         """The link direction from one machine to another, None without a link."""
@@ -128,4 +132,4 @@ class Platform:
     @property
     def processors(self) -> tuple[str, ...]:
         """All processors, in declaration order."""
-        return tuple(p for pool in self.pools for p in pool.processors)
+        return tuple(chain.from_iterable(pool.processors for pool in self.pools))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 from .application import Application
 from .mapping import Placement
@@ -23,11 +24,11 @@ def hosts(app: Application) -> dict[str, tuple[str, str]]:
     resampling = {t.name: t.resampling for t in app.tasks if t.resampling is not None}
     before = {c.destination: c.source for c in app.channels if c.destination in resampling}
     after = {c.source: c.destination for c in app.channels if c.source in resampling}
-    found = {}
+    ends = {}
     for name, what in resampling.items():
         source, destination = _end(name, before), _end(name, after)
-        found[name] = (destination, source) if what.word == "repeat" else (source, destination)
-    return found
+        ends[name] = (destination, source) if what.word == "repeat" else (source, destination)
+    return ends
 
 
 def _end(name: str, way: dict[str, str]) -> str:
@@ -64,12 +65,17 @@ def with_resampling(
     """
     kept = {p.task: p for p in placements}
     machine_of = platform.machine_of
-    every = [pool for pool in platform.pools if pool.kind == "cpu"]
     for app in apps:
         for name, ends in hosts(app).items():
             cores = [kept[end].processors[0] for end in ends]
-            machine = machine_of[cores[0]]
-            cpus = [p for pool in every if pool.machine == machine for p in pool.processors]
-            cpus = cpus or [p for pool in every for p in pool.processors]
-            kept[name] = Placement(name, (next((c for c in cores if c in cpus), cpus[0]),))
+            cpus = _cpus_of(machine_of[cores[0]], platform)
+            core = next((core for core in cores if core in cpus), cpus[0])
+            kept[name] = Placement(name, (core,))
     return tuple(kept.values())
+
+
+def _cpus_of(machine: str, platform: Platform) -> list[str]:
+    """The CPUs of a machine; those of all machines, if it has none."""
+    pools = [pool for pool in platform.pools if pool.kind == "cpu"]
+    own = [pool for pool in pools if pool.machine == machine]
+    return list(chain.from_iterable(pool.processors for pool in own or pools))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from typing import Literal
 
 from .application import Application
@@ -30,7 +31,7 @@ class Option:
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:
         """Instances of networks with variants, and the variant of each."""
-        return tuple(choice for app in self.apps for choice in app.variants)
+        return tuple(chain.from_iterable(app.variants for app in self.apps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class State:
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:
         """Instances of networks with variants, and the variant of each."""
-        return tuple(choice for app in self.apps for choice in app.variants)
+        return tuple(chain.from_iterable(app.variants for app in self.apps))
 
     def best_in_words(self, option: int | None = None) -> str:
         """The variants of the `best` networks, in an option or as selected."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .application import Application
+from .application import Application, all_tasks
 from .mapping import ClockPin, Pin
 from .platform import Platform
 from .scenario import Scenario
@@ -33,6 +33,6 @@ class System:
 
     def with_apps(self, apps: tuple[Application, ...]) -> System:
         """The same text with these apps alone, and their pins."""
-        names = {t.name for a in apps for t in a.tasks}
+        names = {task.name for task in all_tasks(apps)}
         pins = tuple(p for p in (*self.pins, *self.other_pins) if p.task in names)
         return replace(self, apps=apps, pins=pins, others=(), other_pins=(), scenario=None)

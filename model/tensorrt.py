@@ -36,7 +36,9 @@ class TensorRTVersion(tuple[int, ...]):
     @property
     def dialect(self) -> str:
         """The generation of its API, one of three."""
-        return "trt8" if self < (10,) else "trt10" if self < (11,) else "trt11"
+        if self < (10,):
+            return "trt8"
+        return "trt10" if self < (11,) else "trt11"
 
     def __str__(self) -> str:
         return ".".join(map(str, self))

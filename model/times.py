@@ -22,9 +22,9 @@ from functools import cached_property
 from math import ceil
 from typing import Literal
 
-from .application import Application, Task
+from .application import Application, Task, all_tasks
 from .diagnostic import Diagnostic
-from .mapping import Placement
+from .mapping import Pin, Placement
 from .platform import Platform
 from .profile import Profile, ProfileEntry
 from .system import System
@@ -153,20 +153,20 @@ class Times:
         """Mean times of an app, in the same form: the least is on the kind with the shortest
         mean.
         """
-        found = {}
+        means = {}
         for name in (t.name for t in app.tasks):
             least = min(self._open(name), key=lambda t: t.mean_ns, default=self.elsewhere.get(name))
-            found[name] = _as_mean(self.here(name)), _as_mean(least)
-        return _app_times(app, found)
+            means[name] = _as_mean(self.here(name)), _as_mean(least)
+        return _app_times(app, means)
 
     def means(self, placements: tuple[Placement, ...], platform: Platform) -> dict[str, float]:
         """Mean time of a firing in ns by task, on its mapped processors, if it is known."""
         where = {p.task: platform.pool_of(p.processors[0]).kind for p in placements}
         times: dict[str, float] = {}
         for name, known in self.of.items():
-            found = known.get(where.get(name, "cpu"), known.get("cpu"))
-            if found is not None:
-                times[name] = float(found.mean_ns)
+            time = known.get(where.get(name, "cpu"), known.get("cpu"))
+            if time is not None:
+                times[name] = float(time.mean_ns)
             elif name in self.reference_ns:
                 times[name] = self.reference_ns[name]
         return times
@@ -176,14 +176,14 @@ class Times:
         """Declared or pinned worst cases that a run exceeded: (task, kind with the longest,
         time).
         """
-        found = []
+        exceeded_times = []
         for name, known in self.of.items():
             here = {self.at[name]: known[self.at[name]]} if self.at.get(name) in known else known
             late = [(time.seen_ns, kind) for kind, time in here.items() if time.from_text]
             seen_ns, kind = max(late, default=(0, ""))
             if kind and seen_ns > known[kind].longest_ns:
-                found.append((name, kind, known[kind]))
-        return tuple(found)
+                exceeded_times.append((name, kind, known[kind]))
+        return tuple(exceeded_times)
 
     def warnings(self, tasks: Mapping[str, Task]) -> tuple[Diagnostic, ...]:
         """A diagnostic for each of `exceeded`."""
@@ -205,35 +205,36 @@ def too_optimistic(task: Task, time: FiringTime, seen_ns: int) -> Diagnostic:
 
 def times_of(system: System, platform: Platform, profile: Profile | None = None) -> Times:
     """The times of every task of a system on a platform."""
-    entries: dict[str, dict[str, ProfileEntry]] = {}
-    for e in profile.entries if profile is not None else ():
-        entries.setdefault(e.subject, {})[e.processor] = e
-    pins = {p.task: p for p in system.pins if p.platform == platform.name}
-    pools = {name: pool.kind for pool in platform.pools for name in pool.processors}
-    at = {
-        name: pools[p.stages[0].processors[0]]
-        for name, p in pins.items()
-        if p.stages[0].processors[0] in pools
-    }
-    of = {}
-    for task in (t for a in system.apps for t in a.tasks):
-        pin = pins[task.name].wcet_ns if task.name in pins else None
-        of[task.name] = dict(
-            _times(task, pin, entries.get(task.name, {}), platform, at.get(task.name))
-        )
+    measured: dict[str, dict[str, ProfileEntry]] = {}
+    for entry in profile.entries if profile is not None else ():
+        measured.setdefault(entry.subject, {})[entry.processor] = entry
+    pins = {pin.task: pin for pin in system.pins if pin.platform == platform.name}
+    at = _kinds_of(pins, platform)
+    times: dict[str, dict[str, FiringTime]] = {}
+    elsewhere: dict[str, FiringTime] = {}
+    for task in all_tasks(system.apps):
+        name = task.name
+        wcet = pins[name].wcet_ns if name in pins else None
+        entries = measured.get(name, {})
+        times[name] = dict(_times(task, wcet, entries, platform, at.get(name)))
+        other = _elsewhere(task, entries, platform)
+        if not times[name] and other is not None:
+            elsewhere[name] = other
     references = {
-        name: float(known["cpu"].mean_ns)
-        for name, known in entries.items()
-        if "cpu" in known and of.get(name) == {}
+        name: float(entries["cpu"].mean_ns)
+        for name, entries in measured.items()
+        if "cpu" in entries and times.get(name) == {}
     }
-    tasks = (t for a in system.apps for t in a.tasks if not of[t.name])
-    elsewhere = {t.name: _elsewhere(t, entries.get(t.name, {}), platform) for t in tasks}
-    return Times(
-        of,
-        at,
-        references,
-        elsewhere={name: time for name, time in elsewhere.items() if time is not None},
-    )
+    return Times(times, at, references, elsewhere=elsewhere)
+
+
+def _kinds_of(pins: Mapping[str, Pin], platform: Platform) -> dict[str, str]:
+    """The kind of processor that each pinned task begins on."""
+    kinds: dict[str, str] = {}
+    for pool in platform.pools:
+        kinds.update(dict.fromkeys(pool.processors, pool.kind))
+    first = {task: pin.stages[0].processors[0] for task, pin in pins.items()}
+    return {task: kinds[processor] for task, processor in first.items() if processor in kinds}
 
 
 def _times(
@@ -311,28 +312,33 @@ def _is_for(
 def _as_mean(time: FiringTime | None) -> FiringTime | None:
     if time is None:
         return None
-    source = time.source if time.entry is None or time.source == "pin" else _measured(time.entry)
-    return FiringTime(
-        time.worst_ns if source == "declared" else (time.mean_ns,), time.mean_ns, source, time.entry
-    )
+    source = time.source
+    if time.entry is not None and source != "pin":
+        source = _measured(time.entry)
+    worst = time.worst_ns if source == "declared" else (time.mean_ns,)
+    return FiringTime(worst, time.mean_ns, source, time.entry)
 
 
 def _app_times(
-    app: Application, found: Mapping[str, tuple[FiringTime | None, FiringTime | None]]
+    app: Application, times: Mapping[str, tuple[FiringTime | None, FiringTime | None]]
 ) -> AppTimes:
     ns: dict[str, tuple[Fraction, ...]] = {}
     least: dict[str, tuple[Fraction, ...]] = {}
     guessed, measured = [], []
-    for t in app.tasks:
-        here, fastest = found[t.name]
+    for task in app.tasks:
+        here, fastest = times[task.name]
         if here is None or fastest is None:
-            ns[t.name] = least[t.name] = (Fraction(1),)
-            guessed.append(t.name)
+            ns[task.name] = least[task.name] = (Fraction(1),)
+            guessed.append(task.name)
             continue
-        ns[t.name], least[t.name] = here.worst_ns, fastest.worst_ns
+        ns[task.name], least[task.name] = here.worst_ns, fastest.worst_ns
         if not here.from_text:
-            measured.append(t.name)
-    source: Weakest = "unit" if guessed else "profile" if measured else "wcet"
+            measured.append(task.name)
+    source: Weakest = "wcet"
+    if guessed:
+        source = "unit"
+    elif measured:
+        source = "profile"
     timeless = tuple(t.name for t in app.tasks if t.resampling is not None)
     return AppTimes(ns, source, tuple(measured), tuple(guessed), least, timeless)
 

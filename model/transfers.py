@@ -23,20 +23,31 @@ def machines_of(
     A `repeat` or `last` is on the machine of its host; the ends of links between apps, and open
     ends, are on that of the task that they are joined to.
     """
-    names = [t.name for t in app.tasks if t.name in placed]
-    found = {n: machine_of[placed[n][0]] for n in names if placed[n] and placed[n][0] in machine_of}
-    known = set(found)
+    machines: dict[str, str] = {}
     for task in app.tasks:
-        if task.name not in found and (task.link is not None or task.border is not None):
-            joined = (c for c in app.channels if task.name in (c.source, c.destination))
-            beside = next(
-                (c.source if c.destination == task.name else c.destination for c in joined), ""
-            )
-            found |= {task.name: found[beside]} if beside in found else {}
+        processors = placed.get(task.name)
+        if processors and processors[0] in machine_of:
+            machines[task.name] = machine_of[processors[0]]
+    known = set(machines)
+    for task in app.tasks:
+        if task.name not in machines and (task.link is not None or task.border is not None):
+            neighbor = _neighbor(task.name, app)
+            if neighbor in machines:
+                machines[task.name] = machines[neighbor]
     for name, (host, _) in hosts(app).items():
-        if host in found and name not in known:
-            found[name] = found[host]
-    return found
+        if host in machines and name not in known:
+            machines[name] = machines[host]
+    return machines
+
+
+def _neighbor(task: str, app: Application) -> str:
+    """The task at the other end of its first channel; empty without one."""
+    for channel in app.channels:
+        if channel.destination == task:
+            return channel.source
+        if channel.source == task:
+            return channel.destination
+    return ""
 
 
 def without_transfers(app: Application) -> Application:
@@ -46,13 +57,16 @@ def without_transfers(app: Application) -> Application:
         return app
     before = {c.destination: c for c in app.channels if c.destination in transfers}
     channels = []
-    for c in app.channels:
-        if c.source in transfers:
-            first = before[c.source]
-            name = f"{first.source}.{first.source_port}->{c.destination}.{c.destination_port}"
-            c = replace(c, name=name, source=first.source, source_port=first.source_port)
-        if c.destination not in transfers:
-            channels.append(c)
-    return replace(
-        app, tasks=tuple(t for t in app.tasks if t.name not in transfers), channels=tuple(channels)
-    )
+    for channel in app.channels:
+        if channel.destination in transfers:
+            continue
+        if channel.source in transfers:
+            first = before[channel.source]
+            end = f"{channel.destination}.{channel.destination_port}"
+            name = f"{first.source}.{first.source_port}->{end}"
+            channel = replace(
+                channel, name=name, source=first.source, source_port=first.source_port
+            )
+        channels.append(channel)
+    tasks = tuple(task for task in app.tasks if task.name not in transfers)
+    return replace(app, tasks=tasks, channels=tuple(channels))

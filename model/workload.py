@@ -44,19 +44,19 @@ class WorkloadCurve:
 
     def total(self, count: int) -> int:
         """The maximum total time of `count` successive firings; non-decreasing."""
-        found = self._known.get(count)
-        if found is None:
-            found = self._known[count] = self._total(count)
-        return found
+        known = self._known.get(count)
+        if known is None:
+            known = self._known[count] = self._total(count)
+        return known
 
     def _total(self, count: int) -> int:
         if count <= 0:
             return 0
         at = bisect_right(LENGTHS, count, hi=len(self.totals)) - 1
         times, left = divmod(count, LENGTHS[at])
-        found: int = times * self.totals[at] + self.total(left)
+        bound: int = times * self.totals[at] + self.total(left)
         # A longer run contains the shorter one.
-        return min(found, self.totals[at + 1]) if left and at + 1 < len(self.totals) else found
+        return min(bound, self.totals[at + 1]) if left and at + 1 < len(self.totals) else bound
 
     def scaled(self, factor: Fraction | int) -> WorkloadCurve:
         """The curve of firings that take `factor` times as long, rounded up."""

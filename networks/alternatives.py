@@ -7,11 +7,13 @@ the thesis.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..analysis.sbrs import Alternative, Layer
-from .onnx.cuts import chain_of
+from .onnx.cuts import Link, chain_of, declared
 from .onnx.interface import Border
+from .onnx.nodes import first_output
 from .supergraph import Whole, fixed_model, tensor_digest
 
 
@@ -24,42 +26,38 @@ def alternative(name: str, whole: Whole) -> Alternative:
     shared. `parameters` are the weights.
     """
     model = fixed_model(whole)
-    given = {v.name: v for v in (*model.graph.input, *model.graph.output)}
-    inputs = [_border(given[t]) for t, _ in whole.inputs]
-    chain = chain_of(model, inputs, [_border(given[t]) for t in whole.outputs], name)
-    nodes = {next(t for t in n.output if t): n for n in model.graph.node if any(n.output)}
+    values = {v.name: v for v in (*model.graph.input, *model.graph.output)}
+    inputs = [declared(values[t]) for t, _ in whole.inputs]
+    chain = chain_of(model, inputs, [declared(values[t]) for t in whole.outputs], name)
+    nodes = {first_output(n): n for n in model.graph.node}
     weights = {w.name: w for w in model.graph.initializer}
-    layers = [
-        Layer(t, (("operator", "input"), ("shapes", str(shape)), ("parameters", "")))
-        for t, shape in whole.inputs
-    ]
+    layers = []
+    maker: dict[str, str] = {}
+    for tensor, shape in whole.inputs:
+        attributes = (("operator", "input"), ("shapes", str(shape)), ("parameters", ""))
+        layers.append(Layer(tensor, attributes))
+        maker[tensor] = tensor
     edges = []
-    maker = {t: t for t, _ in whole.inputs}
     for link in chain.layers:
-        node = nodes[link.name]
-        own = [weights[t] for t in node.input if t in weights]
-        shapes = [
-            str(chain.tensors[t].dims) if t in chain.tensors else "?"
-            for t in (*link.reads, *link.makes)
-        ]
-        hyper = sorted(a.SerializeToString(deterministic=True).hex() for a in node.attribute)
-        attributes = (
-            ("operator", f"{node.domain}:{node.op_type}"),
-            ("hyper", (*hyper, *(str(tuple(w.dims)) for w in own))),
-            ("shapes", tuple(shapes)),
-            ("parameters", tuple(tensor_digest(w) for w in own)),
-        )
-        layers.append(Layer(link.name, attributes))
+        layers.append(_layer(link, nodes[link.name], weights, chain.tensors))
         edges += [(maker[t], link.name) for t in link.reads if t in maker]
         maker |= dict.fromkeys(link.makes, link.name)
     return Alternative(name, tuple(layers), tuple(dict.fromkeys(edges)))
 
 
-def _border(value: Any) -> Border:
-    from onnx import helper
-
-    kind = value.type.tensor_type
-    dims = tuple(
-        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim
+def _layer(
+    link: Link, node: Any, weights: Mapping[str, Any], tensors: Mapping[str, Border]
+) -> Layer:
+    """A layer with what has to be equal."""
+    own = [weights[t] for t in node.input if t in weights]
+    hyper = sorted(a.SerializeToString(deterministic=True).hex() for a in node.attribute)
+    shapes = []
+    for t in (*link.reads, *link.makes):
+        shapes.append(str(tensors[t].dims) if t in tensors else "?")
+    attributes = (
+        ("operator", f"{node.domain}:{node.op_type}"),
+        ("hyper", (*hyper, *(str(tuple(w.dims)) for w in own))),
+        ("shapes", tuple(shapes)),
+        ("parameters", tuple(tensor_digest(w) for w in own)),
     )
-    return Border(value.name, helper.tensor_dtype_to_np_dtype(kind.elem_type).name, dims)
+    return Layer(link.name, attributes)

@@ -14,14 +14,15 @@ each session reorders its own copy.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from ..model.application import Segment, Segments
 from .onnx.cuts import RANDOM
 from .onnx.extract import LIMIT, extract, needed
+from .onnx.nodes import read_by
+from .onnx.own_graph import bytes_of
 
 #: Bytes of weights that a segment has to save.
 WORTH = 1_000_000
@@ -52,22 +53,28 @@ def shared_parts(wholes: Sequence[Whole], worth: int = WORTH) -> tuple[Segments 
     graphs = [_Graph(k, w) for k, w in enumerate(wholes)]
     shared = []
     for group in _groups(graphs, worth):
-        wanted = {v for k in group.members for v in graphs[k].leaving(group.hashes)}
+        wanted = _leaving(graphs, group)
         shared.append((group, _model_of(graphs[min(group.members)], group.hashes, wanted)))
-    return tuple(
-        _parts(graph, [s for s in shared if k in s[0].members]) for k, graph in enumerate(graphs)
-    )
+    parts = []
+    for number, graph in enumerate(graphs):
+        parts.append(_parts(graph, [s for s in shared if number in s[0].members]))
+    return tuple(parts)
 
 
 def saved(wholes: Sequence[Whole], parts: Sequence[Segments | None]) -> Saved:
     """What segments save of the weights."""
     graphs = [_Graph(k, w) for k, w in enumerate(wholes)]
-    distinct = {value: size for g in graphs for value, size in g.weights.items()}
+    distinct: dict[str, int] = {}
     built: dict[str, int] = {}
-    for k, found in enumerate(parts):
-        own = {s.digest: s.weights for s in found.segments} if found is not None else {}
-        built |= own or {f"whole {k}": sum(graphs[k].weights.values())}
-    separate = sum(sum(g.weights.values()) for g in graphs)
+    separate = 0
+    for number, (graph, own) in enumerate(zip(graphs, parts, strict=True)):
+        total = sum(graph.weights.values())
+        separate += total
+        distinct |= graph.weights
+        if own is not None and own.segments:
+            built |= {s.digest: s.weights for s in own.segments}
+        else:
+            built[f"whole {number}"] = total
     return Saved(separate, sum(distinct.values()), sum(built.values()))
 
 
@@ -83,12 +90,12 @@ def tensor_digest(tensor: Any) -> str:
 
 
 def _digest(*parts: str | bytes) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        found.update(len(data).to_bytes(8, "little"))
-        found.update(data)
-    return found.hexdigest()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
 
 
 class _Graph:
@@ -101,17 +108,16 @@ class _Graph:
     def __init__(self, number: int, whole: Whole) -> None:
         import onnx
 
-        self.inputs, self._number, self._whole = [name for name, _ in whole.inputs], number, whole
+        self.inputs, self._number = [name for name, _ in whole.inputs], number
         model = fixed_model(whole)
-        weights = {w.name: w for w in model.graph.initializer}
         nodes = [model.graph.node[k] for k in needed(model, whole.outputs)]
-        read = {t for n in nodes for t in n.input} | set(whole.outputs)
-        self.value = {name: tensor_digest(w) for name, w in weights.items() if name in read}
+        weights = _weights_read(model, nodes, whole.outputs)
+        self.value = {name: tensor_digest(w) for name, w in weights.items()}
         #: Bytes of weights that are read, by their values.
-        self.weights = {self.value[name]: _bytes(weights[name]) for name in self.value}
+        self.weights = {self.value[name]: bytes_of(w) for name, w in weights.items()}
+        kinds = {v.name: v.type.tensor_type.elem_type for v in model.graph.input}
         for k, (name, shape) in enumerate(whole.inputs):
-            kind = next(v.type.tensor_type.elem_type for v in model.graph.input if v.name == name)
-            self.value[name] = _digest("input", str(k), str(kind), str(shape))
+            self.value[name] = _digest("input", str(k), str(kinds[name]), str(shape))
         self.hash: list[str] = []
         self.model = self._canonical(model, nodes)
         self.outputs = [self.value.get(name, "") for name in whole.outputs]
@@ -149,40 +155,36 @@ class _Graph:
         inputs, its own."""
         domain = node.domain or "ai.onnx"
         reads = [self.value.get(t) if t else "-" for t in node.input]
-        inner = any(a.HasField("g") or a.graphs for a in node.attribute)
-        drawn = node.op_type in RANDOM or (node.op_type == "Dropout" and len(node.input) > 2)
-        if drawn or inner or domain != "ai.onnx" or None in reads:
+        if domain != "ai.onnx" or None in reads or not _is_function(node):
             return _digest("own", str(self._number), *node.output)
         attributes = []
-        for a in sorted(node.attribute, key=lambda a: str(a.name)):
-            content = (
-                tensor_digest(a.t)
-                if a.HasField("t")
-                else a.SerializeToString(deterministic=True).hex()
-            )
-            attributes += [a.name, content]
+        for attribute in sorted(node.attribute, key=lambda a: str(a.name)):
+            attributes += [attribute.name, _attribute_text(attribute)]
         return _digest(
             "node", node.op_type, str(opsets.get(domain, 0)), *attributes, "reads", *map(str, reads)
         )
 
+    def _nodes(self, hashes: Collection[str]) -> list[Any]:
+        """The nodes of these hashes."""
+        return [n for n, h in zip(self.model.graph.node, self.hash, strict=True) if h in hashes]
+
     def made(self, hashes: Collection[str]) -> dict[str, str]:
         """What nodes of these hashes make: tensors by their values."""
-        nodes = [n for n, h in zip(self.model.graph.node, self.hash, strict=True) if h in hashes]
-        return {self.value[t]: t for n in nodes for t in n.output if t}
+        made: dict[str, str] = {}
+        for node in self._nodes(hashes):
+            made |= {self.value[t]: t for t in node.output if t}
+        return made
 
     def leaving(self, hashes: Collection[str]) -> list[str]:
         """Values that nodes of these hashes make, and others read or the network gives."""
-        nodes = zip(self.model.graph.node, self.hash, strict=True)
-        read = {self.value.get(t) for n, h in nodes if h not in hashes for t in n.input} | set(
-            self.outputs
-        )
+        others = self._nodes(set(self.hash).difference(hashes))
+        read = {self.value.get(t) for t in read_by(others)}
+        read.update(self.outputs)
         return [v for v in self.made(hashes) if v in read]
 
     def weights_of(self, hashes: Collection[str]) -> int:
         """Bytes of what nodes of these hashes read of the weights."""
-        wanted = set(hashes)
-        nodes = [n for n, h in zip(self.model.graph.node, self.hash, strict=True) if h in wanted]
-        values = {self.value.get(t, "") for n in nodes for t in n.input}
+        values = {self.value.get(t, "") for t in read_by(self._nodes(set(hashes)))}
         return sum(size for value, size in self.weights.items() if value in values)
 
     def twice(self, hashes: Collection[str]) -> int:
@@ -204,6 +206,24 @@ class _Graph:
         )
 
 
+def _weights_read(model: Any, nodes: Iterable[Any], outputs: Iterable[str]) -> dict[str, Any]:
+    """The weights that nodes read or that are outputs themselves."""
+    read = read_by(nodes).union(outputs)
+    return {w.name: w for w in model.graph.initializer if w.name in read}
+
+
+def _is_function(node: Any) -> bool:
+    """Is a standard node known to be a function of its inputs and attributes?"""
+    drawn = node.op_type in RANDOM or (node.op_type == "Dropout" and len(node.input) > 2)
+    return not drawn and not any(a.HasField("g") or a.graphs for a in node.attribute)
+
+
+def _attribute_text(attribute: Any) -> str:
+    if attribute.HasField("t"):
+        return tensor_digest(attribute.t)
+    return str(attribute.SerializeToString(deterministic=True).hex())
+
+
 def fixed_model(whole: Whole) -> Any:
     """The model with the shapes of its inputs put in."""
     import onnx
@@ -218,12 +238,6 @@ def fixed_model(whole: Whole) -> Any:
     return model
 
 
-def _bytes(weight: Any) -> int:
-    from onnx import helper
-
-    return int(prod(weight.dims) * helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize)
-
-
 # -- groups of networks ----------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Group:
@@ -236,22 +250,41 @@ class _Group:
 def _groups(graphs: Sequence[_Graph], worth: int) -> list[_Group]:
     """Larger groups first; each is inside of every other one, or apart from it."""
     owners: dict[str, set[int]] = {}
-    for k, graph in enumerate(graphs):
+    for number, graph in enumerate(graphs):
         for made in graph.hash:
-            owners.setdefault(made, set()).add(k)
+            owners.setdefault(made, set()).add(number)
     candidates = {frozenset(o) for o in owners.values() if len(o) > 1}
-    found: list[_Group] = []
+    groups: list[_Group] = []
     for members in sorted(candidates, key=lambda m: (-len(m), sorted(m))):
-        if any(not (members <= g.members or members.isdisjoint(g.members)) for g in found):
+        if not all(members <= g.members or members.isdisjoint(g.members) for g in groups):
             continue
-        taken = {h for g in found if members <= g.members for h in g.hashes}
-        hashes = frozenset(h for h, o in owners.items() if members <= o) - taken
-        saves = graphs[min(members)].weights_of(hashes) * (len(members) - 1)
-        saves -= sum(graphs[k].twice(hashes) for k in members)
-        leaving = {v for k in members for v in graphs[k].leaving(hashes)}
-        if saves >= worth and all(graphs[k].fixed(v, hashes) for k in members for v in leaving):
-            found.append(_Group(members, hashes))
-    return found
+        taken = set[str]().union(*(g.hashes for g in groups if members <= g.members))
+        common = {h for h, o in owners.items() if members <= o}
+        group = _Group(members, frozenset(common - taken))
+        if _saves(graphs, group) >= worth and _can_leave(graphs, group):
+            groups.append(group)
+    return groups
+
+
+def _saves(graphs: Sequence[_Graph], group: _Group) -> int:
+    """Bytes of weights that a segment of a group saves, less those that are then there twice."""
+    once = graphs[min(group.members)].weights_of(group.hashes)
+    twice = sum(graphs[k].twice(group.hashes) for k in group.members)
+    return once * (len(group.members) - 1) - twice
+
+
+def _leaving(graphs: Sequence[_Graph], group: _Group) -> set[str]:
+    """The values that a segment of a group gives to one of its networks."""
+    return set[str]().union(*(graphs[k].leaving(group.hashes) for k in group.members))
+
+
+def _can_leave(graphs: Sequence[_Graph], group: _Group) -> bool:
+    """Are types and shapes of all these values known?"""
+    leaving = _leaving(graphs, group)
+    for number in group.members:
+        if not all(graphs[number].fixed(value, group.hashes) for value in leaving):
+            return False
+    return True
 
 
 # -- segments --------------------------------------------------------------------------------------
@@ -267,21 +300,24 @@ class _Model:
 
 def _model_of(graph: _Graph, hashes: Collection[str], wanted: Collection[str]) -> _Model:
     """The nodes of these hashes as a model that makes the wanted values."""
-    nodes = [k for k, h in enumerate(graph.hash) if h in hashes]
+    numbers = [k for k, h in enumerate(graph.hash) if h in hashes]
     made = graph.made(hashes)
-    inner, weights = set(made.values()), {w.name for w in graph.model.graph.initializer}
-    weights |= {w.values.name for w in graph.model.graph.sparse_initializer}
-    reads = dict.fromkeys(t for k in nodes for t in graph.model.graph.node[k].input if t)
-    outer = [t for t in reads if t not in inner and t not in weights]
-    makes = [t for v, t in made.items() if v in wanted]
+    known = {"", *made.values()}
+    known.update(w.name for w in graph.model.graph.initializer)
+    known.update(w.values.name for w in graph.model.graph.sparse_initializer)
+    outer: dict[str, str] = {}
+    for number in numbers:
+        node = graph.model.graph.node[number]
+        outer |= {t: graph.value[t] for t in node.input if t not in known}
+    makes = {t: v for v, t in made.items() if v in wanted}
     model = extract(
-        graph.model, nodes, [graph.info[t] for t in outer], [graph.info[t] for t in makes]
+        graph.model, numbers, [graph.info[t] for t in outer], [graph.info[t] for t in makes]
     )
     return _Model(
         model.SerializeToString(deterministic=True),
-        sum(_bytes(w) for w in model.graph.initializer),
-        tuple((t, graph.value[t]) for t in outer),
-        tuple((t, graph.value[t]) for t in makes),
+        sum(bytes_of(w) for w in model.graph.initializer),
+        tuple(outer.items()),
+        tuple(makes.items()),
     )
 
 
@@ -294,13 +330,15 @@ def _parts(graph: _Graph, shared: Sequence[tuple[_Group, _Model]]) -> Segments |
     rest = set(graph.hash).difference(*(group.hashes for group, _ in shared))
     if rest:
         models.append(_model_of(graph, rest, set(graph.outputs)))
+    if any(len(model.content) > LIMIT for model in models):
+        return None
     slots = {graph.value[name]: k for k, name in enumerate(graph.inputs)}
     segments = []
-    for m in models:
-        reads = tuple((t, slots[v]) for t, v in m.reads)
-        makes = tuple((t, slots.setdefault(v, len(slots))) for t, v in m.makes)
-        digest = hashlib.sha256(m.content).hexdigest()[:16]
-        segments.append(Segment(m.content, digest, m.weights, reads, makes))
-    if any(len(s.model) > LIMIT for s in segments) or any(v not in slots for v in graph.outputs):
+    for model in models:
+        reads = tuple((t, slots[value]) for t, value in model.reads)
+        makes = tuple((t, slots.setdefault(value, len(slots))) for t, value in model.makes)
+        digest = hashlib.sha256(model.content).hexdigest()[:16]
+        segments.append(Segment(model.content, digest, model.weights, reads, makes))
+    if any(value not in slots for value in graph.outputs):
         return None
-    return Segments(tuple(segments), tuple(slots[v] for v in graph.outputs))
+    return Segments(tuple(segments), tuple(slots[value] for value in graph.outputs))

@@ -22,11 +22,13 @@ class Exits:
     """Every variant has the layers that its outputs need."""
 
     def __call__(self, staged: Staged) -> Staged:
-        apps = tuple(_with_exits(a) if a.variants else a for a in staged.system.apps)
+        apps = tuple(_with_exits(a) for a in staged.system.apps)
         return replace(staged, system=replace(staged.system, apps=apps))
 
 
 def _with_exits(app: Application) -> Application:
+    if not app.variants:
+        return app
     variants = {f"{instance}.{variant}" for instance, variant in app.variants}
     return replace(app, tasks=tuple(_cut(t) if t.name in variants else t for t in app.tasks))
 

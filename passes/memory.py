@@ -15,7 +15,7 @@ from ..model.mapping import Pin
 from ..model.platform import Platform
 from ..model.system import System
 from ..targets.memory import room_for
-from .staged import Staged
+from .staged import Staged, tasks_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,42 +24,37 @@ class Memory:
 
     def __call__(self, staged: Staged) -> Staged:
         system = staged.system
-        if not any(s.memory for p in system.pins for s in p.stages):
-            return staged
-        tasks = {t.name: t for a in system.apps for t in a.tasks}
+        tasks = tasks_of(system)
         pins = tuple(_within(p, tasks.get(p.task), system, staged.platform) for p in system.pins)
         return replace(staged, system=replace(system, pins=pins))
 
 
 def _within(pin: Pin, task: Task | None, system: System, platform: Platform) -> Pin:
-    if (
-        pin.platform != platform.name
-        or len(pin.stages) != 1
-        or task is None
-        or task.network is None
-    ):
-        return pin
-    (stage,) = pin.stages
-    on_cpu = all(
-        p in platform.processors and platform.pool_of(p).kind == "cpu" for p in stage.processors
-    )
-    if (
-        stage.memory is None
-        or stage.bands
-        or not on_cpu
-        or task.network.batch > 1
-        or task.network.moving is not None
-    ):
+    memory = _limit(pin, platform)
+    network = None if task is None else task.network
+    if memory is None or network is None or network.batch > 1 or network.moving is not None:
         return pin
     from ..networks.bands.choices import choices_of
     from ..networks.onnx.memory import needs
 
-    whole, room = needs(task.network), room_for(task.network, system.apps, platform)
-    limit = stage.memory if room is None else min(stage.memory, room)
-    if whole is None or whole.weights + whole.block <= limit:
+    whole, room = needs(network), room_for(network, system.apps, platform)
+    if room is not None:
+        memory = min(memory, room)
+    if whole is None or whole.weights + whole.block <= memory:
         return pin
-    fitting = [c for c in choices_of(task.network) if c.bytes <= limit]
+    fitting = [c for c in choices_of(network) if c.bytes <= memory]
     if not fitting:
         return pin
     best = min(fitting, key=lambda c: c.time)
-    return replace(pin, stages=(replace(stage, bands=best.bands),))
+    return replace(pin, stages=(replace(pin.stages[0], bands=best.bands),))
+
+
+def _limit(pin: Pin, platform: Platform) -> int | None:
+    """The `memory` of a pin of this platform to CPUs, in one stage without bands."""
+    if pin.platform != platform.name or len(pin.stages) != 1 or pin.stages[0].bands:
+        return None
+    (stage,) = pin.stages
+    for processor in stage.processors:
+        if processor not in platform.processors or platform.pool_of(processor).kind != "cpu":
+            return None
+    return stage.memory

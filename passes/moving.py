@@ -73,20 +73,19 @@ def _variants(
     cuts = {c.after: c.bytes for c in chain.cuts() if not chain.fused(c.after)}
     pinned = names.index(layer)
     wanted = [done[pinned] / whole + k * STEP for k in range(-NEIGHBORS, NEIGHBORS + 1)]
-    near = {
-        min(cuts, key=lambda c: abs(done[c] / whole - share))
-        for share in wanted
-        if 0 < share < 1 and cuts
-    }
-    chosen = sorted({*near, pinned})
-    parts = [split(path, fixed, 1, (names[c],)) for c in chosen]
-    variants = tuple(
-        Variant(names[c], _part(front), _part(back), (float(done[c]), float(whole - done[c])))
-        for c, (front, back) in zip(chosen, parts, strict=True)
-    )
+    near = {pinned}
+    for share in wanted:
+        if 0 < share < 1 and cuts:
+            near.add(min(cuts, key=lambda c: abs(done[c] / whole - share)))
+    chosen = sorted(near)
+    variants = []
+    for cut in chosen:
+        front, back = split(path, fixed, 1, (names[cut],))
+        work = float(done[cut]), float(whole - done[cut])
+        variants.append(Variant(names[cut], _part(front), _part(back), work))
     own = sum(size(chain.tensors[t]) for t in chain.inputs)
     largest = max(cuts.get(c, 0) for c in chosen) + own
-    return variants, chosen.index(pinned), largest
+    return tuple(variants), chosen.index(pinned), largest
 
 
 def _part(stage: Stage) -> Part:
@@ -98,17 +97,12 @@ def _part(stage: Stage) -> Part:
 
 
 def _wired(app: Application, task: Task, front: Task, back: Task) -> Application:
-    channels = [
-        replace(
-            c,
-            name=f"{s}.{c.source_port}->{d}.{c.destination_port}",
-            source=s,
-            destination=d,
-        )
-        for c in app.channels
-        for s in [back.name if c.source == task.name else c.source]
-        for d in [front.name if c.destination == task.name else c.destination]
-    ]
+    channels = []
+    for c in app.channels:
+        source = back.name if c.source == task.name else c.source
+        reader = front.name if c.destination == task.name else c.destination
+        own_name = f"{source}.{c.source_port}->{reader}.{c.destination_port}"
+        channels.append(replace(c, name=own_name, source=source, destination=reader))
     name = f"{front.name}.{CUT}->{back.name}.{CUT}"
     channels.append(Channel(name, front.name, CUT, back.name, CUT, 0, (), task.span))
     at = app.tasks.index(task)
@@ -120,26 +114,38 @@ def calibrated(app: Application, mapping: Mapping, times: MappingABC[str, float]
     """The app with times: work of moving cuts in ns, and the other load of their processors."""
     tasks = []
     for task in app.tasks:
-        moving = task.network.moving if task.network is not None else None
-        sides = (
-            (f"{moving.network}.stage1", f"{moving.network}.stage2") if moving is not None else ()
-        )
-        if task.network is None or moving is None or not all(times.get(s) for s in sides):
-            tasks.append(task)
-            continue
-        at = moving.variants[moving.start].work
-        scale = [times[s] / w if w else 1.0 for s, w in zip(sides, at, strict=True)]
-        variants = tuple(
-            replace(v, work=(v.work[0] * scale[0], v.work[1] * scale[1])) for v in moving.variants
-        )
-        busy = [
-            sum(
-                times.get(p.task, 0.0) / len(p.processors)
-                for p in mapping.placements
-                if p.task not in sides and set(p.processors) & set(mapping.of(side))
-            )
-            for side in sides
-        ]
-        known = replace(moving, variants=variants, others=(busy[0], busy[1]))
-        tasks.append(replace(task, network=replace(task.network, moving=known)))
+        network = task.network
+        if network is not None and network.moving is not None:
+            known = _calibrated(network.moving, mapping, times)
+            task = replace(task, network=replace(network, moving=known))
+        tasks.append(task)
     return replace(app, tasks=tuple(tasks))
+
+
+def _calibrated(moving: Moving, mapping: Mapping, times: MappingABC[str, float]) -> Moving:
+    """Unchanged where the time of a side is not known."""
+    sides = f"{moving.network}.stage1", f"{moving.network}.stage2"
+    if not all(times.get(side) for side in sides):
+        return moving
+    front, back = moving.variants[moving.start].work
+    front_ns = times[sides[0]] / front if front else 1.0
+    back_ns = times[sides[1]] / back if back else 1.0
+    variants = []
+    for variant in moving.variants:
+        work = variant.work[0] * front_ns, variant.work[1] * back_ns
+        variants.append(replace(variant, work=work))
+    busy_front = _other_load(sides[0], sides, mapping, times)
+    busy_back = _other_load(sides[1], sides, mapping, times)
+    return replace(moving, variants=tuple(variants), others=(busy_front, busy_back))
+
+
+def _other_load(
+    side: str, sides: tuple[str, str], mapping: Mapping, times: MappingABC[str, float]
+) -> float:
+    """What tasks other than both sides take on the processors of one side."""
+    processors = set(mapping.of(side))
+    return sum(
+        times.get(p.task, 0.0) / len(p.processors)
+        for p in mapping.placements
+        if p.task not in sides and processors & set(p.processors)
+    )

@@ -60,16 +60,14 @@ def with_precision(
             if network.precision == "int8":
                 from ..networks.quantization.quantize import Loss
 
-                losses[network.definition] = read(
-                    tuple[Loss, ...], parse(read_bytes(place / "loss.json"))
-                )
+                stored = parse(read_bytes(place / "loss.json"))
+                losses[network.definition] = read(tuple[Loss, ...], stored)
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
         except (OSError, ValueError):
             waiting.setdefault(network.definition, task)
             return task
-        return replace(
-            task, network=replace(network, path=str(file), external=(), content_hash=digest)
-        )
+        converted = replace(network, path=str(file), external=(), content_hash=digest)
+        return replace(task, network=converted)
 
     apps = tuple(_each(app, ready) for app in system.apps)
     return replace(system, apps=apps), tuple(waiting.values()), losses
@@ -95,16 +93,14 @@ def _place(system: System, network: Network, tensorrt: tuple[int, ...]) -> Path:
     """
     if network.calibrate is None or network.precision == "fp16":
         words = RULES, version_of("onnxruntime"), network.content_hash, network.precision
-        return (
-            Path(system.path).parent / KEPT / hashlib.sha256(repr(words).encode()).hexdigest()[:16]
-        )
+        digest = hashlib.sha256(repr(words).encode())
+        return Path(system.path).parent / KEPT / digest.hexdigest()[:16]
     root, pattern = Path(network.calibrate.path), network.calibrate.text
-    scheme = (
-        (("fp16" if TensorRTVersion(tensorrt).strongly_typed else "ranges"),) if tensorrt else ()
-    )
-    digest = hashlib.sha256(
-        repr((RULES, version_of("onnxruntime"), network.content_hash, pattern, *scheme)).encode()
-    )
+    scheme: tuple[str, ...] = ()
+    if tensorrt:
+        scheme = ("fp16" if TensorRTVersion(tensorrt).strongly_typed else "ranges",)
+    quantized = RULES, version_of("onnxruntime"), network.content_hash, pattern, *scheme
+    digest = hashlib.sha256(repr(quantized).encode())
     for file in _files(root, pattern):
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return Path(system.path).parent / KEPT / digest.hexdigest()[:16]
@@ -145,17 +141,12 @@ def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) 
             model = rest_in_half(model)
         elif tensorrt:
             model = with_ranges(model, samples)
-        found = loss(Path(network.path), model, samples)
+        losses = loss(Path(network.path), model, samples)
     except NetworkError as fault:
         raise Errors([Diagnostic(fault.code, fault.message, task.span, help=fault.help)]) from fault
     place = _place(system, network, tensorrt)
-    _keep(
-        place,
-        {
-            _name(network, place): model,
-            "loss.json": json.dumps([asdict(x) for x in found]).encode(),
-        },
-    )
+    stored = json.dumps([asdict(x) for x in losses]).encode()
+    _keep(place, {_name(network, place): model, "loss.json": stored})
 
 
 def _keep(place: Path, files: dict[str, bytes]) -> None:

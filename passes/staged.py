@@ -31,6 +31,14 @@ class Staged:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
+def tasks_of(system: System) -> dict[str, Task]:
+    """The tasks of all apps by name."""
+    tasks: dict[str, Task] = {}
+    for app in system.apps:
+        tasks.update((task.name, task) for task in app.tasks)
+    return tasks
+
+
 class Pass(Protocol):
     """A rewrite; its fields are its options."""
 

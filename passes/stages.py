@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from ..model.application import Application, Channel, PathDeadline, Port, Task, Tensor
+from ..model.application import Application, Channel, Network, PathDeadline, Port, Task, Tensor
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Pin
 from ..model.types import TensorType
@@ -33,9 +33,9 @@ class Stages:
 
     def __call__(self, staged: Staged) -> Staged:
         cut = with_stages(staged.system.apps, staged.platform.name, staged.system.pins)
-        told = tuple(d for d in cut.diagnostics if d.code not in BUILD_ONLY)
+        shown = tuple(d for d in cut.diagnostics if d.code not in BUILD_ONLY)
         system = replace(staged.system, apps=cut.apps, pins=cut.pins)
-        return replace(staged, system=system, diagnostics=(*staged.diagnostics, *told))
+        return replace(staged, system=system, diagnostics=(*staged.diagnostics, *shown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +53,45 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
     kept: list[Pin] = []
     faults: list[Diagnostic] = []
     for pin in pins:
-        if pin.platform != platform or not (len(pin.stages) > 1 or pin.stages[0].until is not None):
+        if pin.platform != platform or not _cuts(pin):
             kept.append(pin)
             continue
         app = changed[pin.task.partition(".")[0]]
-        stages = _split(app.task(pin.task), pin)
+        task = app.task(pin.task)
+        stages = _split(task, pin)
         if isinstance(stages, Diagnostic):
             faults.append(stages)
-        impossible = pin.wcet_ns is not None or (pin.adapt and len(pin.stages) != 2)
-        if isinstance(stages, Diagnostic) or impossible:
             kept.append(pin)
-            continue
-        if pin.adapt:
-            from .moving import moving
-
-            changed[app.name] = moving(app, app.task(pin.task), pin.stages[0].until or "")
+        elif pin.wcet_ns is not None or (pin.adapt and len(pin.stages) != 2):
+            kept.append(pin)  # impossible
         else:
-            changed[app.name] = _replaced(app, app.task(pin.task), stages)
-        for number, stage in enumerate(pin.stages, 1):
-            own = replace(stage, until=None)
-            first, last = number == 1, number == len(pin.stages)
-            around = pin.pre if first else 1, pin.post if last else 1
-            name = f"{pin.task}.stage{number}"
-            kept.append(Pin(platform, name, (own,), None, pin.buffers, pin.span, *around))
+            changed[app.name] = _cut(app, task, pin, stages)
+            kept += _pins_of_stages(pin)
     return Cut(tuple(changed.values()), tuple(kept), tuple(faults))
+
+
+def _cuts(pin: Pin) -> bool:
+    return len(pin.stages) > 1 or pin.stages[0].until is not None
+
+
+def _cut(app: Application, task: Task, pin: Pin, stages: tuple[Stage, ...]) -> Application:
+    """The app with the stages of a task; with `adapt`, their cut may move."""
+    if not pin.adapt:
+        return _replaced(app, task, stages)
+    from .moving import moving
+
+    return moving(app, task, pin.stages[0].until or "")
+
+
+def _pins_of_stages(pin: Pin) -> Iterator[Pin]:
+    """A pin for each stage."""
+    last = len(pin.stages)
+    for number, stage in enumerate(pin.stages, 1):
+        name = f"{pin.task}.stage{number}"
+        pre = pin.pre if number == 1 else 1
+        post = pin.post if number == last else 1
+        own = (replace(stage, until=None),)
+        yield Pin(pin.platform, name, own, None, pin.buffers, pin.span, pre, post)
 
 
 def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
@@ -91,53 +106,79 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
         return Diagnostic(
             "F507", f"`{task.name}` is no network: it has no layers", pin.span, help=help_text
         )
+    fault = _unfit_network(task.name, network, pin) or _unfit_ends(pin)
+    if fault is not None:
+        return fault
+    path = Path(network.path)
+    fixed = tuple((t.name, t.type.shape) for t in network.inputs)
+    layers = tuple(s.until or "" for s in pin.stages[:-1])
+    try:
+        stages = _stages(str(path), path.stat().st_mtime_ns, fixed, layers)
+    except SplitError as error:
+        return _fault(error, pin, network.file)
+    except NetworkError as error:
+        return Diagnostic(error.code, error.message, pin.span, help=error.help)
+    return _unread(network, pin, stages) or stages
+
+
+def _unfit_network(name: str, network: Network, pin: Pin) -> Diagnostic | None:
+    """Why a network cannot be cut, whatever its stages are."""
     if network.model:
         message = (
-            f"`{task.name}` is an exit of `{network.file}`: its stages have to be pinned in the"
-            " text"
+            f"`{name}` is an exit of `{network.file}`: its stages have to be pinned in the text"
         )
         return Diagnostic(
             "F507", message, pin.span, help="write the pin in a `mapping` of the text"
         )
     if network.batch > 1:
-        message = f"`{task.name}` groups {network.batch} firings: such a network cannot be cut yet"
+        message = f"`{name}` groups {network.batch} firings: such a network cannot be cut yet"
         return Diagnostic("F505", message, pin.span, help="leave `batch` out")
+    return None
+
+
+def _unfit_ends(pin: Pin) -> Diagnostic | None:
+    """Every stage but the last one names its last layer."""
     *inner, last = pin.stages
     if last.until is not None:
         message = "the last stage goes to the end of the network"
         return Diagnostic(
             "F507", message, last.span, help=f'leave `until "{last.until}"` out, or add a stage'
         )
-    open_ended = next((s for s in inner if s.until is None), None)
-    if open_ended is not None:
-        message = "the end of this stage is not given"
-        return Diagnostic(
-            "F507", message, open_ended.span, help='name its last layer: `until "LAYER"`'
-        )
-    path = Path(network.path)
-    fixed = tuple((t.name, t.type.shape) for t in network.inputs)
-    try:
-        stages = _stages(
-            str(path), path.stat().st_mtime_ns, fixed, tuple(s.until or "" for s in inner)
-        )
-    except SplitError as fault:
-        return _fault(fault, pin, network.file)
-    except NetworkError as fault:
-        return Diagnostic(fault.code, fault.message, pin.span, help=fault.help)
-    read = {i.tensor.name for s in stages for i in s.inputs if i.from_stage is None}
-    unread = [t.name for t in network.inputs if t.name not in read]
-    if unread:
-        message = f"input `{unread[0]}` of `{network.file}` is read by no layer"
-        return Diagnostic("F507", message, pin.span, help="remove it from the network")
-    later = {i.tensor.name for s in stages for i in s.inputs if i.from_stage is not None}
-    wanted = later | {t.name for t in network.outputs}
+    for stage in inner:
+        if stage.until is None:
+            message = "the end of this stage is not given"
+            return Diagnostic(
+                "F507", message, stage.span, help='name its last layer: `until "LAYER"`'
+            )
+    return None
+
+
+def _unread(network: Network, pin: Pin, stages: tuple[Stage, ...]) -> Diagnostic | None:
+    """An input of the network that no stage reads, or a stage that gives nothing."""
+    read, crossing = _read(stages)
+    for tensor in network.inputs:
+        if tensor.name not in read:
+            message = f"input `{tensor.name}` of `{network.file}` is read by no layer"
+            return Diagnostic("F507", message, pin.span, help="remove it from the network")
+    wanted = {*crossing, *(t.name for t in network.outputs)}
     for stage, own in zip(stages, pin.stages, strict=True):
         if not any(b.name in wanted for b in stage.outputs):
             message = "the outputs of this stage are not read"
             return Diagnostic(
                 "F507", message, own.span, help="leave it out: its layers belong to no port"
             )
-    return stages
+    return None
+
+
+def _read(stages: tuple[Stage, ...]) -> tuple[dict[str, None], dict[str, None]]:
+    """The tensors that stages read: from outside, and from stages before; each once, in order."""
+    outside: dict[str, None] = {}
+    crossing: dict[str, None] = {}
+    for stage in stages:
+        for wanted in stage.inputs:
+            names = outside if wanted.from_stage is None else crossing
+            names[wanted.tensor.name] = None
+    return outside, crossing
 
 
 def _fault(fault: SplitError, pin: Pin, file: str) -> Diagnostic:
@@ -179,32 +220,29 @@ def _replaced(app: Application, task: Task, stages: tuple[Stage, ...]) -> Applic
     chain = _Chain(task, stages)
     channels = list(chain.channels)
     for c in app.channels:
-        source, out = (
-            chain.makers[c.source_port] if c.source == task.name else (c.source, c.source_port)
-        )
-        targets = (
-            chain.readers[c.destination_port] if c.destination == task.name else [c.destination]
-        )
-        for target in targets:
+        source, out, readers = c.source, c.source_port, [c.destination]
+        if c.source == task.name:
+            source, out = chain.makers[c.source_port]
+        if c.destination == task.name:
+            readers = chain.readers[c.destination_port]
+        for reader in readers:
+            name = f"{source}.{out}->{reader}.{c.destination_port}"
             channels.append(
-                replace(
-                    c,
-                    name=f"{source}.{out}->{target}.{c.destination_port}",
-                    source=source,
-                    source_port=out,
-                    destination=target,
-                )
+                replace(c, name=name, source=source, source_port=out, destination=reader)
             )
     position = app.tasks.index(task)
     tasks = (*app.tasks[:position], *chain.tasks, *app.tasks[position + 1 :])
-    return replace(
-        app, tasks=tasks, channels=tuple(channels), paths=ending_at(app, task, chain.tasks[-1])
-    )
+    paths = ending_at(app, task, chain.tasks[-1])
+    return replace(app, tasks=tasks, channels=tuple(channels), paths=paths)
 
 
 def ending_at(app: Application, task: Task, last: Task) -> tuple[PathDeadline, ...]:
     """The deadlines of the app's paths, where the `last` stage ends what the `task` ended."""
     return tuple(replace(p, sink=last.name) if p.sink == task.name else p for p in app.paths)
+
+
+#: A port of a stage, and the tensor of its model that it carries.
+_Carried = tuple[Port, Tensor]
 
 
 class _Chain:
@@ -221,10 +259,8 @@ class _Chain:
         self._outputs: dict[str, list[Port]] = {}
         for port, tensor in zip(task.outputs, task.network.outputs, strict=True):
             self._outputs.setdefault(tensor.name, []).append(port)
-        between = dict.fromkeys(
-            i.tensor.name for s in stages for i in s.inputs if i.from_stage is not None
-        )
-        self._names = _port_names(between, {p.name for p in (*task.inputs, *task.outputs)})
+        _, crossing = _read(stages)
+        self._names = _port_names(crossing, {p.name for p in (*task.inputs, *task.outputs)})
         self.tasks: list[Task] = []
         self.channels: list[Channel] = []
         self.makers: dict[str, tuple[str, str]] = {}
@@ -233,10 +269,12 @@ class _Chain:
         for number, stage in enumerate(stages, 1):
             name = f"{task.name}.stage{number}"
             taken = [self._take(name, i) for i in stage.inputs]
-            given = [made for b in stage.outputs for made in self._give(name, b)]
-            self.tasks.append(self._stage(name, stage, taken, given))
+            outputs: list[_Carried] = []
+            for border in stage.outputs:
+                outputs += self._give(name, border)
+            self.tasks.append(self._stage(name, stage, taken, outputs))
 
-    def _take(self, name: str, wanted: StageInput) -> tuple[Port, Tensor]:
+    def _take(self, name: str, wanted: StageInput) -> _Carried:
         tensor = Tensor(wanted.tensor.name, TensorType(wanted.tensor.dtype, wanted.tensor.shape))
         if wanted.from_stage is None:
             port = self._inputs[tensor.name]
@@ -248,7 +286,7 @@ class _Chain:
         self.channels.append(Channel(channel, source, out, name, port.name, 0, (), self._task.span))
         return port, tensor
 
-    def _give(self, name: str, border: Border) -> Iterator[tuple[Port, Tensor]]:
+    def _give(self, name: str, border: Border) -> Iterator[_Carried]:
         """The output ports of the whole that carry the tensor, or one for the stages that read
         it.
         """
@@ -265,8 +303,8 @@ class _Chain:
         self,
         name: str,
         stage: Stage,
-        taken: list[tuple[Port, Tensor]],
-        given: list[tuple[Port, Tensor]],
+        inputs: list[_Carried],
+        outputs: list[_Carried],
     ) -> Task:
         whole = self._network
         file = PurePath(whole.file)
@@ -277,8 +315,8 @@ class _Chain:
             whole,
             file=str(file.with_name(own)),
             path=str(Path(whole.path).with_name(own)),
-            inputs=tuple(t for _, t in taken),
-            outputs=tuple(t for _, t in given),
+            inputs=tuple(tensor for _, tensor in inputs),
+            outputs=tuple(tensor for _, tensor in outputs),
             external=(),
             content_hash=hashlib.sha256(stage.model).hexdigest(),
             model=stage.model,
@@ -287,8 +325,8 @@ class _Chain:
         return replace(
             self._task,
             name=name,
-            inputs=tuple(p for p, _ in taken),
-            outputs=tuple(p for p, _ in given),
+            inputs=tuple(port for port, _ in inputs),
+            outputs=tuple(port for port, _ in outputs),
             network=network,
         )
 

@@ -7,6 +7,7 @@ code or other pins is reported and not used; one that was edited by hand is chec
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..model.diagnostic import Diagnostic, has_errors
@@ -17,7 +18,7 @@ from ..model.system import System
 from ..model.transfers import without_transfers
 from ..profiling.identity import task_hashes
 from ..targets.pins import pinned
-from .staged import Staged
+from .staged import Staged, tasks_of
 from .stages import with_stages
 
 #: The key of the pins among the hashes of tasks: no task is called so.
@@ -26,30 +27,10 @@ PINS = "pins of the text"
 
 def identity(system: System, platform: Platform) -> dict[str, str]:
     """The inputs of a mapping: hashes of its tasks, and of the pins of the text."""
-    carriers = {t.name for a in system.apps for t in a.tasks if t.transfer is not None}
+    carriers = {t.name for t in tasks_of(system).values() if t.transfer is not None}
     system = replace(system, apps=tuple(without_transfers(a) for a in system.apps))
     pins = [
-        (
-            p.task,
-            [
-                (
-                    s.processors,
-                    s.until,
-                    s.streams,
-                    s.threads,
-                    s.process,
-                    s.graph,
-                    s.fallback,
-                    *_bands(s),
-                )
-                for s in p.stages
-            ],
-            p.wcet_ns,
-            p.buffers,
-            p.pre,
-            p.post,
-            p.adapt,
-        )
+        _words(p)
         for p in (*system.pins, *system.other_pins)
         if p.platform == platform.name and p.task not in carriers
     ]
@@ -61,10 +42,19 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
         about += tuple(_apps(s) for s in system.scenario.states)
         about += _power(system, system.scenario, platform)
     digest = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
-    return {
-        PINS: digest,
-        **{n: d for part in (*others, system) for n, d in task_hashes(part).items()},
-    }
+    inputs = {PINS: digest}
+    for part in (*others, system):
+        inputs.update(task_hashes(part))
+    return inputs
+
+
+def _words(pin: Pin) -> tuple[object, ...]:
+    """A pin in an identity."""
+    stages = [
+        (s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback, *_bands(s))
+        for s in pin.stages
+    ]
+    return (pin.task, stages, pin.wcet_ns, pin.buffers, pin.pre, pin.post, pin.adapt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,38 +68,36 @@ class StoredMapping:
     def stale(self, system: System, platform: Platform) -> Diagnostic | None:
         """The reason why it does not apply to a system."""
         now = identity(system, platform)
-        changed = [
-            name for name in {**now, **self.identity} if now.get(name) != self.identity.get(name)
-        ]
-        what = " and ".join(f"`{n}`" if n != PINS else "the graph or its pins" for n in changed[:3])
-        return not_used(f"`{self.file}` is stale: {what} changed since") if changed else None
+        names = {**now, **self.identity}
+        changed = [name for name in names if now.get(name) != self.identity.get(name)]
+        if not changed:
+            return None
+        shown = ["the graph or its pins" if n == PINS else f"`{n}`" for n in changed[:3]]
+        return not_used(f"`{self.file}` is stale: {' and '.join(shown)} changed since")
 
     def __call__(self, staged: Staged) -> Staged:
         system, platform = staged.system, staged.platform
         stale = self.stale(system, platform)
         if stale is not None:
             return _with(staged, stale)
-        found, faults = carried_out(system, platform, self.mapping)
-        if faults:
-            faults = tuple(
-                replace(d, help=f"{d.help + '; ' if d.help else ''}this is said in `{self.file}`")
-                for d in faults
-            )
+        mapped, faults = carried_out(system, platform, self.mapping)
         if has_errors(faults):
-            return _with(staged, *faults)
+            return _with(staged, *(self._placed(fault) for fault in faults))
         supposed = self.mapping.supposed
         if supposed is None:
-            return replace(staged, system=found, mapping=self.mapping)
-        told = _with(staged, _for_another(self.file, supposed))
-        return replace(
-            told,
-            system=found,
-            mapping=_without_bounds(self.mapping) if supposed.fps else self.mapping,
-        )
+            return replace(staged, system=mapped, mapping=self.mapping)
+        mapping = _without_bounds(self.mapping) if supposed.fps else self.mapping
+        warned = _with(staged, _for_another(self.file, supposed))
+        return replace(warned, system=mapped, mapping=mapping)
+
+    def _placed(self, fault: Diagnostic) -> Diagnostic:
+        """The fault, with the file that it is in."""
+        place = f"this is said in `{self.file}`"
+        return replace(fault, help=f"{fault.help}; {place}" if fault.help else place)
 
 
-def _with(staged: Staged, *told: Diagnostic) -> Staged:
-    return replace(staged, diagnostics=(*staged.diagnostics, *told))
+def _with(staged: Staged, *more: Diagnostic) -> Staged:
+    return replace(staged, diagnostics=(*staged.diagnostics, *more))
 
 
 def carried_out(
@@ -118,36 +106,39 @@ def carried_out(
     """The system with networks cut and tasks pinned by a mapping, if not pinned in the text;
     faults.
     """
-    tasks = {t.name: t for a in system.apps for t in a.tasks}
     own = {p.task for p in system.pins if p.platform == platform.name}
-    pins = [
-        as_pin(n, platform.name, tasks[n.task].span)
-        for n in mapping.networks
-        # Only the profile knows the layers of a network without a file: its plan is data, and cuts
-        # nothing.
-        if n.task in tasks and (tasks[n.task].network is not None or len(n.stages) == 1)
-    ]
-    planned = {n.task for n in mapping.networks}  # a plan overrides a placement
-    for p in mapping.placements:
-        if p.task in tasks and p.task not in planned:
-            span = tasks[p.task].span
-            stage = PinStage(
-                p.processors,
-                None,
-                p.streams,
-                span,
-                p.threads,
-                p.process,
-                p.graph,
-                p.fallback,
-                p.bands,
-            )
-            pins.append(Pin(platform.name, p.task, (stage,), None, p.buffers, span))
-    pins = [p for p in pins if p.task not in own]
+    pins = [p for p in _pins(system, platform.name, mapping) if p.task not in own]
     staged = with_stages(system.apps, platform.name, pins)
     faults = staged.diagnostics or pinned(staged.apps, platform, staged.pins)[1]
-    found = replace(system, apps=staged.apps, pins=(*system.pins, *staged.pins))
-    return found, tuple(d for d in faults if d.code != "F603")
+    mapped = replace(system, apps=staged.apps, pins=(*system.pins, *staged.pins))
+    return mapped, tuple(d for d in faults if d.code != "F603")
+
+
+def _pins(system: System, platform: str, mapping: Mapping) -> Iterator[Pin]:
+    """The plans and placements of a mapping as pins; a plan overrides a placement."""
+    tasks = tasks_of(system)
+    for plan in mapping.networks:
+        task = tasks.get(plan.task)
+        # Only the profile knows the layers of a network without a file: its plan is data, and cuts
+        # nothing.
+        if task is not None and (task.network is not None or len(plan.stages) == 1):
+            yield as_pin(plan, platform, task.span)
+    planned = {plan.task for plan in mapping.networks}
+    for place in mapping.placements:
+        if place.task in tasks and place.task not in planned:
+            span = tasks[place.task].span
+            stage = PinStage(
+                place.processors,
+                None,
+                place.streams,
+                span,
+                place.threads,
+                place.process,
+                place.graph,
+                place.fallback,
+                place.bands,
+            )
+            yield Pin(platform, place.task, (stage,), None, place.buffers, span)
 
 
 def _for_another(file: str, supposed: Supposed) -> Diagnostic:

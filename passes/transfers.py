@@ -39,30 +39,37 @@ def with_transfers(system: System, platform: Platform) -> tuple[System, tuple[Di
     placed = {name: p.stages[0].processors for name, p in pins.items()}
     machine_of = platform.machine_of
     faults = [*_unsupported(system, platform), *_shared(pins.values(), machine_of)]
-    apps, new, ends = [], list[Pin](), dict[str, list[tuple[str, Task]]]()
+    apps: list[Application] = []
+    new: list[Pin] = []
+    ends: dict[str, list[tuple[str, Task]]] = {}
     for app in system.apps:
         where = machines_of(app, machine_of, placed)
         for task in app.tasks:
             if task.link is not None and task.name in where:
                 ends.setdefault(task.link.name, []).append((where[task.name], task))
-        made = _Crossing(app, platform, where)
-        apps.append(made.app())
-        new += made.pins
-        faults += made.faults
-    for name, both in ends.items():
-        if len({machine for machine, _ in both}) > 1:
-            machines = listed(sorted({machine for machine, _ in both}))
+        crossing = _Crossing(app, platform, where)
+        apps.append(crossing.app())
+        new += crossing.pins
+        faults += crossing.faults
+    faults += _links_across(ends)
+    linked = replace(system, apps=tuple(apps), pins=(*system.pins, *new))
+    faults += _overloaded(linked, platform)
+    return linked, tuple(dict.fromkeys(faults))
+
+
+def _links_across(ends: Mapping[str, list[tuple[str, Task]]]) -> Iterator[Diagnostic]:
+    """Links between apps whose ends, by name with their machines, are not on one machine."""
+    for name, tasks in ends.items():
+        machines = {machine for machine, _ in tasks}
+        if len(machines) > 1:
             message = (
-                f"`{name}` joins apps on {machines}, and `latest` and `drop` do not cross between"
-                " machines"
+                f"`{name}` joins apps on {listed(sorted(machines))}, and `latest` and `drop` do not"
+                " cross between machines"
             )
             help_text = (
                 "put both ends on one machine, or read the data with a task of the same app first"
             )
-            faults.append(Diagnostic("F532", message, both[0][1].span, help=help_text))
-    found = replace(system, apps=tuple(apps), pins=(*system.pins, *new))
-    faults += _overloaded(found, platform)
-    return found, tuple(dict.fromkeys(faults))
+            yield Diagnostic("F532", message, tasks[0][1].span, help=help_text)
 
 
 def _unsupported(system: System, platform: Platform) -> Iterator[Diagnostic]:
@@ -101,11 +108,12 @@ class _Crossing:
     def app(self) -> Application:
         """The app with them."""
         carriers = {t.name for t in self._app.tasks if t.transfer is not None}
-        channels = [
-            part
-            for c in self._app.channels
-            for part in ((c,) if {c.source, c.destination} & carriers else self._across(c))
-        ]
+        channels: list[Channel] = []
+        for c in self._app.channels:
+            if c.source in carriers or c.destination in carriers:
+                channels.append(c)
+            else:
+                channels += self._across(c)
         unique = tuple({c.name: c for c in channels}.values())
         if unique == self._app.channels:
             return self._app
@@ -118,9 +126,16 @@ class _Crossing:
         source = self._by_name[channel.source]
         port = source.port(channel.source_port)
         wire = self._platform.wire(here, there)
-        reason = self._refusal(source, port, channel, wire, here, there)
-        if reason is not None or wire is None:
-            self.faults += [reason] if reason is not None else []
+        if wire is None:
+            self.faults.append(self._no_link(channel, here, there))
+            return (channel,)
+        reason = _unsendable(source, port)
+        if reason:
+            message = (
+                f"tokens of `{channel.source}` cannot be sent from `{here}` to `{there}`: {reason}"
+            )
+            help_text = f"put `{channel.destination}` on `{here}` as well"
+            self.faults.append(Diagnostic("F532", message, source.span, help=help_text))
             return (channel,)
         name = f"{channel.source}.{channel.source_port}->{there}"
         if name not in self._tasks and name not in self._by_name:
@@ -140,36 +155,23 @@ class _Crossing:
         back = f"{name}.out->{channel.destination}.{channel.destination_port}"
         return front, replace(channel, name=back, source=name, source_port="out")
 
-    def _refusal(
-        self, source: Task, port: Port, channel: Channel, wire: Wire | None, here: str, there: str
-    ) -> Diagnostic | None:
-        if wire is None:
-            message = (
-                f"`{channel.source}` is on `{here}`, `{channel.destination}` on `{there}`, and no"
-                " link joins them"
-            )
-            help_text = (
-                f"add `link {here} {there} 110 MB/s 0.3 ms` to platform `{self._platform.name}`"
-            )
-            note = Note("this reads it", self._by_name[channel.destination].span)
-            return Diagnostic("F530", message, channel.span, notes=(note,), help=help_text)
-        moving = source.network is not None and source.network.moving is not None
-        if moving or (port.type is not None and port.type.open):
-            why = (
-                "its cut moves while the program runs"
-                if moving
-                else f"the size of `{port.name}` depends on data"
-            )
-            message = (
-                f"tokens of `{channel.source}` cannot be sent from `{here}` to `{there}`: {why}"
-            )
-            return Diagnostic(
-                "F532",
-                message,
-                source.span,
-                help=f"put `{channel.destination}` on `{here}` as well",
-            )
-        return None
+    def _no_link(self, channel: Channel, here: str, there: str) -> Diagnostic:
+        message = (
+            f"`{channel.source}` is on `{here}`, `{channel.destination}` on `{there}`, and no"
+            " link joins them"
+        )
+        help_text = f"add `link {here} {there} 110 MB/s 0.3 ms` to platform `{self._platform.name}`"
+        note = Note("this reads it", self._by_name[channel.destination].span)
+        return Diagnostic("F530", message, channel.span, notes=(note,), help=help_text)
+
+
+def _unsendable(source: Task, port: Port) -> str:
+    """Why the tokens of a port cannot go to another machine; empty if they can."""
+    if source.network is not None and source.network.moving is not None:
+        return "its cut moves while the program runs"
+    if port.type is not None and port.type.open:
+        return f"the size of `{port.name}` depends on data"
+    return ""
 
 
 def _carrier(name: str, source: Task, port: Port, wire: Wire) -> Task:
@@ -200,21 +202,24 @@ def _overloaded(system: System, platform: Platform) -> Iterator[Diagnostic]:
     load: dict[str, Fraction] = {}
     first: dict[str, Task] = {}
     for app in system.apps:
-        carriers = [t for t in app.tasks if t.transfer is not None]
-        vector = repetition(app).vector if carriers and app.period_ns is not None else {}
-        for task in carriers if vector else ():
-            assert task.transfer is not None and app.period_ns is not None
+        carriers = [(t, t.transfer) for t in app.tasks if t.transfer is not None]
+        if not carriers or app.period_ns is None:
+            continue
+        vector = repetition(app).vector
+        if not vector:
+            continue
+        for task, transfer in carriers:
             work = sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns) * vector[task.name]
-            way = task.transfer.processor
-            load[way] = load.get(way, Fraction(0)) + work / app.period_ns
-            first.setdefault(way, task)
-    for way, share in load.items():
+            link = transfer.processor
+            load[link] = load.get(link, Fraction(0)) + work / app.period_ns
+            first.setdefault(link, task)
+    for link, share in load.items():
         if share > 1:
             message = (
-                f"the link `{way}` of `{platform.name}` would be busy for {float(share):.0%} of its"
-                " time"
+                f"the link `{link}` of `{platform.name}` would be busy for {float(share):.0%} of"
+                " its time"
             )
             help_text = (
                 "increase periods, send less, or put tasks that exchange many tokens on one machine"
             )
-            yield Diagnostic("F534", message, first[way].span, help=help_text)
+            yield Diagnostic("F534", message, first[link].span, help=help_text)

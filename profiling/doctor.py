@@ -25,40 +25,48 @@ class Finding:
 
 def examine() -> tuple[Finding, ...]:
     """Check what is installed; nothing is imported or started."""
-    supported = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
-    system = f"{platform.system()} {platform.release()} on {platform.machine()}"
-    compiler = shutil.which(os.environ.get("CC", "cc").split()[0]) or ""
-    runtime = version_of("onnxruntime") or version_of("onnxruntime-gpu") or ""
-    gpu = os.path.exists("/dev/nvidia0") or os.path.exists("/dev/nvhost-gpu")
-    nvcc = shutil.which("nvcc") or ""
-    tensorrt = version_of("tensorrt") or ctypes.util.find_library("nvinfer") or ""
+    return (*_machine(), *_compilers_and_packages(), *_for_gpus())
+
+
+def _machine() -> tuple[Finding, ...]:
+    system = ""
+    if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64"):
+        system = f"{platform.system()} {platform.release()} on {platform.machine()}"
     return (
-        Finding(
-            "system", system if supported else "", "running flowc", "use Linux on x86-64 or aarch64"
-        ),
+        Finding("system", system, "running flowc", "use Linux on x86-64 or aarch64"),
         Finding("python", platform.python_version(), "running flowc", ""),
         Finding("cores", f"{cores()} x {processor_name()}", "", ""),
         Finding("memory", f"{memory_bytes() / 2**30:.1f} GiB", "", ""),
+    )
+
+
+def _compilers_and_packages() -> tuple[Finding, ...]:
+    compiler = shutil.which(os.environ.get("CC", "cc").split()[0]) or ""
+    search = "pip install 'flowc[search]'"
+    return (
         Finding("c compiler", compiler, "tasks written in C", "apt install gcc, or set CC"),
-        Finding(
-            "matplotlib", version_of("matplotlib") or "", "flowc show", "pip install 'flowc[plots]'"
-        ),
-        Finding(
-            "ortools",
-            version_of("ortools") or "",
-            "flowc map with deadlines",
-            "pip install 'flowc[search]'",
-        ),
-        Finding(
-            "deap", version_of("deap") or "", "flowc map --search ga", "pip install 'flowc[search]'"
-        ),
+        Finding("matplotlib", _version("matplotlib"), "flowc show", "pip install 'flowc[plots]'"),
+        Finding("ortools", _version("ortools"), "flowc map with deadlines", search),
+        Finding("deap", _version("deap"), "flowc map --search ga", search),
         Finding(
             "pyzmq",
-            version_of("pyzmq") or "",
+            _version("pyzmq"),
             "programs on several machines",
             "pip install 'flowc[machines]'",
         ),
-        Finding("onnxruntime", runtime, "running networks", "pip install onnxruntime"),
+        Finding(
+            "onnxruntime",
+            _version("onnxruntime", "onnxruntime-gpu"),
+            "running networks",
+            "pip install onnxruntime",
+        ),
+    )
+
+
+def _for_gpus() -> tuple[Finding, ...]:
+    gpu = os.path.exists("/dev/nvidia0") or os.path.exists("/dev/nvhost-gpu")
+    nvrtc = _version("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12") or _library("nvrtc")
+    return (
         Finding(
             "nvidia gpu",
             "present" if gpu else "",
@@ -67,29 +75,36 @@ def examine() -> tuple[Finding, ...]:
         ),
         Finding(
             "cuda",
-            nvcc,
+            shutil.which("nvcc") or "",
             "compiling CUDA tasks",
             "NVIDIA's CUDA toolkit (part of JetPack on a Jetson)",
         ),
         Finding(
             "cuda python",
-            version_of("cuda-bindings") or version_of("cuda-python") or version_of("pycuda") or "",
+            _version("cuda-bindings", "cuda-python", "pycuda"),
             "running programs for a GPU",
             "pip install cuda-python, or pycuda",
         ),
         Finding(
             "nvrtc",
-            version_of("nvidia-cuda-nvrtc")
-            or version_of("nvidia-cuda-nvrtc-cu12")
-            or ctypes.util.find_library("nvrtc")
-            or "",
+            nvrtc,
             "checking CUDA tasks when a program is built",
             "pip install 'flowc[cuda]'",
         ),
         Finding(
             "tensorrt",
-            tensorrt,
+            _version("tensorrt") or _library("nvinfer"),
             "networks on GPU and DLA",
             "NVIDIA's TensorRT (part of JetPack on a Jetson)",
         ),
     )
+
+
+def _version(*packages: str) -> str:
+    """The version of the first package that is installed; empty if none is."""
+    versions = (version_of(package) for package in packages)
+    return next(filter(None, versions), "")
+
+
+def _library(name: str) -> str:
+    return ctypes.util.find_library(name) or ""

@@ -37,23 +37,51 @@ def led_back(
     `nodes` has the layers of a node of the model, by its name (names of nodes need not be unique).
     Time without a layer is added to the layers before it, at the start to the first ones.
     """
-    place = {x.name: k for k, x in enumerate(layers)}
-    known = {name: [place[x] for x in made if x in place] for name, made in nodes.items()}
-    pattern = _any_of(known)
-    named = [sorted({k for n in _found(x, known, pattern) for k in known[n]}) for x in reported]
-    pieces = [FOREIGN in x.name and known.keys().isdisjoint(x.nodes) for x in reported]
-    elsewhere = {k for own, piece in zip(named, pieces, strict=True) if not piece for k in own}
-    times = dict.fromkeys(place, 0.0)
-    group = next((own for own in named if own), [0])
-    for x, own, piece in zip(reported, named, pieces, strict=True):
-        if own and piece:
-            own = [k for k in range(own[0], own[-1] + 1) if k not in elsewhere] or own
+    number_of = {x.name: k for k, x in enumerate(layers)}
+    known: dict[str, list[int]] = {}
+    for node, made in nodes.items():
+        known[node] = [number_of[x] for x in made if x in number_of]
+    groups = _groups(reported, known)
+    times = dict.fromkeys(number_of, 0.0)
+    group = next(filter(None, groups), [0])
+    for layer, own in zip(reported, groups, strict=True):
         group = own or group
         macs = sum(layers[k].macs for k in group)
         for k in group:
             share = layers[k].macs / macs if macs else float(k == group[-1])
-            times[layers[k].name] += x.ns * share
+            times[layers[k].name] += layer.ns * share
     return times
+
+
+def _groups(reported: Sequence[EngineLayer], known: Mapping[str, Sequence[int]]) -> list[list[int]]:
+    """Per layer of an engine the layers of the model that it comes from, by number.
+
+    `known` has those of a node. A piece of nodes has all between its first and its last one, as far
+    as no other layer of the engine comes from them.
+    """
+    pattern = _any_of(known)
+    named = []
+    elsewhere: set[int] = set()
+    for layer in reported:
+        own: set[int] = set()
+        for node in _found(layer, known, pattern):
+            own.update(known[node])
+        named.append(sorted(own))
+        if not _is_piece(layer, known):
+            elsewhere |= own
+    groups = []
+    for layer, numbers in zip(reported, named, strict=True):
+        if numbers and _is_piece(layer, known):
+            between = range(numbers[0], numbers[-1] + 1)
+            groups.append([k for k in between if k not in elsewhere] or numbers)
+        else:
+            groups.append(numbers)
+    return groups
+
+
+def _is_piece(layer: EngineLayer, names: Collection[str]) -> bool:
+    """Does an engine name only the first and the last node of a layer?"""
+    return FOREIGN in layer.name and not any(node in names for node in layer.nodes)
 
 
 def _found(layer: EngineLayer, names: Collection[str], pattern: re.Pattern[str]) -> list[str]:

@@ -26,26 +26,27 @@ def task_hashes(system: System) -> dict[str, str]:
 
     Operators on arrows are neither measured nor placed.
     """
-    tasks = (t for a in system.apps for t in a.tasks if t.resampling is None and t.transfer is None)
-    return {t.name: content_hash(t, _helpers(t)) for t in tasks}
+    hashes = {}
+    for app in system.apps:
+        for task in app.tasks:
+            if task.resampling is None and task.transfer is None:
+                hashes[task.name] = content_hash(task, _helpers(task))
+    return hashes
 
 
 def _helpers(task: Task) -> tuple[Path, ...]:
     """Files that a task's code needs: local modules of Python, local headers of C."""
-    found: list[Path] = []
+    helpers: list[Path] = []
     code, kernels = task.implementation_on("cpu"), task.implementation_on("gpu")
     if code is None and task.reference is not None:
         code = task.reference
-        found.append(Path(code.path))
+        helpers.append(Path(code.path))
     if code is not None:
-        found += (
-            local_modules(Path(code.path))
-            if code.language == "python"
-            else c_includes(Path(code.path))
-        )
+        needed_by = local_modules if code.language == "python" else c_includes
+        helpers += needed_by(Path(code.path))
     if kernels is not None:
-        found += c_includes(Path(kernels.path))
-    return tuple(found)
+        helpers += c_includes(Path(kernels.path))
+    return tuple(helpers)
 
 
 def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
@@ -86,10 +87,5 @@ def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
 
 
 def _port(port: Port) -> tuple[object, ...]:
-    return (
-        port.name,
-        port.direction,
-        str(port.type),
-        port.rates,
-        *((port.window,) if port.window else ()),
-    )
+    parts = (port.name, port.direction, str(port.type), port.rates)
+    return (*parts, port.window) if port.window else parts

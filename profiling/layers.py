@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,27 +55,32 @@ def layer_times(path: Path, chain: Chain, seconds: float, host: Host = HERE) -> 
     import onnx
 
     model = onnx.load(str(path))
-    maker = {t: n for n in range(len(model.graph.node)) for t in model.graph.node[n].output}
+    maker: dict[str, int] = {}
     for number, node in enumerate(model.graph.node):
+        maker |= dict.fromkeys(node.output, number)
         node.name = f"flowc{number}"
-    layers = {maker[t]: x.name for x in chain.layers for t in x.makes if t in maker}
+    layers: dict[int, str] = {}
+    for layer in chain.layers:
+        layers |= {maker[t]: layer.name for t in layer.makes if t in maker}
     with scratch() as folder:
         events, runs, wall = _run(model, chain, folder / "layers", seconds, host)
     mean = dict.fromkeys((x.name for x in chain.layers), 0.0)
     computing = 0.0
     at = chain.layers[0].name
     for name, ns in events:
-        own = re.fullmatch(r"flowc(\d+)(?:_.*)?_kernel_time", name)
-        number = (
-            int(own.group(1))
-            if own
-            else maker.get(name.removesuffix("_kernel_time").removesuffix("_nchwc"), -1)
-        )
         # A conversion between layouts has a name of its own: it counts to the layer before it.
-        at = layers.get(number, at)
+        at = layers.get(_node_of(name, maker), at)
         mean[at] += ns / runs
         computing += ns / runs
     return LayerTimes(mean, max(0.0, wall / runs - computing), runs)
+
+
+def _node_of(event: str, maker: Mapping[str, int]) -> int:
+    """The number of the node whose kernel an event tells of; -1 where there is none."""
+    numbered = re.fullmatch(r"flowc(\d+)(?:_.*)?_kernel_time", event)
+    if numbered:
+        return int(numbered.group(1))
+    return maker.get(event.removesuffix("_kernel_time").removesuffix("_nchwc"), -1)
 
 
 def _run(model: Any, chain: Chain, folder: Path, seconds: float, host: Host) -> kernels.Kernels:

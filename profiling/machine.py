@@ -53,21 +53,23 @@ class _Noise:
 
 def runtime_costs(host: Host = HERE) -> RuntimeCosts:
     """Measure them; takes about a second. Raises MeasurementFailed."""
-    found = _Costs(**costs.runtime_costs()) if host is HERE else _told(host, "costs", _Costs)
-    return RuntimeCosts(found.firing_ns, Transfer("cpu", "cpu", found.hop_ns, found.ns_per_byte))
+    measured = _Costs(**costs.runtime_costs()) if host is HERE else _told(host, "costs", _Costs)
+    return RuntimeCosts(
+        measured.firing_ns, Transfer("cpu", "cpu", measured.hop_ns, measured.ns_per_byte)
+    )
 
 
 def change_ns(host: Host = HERE) -> int:
     """The controller's longest time for a change of state. Raises MeasurementFailed."""
-    found = _Change(**costs.change_cost()) if host is HERE else _told(host, "change", _Change)
-    return round(found.change_ns)
+    measured = _Change(**costs.change_cost()) if host is HERE else _told(host, "change", _Change)
+    return round(measured.change_ns)
 
 
 def noise(host: Host = HERE) -> tuple[float, float | None]:
     """The noise of equal work now (the span from the 10th to the 90th percentile, relative), and
     the machine's temperature in degrees Celsius, if it reports one."""
-    found = _Noise(**costs.noise()) if host is HERE else _told(host, "noise", _Noise)
-    return found.noise, found.celsius
+    measured = _Noise(**costs.noise()) if host is HERE else _told(host, "noise", _Noise)
+    return measured.noise, measured.celsius
 
 
 def _told(host: Host, what: str, kind: type[T]) -> T:

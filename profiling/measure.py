@@ -89,7 +89,9 @@ def run_build(
     `host`. Missing TensorRT engines are built first; `report` is called then. Raises
     MeasurementFailed.
     """
-    mode = "strict" if strict else "paced" if paced else ""
+    mode = "paced" if paced else ""
+    if strict:
+        mode = "strict"
     # as in generated programs
     environment = {name: value for name, value in HUGE_PAGES.items() if name not in os.environ}
 
@@ -122,9 +124,9 @@ def signal_name(number: int) -> str:
     return next((s.name for s in signal.Signals if s == number), f"signal {number}")
 
 
-def _death(status: int, said: str) -> str:
+def _death(status: int, stderr: str) -> str:
     """The last output of a process that did not end by itself."""
-    last = last_words(said)
+    last = last_words(stderr)
     if status < 0:
         return f"{last}\nkilled by {signal_name(-status)}, most likely in C code".strip()
     return last or f"exit status {status}"
@@ -181,15 +183,11 @@ def profile(
     platform: str, tasks: list[Task], digests: Mapping[str, str], seen: Seen, machine: Identity
 ) -> Profile:
     """The profile of all tasks that fired, on that machine."""
-    entries = tuple(
-        entry(
-            t,
-            digests[t.name],
-            seen.samples[t.name],
-            machine.host_hash,
-            held=None if t.network else seen.held.get(t.name),
-        )
-        for t in tasks
-        if seen.samples.get(t.name)
-    )
-    return Profile(platform, machine.description, entries)
+    entries = []
+    for task in tasks:
+        samples = seen.samples.get(task.name)
+        if samples:
+            held = None if task.network else seen.held.get(task.name)
+            digest = digests[task.name]
+            entries.append(entry(task, digest, samples, machine.host_hash, held=held))
+    return Profile(platform, machine.description, tuple(entries))

@@ -5,12 +5,12 @@ In: the firings of an analysis. Out: a picture. The mapping of tasks to lanes is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .graph import COLORS, CRITICAL, TooLarge
+from .graph import COLORS, CRITICAL, EDGE, TooLarge
 from .picture import load, save
 
 if TYPE_CHECKING:
@@ -63,16 +63,37 @@ def draw(charts: Sequence[Chart], target: Path) -> None:
 
 
 def _panel(axes: Axes, chart: Chart) -> None:
-    from matplotlib.patches import Patch
-
     tasks = list(dict.fromkeys(b.task for b in chart.bars))
     color = {t: COLORS[i % len(COLORS)] for i, t in enumerate(tasks)}
-    row = {lane: i for i, lane in enumerate(chart.lanes)}
     end = max((b.end for b in chart.bars), default=1.0) or 1.0
-    size, unit = (1.0, "") if chart.unit else _unit(end)
+    size, label = 1.0, "time (every firing takes 1)"
+    if not chart.unit:
+        size, unit = _unit(end)
+        label = f"time in {unit}"
     by_task = set(chart.lanes) == set(tasks)
+    _draw_bars(axes, chart, color, size, end)
+    _draw_labels(axes, chart, by_task, size, end)
+    for at in chart.releases:
+        axes.axvline(at / size, color=CRITICAL, linewidth=0.8, linestyle=":")
+    axes.set_yticks(range(len(chart.lanes)), chart.lanes, fontsize=8)
+    axes.set_ylim(len(chart.lanes) - 0.5, -0.5)
+    axes.set_xlim(0, end / size * 1.01)
+    axes.set_title(chart.title, fontsize=10, loc="left")
+    axes.set_xlabel(label, fontsize=8)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.grid(axis="x", color="#cfd8dc", linewidth=0.5)
+    axes.set_axisbelow(True)
+    if not by_task and len(tasks) <= 16:
+        _draw_legend(axes, color)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _draw_bars(axes: Axes, chart: Chart, color: Mapping[str, str], size: float, end: float) -> None:
+    """The firings, every other iteration in a lighter color; `size` is one unit of the axis in ns,
+    `end` the end of the last firing."""
+    row = {lane: i for i, lane in enumerate(chart.lanes)}
     for bar in chart.bars:
-        shade = 1.0 if bar.iteration % 2 == 0 else 0.55
         narrow = bar.end - bar.start < NARROW * end  # otherwise only its edges would be visible
         axes.barh(
             row[bar.lane],
@@ -80,34 +101,33 @@ def _panel(axes: Axes, chart: Chart) -> None:
             left=bar.start / size,
             height=0.72,
             color=color[bar.task],
-            alpha=shade,
-            edgecolor="#37474f",
+            alpha=1.0 if bar.iteration % 2 == 0 else 0.55,
+            edgecolor=EDGE,
             linewidth=0.0 if narrow else 0.4,
         )
+
+
+def _draw_labels(axes: Axes, chart: Chart, by_task: bool, size: float, end: float) -> None:
+    """The iteration of firings that are wide enough for it, with the task unless lanes are those
+    of tasks."""
+    row = {lane: i for i, lane in enumerate(chart.lanes)}
     for first, last in _runs(chart):
         label = str(first.iteration) if by_task else f"{first.task} {first.iteration}"
         if last.end - first.start > (0.0056 * len(label) + 0.002) * end:
             middle = (first.start + last.end) / 2 / size
             axes.text(middle, row[first.lane], label, ha="center", va="center", fontsize=6.5)
-    for at in chart.releases:
-        axes.axvline(at / size, color=CRITICAL, linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(chart.lanes)), chart.lanes, fontsize=8)
-    axes.set_ylim(len(chart.lanes) - 0.5, -0.5)
-    axes.set_xlim(0, end / size * 1.01)
-    axes.set_title(chart.title, fontsize=10, loc="left")
-    axes.set_xlabel(f"time{f' in {unit}' if unit else ' (every firing takes 1)'}", fontsize=8)
-    axes.tick_params(axis="x", labelsize=8)
-    axes.grid(axis="x", color="#cfd8dc", linewidth=0.5)
-    axes.set_axisbelow(True)
-    if not by_task and len(tasks) <= 16:
-        shown = [
-            Patch(facecolor=color[t], edgecolor="#37474f", linewidth=0.4, label=t) for t in tasks
-        ]
-        axes.legend(
-            handles=shown, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False
-        )
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+
+
+def _draw_legend(axes: Axes, color: Mapping[str, str]) -> None:
+    """The colors of tasks, beside the panel."""
+    from matplotlib.patches import Patch
+
+    handles = []
+    for task, face in color.items():
+        handles.append(Patch(facecolor=face, edgecolor=EDGE, linewidth=0.4, label=task))
+    axes.legend(
+        handles=handles, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False
+    )
 
 
 def _runs(chart: Chart) -> Iterator[tuple[Bar, Bar]]:

@@ -7,25 +7,28 @@ The critical cycle is drawn in red.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.application import Application, Port
+from ..model.application import Application, Port, Task
 from ..model.system import System
 from .layout import layout
 from .picture import load, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.path import Path as Curve
 
 BOX_HEIGHT = 0.62
 ROW = 1.25
 COLORS = ("#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffff99", "#8dd3c7", "#d9d9d9")
 NEUTRAL = "#eceff1"
 CRITICAL = "#c62828"
+#: The colors of boxes' edges and of arrows.
+EDGE, LINE = "#37474f", "#455a64"
 #: Larger graphs are drawn without rates and with smaller boxes; above the second limit a picture is
 #: unreadable.
 MOST_LABELED, MOST_TASKS = 120, 2000
@@ -124,12 +127,10 @@ class _Drawing:
         processors: Mapping[str, tuple[str, ...]],
         colors: Mapping[str, str],
     ) -> None:
-        from matplotlib.patches import FancyBboxPatch
-
         app = self._app
-        title = app.name + (
-            f"   every {float(app.period_ns) / 1e6:g} ms" if app.period_ns is not None else ""
-        )
+        title = app.name
+        if app.period_ns is not None:
+            title += f"   every {float(app.period_ns) / 1e6:g} ms"
         axes.text(-0.4, top + 0.45, title, fontsize=11, fontweight="bold", va="center")
         if self._critical.caption:
             axes.text(
@@ -143,58 +144,68 @@ class _Drawing:
         self._arrows(axes, place, top)
         for task in app.tasks:
             x, y = place[task.name]
-            limits = task.name in self._critical.tasks
             if task.resampling is not None:
+                limits = task.name in self._critical.tasks
                 self._on_arrow(axes, (x + self._box / 2, y), str(task.resampling), limits)
                 continue
             shown = [colors[p] for p in processors.get(task.name, ())] or [NEUTRAL]
-            part = self._box / len(shown)
-            for i, color in enumerate(shown):
-                style = "round,pad=0,rounding_size=0.12" if task.network is None else "square,pad=0"
-                axes.add_patch(
-                    FancyBboxPatch(
-                        (x + i * part, y - BOX_HEIGHT / 2),
-                        part,
-                        BOX_HEIGHT,
-                        boxstyle=style,
-                        facecolor=color,
-                        edgecolor=CRITICAL if limits else "#37474f",
-                        linewidth=2.2 if limits else 1.6 if task.network is not None else 1.0,
-                        zorder=3,
-                    )
+            self._task(axes, (x, y), task, shown)
+
+    def _task(
+        self, axes: Axes, place: tuple[float, float], task: Task, colors: Sequence[str]
+    ) -> None:
+        """A box in the colors of its processors, beside each other, with names on it."""
+        from matplotlib.patches import FancyBboxPatch
+
+        x, y = place
+        style, edge, width = "round,pad=0,rounding_size=0.12", EDGE, 1.0
+        if task.network is not None:
+            style, width = "square,pad=0", 1.6
+        if task.name in self._critical.tasks:
+            edge, width = CRITICAL, 2.2
+        part = self._box / len(colors)
+        for i, color in enumerate(colors):
+            axes.add_patch(
+                FancyBboxPatch(
+                    (x + i * part, y - BOX_HEIGHT / 2),
+                    part,
+                    BOX_HEIGHT,
+                    boxstyle=style,
+                    facecolor=color,
+                    edgecolor=edge,
+                    linewidth=width,
+                    zorder=3,
                 )
-            axes.text(
-                x + self._box / 2,
-                y + 0.11,
-                self._short[task.name],
-                ha="center",
-                va="center",
-                fontsize=8.5,
-                zorder=4,
             )
-            axes.text(
-                x + self._box / 2,
-                y - 0.15,
-                self._below[task.name],
-                ha="center",
-                va="center",
-                fontsize=6.5,
-                color="#546e7a",
-                zorder=4,
-            )
+        middle = x + self._box / 2
+        axes.text(
+            middle,
+            y + 0.11,
+            self._short[task.name],
+            ha="center",
+            va="center",
+            fontsize=8.5,
+            zorder=4,
+        )
+        axes.text(
+            middle,
+            y - 0.15,
+            self._below[task.name],
+            ha="center",
+            va="center",
+            fontsize=6.5,
+            color="#546e7a",
+            zorder=4,
+        )
 
     def _on_arrow(
         self, axes: Axes, middle: tuple[float, float], words: str, critical: bool
     ) -> None:
         """A resampling, drawn like a delay: a dark spot on the line, with its label."""
         x, y = middle
-        color = CRITICAL if critical else "#455a64"
-        axes.plot(
-            [x - self._box / 2, x + self._box / 2],
-            [y, y],
-            color=color,
-            linewidth=2.0 if critical else 1.0,
-        )
+        color, width = (CRITICAL, 2.0) if critical else (LINE, 1.0)
+        ends = [x - self._box / 2, x + self._box / 2]
+        axes.plot(ends, [y, y], color=color, linewidth=width)
         spot = {"boxstyle": "round,pad=0.35", "facecolor": "#263238", "edgecolor": "none"}
         axes.text(
             x,
@@ -260,48 +271,25 @@ class _Drawing:
         critical: bool,
     ) -> None:
         from matplotlib.patches import FancyArrowPatch
-        from matplotlib.path import Path as Curve
 
         (x0, y0), (x1, y1) = start, end
         if lane is None:
-            # Curves from column to column, straight lines across the columns between.
-            stops = [
-                (x0, y0),
-                *(p for x, y in through for p in ((x, y), (x + self._box, y))),
-                (x1, y1),
-            ]
-            points, codes = [stops[0]], [Curve.MOVETO]
-            for i, (a, b) in enumerate(pairwise(stops)):
-                if i % 2:
-                    points.append(b)
-                    codes.append(Curve.LINETO)
-                    continue
-                bend = min(1.1, (b[0] - a[0]) * 0.45)
-                points += [(a[0] + bend, a[1]), (b[0] - bend, b[1]), b]
-                codes += [Curve.CURVE4] * 3
+            stops = [start]
+            for x, y in through:
+                stops += [(x, y), (x + self._box, y)]
+            stops.append(end)
+            path = _forward(stops)
             middle = ((stops[0][0] + stops[1][0]) / 2, (stops[0][1] + stops[1][1]) / 2)
-        else:  # back along a lane below the boxes
-            r = 0.45
-            points = [
-                (x0, y0),
-                (x0 + r, y0),
-                (x0 + r, lane),
-                (x0, lane),
-                (x1, lane),
-                (x1 - r, lane),
-                (x1 - r, y1),
-                (x1, y1),
-            ]
-            codes = [Curve.MOVETO, *[Curve.CURVE4] * 3, Curve.LINETO, *[Curve.CURVE4] * 3]
+        else:
+            path = _back(start, end, lane)
             middle = ((x0 + x1) / 2, lane)
-        path = Curve(points, codes)
         axes.add_patch(
             FancyArrowPatch(
                 path=path,
                 arrowstyle="-|>",
                 mutation_scale=9,
                 linewidth=2.0 if critical else 1.0,
-                color=CRITICAL if critical else "#455a64",
+                color=CRITICAL if critical else LINE,
                 zorder=2.5 if critical else 2,
                 fill=False,
             )
@@ -325,6 +313,42 @@ class _Drawing:
             )
 
 
+def _forward(stops: Sequence[tuple[float, float]]) -> Curve:
+    """Curves from column to column, straight lines across the columns between."""
+    from matplotlib.path import Path as Curve
+
+    points, codes = [stops[0]], [Curve.MOVETO]
+    for i, (a, b) in enumerate(pairwise(stops)):
+        if i % 2:
+            points.append(b)
+            codes.append(Curve.LINETO)
+            continue
+        bend = min(1.1, (b[0] - a[0]) * 0.45)
+        points += [(a[0] + bend, a[1]), (b[0] - bend, b[1]), b]
+        codes += [Curve.CURVE4] * 3
+    return Curve(points, codes)
+
+
+def _back(start: tuple[float, float], end: tuple[float, float], lane: float) -> Curve:
+    """Back along a lane below the boxes."""
+    from matplotlib.path import Path as Curve
+
+    (x0, y0), (x1, y1) = start, end
+    r = 0.45
+    points = [
+        (x0, y0),
+        (x0 + r, y0),
+        (x0 + r, lane),
+        (x0, lane),
+        (x1, lane),
+        (x1 - r, lane),
+        (x1 - r, y1),
+        (x1, y1),
+    ]
+    codes = [Curve.MOVETO, *[Curve.CURVE4] * 3, Curve.LINETO, *[Curve.CURVE4] * 3]
+    return Curve(points, codes)
+
+
 def rate(port: Port) -> str:
     """Tokens of a firing as a label: `160`, `[2, 0x3]`, with a window `160/400`."""
     return f"{_rates(port)}/{port.window}" if port.window else _rates(port)
@@ -333,11 +357,9 @@ def rate(port: Port) -> str:
 def _rates(port: Port) -> str:
     if len(port.rates) == 1:
         return str(port.rates[0])
-    parts: list[list[int]] = []
-    for rate in port.rates:
-        if parts and parts[-1][0] == rate:
-            parts[-1][1] += 1
-        else:
-            parts.append([rate, 1])
-    text = ", ".join(f"{r}x{n}" if n > 1 else str(r) for r, n in parts)
+    parts = []
+    for rate, same in groupby(port.rates):
+        count = len(list(same))
+        parts.append(f"{rate}x{count}" if count > 1 else str(rate))
+    text = ", ".join(parts)
     return f"[{text}]" if len(text) <= 14 else f"[{text[:12]}..]"

@@ -63,15 +63,11 @@ def _columns(app: Application) -> dict[int, list[str]]:
         sources[destination].append(source)
     columns: dict[int, list[str]] = defaultdict(list)
     place: dict[str, int] = {}
-    for name in (
-        n
-        for level in sorted(inside)
-        for n in _chain(inside[level], edges if level in knotted else set())
-    ):
-        place[name] = max(
-            (place[before] + 1 for before in sources[name] if before in place), default=0
-        )
-        columns[place[name]].append(name)
+    for level in sorted(inside):
+        for name in _chain(inside[level], edges if level in knotted else set()):
+            before = [place[source] for source in sources[name] if source in place]
+            place[name] = max(before, default=-1) + 1
+            columns[place[name]].append(name)
     return columns
 
 

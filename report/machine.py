@@ -79,12 +79,15 @@ def _places(scenario: Scenario, widest: float) -> dict[str, Point]:
 
 def _arrows(scenario: Scenario) -> dict[tuple[str, str], list[str]]:
     """The triggers of a transition, in words."""
-    found: dict[tuple[str, str], list[str]] = {}
+    arrows: dict[tuple[str, str], list[str]] = {}
     for t in scenario.transitions:
-        after = [] if t.after_ns is None else [f"after {float(t.after_ns) / 1e9:g} s"]
-        said = [f"{cause}, at once" if t.at_once else cause for cause in (*t.events, *after)]
-        found.setdefault((t.source, t.target), []).extend(said)
-    return found
+        causes = list(t.events)
+        if t.after_ns is not None:
+            causes.append(f"after {float(t.after_ns) / 1e9:g} s")
+        if t.at_once:
+            causes = [f"{cause}, at once" for cause in causes]
+        arrows.setdefault((t.source, t.target), []).extend(causes)
+    return arrows
 
 
 def _box(axes: Axes, place: Point, size: Point, lines: Sequence[str], initial: bool) -> None:
@@ -110,9 +113,9 @@ def _arrow(
     """A curve that bends to its left, so that both directions between two states are distinct."""
     from matplotlib.patches import FancyArrowPatch
 
-    way = atan2(b[1] - a[1], b[0] - a[0])
+    direction = atan2(b[1] - a[1], b[0] - a[0])
     bend = 0.22
-    start, end = _border(a, from_size, way + bend), _border(b, to_size, way + pi - bend)
+    start, end = _border(a, from_size, direction + bend), _border(b, to_size, direction + pi - bend)
     curve = f"arc3,rad={-bend}"
     arrow = FancyArrowPatch(
         start, end, connectionstyle=curve, arrowstyle="-|>", mutation_scale=12, color=EDGE, zorder=1
@@ -121,7 +124,7 @@ def _arrow(
     length = hypot(end[0] - start[0], end[1] - start[1])
     middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
     aside = bend * length / 2 + 0.12
-    x, y = middle[0] - sin(way) * aside, middle[1] + cos(way) * aside
+    x, y = middle[0] - sin(direction) * aside, middle[1] + cos(direction) * aside
     box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
     axes.text(
         x,

@@ -100,26 +100,24 @@ class _Place:
         self.value, self.path = value, path
 
     def _is(self, what: str) -> ValueError:
-        shown = (
-            type(self.value).__name__
-            if isinstance(self.value, dict | list)
-            else repr(self.value)[:60]
-        )
+        if isinstance(self.value, dict | list):
+            shown = type(self.value).__name__
+        else:
+            shown = repr(self.value)[:60]
         return ValueError(f"{self.path or 'the document'} is {shown}; expected {what}")
 
     def at(self, key: str) -> _Place:
         if not isinstance(self.value, dict):
             raise self._is("an object")
+        path = f"{self.path}.{key}" if self.path else key
         if key not in self.value:
-            raise ValueError(f"{self.path + '.' if self.path else ''}{key} is missing")
-        return _Place(self.value[key], f"{self.path}.{key}".lstrip("."))
+            raise ValueError(f"{path} is missing")
+        return _Place(self.value[key], path)
 
     def get(self, key: str, default: Any) -> _Place:
-        return (
-            self.at(key)
-            if isinstance(self.value, dict) and key in self.value
-            else _Place(default, key)
-        )
+        if isinstance(self.value, dict) and key in self.value:
+            return self.at(key)
+        return _Place(default, key)
 
     def items(self) -> list[tuple[str, _Place]]:
         if not isinstance(self.value, dict):
@@ -145,14 +143,14 @@ class _Place:
             raise self._is("a number")
         return float(self.value)
 
+    def maybe_number(self) -> float | None:
+        return None if self.value is None else self.number()
+
     def whole(self) -> int:
-        if (
-            isinstance(self.value, bool)
-            or not isinstance(self.value, int)
-            or abs(self.value) > 10**18
-        ):
+        good = isinstance(self.value, int) and not isinstance(self.value, bool)
+        if not good or abs(self.value) > 10**18:
             raise self._is("a whole number")
-        return self.value
+        return int(self.value)
 
     def ns(self, unit: float) -> int | None:
         """A time in another unit as ns; None where it is null."""
@@ -173,37 +171,39 @@ def read_run(content: bytes) -> Ran:
         {name: _app(place) for name, place in top.at("apps").items()},
         {name: _task(place) for name, place in top.at("tasks").items()},
         {name: place.at("utilization").number() for name, place in top.at("processors").items()},
-        {
-            n: (p.at("capacity").whole(), p.at("most").whole())
-            for n, p in top.get("channels", {}).items()
-        },
+        {name: _channel(place) for name, place in top.get("channels", {}).items()},
         {name: _state(place) for name, place in top.get("states", {}).items()},
         _changes(top.get("switches", [])),
     )
 
 
+def _channel(place: _Place) -> tuple[int, int]:
+    """Its capacity, and the most tokens that were in it."""
+    return place.at("capacity").whole(), place.at("most").whole()
+
+
 def _state(place: _Place) -> RanState:
-    joules = place.get("joules", None)
     return RanState(
         place.at("seconds").number(),
         place.at("entered").whole(),
-        None if joules.value is None else joules.number(),
+        place.get("joules", None).maybe_number(),
     )
 
 
 def _changes(place: _Place) -> dict[tuple[str, str], list[int | None]]:
-    found: dict[tuple[str, str], list[int | None]] = {}
+    changes: dict[tuple[str, str], list[int | None]] = {}
     for change in place.list():
         ends = change.at("from").text(), change.at("to").text()
-        found.setdefault(ends, []).append(change.at("first_ms").ns(1e6))
-    return found
+        changes.setdefault(ends, []).append(change.at("first_ms").ns(1e6))
+    return changes
 
 
 def _failure(place: _Place) -> str:
     if place.value is None:
         return ""
     task = place.get("task", None).maybe_text()
-    return (f"{task}: " if task else "") + place.at("reason").text()
+    reason = place.at("reason").text()
+    return f"{task}: {reason}" if task else reason
 
 
 def _app(place: _Place) -> RanApp:
@@ -213,21 +213,28 @@ def _app(place: _Place) -> RanApp:
         frames,
         skipped,
         place.get("seconds", 0.0).number(),
-        None if fps.value is None else fps.number(),
+        fps.maybe_number(),
         place.at("overruns").whole(),
         _latency(place, frames - skipped),
-        {
-            (p.at("source").text(), p.at("task").text()): _latency(p, p.at("firings").whole())
-            for p in place.get("paths", []).list()
-        },
+        _paths(place.get("paths", [])),
     )
+
+
+def _paths(place: _Place) -> dict[tuple[str, str], Latency]:
+    """By source and task."""
+    paths = {}
+    for path in place.list():
+        ends = path.at("source").text(), path.at("task").text()
+        paths[ends] = _latency(path, path.at("firings").whole())
+    return paths
 
 
 def _latency(place: _Place, count: int) -> Latency:
     histogram = place.get("histogram", {"ns": [], "counts": []})
     edges = tuple(p.whole() for p in histogram.at("ns").list())
     counts = tuple(p.whole() for p in histogram.at("counts").list())
-    if len(edges) != (len(counts) + 1 if counts else 0) or list(edges) != sorted(edges):
+    wanted = len(counts) + 1 if counts else 0
+    if len(edges) != wanted or list(edges) != sorted(edges):
         raise ValueError(
             f"{histogram.path} has {len(edges)} edges of {len(counts)} bins, or not in order"
         )
@@ -250,48 +257,68 @@ def _task(place: _Place) -> RanTask:
 def read_trace(content: bytes) -> Traced:
     """The trace of a run. Raises ValueError."""
     top = _Place(parse_object(content), "")
-    found = Traced(top.get("otherData", {}).get("build", None).maybe_text())
-    lanes: dict[int, str] = {}
-    begun: dict[str, tuple[str, int, int]] = {}
-    late: dict[tuple[str, int], int] = {}
+    reader = _TraceReader(Traced(top.get("otherData", {}).get("build", None).maybe_text()))
     for event in top.at("traceEvents").list():
-        kind = event.at("ph").text()
-        if (
-            kind == "M"
-            and event.at("name").text() == "thread_name"
-            and event.get("pid", 1).value == 1
-        ):
-            lanes[event.at("tid").whole()] = event.at("args").at("name").text()
-        elif kind == "X" and event.get("cat", "").value != "bands":
-            said, start, duration = event.at("args"), event.at("ts").time(), event.at("dur").time()
-            firing, group = said.at("firing").whole(), said.get("firings", 1).whole()
-            lane = lanes.get(event.at("tid").whole(), "?")
-            found.firings.append((lane, event.at("name").text(), firing, group, start, duration))
-        elif kind == "C":
-            tokens = event.at("args").at("tokens").whole()
-            found.fills.setdefault(event.at("name").text(), []).extend(
-                (event.at("ts").time(), tokens)
-            )
-        elif kind == "i" and event.at("name").text() == "release":
-            found.releases.append((event.at("args").at("task").text(), event.at("ts").time()))
-        elif (
-            kind == "i"
-            and event.at("name").text() == "deadline missed"
-            and "late_us" in event.at("args").value
-        ):
-            said = event.at("args")
-            late[said.at("app").text(), said.at("frame").whole()] = said.at("late_us").time()
-        elif kind == "b":
-            said = event.at("args")
-            begun[event.at("id").text()] = (
-                said.at("app").text(),
-                said.at("frame").whole(),
-                event.at("ts").time(),
-            )
-        elif kind == "e" and event.at("id").text() in begun:
-            app, frame, start = begun.pop(event.at("id").text())
-            found.frames.append(
-                (app, frame, start, event.at("ts").time(), late.get((app, frame), 0))
-            )
-    found.frames = [(a, n, b, e, late.get((a, n), 0)) for a, n, b, e, _ in found.frames]
-    return found
+        reader.take(event)
+    return reader.traced()
+
+
+class _TraceReader:
+    """Reads the events of a trace in their order."""
+
+    def __init__(self, empty: Traced) -> None:
+        self._traced = empty
+        self._lanes: dict[int, str] = {}
+        #: By the id of a frame that has not ended: app, number of the frame, and start.
+        self._begun: dict[str, tuple[str, int, int]] = {}
+        self._late: dict[tuple[str, int], int] = {}
+
+    def take(self, event: _Place) -> None:
+        """One event; those of other kinds say nothing that is kept."""
+        match event.at("ph").text():
+            case "M":
+                if event.at("name").text() == "thread_name" and event.get("pid", 1).value == 1:
+                    self._lanes[event.at("tid").whole()] = event.at("args").at("name").text()
+            case "X":
+                if event.get("cat", "").value != "bands":
+                    self._take_firing(event)
+            case "C":
+                tokens = event.at("args").at("tokens").whole()
+                fills = self._traced.fills.setdefault(event.at("name").text(), [])
+                fills.extend((event.at("ts").time(), tokens))
+            case "i":
+                self._take_mark(event)
+            case "b":
+                frame = event.at("args")
+                app, number = frame.at("app").text(), frame.at("frame").whole()
+                self._begun[event.at("id").text()] = app, number, event.at("ts").time()
+            case "e":
+                begun = self._begun.pop(event.at("id").text(), None)
+                if begun is not None:
+                    self._traced.frames.append((*begun, event.at("ts").time(), 0))
+
+    def _take_firing(self, event: _Place) -> None:
+        firing, start, duration = event.at("args"), event.at("ts").time(), event.at("dur").time()
+        number, group = firing.at("firing").whole(), firing.get("firings", 1).whole()
+        lane = self._lanes.get(event.at("tid").whole(), "?")
+        task = event.at("name").text()
+        self._traced.firings.append((lane, task, number, group, start, duration))
+
+    def _take_mark(self, event: _Place) -> None:
+        """A release of a source, or a deadline that was missed."""
+        name = event.at("name").text()
+        if name == "release":
+            task = event.at("args").at("task").text()
+            self._traced.releases.append((task, event.at("ts").time()))
+        elif name == "deadline missed" and "late_us" in event.at("args").value:
+            miss = event.at("args")
+            late = miss.at("late_us").time()
+            self._late[miss.at("app").text(), miss.at("frame").whole()] = late
+
+    def traced(self) -> Traced:
+        """What the trace says; deadlines may be reported before or after the ends of frames."""
+        frames = []
+        for app, number, begin, end, _ in self._traced.frames:
+            frames.append((app, number, begin, end, self._late.get((app, number), 0)))
+        self._traced.frames = frames
+        return self._traced

@@ -71,10 +71,10 @@ def render(data: str, name: str, live: str = "") -> str:
 
 def data_of(content: bytes) -> bytes:
     """The document inside of a page, as JSON. Raises ValueError."""
-    found = _DATA.search(content)
-    if found is None:
+    match = _DATA.search(content)
+    if match is None:
         raise ValueError("it is not a report of flowc")
-    return found[1]
+    return match[1]
 
 
 @cache

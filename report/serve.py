@@ -90,7 +90,9 @@ class PageServer:
             return 403, refused
         if what == "events":
             return 0, b""
-        return (200, self._page()) if what == "" else (404, b"There is only one page.")
+        if what == "":
+            return 200, self._page()
+        return 404, b"There is only one page."
 
     def grant(self, path: str, host: str, origin: str | None, wish: bytes) -> tuple[int, bytes]:
         """The status and the answer for a request of the page: one at a time."""
@@ -257,13 +259,7 @@ def _handler(server: PageServer) -> type[BaseHTTPRequestHandler]:
 
         def _send(self, status: int, content: bytes) -> None:
             self.send_response(status or 200)
-            kind = (
-                "text/plain"
-                if status not in (0, 200)
-                else "text/html"
-                if status
-                else "text/event-stream"
-            )
+            kind = {0: "text/event-stream", 200: "text/html"}.get(status, "text/plain")
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Cache-Control", "no-store")
             self.send_header("Referrer-Policy", "no-referrer")

@@ -88,13 +88,18 @@ _REASONS: dict[Kind, dict[str, tuple[str, str]]] = {
 }
 
 
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a list such as `cores, utilization`."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
 def objectives(words: str, kind: Kind) -> tuple[str, ...]:
     """The objectives of a list such as `cores,utilization`; none if the list is empty.
 
     Raises Errors (F538) for unknown objectives, and for a list that this kind of problem does not
     support.
     """
-    wanted = tuple(word.strip() for word in words.split(",") if word.strip())
+    wanted = words_of(words)
     unknown = [word for word in wanted if word not in OBJECTIVES]
     if unknown:
         message = f"there is no objective `{unknown[0]}`"

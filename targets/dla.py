@@ -42,12 +42,15 @@ def unfit_for_dla(
     if not broken or fallback:
         return None
     first = broken[0]
-    more = len({b.layer for b in broken}) - 1
     message = (
         f"`{task.name}` cannot run on a DLA: {first.op} `{first.layer}`: {first.rule}"
         f" ({first.detail})"
     )
-    message += f", and {more} more layer{'' if more == 1 else 's'}" if more else ""
+    others = len({breach.layer for breach in broken}) - 1
+    if others == 1:
+        message += ", and 1 more layer"
+    elif others > 1:
+        message += f", and {others} more layers"
     return "F510", message, "cut it elsewhere, or add `fallback gpu` behind the processor"
 
 

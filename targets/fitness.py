@@ -6,9 +6,11 @@ remedy. `dla` checks layers for DLAs, `engines` the number of engines.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 
-from ..model.application import Application, Task
+from ..model.application import Application, Network, Task, all_tasks
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.platform import Platform
 from ..model.times import has_code
@@ -41,75 +43,81 @@ def unfit_for(
     """The reason why a task cannot run on that kind of processor, or None. `fallback`: the GPU may
     run layers that the DLA cannot."""
     if kind == "link" or task.transfer is not None:
-        message = f"`{task.name}` cannot run on a {kind}"
-        return (
-            None
-            if kind == "link" and task.transfer is not None
-            else ("F503", message, "links carry tokens, no more")
-        )
+        if kind == "link" and task.transfer is not None:
+            return None
+        return "F503", f"`{task.name}` cannot run on a {kind}", "links carry tokens, no more"
     if kind == "gpu" and _most_gpus(platform) > 1 and _has_code(task):
         return "F603", "a program uses one GPU, and the platform has more", "declare one"
     if task.built_in:
-        return (
-            None
-            if kind == "cpu"
-            else ("F503", f"`{task.name}` cannot run on a {kind}", "it runs on a cpu")
-        )
+        if kind == "cpu":
+            return None
+        return "F503", f"`{task.name}` cannot run on a {kind}", "it runs on a cpu"
     if task.network is None:
-        if has_code(task, kind, platform):  # to an abstract task code may be added
-            return _too_much_shared(task, platform) if kind == "gpu" else None
-        have = f"it has code for {one_of(sorted({i.kind for i in task.implementations}))}"
-        return "F503", f"`{task.name}` cannot run on a {kind}: it has no code for one", have
+        return _unfit_code(task, kind, platform)
     if kind == "cpu":
         return None
-    if task.network.moving is not None:
+    reason = _unfit_network(task, task.network, kind)
+    if reason is not None or kind != "dla":
+        return reason
+    from .dla import unfit_for_dla
+
+    return unfit_for_dla(task, task.network, platform, fallback)
+
+
+def _unfit_code(task: Task, kind: str, platform: Platform) -> Reason | None:
+    """The reason for a task that is no network."""
+    if not has_code(task, kind, platform):  # to an abstract task code may be added
+        message = f"`{task.name}` cannot run on a {kind}: it has no code for one"
+        kinds = sorted({i.kind for i in task.implementations})
+        return "F503", message, f"it has code for {one_of(kinds)}"
+    return _too_much_shared(task, platform) if kind == "gpu" else None
+
+
+def _unfit_network(task: Task, network: Network, kind: str) -> Reason | None:
+    """The reason why a network cannot leave the CPU."""
+    if network.moving is not None:
         return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
     if task.open_ports:
         message = (
             f"`{task.name}` cannot run on a {kind}: the size of `{task.open_ports[0].name}` depends"
             " on data"
         )
-        return (
-            "F503",
-            message,
-            "leave it on a cpu, or cut it with `until` in front of the layer that makes it",
-        )
-    if kind != "dla":
-        return None
-    from .dla import unfit_for_dla
-
-    return unfit_for_dla(task, task.network, platform, fallback)
+        help_text = "leave it on a cpu, or cut it with `until` in front of the layer that makes it"
+        return "F503", message, help_text
+    return None
 
 
 def _most_gpus(platform: Platform) -> int:
     """How many GPUs one machine has at most."""
-    machines = platform.machines or ("",)
-    return max(
-        sum(p.count for p in platform.pools if p.kind == "gpu" and p.machine == m) for m in machines
-    )
+    counts = Counter(dict.fromkeys(platform.machines or ("",), 0))
+    for pool in platform.pools:
+        if pool.kind == "gpu":
+            counts[pool.machine] += pool.count
+    return max(counts.values())
 
 
 def unlaunchable(apps: Iterable[Application], platform: Platform) -> tuple[Diagnostic, ...]:
     """Tasks whose only code is kernels that the platform's GPU cannot launch: one fault per
     definition.
     """
-    found = {}
-    for task in (t for a in apps for t in a.tasks):
+    faults = {}
+    for task in all_tasks(apps):
         reason = _too_much_shared(task, platform)
         if reason is not None and all(i.kind == "gpu" for i in task.implementations):
             code, message, help_text = reason
-            found[task.definition] = Diagnostic(
-                code, message, task.implementations[0].span, help=help_text
-            )
-    return tuple(found.values())
+            span = task.implementations[0].span
+            faults[task.definition] = Diagnostic(code, message, span, help=help_text)
+    return tuple(faults.values())
 
 
 def _too_much_shared(task: Task, platform: Platform) -> Reason | None:
     """Kernels that ask for more shared memory than a block can have on the platform's GPU."""
     compute = next((p.compute for p in platform.pools if p.kind == "gpu"), None)
-    most = None if compute is None else _SHARED_KIB.get(compute)
-    for launch in (x for i in task.implementations for x in i.launches):
-        if most is not None and compute is not None and launch.shared > most << 10:
+    if compute is None or compute not in _SHARED_KIB:
+        return None
+    most = _SHARED_KIB[compute]
+    for launch in chain.from_iterable(i.launches for i in task.implementations):
+        if launch.shared > most << 10:
             name = ".".join(map(str, compute))
             message = f"kernel `{launch.kernel}` asks for {launch.shared} bytes of shared memory"
             return "F309", message, f"a block has {most} KiB on a GPU of compute capability {name}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from math import prod
 from pathlib import Path
 
-from ..model.application import Application, Network, Port
+from ..model.application import Application, Network, Port, all_tasks
 from ..model.diagnostic import Diagnostic
 from ..model.platform import Platform
 from ..model.types import DTYPES
@@ -38,10 +38,24 @@ def room_for(network: Network, apps: Iterable[Application], platform: Platform) 
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
         return None
     apps = list(apps)
-    others = {n.content_hash: n for a in apps for t in a.tasks if (n := t.network) is not None}
+    others = {other.content_hash: other for other in _networks(apps)}
     others.pop(network.content_hash, None)
-    weights = sum(found.weights for n in others.values() if (found := needs(n)) is not None)
-    return limit - BASE - weights - sum(map(_least_tokens, apps))
+    return limit - BASE - _weights(others.values()) - sum(map(_least_tokens, apps))
+
+
+def _networks(apps: Iterable[Application]) -> list[Network]:
+    """The networks of all tasks; one may be there several times."""
+    return [task.network for task in all_tasks(apps) if task.network is not None]
+
+
+def _weights(networks: Iterable[Network]) -> int:
+    """The bytes of their weights, as far as these are known."""
+    total = 0
+    for network in networks:
+        memory = needs(network)
+        if memory is not None:
+            total += memory.weights
+    return total
 
 
 def too_little(apps: Iterable[Application], platform: Platform) -> Diagnostic | None:
@@ -52,20 +66,19 @@ def too_little(apps: Iterable[Application], platform: Platform) -> Diagnostic | 
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
         return None
     apps = list(apps)
-    tasks = [t.network for a in apps for t in a.tasks if t.network is not None]
     # Networks that are converted to 8 bits have other weights than their files.
-    networks = {n.content_hash: n for n in tasks if n.precision not in ("int8", "fp16")}
+    converted = ("int8", "fp16")
+    networks = {n.content_hash: n for n in _networks(apps) if n.precision not in converted}
     tokens = sum(map(_least_tokens, apps)) if networks else 0
     if tokens + BASE + sum(map(_file_bytes, networks.values())) <= limit:
         return None
-    weights = sum(found.weights for n in networks.values() if (found := needs(n)) is not None)
+    weights = _weights(networks.values())
     if tokens + BASE + weights <= limit:
         return None
     message = (
         f"weights of {_mb(weights)} and tokens of {_mb(tokens)} beside {_mb(BASE)} for Python and"
-        " libraries"
+        f" libraries do not fit into the {_mb(limit)} of `{platform.name}`"
     )
-    message += f" do not fit into the {_mb(limit)} of `{platform.name}`"
     help_text = "take smaller networks, or correct `memory` of the platform"
     return Diagnostic("F521", message, platform.span, help=help_text)
 
@@ -74,12 +87,10 @@ def _file_bytes(network: Network) -> int:
     """An upper bound of the weights, without reading them."""
     if network.model:
         return len(network.model)
-    folder = Path(network.path).parent
+    path = Path(network.path)
+    files = [path, *(path.parent / name for name in network.external)]
     try:
-        return sum(
-            os.path.getsize(p)
-            for p in (Path(network.path), *(folder / name for name in network.external))
-        )
+        return sum(os.path.getsize(file) for file in files)
     except OSError:
         return 0
 
@@ -88,14 +99,12 @@ def _least_tokens(app: Application) -> int:
     """Bytes that channels hold at least: what their source makes in a firing, or their reader
     takes.
     """
-    found = 0
-    for c in app.channels:
-        source, reader = (
-            app.task(c.source).port(c.source_port),
-            app.task(c.destination).port(c.destination_port),
-        )
-        found += max(*source.rates, *reader.rates, c.delay) * _bytes(source)
-    return found
+    total = 0
+    for channel in app.channels:
+        source = app.task(channel.source).port(channel.source_port)
+        reader = app.task(channel.destination).port(channel.destination_port)
+        total += max(*source.rates, *reader.rates, channel.delay) * _bytes(source)
+    return total
 
 
 def _bytes(port: Port) -> int:

@@ -6,9 +6,10 @@ illegal one. `fitness` checks the kinds of processors that can run a task at all
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import chain
 
-from ..model.application import Application, Task
+from ..model.application import Application, Task, all_tasks
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Pin, PinStage, Placement
 from ..model.platform import Platform
@@ -21,64 +22,74 @@ def pinned(
     apps: tuple[Application, ...], platform: Platform, pins: tuple[Pin, ...]
 ) -> tuple[dict[str, Placement], tuple[Diagnostic, ...]]:
     """The pins for one platform as placements, and their faults."""
-    tasks = {t.name: t for a in apps for t in a.tasks}
+    tasks = {task.name: task for task in all_tasks(apps)}
+    pins = tuple(pin for pin in pins if pin.platform == platform.name)
     placements: dict[str, Placement] = {}
     faults: list[Diagnostic] = []
     for pin in pins:
-        if pin.platform != platform.name:
-            continue
-        task = tasks[pin.task]
-        reason = _unsupported(pin, task)
-        if reason:
-            faults.append(
-                Diagnostic("F505", f"`{pin.task}`: {reason}", pin.span, help="leave it out")
-            )
-            continue
-        stage = pin.stages[0]
-        fault = _unfit(task, stage, platform)
-        if fault:
-            faults.append(Diagnostic(fault[0], fault[1], stage.span, help=fault[2]))
+        fault = _fault(pin, tasks[pin.task], platform)
+        if fault is not None:
+            faults.append(fault)
         else:
-            placements[pin.task] = Placement(
-                pin.task,
-                stage.processors,
-                stage.streams,
-                stage.threads,
-                stage.process,
-                pin.buffers,
-                stage.graph,
-                stage.fallback,
-                stage.bands,
-            )
+            placements[pin.task] = _placement(pin)
     engines = {t: p.processors for t, p in placements.items() if tasks[t].network is not None}
     too_many = too_many_engines(platform, engines)
     if too_many:
-        spans = [p.span for p in pins if p.platform == platform.name]
-        faults.append(Diagnostic(too_many[0], too_many[1], spans[-1], help=too_many[2]))
-    for pin in (p for p in pins if p.platform == platform.name):
-        for wanted, neighbors in ((pin.pre, _feeders), (pin.post, _readers)):
-            for neighbor in neighbors(pin.task, apps) if wanted > 1 else ():
-                if tasks[neighbor].replicable:
-                    placements[neighbor] = _spread(
-                        tasks[neighbor], placements.get(neighbor), wanted, platform
-                    )
-                else:
-                    message = (
-                        f"`{neighbor}` keeps state or is at an end of the graph: it cannot have"
-                        f" {wanted} threads"
-                    )
-                    faults.append(
-                        Diagnostic("F504", message, pin.span, help="leave `pre` or `post` out")
-                    )
+        code, message, help_text = too_many
+        faults.append(Diagnostic(code, message, pins[-1].span, help=help_text))
+    for pin in pins:
+        for name, threads in _neighbors(pin, apps):
+            if tasks[name].replicable:
+                placements[name] = _spread(tasks[name], placements.get(name), threads, platform)
+            else:
+                message = (
+                    f"`{name}` keeps state or is at an end of the graph: it cannot have"
+                    f" {threads} threads"
+                )
+                help_text = "leave `pre` or `post` out"
+                faults.append(Diagnostic("F504", message, pin.span, help=help_text))
     return placements, tuple(faults)
 
 
-def _feeders(task: str, apps: tuple[Application, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(c.source for a in apps for c in a.channels if c.destination == task))
+def _fault(pin: Pin, task: Task, platform: Platform) -> Diagnostic | None:
+    """Why a pin is not legal, if it is not."""
+    reason = _unsupported(pin, task)
+    if reason:
+        return Diagnostic("F505", f"`{pin.task}`: {reason}", pin.span, help="leave it out")
+    stage = pin.stages[0]
+    unfit = _unfit(task, stage, platform)
+    if unfit is None:
+        return None
+    code, message, help_text = unfit
+    return Diagnostic(code, message, stage.span, help=help_text)
 
 
-def _readers(task: str, apps: tuple[Application, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(c.destination for a in apps for c in a.channels if c.source == task))
+def _placement(pin: Pin) -> Placement:
+    stage = pin.stages[0]
+    return Placement(
+        pin.task,
+        stage.processors,
+        stage.streams,
+        stage.threads,
+        stage.process,
+        pin.buffers,
+        stage.graph,
+        stage.fallback,
+        stage.bands,
+    )
+
+
+def _neighbors(pin: Pin, apps: tuple[Application, ...]) -> Iterator[tuple[str, int]]:
+    """The tasks around a network that get threads by `pre` or `post`, and how many."""
+    if pin.pre <= 1 and pin.post <= 1:
+        return
+    channels = list(chain.from_iterable(app.channels for app in apps))
+    if pin.pre > 1:
+        feeders = [c.source for c in channels if c.destination == pin.task]
+        yield from ((name, pin.pre) for name in dict.fromkeys(feeders))
+    if pin.post > 1:
+        readers = [c.destination for c in channels if c.source == pin.task]
+        yield from ((name, pin.post) for name in dict.fromkeys(readers))
 
 
 def _spread(task: Task, pin: Placement | None, threads: int, platform: Platform) -> Placement:
@@ -86,8 +97,11 @@ def _spread(task: Task, pin: Placement | None, threads: int, platform: Platform)
     the GPU.
     """
     kind = "cpu" if unfit_for(task, "cpu", platform) is None else "gpu"
-    places = tuple(p for pool in platform.pools if pool.kind == kind for p in pool.processors)
-    processors = pin.processors if pin is not None else places[:threads]
+    if pin is not None:
+        processors = pin.processors
+    else:
+        pools = [pool for pool in platform.pools if pool.kind == kind]
+        processors = tuple(chain.from_iterable(pool.processors for pool in pools))[:threads]
     return Placement(task.name, processors, -(-threads // len(processors)))
 
 
@@ -147,25 +161,32 @@ def _unfit_option(
     task: Task, stage: PinStage, kinds: Collection[str]
 ) -> tuple[str, str, str] | None:
     """Threads, streams, processes, graphs and fallbacks that a task cannot use."""
+    return (
+        _unfit_device_option(task, stage, kinds)
+        or _unfit_copies(task, stage)
+        or (_unfit_process(task) if stage.process else None)
+    )
+
+
+def _unfit_device_option(
+    task: Task, stage: PinStage, kinds: Collection[str]
+) -> tuple[str, str, str] | None:
+    """Options for processors of another kind than those of the pin."""
     if stage.graph and (task.network is not None or set(kinds) != {"gpu"}):
-        return (
-            "F504",
-            f"`{task.name}` starts no kernels that could be recorded",
-            "leave `graph` out",
-        )
+        message = f"`{task.name}` starts no kernels that could be recorded"
+        return "F504", message, "leave `graph` out"
     if stage.fallback and "dla" not in kinds:
-        return (
-            "F504",
-            f"`{task.name}` runs on no DLA that a GPU could help out",
-            "leave `fallback` out",
-        )
+        message = f"`{task.name}` runs on no DLA that a GPU could help out"
+        return "F504", message, "leave `fallback` out"
     if "cpu" not in kinds and (stage.threads > 1 or stage.process):
         word = "threads" if stage.threads > 1 else "process"
-        return (
-            "F504",
-            f"`{task.name}` does not run on a CPU: `{word}` means nothing there",
-            f"leave `{word}` out",
-        )
+        message = f"`{task.name}` does not run on a CPU: `{word}` means nothing there"
+        return "F504", message, f"leave `{word}` out"
+    return None
+
+
+def _unfit_copies(task: Task, stage: PinStage) -> tuple[str, str, str] | None:
+    """Streams and threads."""
     if stage.streams > 1 and not task.replicable:
         message = (
             f"`{task.name}` keeps state or ends the graph: {stage.streams} streams cannot share its"
@@ -173,21 +194,20 @@ def _unfit_option(
         )
         return "F504", message, "leave `streams` out; a C task without state may say `stateless`"
     if stage.threads > 1 and task.network is None:
-        return (
-            "F504",
-            f"`{task.name}` is no network: it controls its threads itself",
-            "leave `threads` out",
-        )
-    if stage.process and not any(i.language == "python" for i in task.implementations):
-        return (
-            "F504",
-            f"`{task.name}` is no Python code: it does not hold the interpreter",
-            "leave `process` out",
-        )
-    if stage.process and task.events:
+        message = f"`{task.name}` is no network: it controls its threads itself"
+        return "F504", message, "leave `threads` out"
+    return None
+
+
+def _unfit_process(task: Task) -> tuple[str, str, str] | None:
+    """A process of its own for a task that cannot have one."""
+    if not any(i.language == "python" for i in task.implementations):
+        message = f"`{task.name}` is no Python code: it does not hold the interpreter"
+        return "F504", message, "leave `process` out"
+    if task.events:
         message = f"`{task.name}` raises events, which it does in the program's own process"
         return "F807", message, "leave `process` out"
-    if stage.process and task.open_ports:
+    if task.open_ports:
         message = f"`{task.name}` reads `{task.open_ports[0].name}`, whose size depends on data"
         return "F504", message, "leave `process` out: what processes share has a fixed size"
     return None

@@ -160,10 +160,12 @@ class Analysis:
         late = self.too_late(app) or any(p.too_late for p in self.paths)
         return self.times.source == "wcet" and (self.too_slow(app) or late)
 
-    def and_answer(self, answer: Answer, cut: Why | None = None, **found: Any) -> Analysis:
+    def and_answer(self, answer: Answer, cut: Why | None = None, **fields: Any) -> Analysis:
         """With an answer more."""
-        ended: dict[Answer, Why] = {} if cut is None else {answer: cut}
-        return replace(self, answered=(*self.answered, answer), cut=self.cut | ended, **found)
+        cuts = dict(self.cut)
+        if cut is not None:
+            cuts[answer] = cut
+        return replace(self, answered=(*self.answered, answer), cut=cuts, **fields)
 
 
 def limits(
@@ -179,20 +181,24 @@ def limits(
         return Analysis(verdicts, times)
     graph = graph_of(app, verdicts.repetition, times.ns, overlap=overlap)
     try:
-        found = least_period(graph, seconds=seconds)
+        least = least_period(graph, seconds=seconds)
         free = _freest(app, verdicts, times, graph, overlap)
-        anywhere = found if free is graph else least_period(free, seconds=seconds)
+        anywhere = least if free is graph else least_period(free, seconds=seconds)
     except Deadlocked:  # found only now: an iteration is too long to be executed
         blocked = Verdict(False, "after many firings tasks of a cycle block each other")
         return Analysis(replace(verdicts, deadlock_free=blocked), times)
     return Analysis(verdicts, times, seconds=seconds).and_answer(
         "period",
-        found.cut,
-        period=None if found.upper is None else graph.ns(found.upper),
-        period_lower=graph.ns(found.lower),
-        critical_cycle=_hops(graph, found),
+        least.cut,
+        period=_ns(graph, least.upper),
+        period_lower=graph.ns(least.lower),
+        critical_cycle=_hops(graph, least),
         mapping_lower=free.ns(anywhere.lower),
     )
+
+
+def _ns(graph: Graph, amount: Fraction | None) -> Fraction | None:
+    return None if amount is None else graph.ns(amount)
 
 
 def _freest(
@@ -201,11 +207,12 @@ def _freest(
     """The graph on the best mapping there could be: every task where it is fastest, some on several
     processors."""
     least = {**times.ns, **times.least_ns}
-    graph = (
-        graph if least == times.ns else graph_of(app, verdicts.repetition, least, overlap=overlap)
-    )
+    if least != times.ns:
+        graph = graph_of(app, verdicts.repetition, least, overlap=overlap)
     shared = {i for i, t in enumerate(app.tasks) if t.replicable}
-    return without_serial(graph, shared) if shared else graph
+    if not shared:
+        return graph
+    return without_serial(graph, shared)
 
 
 def analyze(
@@ -227,60 +234,78 @@ def analyze(
     ends after `seconds` with the best it has. `answered` gets what is known whenever an answer has
     been found.
     """
-    for answer in _answers(app, verdicts, times, overlap, for_period, pareto, seconds, progress):
+    questions = _Questions(app, verdicts, times, overlap, for_period, pareto, seconds, progress)
+    for answer in _answers(questions):
         if answered is not None:
             answered(answer)
     return answer
 
 
-def _answers(
-    app: Application,
-    verdicts: AppVerdicts,
-    times: AppTimes,
-    overlap: bool,
-    for_period: bool,
-    pareto: bool,
-    seconds: float,
-    progress: Callable[[str], None] | None,
-) -> Iterator[Analysis]:
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """The arguments of `analyze`."""
+
+    app: Application
+    verdicts: AppVerdicts
+    times: AppTimes
+    overlap: bool
+    for_period: bool
+    pareto: bool
+    seconds: float
+    progress: Callable[[str], None] | None
+
+
+def _answers(asked: _Questions) -> Iterator[Analysis]:
+    app, verdicts, times = asked.app, asked.verdicts, asked.times
+    overlap, seconds = asked.overlap, asked.seconds
     answer = limits(app, verdicts, times, overlap=overlap, seconds=seconds)
     yield answer
     if answer.period_lower is None:
         return
-    search = _Search(
-        app, graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress
-    )
+    graph = graph_of(app, verdicts.repetition, times.ns, overlap=overlap)
+    free = _freest(app, verdicts, times, graph, overlap)
     timed = app.period_ns is not None and not times.unknown
-    asked = app.period_ns if timed else answer.period
-    kept = asked is not None and answer.period is not None and asked >= answer.period
-    free = _freest(app, verdicts, times, search.graph, overlap)
+    period = _kept(app.period_ns if timed else answer.period, answer.period)
     wanted = paths(app, verdicts.repetition)
-    answer = _with_latency(
-        answer, search.graph, free, asked if kept else None, wanted, timed, seconds
-    )
+    answer = _with_latency(answer, graph, free, period, wanted, timed, seconds)
     if not timed and answer.paths:
         answer = _unpaced(answer, app, times)
     yield answer
+    search = _Search(app, graph, seconds, asked.progress)
     least, cut, schedule, compact = search.least()
     answer = answer.and_answer(
         "least_buffers", cut, least_buffers=least, schedule=schedule, looped_schedule=compact
     )
     yield answer
-    if pareto and answer.period:  # what nothing slows down is slower with any buffers
+    if asked.pareto and answer.period:  # what nothing slows down is slower with any buffers
         front, complete, cut = search.front()
         answer = answer.and_answer("pareto", cut, pareto=front, pareto_complete=complete)
-    if asked and kept and for_period:
-        fitting = (p for p in answer.pareto or () if p.period is not None and p.period <= asked)
-        for_it, cut = next(((p, answer.cut.get("pareto")) for p in fitting), None) or _better(
-            least, search, asked
-        )
-        unproved = (
-            for_it is None or not for_it.proved or for_it.period is None or for_it.period > asked
-        )
-        answer = answer.and_answer(
-            "period_buffers", cut if unproved else None, period_buffers=for_it
-        )
+    if asked.for_period and period:
+        answer = _with_period_buffers(answer, search, period)
     yield replace(answer, answered=get_args(Answer))
+
+
+def _kept(asked: Fraction | None, least: Fraction | None) -> Fraction | None:
+    """The period that is asked for, if the graph is known to keep it."""
+    if asked is None or least is None or asked < least:
+        return None
+    return asked
+
+
+def _with_period_buffers(answer: Analysis, search: _Search, period: Fraction) -> Analysis:
+    best, cut = _keeping(answer, search, period)
+    proved = best is not None and best.proved and best.period is not None and best.period <= period
+    return answer.and_answer("period_buffers", None if proved else cut, period_buffers=best)
+
+
+def _keeping(
+    answer: Analysis, search: _Search, period: Fraction
+) -> tuple[Capacities | None, Why | None]:
+    """The smallest point of the trade-off that keeps the period, if there is one."""
+    for point in answer.pareto or ():
+        if point.period is not None and point.period <= period:
+            return point, answer.cut.get("pareto")
+    return _better(answer.least_buffers, search, period)
 
 
 def _better(
@@ -292,10 +317,10 @@ def _better(
         return search.keeping(period)
     if least.period <= period:
         return least, None
-    found, cut = search.keeping(period)
-    if found is None or found.period is None or found.period >= least.period:
+    faster, cut = search.keeping(period)
+    if faster is None or faster.period is None or faster.period >= least.period:
         return least, cut
-    return replace(found, lower=max(found.lower, least.lower)), cut
+    return replace(faster, lower=max(faster.lower, least.lower)), cut
 
 
 def _with_latency(
@@ -313,9 +338,9 @@ def _with_latency(
         return answer.and_answer("latency", answer.cut.get("period"))
 
     def spent(graph: Graph) -> tuple[str, Fraction, list[Fraction | None]]:
-        found = latency(graph, period * graph.per_ns, spaced=spaced, paths=wanted, seconds=seconds)
-        taken = [None if x is None else graph.ns(x) for x in found.paths]
-        return graph.names[found.sink], graph.ns(found.longest), taken
+        worst = latency(graph, period * graph.per_ns, spaced=spaced, paths=wanted, seconds=seconds)
+        taken = [_ns(graph, path) for path in worst.paths]
+        return graph.names[worst.sink], graph.ns(worst.longest), taken
 
     try:
         sink, longest, taken = spent(graph)
@@ -328,16 +353,16 @@ def _with_latency(
             _, least, lower = spent(free)
         except Unfinished:
             least, lower = None, [None] * len(wanted)
+    latencies = []
+    for path, time, low in zip(wanted, taken, lower, strict=True):
+        latencies.append(PathLatency(path.source, path.sink, time, low, path.deadline))
     return answer.and_answer(
         "latency",
         latency=longest,
         latency_sink=sink,
         latency_period=period,
         latency_lower=least,
-        paths=tuple(
-            PathLatency(p.source, p.sink, time, low, p.deadline)
-            for p, time, low in zip(wanted, taken, lower, strict=True)
-        ),
+        paths=tuple(latencies),
     )
 
 
@@ -345,22 +370,17 @@ def _unpaced(answer: Analysis, app: Application, times: AppTimes) -> Analysis:
     """Where nothing paces an app, a mapping may be slower, and its paths shorter for it: only their
     firings count."""
     least = {**times.ns, **times.least_ns}
-    known = {
-        p.source: spans(app, answer.verdicts.repetition, p.source, least) for p in answer.paths
-    }
-    return replace(
-        answer, paths=tuple(replace(p, lower=max(known[p.source][p.sink])) for p in answer.paths)
-    )
+    vector = answer.verdicts.repetition
+    behind = {p.source: spans(app, vector, p.source, least) for p in answer.paths}
+    latencies = [replace(p, lower=max(behind[p.source][p.sink])) for p in answer.paths]
+    return replace(answer, paths=tuple(latencies))
 
 
 def _hops(graph: Graph, period: Period) -> tuple[Hop, ...]:
     def hop(step: Step) -> Hop:
         edge = graph.edges[step.edge]
-        return Hop(
-            graph.names[step.task],
-            edge.kind,
-            graph.channels[edge.channel] if edge.channel >= 0 else "",
-        )
+        channel = graph.channels[edge.channel] if edge.channel >= 0 else ""
+        return Hop(graph.names[step.task], edge.kind, channel)
 
     return tuple(hop(s) for s in period.cycle)
 
@@ -372,50 +392,56 @@ class _Search:
         self, app: Application, graph: Graph, seconds: float, progress: Callable[[str], None] | None
     ) -> None:
         self.graph, self.seconds, self.progress = graph, seconds, progress
-        types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
-        sizes = {i: types[c.source, c.source_port] for i, c in enumerate(app.channels)}
-        known = {i: kind.bytes for i, kind in sizes.items() if kind is not None}
-        self.weights = known if known and len(known) == len(sizes) else None
+        sizes: dict[int, int] = {}
+        tasks = {t.name: t for t in app.tasks}
+        for i, c in enumerate(app.channels):
+            kind = tasks[c.source].port(c.source_port).type
+            if kind is not None:
+                sizes[i] = kind.bytes
+        self.weights = sizes if sizes and len(sizes) == len(app.channels) else None
         self.short = [n.partition(".")[2] for n in graph.names]
 
-    def capacities(self, found: Buffers) -> Capacities:
-        period = None if found.period is None else self.graph.ns(found.period)
-        channels = {self.graph.channels[c]: n for c, n in found.capacities.items()}
-        cost = None if self.weights is None else found.cost
-        return Capacities(channels, cost, found.lower, period, found.exact)
+    def capacities(self, buffers: Buffers) -> Capacities:
+        period = _ns(self.graph, buffers.period)
+        channels = {self.graph.channels[c]: n for c, n in buffers.capacities.items()}
+        cost = None if self.weights is None else buffers.cost
+        return Capacities(channels, cost, buffers.lower, period, buffers.exact)
 
     def least(self) -> tuple[Capacities | None, Why | None, Schedule | None, Schedule | None]:
         """The least capacities, a schedule within them, and the schedule that is shortest to
         write."""
         graph = self.graph
         try:
-            found = least_capacities(graph, weights=self.weights, seconds=self.seconds)
+            buffers = least_capacities(graph, weights=self.weights, seconds=self.seconds)
         except Unfinished as ended:
             return None, ended.why, None, self._compact()
-        limited = bounded(graph, found.capacities)
+        limited = bounded(graph, buffers.capacities)
         runs: list[tuple[int, int]] = []
         with suppress(OutOfTime):
             Execution(limited, monotonic() + self.seconds).run(record=runs)
         reached = least_period(limited, seconds=self.seconds)
-        loops = looped.folded(runs) if sum(n for _, n in runs) == sum(graph.firings) else None
-        schedule = None if loops is None else Schedule(looped.text(loops, self.short), found.total)
-        found = replace(found, period=reached.upper, exact=reached.exact)
-        return self.capacities(found), found.cut or reached.cut, schedule, self._compact()
+        schedule = None
+        if sum(n for _, n in runs) == sum(graph.firings):
+            loops = looped.folded(runs)
+            if loops is not None:
+                schedule = Schedule(looped.text(loops, self.short), buffers.total)
+        buffers = replace(buffers, period=reached.upper, exact=reached.exact)
+        return self.capacities(buffers), buffers.cut or reached.cut, schedule, self._compact()
 
     def _compact(self) -> Schedule | None:
         loops = looped.single_appearance(self.graph)
         if loops is None or sum(self.graph.firings) > looped.MOST_FIRINGS:
             return None
-        return Schedule(
-            looped.text(loops, self.short), sum(looped.memory(self.graph, loops).values())
-        )
+        tokens = sum(looped.memory(self.graph, loops).values())
+        return Schedule(looped.text(loops, self.short), tokens)
 
     def keeping(self, period: Fraction) -> tuple[Capacities | None, Why | None]:
         """The least capacities that keep a period in ns, or the fastest ones found in time."""
         front = trade_off(
             self.graph, weights=self.weights, until=period * self.graph.per_ns, seconds=self.seconds
         )
-        return self.capacities(front.points[-1]) if front.points else None, "time"
+        fastest = self.capacities(front.points[-1]) if front.points else None
+        return fastest, "time"
 
     def front(self) -> tuple[tuple[Capacities, ...], bool, Why | None]:
         """The trade-off, and whether it reaches full speed."""
@@ -423,8 +449,5 @@ class _Search:
             self.graph, weights=self.weights, seconds=self.seconds, progress=self.progress
         )
         proved = front.complete and all(p.proved for p in front.points)
-        return (
-            tuple(self.capacities(p) for p in front.points),
-            front.complete,
-            None if proved else "time",
-        )
+        points = tuple(self.capacities(p) for p in front.points)
+        return points, front.complete, None if proved else "time"

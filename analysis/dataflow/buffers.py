@@ -21,7 +21,7 @@ from math import gcd
 from time import monotonic
 
 from .graph import Graph, bounded, part
-from .liveness import Execution
+from .liveness import Execution, Wait
 from .throughput import least_period
 from .unfinished import OutOfTime, Why
 
@@ -58,12 +58,14 @@ class Buffers:
         return self.cost == self.lower
 
 
-def _cost(capacities: Mapping[int, int], weights: Mapping[int, int] | None) -> int:
-    """Capacities together, each token as much as its weight (1 unless given: the total in
-    tokens)."""
-    if weights is None:
-        return sum(capacities.values())
-    return sum(n * weights[c] for c, n in capacities.items())
+def _cost(capacities: Mapping[int, int], weights: Mapping[int, int]) -> int:
+    """Capacities together, each token as much as its weight."""
+    return sum(tokens * weights[channel] for channel, tokens in capacities.items())
+
+
+def _one_each(graph: Graph) -> dict[int, int]:
+    """The weights with which the cost is the total in tokens."""
+    return {e.channel: 1 for e in graph.edges if e.kind == "data"}
 
 
 def start_capacities(graph: Graph) -> dict[int, int]:
@@ -95,18 +97,24 @@ def least_capacities(
     the search goes straight on. Raises TooManySteps where there is no limit of time, and OutOfTime
     where that was too short for any.
     """
-    began = monotonic()
-    exact_until, end = (None, None) if seconds is None else (began + 0.6 * seconds, began + seconds)
+    exact_until, end = None, None
+    if seconds is not None:
+        began = monotonic()
+        exact_until, end = began + 0.6 * seconds, began + seconds
+    if weights is None:
+        weights = _one_each(graph)
     capacities: dict[int, int] = {}
     lower = 0
     cut: Why | None = None
     for block in _blocks(graph):
-        found = _least_of_block(block, weights, most, exact_until, end)
-        capacities.update(found.capacities)
-        lower += found.lower
-        cut = cut or found.cut
+        least = _least_of_block(block, weights, most, exact_until, end)
+        capacities.update(least.capacities)
+        lower += least.lower
+        cut = cut or least.cut
     cost = _cost(capacities, weights)
-    return Buffers(dict(sorted(capacities.items())), cost, lower, cut=cut if lower < cost else None)
+    if lower == cost:
+        cut = None
+    return Buffers(dict(sorted(capacities.items())), cost, lower, cut=cut)
 
 
 def _blocks(graph: Graph) -> Iterator[Graph]:
@@ -124,15 +132,30 @@ def _blocks(graph: Graph) -> Iterator[Graph]:
         if len(pair) == 1:
             yield part(graph, sorted(pair), edges).graph
     for component in nx.biconnected_component_edges(plain):
-        pairs = [frozenset(pair) for pair in component]
-        yield part(
-            graph, sorted(frozenset().union(*pairs)), sorted(i for p in pairs for i in between[p])
-        ).graph
+        tasks: set[int] = set()
+        inside: list[int] = []
+        for pair in component:
+            tasks.update(pair)
+            inside += between[frozenset(pair)]
+        yield part(graph, sorted(tasks), sorted(inside)).graph
+
+
+#: A distribution as something that can be hashed: (channel, tokens) by channel.
+_Sizes = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """A larger distribution: the channel that a task waits for has room for what it misses."""
+
+    wait: Wait
+    cost: int
+    sizes: _Sizes
 
 
 def _least_of_block(
     block: Graph,
-    weights: Mapping[int, int] | None,
+    weights: Mapping[int, int],
     most: int,
     exact_until: float | None,
     end: float | None,
@@ -140,44 +163,74 @@ def _least_of_block(
     start = start_capacities(block)
     graph = bounded(block, start)
     space = {i: e.channel for i, e in enumerate(graph.edges) if e.kind == "space"}
-    first = Execution(graph, end)
-    first.run()
-    queue: list[tuple[int, int, int, tuple[tuple[int, int], ...], Execution]] = []
-    heapq.heappush(queue, (_cost(start, weights), 0, 0, tuple(sorted(start.items())), first))
-    seen = {queue[0][3]}
+    execution = Execution(graph, end)
+    execution.run()
+    sizes = tuple(sorted(start.items()))
+    queue = [(_cost(start, weights), 0, 0, sizes, execution)]
+    seen = {sizes}
     number, lower = 0, None
     cut: Why | None = None
     while True:
-        cost, _, _, key, at = heapq.heappop(queue)
-        if at.done:
-            return Buffers(dict(key), cost, cost if lower is None else lower, cut=cut)
-        late = exact_until is not None and monotonic() > exact_until
-        if lower is None and (late or number > most):
-            lower, cut = cost, "time" if late else "size"
-        options = []
-        for wait in at.wait_cycle():
-            if wait.edge not in space:
-                continue
-            grown = dict(key)
-            grown[space[wait.edge]] += wait.missing
-            then_key = tuple(sorted(grown.items()))
-            if lower is None and then_key in seen:
-                continue
-            seen.add(then_key)
-            number += 1
-            more = wait.missing * (1 if weights is None else weights[space[wait.edge]])
-            options.append((cost + more, wait, then_key))
-        if lower is not None:  # from here on straight ahead
+        cost, _, _, sizes, execution = heapq.heappop(queue)
+        if execution.done:
+            return Buffers(dict(sizes), cost, cost if lower is None else lower, cut=cut)
+        if lower is None:
+            cut = _why_settle(number > most, exact_until)
+            if cut is not None:
+                lower = cost
+        options = _larger(sizes, cost, execution, space, weights)
+        if lower is None:
+            options = _unseen(options, seen)
+            number += len(options)
+        else:  # from here on straight ahead
             queue.clear()
-            options = sorted(options, key=lambda o: o[0])[:1]
-        for size, wait, then_key in options:
+            options = sorted(options, key=lambda o: o.cost)[:1]
+        for option in options:
             # The last option may take the execution along: a chain of forced steps then costs one
             # iteration in all.
-            then = at if wait is options[-1][1] else at.copy()
-            then.tokens[wait.edge] += wait.missing
-            then.run([wait.task])
-            heapq.heappush(queue, (size, -sum(then.fired), number, then_key, then))
+            then = execution if option is options[-1] else execution.copy()
+            then.tokens[option.wait.edge] += option.wait.missing
+            then.run([option.wait.task])
+            heapq.heappush(queue, (option.cost, -sum(then.fired), number, option.sizes, then))
             number += 1
+
+
+def _why_settle(too_many: bool, exact_until: float | None) -> Why | None:
+    """Why the search for the least goes straight on from here, if it does."""
+    if exact_until is not None and monotonic() > exact_until:
+        return "time"
+    if too_many:
+        return "size"
+    return None
+
+
+def _larger(
+    sizes: _Sizes,
+    cost: int,
+    execution: Execution,
+    space: Mapping[int, int],
+    weights: Mapping[int, int],
+) -> list[_Growth]:
+    """The distributions in which one channel of the wait-for cycle has the room that it lacks."""
+    options = []
+    for wait in execution.wait_cycle():
+        channel = space.get(wait.edge)
+        if channel is not None:
+            grown = dict(sizes)
+            grown[channel] += wait.missing
+            costs = cost + wait.missing * weights[channel]
+            options.append(_Growth(wait, costs, tuple(sorted(grown.items()))))
+    return options
+
+
+def _unseen(options: list[_Growth], seen: set[_Sizes]) -> list[_Growth]:
+    """Those that are new; afterwards they are seen."""
+    new = []
+    for option in options:
+        if option.sizes not in seen:
+            seen.add(option.sizes)
+            new.append(option)
+    return new
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,61 +262,114 @@ def trade_off(
     `seconds` the search goes straight on: what it finds then may be larger than need be.
     """
     began = monotonic()
-    exact_until, end = began + 0.6 * seconds, began + 0.85 * seconds
     goal = max(least_period(graph, seconds=0.3 * seconds).lower, until or Fraction(0))
-    space = {
-        e.channel: gcd(e.grain, *graph.frees[e.channel]) for e in graph.edges if e.kind == "data"
-    }
-    start = start_capacities(graph)
-    order = sorted(start)
-    queue = [(_cost(start, weights), tuple(start[c] for c in order))]
-    seen = {queue[0][1]}
-    points: list[Buffers] = []
-    bound: int | None = None
-    while queue:
-        cost, sizes = heapq.heappop(queue)
-        now = monotonic()
-        if now > exact_until and bound is None:
-            bound = cost
-            seen.clear()
-        if now > end:
-            break
-        capacities = dict(zip(order, sizes, strict=True))
-        try:
-            period, growth, exact = _look(graph, capacities, space, end)
-        except OutOfTime:
-            break
-        if not exact and bound is None:
-            bound = cost
-            seen.clear()
-        fastest = points[-1].period if points else None
-        if period is not None and (fastest is None or period < fastest):
-            points.append(
-                Buffers(capacities, cost, cost if bound is None else bound, period, exact)
+    search = _TradeOff(graph, weights or _one_each(graph), goal, began, seconds, progress)
+    search.run()
+    return search.front()
+
+
+class _TradeOff:
+    """A best-first search through distributions, until one of them has a period of `goal`.
+
+    Once time is short, it settles: there is a `bound` on the cost, and it goes straight on.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        weights: Mapping[int, int],
+        goal: Fraction,
+        began: float,
+        seconds: float,
+        progress: Callable[[str], None] | None,
+    ) -> None:
+        self._graph, self._weights, self._goal = graph, weights, goal
+        self._progress = progress
+        self._exact_until, self._end = began + 0.6 * seconds, began + 0.85 * seconds
+        self._shrink_until = began + seconds
+        self._grain = {
+            e.channel: gcd(e.grain, *graph.frees[e.channel])
+            for e in graph.edges
+            if e.kind == "data"
+        }
+        self._points: list[Buffers] = []
+        self._bound: int | None = None
+        start = start_capacities(graph)
+        self._channels = sorted(start)
+        self._queue: list[tuple[int, tuple[int, ...]]] = []
+        self._seen: set[tuple[int, ...]] = set()
+        self._add(start)
+
+    def run(self) -> None:
+        """Look at distributions from the least on, and keep those that are faster."""
+        while self._queue:
+            cost, sizes = heapq.heappop(self._queue)
+            now = monotonic()
+            if now > self._exact_until:
+                self._settle(cost)
+            if now > self._end:
+                return
+            capacities = dict(zip(self._channels, sizes, strict=True))
+            try:
+                period, growth, exact = _look(self._graph, capacities, self._grain, self._end)
+            except OutOfTime:
+                return
+            if not exact:
+                self._settle(cost)
+            if period is not None and self._is_faster(period):
+                lower = cost if self._bound is None else self._bound
+                self._keep(Buffers(capacities, cost, lower, period, exact), period)
+                if period <= self._goal:
+                    return
+            self._grow(capacities, growth)
+
+    def front(self) -> Front:
+        """What was found; a last point that may be larger than need be is made smaller."""
+        points = self._points
+        complete = (
+            bool(points) and points[-1].period is not None and points[-1].period <= self._goal
+        )
+        if self._bound is not None and complete:
+            points[-1] = _shrunk(
+                self._graph, points[-1], self._goal, self._grain, self._weights, self._shrink_until
             )
-            if progress is not None:
-                progress(
-                    f"{points[-1].total} tokens of capacity: a period of"
-                    f" {float(graph.ns(period)):g} ns"
-                )
-            if period <= goal:
-                break
-        if bound is not None:
-            queue.clear()
-            growth = {c: n * max(1, capacities[c] // n // 16) for c, n in growth.items()}
-            successors = [{c: capacities[c] + n for c, n in growth.items()}] if growth else []
-        else:
-            successors = [{c: capacities[c] + n} for c, n in growth.items()]
-        for changed in successors:
-            then = {**capacities, **changed}
-            sizes = tuple(then[c] for c in order)
-            if sizes not in seen:
-                seen.add(sizes)
-                heapq.heappush(queue, (_cost(then, weights), sizes))
-    complete = bool(points) and points[-1].period is not None and points[-1].period <= goal
-    if bound is not None and complete:
-        points[-1] = _shrunk(graph, points[-1], goal, space, weights, began + seconds)
-    return Front(tuple(_efficient(points)), complete)
+        return Front(tuple(_efficient(points)), complete)
+
+    def _settle(self, cost: int) -> None:
+        if self._bound is None:
+            self._bound = cost
+            self._seen.clear()
+
+    def _is_faster(self, period: Fraction) -> bool:
+        fastest = self._points[-1].period if self._points else None
+        return fastest is None or period < fastest
+
+    def _keep(self, point: Buffers, period: Fraction) -> None:
+        self._points.append(point)
+        if self._progress is not None:
+            ns = float(self._graph.ns(period))
+            self._progress(f"{point.total} tokens of capacity: a period of {ns:g} ns")
+
+    def _grow(self, capacities: dict[int, int], growth: dict[int, int]) -> None:
+        """Queue the distributions in which one of the channels grows; all of them do, and by more,
+        once there is a bound.
+        """
+        if self._bound is None:
+            for channel, tokens in growth.items():
+                self._add({**capacities, channel: capacities[channel] + tokens})
+            return
+        self._queue.clear()
+        larger = dict(capacities)
+        for channel, tokens in growth.items():
+            larger[channel] += tokens * max(1, capacities[channel] // tokens // 16)
+        if growth:
+            self._add(larger)
+
+    def _add(self, capacities: dict[int, int]) -> None:
+        sizes = tuple(capacities[c] for c in self._channels)
+        if sizes not in self._seen:
+            self._seen.add(sizes)
+            heapq.heappush(self._queue, (_cost(capacities, self._weights), sizes))
 
 
 def _look(
@@ -280,12 +386,12 @@ def _look(
     if not execution.run():
         waits = [(limited.edges[w.edge], w.missing) for w in execution.wait_cycle()]
         return None, {e.channel: missing for e, missing in waits if e.kind == "space"}, True
-    found = least_period(limited, seconds=max(0.0, end - monotonic()))
-    if not found.exact:
-        return found.upper, dict(grain), False
-    on_cycle = {limited.edges[s.edge] for s in found.cycle}
+    reached = least_period(limited, seconds=max(0.0, end - monotonic()))
+    if not reached.exact:
+        return reached.upper, dict(grain), False
+    on_cycle = {limited.edges[s.edge] for s in reached.cycle}
     growth = {e.channel: grain[e.channel] for e in on_cycle if e.kind == "space"}
-    return found.upper, dict(sorted(growth.items())), True
+    return reached.upper, dict(sorted(growth.items())), True
 
 
 def _shrunk(
@@ -293,7 +399,7 @@ def _shrunk(
     point: Buffers,
     goal: Fraction,
     grain: dict[int, int],
-    weights: Mapping[int, int] | None,
+    weights: Mapping[int, int],
     end: float,
 ) -> Buffers:
     """Each channel as small as the others allow, while the period stays."""
@@ -318,6 +424,6 @@ def _shrunk(
 
 def _efficient(points: list[Buffers]) -> Iterator[Buffers]:
     """Without those that cost no less than a faster one."""
-    for i, p in enumerate(points):
-        if all(q.cost > p.cost for q in points[i + 1 :]):
-            yield p
+    for i, point in enumerate(points):
+        if all(faster.cost > point.cost for faster in points[i + 1 :]):
+            yield point

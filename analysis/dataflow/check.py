@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from ...model.application import Application, Channel
 from ...model.diagnostic import Diagnostic, Note, Severity
+from ...model.span import Span
 from ...model.verdict import AppVerdicts, Verdict
 from .dependence import MOST_FIRINGS, Path, arrivals, paths, spans
 from .graph import Graph, Part, cyclic_parts, graph_of, part
@@ -53,11 +54,9 @@ def check(
 
 def _pace(app: Application, balance: Repetition) -> dict[str, Fraction]:
     period = app.period_ns
-    return (
-        {}
-        if period is None
-        else {t.name: period / balance.vector[t.name] for t in app.tasks if not t.inputs}
-    )
+    if period is None:
+        return {}
+    return {t.name: period / balance.vector[t.name] for t in app.tasks if not t.inputs}
 
 
 def _short(task: str) -> str:
@@ -66,30 +65,31 @@ def _short(task: str) -> str:
 
 def _unbalanced(app: Application, conflict: Conflict) -> Diagnostic:
     tasks = {t.name: t for t in app.tasks}
-    c = conflict.channel
-    of, reference = (
-        f"`{_short(n)}`" if tasks[n].resampling is not None else _short(n)
-        for n in (conflict.of, conflict.reference)
-    )
+    task, channel = tasks[conflict.of], conflict.channel
+
+    def called(name: str) -> str:
+        return f"`{_short(name)}`" if tasks[name].resampling is not None else _short(name)
+
+    of, reference = called(conflict.of), called(conflict.reference)
     notes = []
     other = next(
-        (t for t in reversed(conflict.tree) if conflict.of in (t.source, t.destination)), None
+        (c for c in reversed(conflict.tree) if task.name in (c.source, c.destination)), None
     )
     if other is not None:
         notes.append(Note(f"asks for {of} = {conflict.given} x {reference}", other.span))
     help_text = ""
-    into_destination = conflict.of == c.destination
-    port = tasks[conflict.of].port(c.destination_port if into_destination else c.source_port)
-    if len(port.rates) == 1 and tasks[conflict.of].resampling is None:
+    into_destination = task.name == channel.destination
+    port = task.port(channel.destination_port if into_destination else channel.source_port)
+    if len(port.rates) == 1 and task.resampling is None:
         # With q(of) = given x q(reference), this port's rate must scale by demanded / given.
         rate = port.rates[0] * conflict.demanded / conflict.given
         if rate.denominator == 1:
-            help_text = f"give `{tasks[conflict.of].definition}.{port.name}` rate {rate}"
+            help_text = f"give `{task.definition}.{port.name}` rate {rate}"
     label = f"asks for {of} = {conflict.demanded} x {reference}"
     return Diagnostic(
         "F203",
         "these rates cannot balance",
-        c.span,
+        channel.span,
         label=label,
         notes=tuple(notes),
         help=help_text,
@@ -104,11 +104,13 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
     for component in cyclic_parts(graph):
         inner = component.graph
         count = sum(inner.firings)
-        live = _by_schedule(app, balance, component) if count > MANY_FIRINGS else False
+        live: bool | Deadlocked = False
+        if count > MANY_FIRINGS:
+            live = _by_schedule(app, balance, component)
         if live is True:
             continue
         try:
-            found = deadlock(inner)
+            blocked = deadlock(inner)
         except TooManySteps:
             if isinstance(live, Deadlocked):
                 faults.append(_blocked_later(app, live))
@@ -117,8 +119,8 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
                     f"one iteration of a cycle has {count} firings, too many to execute them all"
                 )
             continue
-        if found is not None:
-            faults.append(_blocked(app, inner, found))
+        if blocked is not None:
+            faults.append(_blocked(app, inner, blocked))
     if faults:
         return Verdict(False, faults[0].message), tuple(faults)
     if undecided:
@@ -136,11 +138,8 @@ def _by_schedule(app: Application, balance: Repetition, component: Part) -> bool
     or the opposite.
     """
     graph = graph_of(app, balance.vector)
-    serial = [
-        i
-        for i, e in enumerate(graph.edges)
-        if e.kind == "serial" and e.source in set(component.tasks)
-    ]
+    own = set(component.tasks)
+    serial = [i for i, e in enumerate(graph.edges) if e.kind == "serial" and e.source in own]
     inner = part(graph, component.tasks, [*component.edges, *serial]).graph
     try:
         return is_live(inner, seconds=PROOF_SECONDS)
@@ -159,37 +158,19 @@ def _blocked_later(app: Application, proof: Deadlocked) -> Diagnostic:
     )
 
 
-def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
+def _blocked(app: Application, graph: Graph, witness: Deadlock) -> Diagnostic:
     """The ring of tasks that wait for each other, who else waits, and the fewest initial tokens
     that help.
     """
-
-    def place(wait: Wait) -> tuple[str, Channel]:
-        return _short(graph.names[wait.task]), app.channels[graph.edges[wait.edge].channel]
-
-    resampling = {t.name: str(t.resampling) for t in app.tasks if t.resampling is not None}
-    names = [graph.names[w.task] for w in reversed(found.cycle)]
-    if names[0] in resampling:  # the ring begins with a task
-        first = next((i for i, n in enumerate(names) if n not in resampling), 0)
-        names = names[first:] + names[:first]
-    chain = [resampling.get(n) or _short(n) for n in names]
-    ring = {w.task for w in found.cycle}
-    others = [w for w in found.blocked if w.task not in ring]
-    notes = []
-    for wait in (*found.cycle, *others[:MOST_WITNESSES]):
-        name, channel = place(wait)
-        have = f"has {channel.delay} initial" if channel.delay else "has no initial tokens"
-        also = "" if wait.task in ring else " too"
-        notes.append(
-            Note(
-                f"`{name}` waits for {_tokens(wait.missing, 'more ')} here{also}; the arrow {have}",
-                channel.span,
-            )
-        )
-    if any(place(w)[1].delay for w in found.cycle):
-        message = f"too few initial tokens on the cycle {' -> '.join([*chain, chain[0]])}"
+    ring = {w.task for w in witness.cycle}
+    others = [w for w in witness.blocked if w.task not in ring]
+    notes = [_waiting(app, graph, w, "here") for w in witness.cycle]
+    notes += [_waiting(app, graph, w, "here too") for w in others[:MOST_WITNESSES]]
+    chain = _ring(app, [graph.names[w.task] for w in reversed(witness.cycle)])
+    if any(_channel(app, graph, w).delay for w in witness.cycle):
+        message = f"too few initial tokens on the cycle {chain}"
     else:
-        message = f"a cycle without initial tokens: {' -> '.join([*chain, chain[0]])}"
+        message = f"a cycle without initial tokens: {chain}"
     return Diagnostic(
         "F204",
         message,
@@ -198,6 +179,29 @@ def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
         notes=tuple(notes[1:]),
         help=_cure(app, graph),
     )
+
+
+def _channel(app: Application, graph: Graph, wait: Wait) -> Channel:
+    return app.channels[graph.edges[wait.edge].channel]
+
+
+def _waiting(app: Application, graph: Graph, wait: Wait, where: str) -> Note:
+    """What a blocked task waits for."""
+    channel = _channel(app, graph, wait)
+    name = _short(graph.names[wait.task])
+    have = f"has {channel.delay} initial" if channel.delay else "has no initial tokens"
+    missing = _tokens(wait.missing, "more ")
+    return Note(f"`{name}` waits for {missing} {where}; the arrow {have}", channel.span)
+
+
+def _ring(app: Application, names: list[str]) -> str:
+    """A cycle in words, with its first task at its end again."""
+    resampling = {t.name: str(t.resampling) for t in app.tasks if t.resampling is not None}
+    if names[0] in resampling:  # the ring begins with a task
+        first = next((i for i, n in enumerate(names) if n not in resampling), 0)
+        names = names[first:] + names[:first]
+    chain = [resampling.get(n) or _short(n) for n in names]
+    return " -> ".join([*chain, chain[0]])
 
 
 def _cure(app: Application, graph: Graph) -> str:
@@ -209,11 +213,12 @@ def _cure(app: Application, graph: Graph) -> str:
             " too long)"
         )
     arrows = []
-    for edge, more in sorted(cure.tokens.items(), key=lambda item: graph.edges[item[0]].channel):
-        c = app.channels[graph.edges[edge].channel]
-        arrows.append(
-            f"`{_arrow(app, c, c.delay + more)}`" + (f" (now `delay {c.delay}`)" if c.delay else "")
-        )
+    for edge, added in sorted(cure.tokens.items(), key=lambda item: graph.edges[item[0]].channel):
+        channel = app.channels[graph.edges[edge].channel]
+        arrow = f"`{_arrow(app, channel, channel.delay + added)}`"
+        if channel.delay:
+            arrow += f" (now `delay {channel.delay}`)"
+        arrows.append(arrow)
     total = sum(cure.tokens.values())
     least = "the fewest that help" if cure.least else "these help, though fewer may do"
     return f"add {_tokens(total, 'initial ')}, {least}: {' and '.join(arrows)}"
@@ -226,73 +231,100 @@ def _arrow(app: Application, channel: Channel, delay: int) -> str:
     while first.source in resampling:
         hops.insert(0, resampling[first.source])
         first = next(c for c in app.channels if c.destination == first.source)
-        hops[:0] = [f"delay {first.delay}"] if first.delay else []
+        if first.delay:
+            hops.insert(0, f"delay {first.delay}")
     while last.destination in resampling:
         hops.append(resampling[last.destination])
         last = next(c for c in app.channels if c.source == last.destination)
-        hops += [f"delay {last.delay}"] if last.delay else []
-    ends = (
-        f"{_short(first.source)}.{first.source_port}",
-        f"{_short(last.destination)}.{last.destination_port}",
-    )
-    return " -> ".join([ends[0], *hops, ends[1]])
+        if last.delay:
+            hops.append(f"delay {last.delay}")
+    begin = f"{_short(first.source)}.{first.source_port}"
+    end = f"{_short(last.destination)}.{last.destination_port}"
+    return " -> ".join([begin, *hops, end])
 
 
 def _tokens(count: int, kind: str) -> str:
-    return f"{count} {kind}token{'' if count == 1 else 's'}"
+    return f"1 {kind}token" if count == 1 else f"{count} {kind}tokens"
 
 
 def _schedulable(
-    app: Application, balance: Repetition, given: Mapping[str, tuple[Fraction, ...]]
+    app: Application, balance: Repetition, overriding: Mapping[str, tuple[Fraction, ...]]
 ) -> tuple[Verdict, tuple[Diagnostic, ...]]:
-    times = {t.name: given.get(t.name, t.wcet_ns) for t in app.tasks}
+    times = {t.name: overriding.get(t.name, t.wcet_ns) for t in app.tasks}
     if app.period_ns is None:
         return _unpaced(app, balance, times)
-    work: dict[str, Fraction] = {}
-    for name, ns in times.items():
-        if ns:
-            work[name] = sum(ns, Fraction(0)) / len(ns) * balance.vector[name]
-    for task in app.tasks:
-        if task.name in work and work[task.name] > app.period_ns and not task.replicable:
-            message = (
-                f"`{_short(task.name)}` takes {_ms(work[task.name])} per iteration, "
-                f"longer than the period of {_ms(app.period_ns)}"
-            )
-            help_text = "its firings follow each other: ask for a longer period, or split the task"
-            return Verdict(False, message), (
-                Diagnostic("F211", message, task.span, help=help_text),
-            )
+    period = app.period_ns
+    work = {name: _work(ns) * balance.vector[name] for name, ns in times.items() if ns}
+    slow = _task_too_slow(app, work, period)
+    if slow is not None:
+        return Verdict(False, slow.message), (slow,)
     # Unknown times count as 0: what is impossible then is impossible with any times.
-    least = graph_of(
-        app, balance.vector, {name: ns or (Fraction(0),) for name, ns in times.items()}
-    )
-    free = without_serial(least, {i for i, t in enumerate(app.tasks) if t.replicable})
+    least_times = {name: ns or (Fraction(0),) for name, ns in times.items()}
+    least = graph_of(app, balance.vector, least_times)
     total = sum(work.values(), Fraction(0))
     sources = [least.names[t] for t in sources_and_sinks(least)[0]]
-    apart = any(balance.vector[name] > 1 for name in sources)
-    one_is_enough = total <= app.period_ns and _in_time(
-        app, balance, _one_after_the_other(app, balance, times, sources)
+    one_is_enough = total <= period and _in_time(
+        app, balance, period, _one_after_the_other(app, balance, period, times, sources)
     )
     if not one_is_enough:
-        slow = _cycle_too_slow(app, free) if work else None
-        late = (
-            (slow,)
-            if slow is not None
-            else _too_late(app, balance, free)
-            if work or apart or app.paths
-            else ()
-        )
+        free = without_serial(least, {i for i, t in enumerate(app.tasks) if t.replicable})
+        apart = any(balance.vector[name] > 1 for name in sources)
+        late = _impossible(app, balance, period, free, timed=bool(work), apart=apart)
         if late:
             return Verdict(False, late[0].message), late
-    if len(work) < len(app.tasks):
-        return Verdict(None, "times are not known: give `wcet`, or map and measure"), ()
+    return _at_best(total, period, len(work) == len(app.tasks), one_is_enough), ()
+
+
+def _task_too_slow(
+    app: Application, work: Mapping[str, Fraction], period: Fraction
+) -> Diagnostic | None:
+    """A task whose firings, which follow each other, take longer than the period."""
+    for task in app.tasks:
+        if work.get(task.name, 0) > period and not task.replicable:
+            message = (
+                f"`{_short(task.name)}` takes {_ms(work[task.name])} per iteration, "
+                f"longer than the period of {_ms(period)}"
+            )
+            help_text = "its firings follow each other: ask for a longer period, or split the task"
+            return Diagnostic("F211", message, task.span, help=help_text)
+    return None
+
+
+def _work(phases: Collection[Fraction]) -> Fraction:
+    """What a firing takes on average, from the times of its phases."""
+    return sum(phases, Fraction(0)) / len(phases)
+
+
+def _at_best(total: Fraction, period: Fraction, all_known: bool, one_is_enough: bool) -> Verdict:
+    """The verdict on an app that some mapping may execute in time."""
+    if not all_known:
+        return Verdict(None, "times are not known: give `wcet`, or map and measure")
+    share = f"{_ms(total)} of work in {_ms(period)}"
     if one_is_enough:
-        return Verdict(
-            True, f"one processor is enough: {_ms(total)} of work in {_ms(app.period_ns)}"
-        ), ()
-    return Verdict(
-        None, f"{_ms(total)} of work in {_ms(app.period_ns)}: it depends on the mapping"
-    ), ()
+        return Verdict(True, f"one processor is enough: {share}")
+    return Verdict(None, f"{share}: it depends on the mapping")
+
+
+def _impossible(
+    app: Application,
+    balance: Repetition,
+    period: Fraction,
+    graph: Graph,
+    *,
+    timed: bool,
+    apart: bool,
+) -> tuple[Diagnostic, ...]:
+    """Why no mapping keeps the period or the deadlines.
+
+    It takes times, or releases of a source that lie apart, or the deadline of a path.
+    """
+    if timed:
+        slow = _cycle_too_slow(app, period, graph)
+        if slow is not None:
+            return (slow,)
+    if timed or apart or app.paths:
+        return _too_late(app, balance, period, graph)
+    return ()
 
 
 def _unpaced(
@@ -300,12 +332,10 @@ def _unpaced(
 ) -> tuple[Verdict, tuple[Diagnostic, ...]]:
     """Without a period only the times of the firings on a path can forbid its deadline."""
     late = []
-    found = _with_deadlines(app, balance)
-    behind = {
-        name: spans(app, balance.vector, name, times)
-        for name in dict.fromkeys(path.source for path in found)
-    }
-    for path in found:
+    wanted = _with_deadlines(app, balance)
+    sources = dict.fromkeys(path.source for path in wanted)
+    behind = {name: spans(app, balance.vector, name, times) for name in sources}
+    for path in wanted:
         late += _path_too_late(app, path, max(behind[path.source][path.sink]))
     if late:
         return Verdict(False, late[0].message), tuple(late)
@@ -317,12 +347,15 @@ def _unpaced(
 
 
 def _with_deadlines(app: Application, balance: Repetition) -> list[Path]:
-    return [p for p in paths(app, balance.vector) if p.deadline is not None] if app.paths else []
+    if not app.paths:
+        return []
+    return [p for p in paths(app, balance.vector) if p.deadline is not None]
 
 
 def _one_after_the_other(
     app: Application,
     balance: Repetition,
+    period: Fraction,
     times: Mapping[str, tuple[Fraction, ...]],
     sources: Collection[str],
 ) -> dict[str, list[Fraction]]:
@@ -334,21 +367,27 @@ def _one_after_the_other(
     then. So it is where that is all there is to know, where they wait for a batch, and where phases
     take different times: bounds of mappings do not know which phase comes when.
     """
-    assert app.period_ns is not None
     vector = balance.vector
     many = sum(vector.values()) > MOST_FIRINGS
     grouped = any(t.network is not None and t.network.batch > 1 for t in app.tasks)
     plain = not app.paths and all(vector[name] == 1 for name in sources)
-    if many or grouped or plain or any(len(set(ns)) > 1 for ns in times.values()):
-        last = max(
-            (app.period_ns * (vector[name] - 1) / vector[name] for name in sources),
-            default=Fraction(0),
-        )
-        total = sum(
-            (sum(ns, Fraction(0)) / len(ns) * vector[name] for name, ns in times.items() if ns),
-            Fraction(0),
-        )
-        return {t.name: [last + total] * (1 if many else vector[t.name]) for t in app.tasks}
+    phased = any(len(set(ns)) > 1 for ns in times.values())
+    if many or grouped or plain or phased:
+        releases = [period * (vector[name] - 1) / vector[name] for name in sources]
+        work = [_work(ns) * vector[name] for name, ns in times.items() if ns]
+        end = max(releases, default=Fraction(0)) + sum(work, Fraction(0))
+        return {t.name: [end] * (1 if many else vector[t.name]) for t in app.tasks}
+    return _firing_by_firing(app, vector, period, times, sources)
+
+
+def _firing_by_firing(
+    app: Application,
+    vector: Mapping[str, int],
+    period: Fraction,
+    times: Mapping[str, tuple[Fraction, ...]],
+    sources: Collection[str],
+) -> dict[str, list[Fraction]]:
+    """When each firing ends at the latest, if all of a task take the same time."""
     from .order import iteration_order
 
     order = iteration_order(app, vector, due=arrivals(app, vector)).firings
@@ -359,59 +398,63 @@ def _one_after_the_other(
         fired = dict.fromkeys(vector, 0)
         for name, count in order:
             for k in range(fired[name], fired[name] + count):
-                released = app.period_ns * k / vector[name] if name in sources else now
+                released = period * k / vector[name] if name in sources else now
                 now = max(now, released) + (times[name][0] if times[name] else 0)
                 ends[name][k] = max(now, ends[name][k])
             fired[name] += count
-        now -= app.period_ns
+        now -= period
     return ends
 
 
-def _in_time(app: Application, balance: Repetition, ends: Mapping[str, list[Fraction]]) -> bool:
+def _in_time(
+    app: Application, balance: Repetition, period: Fraction, ends: Mapping[str, list[Fraction]]
+) -> bool:
     """Do iterations and paths keep their deadlines, if firings end at these times?"""
-    assert app.period_ns is not None
-    if app.due_ns is not None and any(end > app.due_ns for own in ends.values() for end in own):
+    if app.due_ns is not None and any(max(own) > app.due_ns for own in ends.values()):
         return False
     followed = _with_deadlines(app, balance)
     for path in followed:
         firings = balance.vector[path.source]
-        releases = [app.period_ns * k / firings for k in range(firings)]
-        if (
-            path.deadline is not None
-            and max(path.latencies(ends[path.sink], app.period_ns, releases)) > path.deadline
-        ):
+        releases = [period * k / firings for k in range(firings)]
+        longest = max(path.latencies(ends[path.sink], period, releases))
+        if path.deadline is not None and longest > path.deadline:
             return False
     return bool(followed) == bool(app.paths)  # of very long iterations they are not known
 
 
-def _too_late(app: Application, balance: Repetition, graph: Graph) -> tuple[Diagnostic, ...]:
+def _too_late(
+    app: Application, balance: Repetition, period: Fraction, graph: Graph
+) -> tuple[Diagnostic, ...]:
     """Deadlines that no mapping keeps: what leads from a release to the end of a sink or a path
     takes longer.
     """
-    assert app.period_ns is not None
     wanted = _with_deadlines(app, balance)
     try:
-        found = latency(
-            graph, app.period_ns * graph.per_ns, spaced=True, paths=wanted, seconds=PROOF_SECONDS
+        worst = latency(
+            graph, period * graph.per_ns, spaced=True, paths=wanted, seconds=PROOF_SECONDS
         )
     except Unfinished:
         return ()
-    late = _iteration_too_late(app, graph.names[found.sink], graph.ns(found.longest))
-    for path, longest in zip(wanted, found.paths, strict=True):
-        late += _path_too_late(app, path, graph.ns(longest)) if longest is not None else []
+    late = _iteration_too_late(app, graph.names[worst.sink], graph.ns(worst.longest))
+    for path, longest in zip(wanted, worst.paths, strict=True):
+        if longest is not None:
+            late += _path_too_late(app, path, graph.ns(longest))
     return tuple(late)
 
 
 def _iteration_too_late(app: Application, sink: str, longest: Fraction) -> list[Diagnostic]:
     if app.due_ns is None or longest <= app.due_ns:
         return []
+    limit = "deadline"
+    severity: Severity = "error"
+    if app.deadline_ns is None:
+        # A text without a deadline may mean a pipeline, which runs though iterations take longer.
+        limit, severity = "period", "warning"
     message = (
         f"on any mapping `{_short(sink)}` may end {_ms(longest)} after the release of an iteration:"
-        f" the {'period' if app.deadline_ns is None else 'deadline'} is {_ms(app.due_ns)}"
+        f" the {limit} is {_ms(app.due_ns)}"
     )
     help_text = f"ask for a deadline of {_ms(longest)} or more"
-    # Who says no deadline may mean a pipeline: it runs, though no iteration ends within its period.
-    severity: Severity = "warning" if app.deadline_ns is None else "error"
     return [Diagnostic("F216", message, app.span, help=help_text, severity=severity)]
 
 
@@ -424,33 +467,28 @@ def _path_too_late(app: Application, path: Path, longest: Fraction) -> list[Diag
         f" released: the deadline is {_ms(path.deadline)}"
     )
     # Of several deadlines for one path the shortest one counts.
-    places = [
-        p.span
-        for p in app.paths
-        if (p.source, p.sink, p.deadline_ns) == (path.source, path.sink, path.deadline)
-    ]
+    asked = path.source, path.sink, path.deadline
+    place = next(p.span for p in app.paths if (p.source, p.sink, p.deadline_ns) == asked)
     help_text = (
         f"ask for {_ms(longest)} or more from `{source}` to `{sink}`, or for less work on the way"
     )
-    return [Diagnostic("F216", message, places[0], help=help_text)]
+    return [Diagnostic("F216", message, place, help=help_text)]
 
 
-def _cycle_too_slow(app: Application, graph: Graph) -> Diagnostic | None:
+def _cycle_too_slow(app: Application, period: Fraction, graph: Graph) -> Diagnostic | None:
     """A cycle of tasks that no mapping can run at the period: the least period of the graph is
     above it.
     """
-    assert app.period_ns is not None
-    found = least_period(graph, seconds=PROOF_SECONDS)
-    if graph.ns(found.lower) <= app.period_ns:
+    slowest = least_period(graph, seconds=PROOF_SECONDS)
+    if graph.ns(slowest.lower) <= period:
         return None
-    names = list(dict.fromkeys(_short(graph.names[s.task]) for s in found.cycle))
+    names = list(dict.fromkeys(_short(graph.names[s.task]) for s in slowest.cycle))
     message = (
-        f"the cycle {' -> '.join([*names, names[0]])} takes {_ms(graph.ns(found.lower))} per"
-        f" iteration, longer than the period of {_ms(app.period_ns)}"
+        f"the cycle {' -> '.join([*names, names[0]])} takes {_ms(graph.ns(slowest.lower))} per"
+        f" iteration, longer than the period of {_ms(period)}"
     )
-    channel = next(
-        graph.edges[s.edge].channel for s in found.cycle if graph.edges[s.edge].channel >= 0
-    )
+    channels = (graph.edges[s.edge].channel for s in slowest.cycle)
+    channel = next(c for c in channels if c >= 0)
     help_text = (
         "ask for a longer period, or put more initial tokens on the cycle so that iterations"
         " overlap"
@@ -471,27 +509,23 @@ def measured_too_slow(
     period = float(app.period_ns)
     asked = f"the period is {_ms(app.period_ns)}"
     work = {t.name: firing_ns.get(t.name, 0.0) * vector[t.name] for t in app.tasks}
-    found = []
+    warnings = []
     for task in app.tasks:
         if work[task.name] > period and not task.replicable:
             message = (
                 f"`{_short(task.name)}` was measured at {work[task.name] / 1e6:.3g} ms per"
                 f" iteration; {asked}"
             )
-            found.append(
-                Diagnostic(
-                    "F211", message, task.span, help="expect missed deadlines", severity="warning"
-                )
-            )
+            warnings.append(_may_miss(message, task.span))
     total = sum(work.values())
-    if not found and total > cores * period:
+    if not warnings and total > cores * period:
         message = (
             f"`{app.name}` was measured at {total / 1e6:.3g} ms of work per iteration; {asked}, on"
             f" {cores} cores"
         )
-        found.append(
-            Diagnostic(
-                "F211", message, app.span, help="expect missed deadlines", severity="warning"
-            )
-        )
-    return found
+        warnings.append(_may_miss(message, app.span))
+    return warnings
+
+
+def _may_miss(message: str, span: Span | None) -> Diagnostic:
+    return Diagnostic("F211", message, span, help="expect missed deadlines", severity="warning")

@@ -96,18 +96,11 @@ def by_source(
 
 def arcs_of(nodes: int, arcs: Sequence[Arc]) -> Arcs:
     """Arcs as columns."""
-    source, destination, edge = (
-        np.array([getattr(a, end) for a in arcs], dtype=np.intp)
-        for end in ("source", "destination", "edge")
-    )
-    return by_source(
-        nodes,
-        source,
-        destination,
-        numbers([a.length for a in arcs]),
-        numbers([a.height for a in arcs]),
-        edge,
-    )
+    source = np.array([a.source for a in arcs], dtype=np.intp)
+    destination = np.array([a.destination for a in arcs], dtype=np.intp)
+    edge = np.array([a.edge for a in arcs], dtype=np.intp)
+    length, height = numbers([a.length for a in arcs]), numbers([a.height for a in arcs])
+    return by_source(nodes, source, destination, length, height, edge)
 
 
 def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
@@ -130,17 +123,16 @@ def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
             raise OutOfTime
         values = policy.values(weight)
         if values is None:
-            found = Fraction(a, b)
+            ratio = Fraction(a, b)
             for cycle in policy.cut():
-                length, height = (
-                    sum(column[cycle].tolist()) for column in (arcs.length, arcs.height)
-                )
-                if length * found.denominator > found.numerator * height:
+                length = sum(arcs.length[cycle].tolist())
+                height = sum(arcs.height[cycle].tolist())
+                if length * ratio.denominator > ratio.numerator * height:
                     if height <= 0:
                         return Critical(None, tuple(arcs.arc(i) for i in cycle))
-                    found, best = Fraction(length, height), cycle
-            if found > Fraction(a, b):
-                a, b = found.numerator, found.denominator
+                    ratio, best = Fraction(length, height), cycle
+            if ratio > Fraction(a, b):
+                a, b = ratio.numerator, ratio.denominator
                 weight = _weights(arcs, b, a, b * longest + a * highest)
             continue
         if not policy.improve(weight, values):
@@ -157,12 +149,8 @@ def longest_paths(
     """
     policy = Policy(arcs.nodes, arcs.source, arcs.destination)
     policy.base = start
-    weight = _weights(
-        arcs,
-        b,
-        a,
-        policy.most(abs(arcs.length)) * b + policy.most(abs(arcs.height)) * a + int(start.max()),
-    )
+    longest, highest = policy.most(abs(arcs.length)), policy.most(abs(arcs.height))
+    weight = _weights(arcs, b, a, longest * b + highest * a + int(start.max()))
     while True:
         if deadline is not None and monotonic() > deadline:
             raise OutOfTime

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Protocol
 
-from ...model.application import Application
+from ...model.application import Application, Task
 
 #: Firings of one iteration up to which dependences are worked out.
 MOST_FIRINGS = 20_000
@@ -72,11 +72,11 @@ class Path:
         `ends` of its firings and `begins` of those of the source count from the release of an
         iteration.
         """
-        found = []
+        latencies = []
         for end, firing in zip(ends, self.newest, strict=True):
             iteration, k = divmod(firing, len(begins))
-            found.append(end - iteration * period - begins[k])
-        return found
+            latencies.append(end - iteration * period - begins[k])
+        return latencies
 
 
 def newest(app: Application, vector: Mapping[str, int], source: str) -> dict[str, tuple[int, ...]]:
@@ -109,16 +109,12 @@ def spans(
 
 def _arrows(app: Application) -> list[_Arrow]:
     tasks = {t.name: t for t in app.tasks}
-    return [
-        _Arrow(
-            c.source,
-            c.destination,
-            tasks[c.source].port(c.source_port).rates,
-            tasks[c.destination].port(c.destination_port).rates,
-            c.delay,
-        )
-        for c in app.channels
-    ]
+    arrows = []
+    for c in app.channels:
+        produced = tasks[c.source].port(c.source_port).rates
+        consumed = tasks[c.destination].port(c.destination_port).rates
+        arrows.append(_Arrow(c.source, c.destination, produced, consumed, c.delay))
+    return arrows
 
 
 def _leading(arrows: Iterable[Arrow], vector: Mapping[str, int]) -> _Leading:
@@ -149,38 +145,40 @@ def _reached(
         return {}
 
     def time(task: str, firing: int) -> Fraction:
-        own = times[task] if times is not None else ()
-        return own[firing % len(own)] if own else Fraction(0)
+        phases = times[task] if times is not None else ()
+        return phases[firing % len(phases)] if phases else Fraction(0)
 
-    found: dict[str, list[tuple[int, Fraction] | None]] = {
+    newest: dict[str, list[tuple[int, Fraction] | None]] = {
         source: [(k, time(source, k)) for k in range(vector[source])]
     }
     waiting = {source: None}  # in their order, each once
     while waiting:
         name = next(iter(waiting))
         del waiting[name]
-        own = found[name]
+        by_writer = newest[name]
         for destination, writers in leading[name]:
             if destination == source:
                 continue
-            theirs = found.setdefault(destination, [None] * vector[destination])
+            by_reader = newest.setdefault(destination, [None] * vector[destination])
             changed = False
             for j, writer in enumerate(writers):
                 iteration, f = divmod(writer, vector[name])
-                before = own[f]
+                before = by_writer[f]
                 if before is None:
                     continue
                 now = before[0] + iteration * vector[source], before[1] + time(destination, j)
-                then = theirs[j]
+                then = by_reader[j]
                 if then is None or now > then:
-                    theirs[j], changed = now, True
+                    by_reader[j], changed = now, True
             if changed:
                 waiting.setdefault(destination)
-    return {
-        n: [x for x in f if x is not None]
-        for n, f in found.items()
-        if n != source and None not in f
-    }
+    del newest[source]
+    complete: dict[str, list[tuple[int, Fraction]]] = {}
+    for name, firings in newest.items():
+        known = [firing for firing in firings if firing is not None]
+        if len(known) == len(firings):
+            complete[name] = known
+    return complete
 
 
 def arrivals(app: Application, vector: Mapping[str, int]) -> dict[str, tuple[Fraction, ...]]:
@@ -193,14 +191,15 @@ def arrivals_over(
     arrows: Sequence[Arrow], vector: Mapping[str, int], sources: Iterable[str]
 ) -> dict[str, tuple[Fraction, ...]]:
     """The same for other graphs."""
-    found: dict[str, list[Fraction]] = {}
+    latest: dict[str, list[Fraction]] = {}
     leading = _leading(arrows, vector)
     for source in sources:
         own = [(k, Fraction(0)) for k in range(vector[source])]
         for name, behind in ((source, own), *_reached(leading, vector, source).items()):
             times = [Fraction(n, vector[source]) for n, _ in behind]
-            found[name] = [max(a, b) for a, b in zip(found.get(name, times), times, strict=True)]
-    return {name: tuple(times) for name, times in found.items()}
+            others = latest.get(name, times)
+            latest[name] = [max(pair) for pair in zip(others, times, strict=True)]
+    return {name: tuple(times) for name, times in latest.items()}
 
 
 def _writers(arrow: Arrow, vector: Mapping[str, int]) -> list[int]:
@@ -211,12 +210,12 @@ def _writers(arrow: Arrow, vector: Mapping[str, int]) -> list[int]:
     made = list(accumulate(writes[k % len(writes)] for k in range(firings)))
     whole = made[-1]
     taken = 0
-    found = []
+    writers = []
     for j in range(vector[arrow.destination]):
         taken += reads[j % len(reads)]
         iteration, token = divmod(taken - 1 - arrow.delay, whole)
-        found.append(iteration * firings + bisect_right(made, token))
-    return found
+        writers.append(iteration * firings + bisect_right(made, token))
+    return writers
 
 
 def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
@@ -228,22 +227,25 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
     """
     wanted: dict[tuple[str, str], Fraction | None] = {}
     for p in app.paths:
-        known = wanted.get((p.source, p.sink))
-        wanted[p.source, p.sink] = p.deadline_ns if known is None else min(known, p.deadline_ns)
-    sources = [t for t in app.tasks if not t.inputs and not (t.link is not None and t.link.latest)]
+        shortest = wanted.get((p.source, p.sink))
+        if shortest is None or p.deadline_ns < shortest:
+            wanted[p.source, p.sink] = p.deadline_ns
+    sources = [t for t in app.tasks if not t.inputs and (t.link is None or not t.link.latest)]
     sinks = [t for t in app.tasks if not t.outputs]
-    plain = (
-        len(sources) == len(sinks) == 1 and vector[sources[0].name] == vector[sinks[0].name] == 1
-    )
-    if not plain and len(sources) * len(sinks) <= MOST_PATHS:
+    if len(sources) * len(sinks) <= MOST_PATHS and not _plain(sources, sinks, vector):
         for source in sources:
             for sink in sinks:
                 wanted.setdefault((source.name, sink.name), None)
-    reached = {
-        name: newest(app, vector, name) for name in dict.fromkeys(source for source, _ in wanted)
-    }
-    return tuple(
-        Path(source, sink, reached[source][sink], deadline)
-        for (source, sink), deadline in wanted.items()
-        if sink in reached[source]
-    )
+    begins = dict.fromkeys(source for source, _ in wanted)
+    reached = {source: newest(app, vector, source) for source in begins}
+    selected = []
+    for (begin, end), deadline in wanted.items():
+        if end in reached[begin]:
+            selected.append(Path(begin, end, reached[begin][end], deadline))
+    return tuple(selected)
+
+
+def _plain(sources: Sequence[Task], sinks: Sequence[Task], vector: Mapping[str, int]) -> bool:
+    """Is there one source and one sink, which fire once in an iteration?"""
+    ends = (*sources, *sinks)
+    return len(sources) == len(sinks) == 1 and all(vector[t.name] == 1 for t in ends)

@@ -68,20 +68,20 @@ class Expander:
         if sum(sizes) > MOST_NODES:
             raise TooLarge
         pairs = list(self._useful(repeats))
-        found = [len(p) for p, _, _ in pairs]
+        counts = [len(p) for p, _, _ in pairs]
         first = dict(zip(self._tasks, accumulate(sizes, initial=0), strict=False))
         rounds = {t: graph.cycles[t] // repeats[t] for t in self._tasks}
         scale = lcm(*rounds.values())
         units = numbers([-(scale // lcm(rounds[e.source], rounds[e.destination])) for e in edges])
         source, destination, laps = (np.concatenate(c) for c in zip(*pairs, strict=True))
-        source = source + np.repeat([first[e.source] for e in edges], found)
-        destination = destination + np.repeat([first[e.destination] for e in edges], found)
+        source = source + np.repeat([first[e.source] for e in edges], counts)
+        destination = destination + np.repeat([first[e.destination] for e in edges], counts)
         spent = np.concatenate([np.tile(numbers(graph.times[t]), repeats[t]) for t in self._tasks])
         if int(abs(units).max()) * int(abs(laps).max()) >= WORD:
             laps = laps.astype(object)
-        height = laps * np.repeat(units, found)
+        height = laps * np.repeat(units, counts)
         arcs = by_source(
-            sum(sizes), source, destination, spent[source], height, np.repeat(self._edges, found)
+            sum(sizes), source, destination, spent[source], height, np.repeat(self._edges, counts)
         )
         return Expansion(arcs, np.repeat(self._tasks, sizes), scale)
 
@@ -117,7 +117,7 @@ def useful_pairs(edge: Edge, k_source: int, k_destination: int, in_order: bool, 
         laps = (edge.consumed[0] - edge.tokens - 1) // gcd(edge.produced[0], edge.consumed[0])
         return ONLY, ONLY, numbers([laps])
     totals = sum(edge.produced) * k_source, sum(edge.consumed) * k_destination
-    g = gcd(*totals)
+    common = gcd(*totals)
     kind = np.int64 if edge.tokens + sum(totals) < WORD else object
     produced, consumed = (
         np.array(rates, dtype=kind) if k == 1 else np.tile(np.array(rates, dtype=kind), k)
@@ -127,24 +127,24 @@ def useful_pairs(edge: Edge, k_source: int, k_destination: int, in_order: bool, 
     amount, before = produced[makers], (produced.cumsum() - produced)[makers] + edge.tokens
     wanted, last = consumed[takers], consumed.cumsum()[takers] - 1
     # For each maker, the takers whose last token lies in its window, modulo g.
-    by_rest = (last % g).argsort(kind="stable")
-    rests = (last % g)[by_rest]
+    by_rest = (last % common).argsort(kind="stable")
+    rests = (last % common)[by_rest]
     window = np.minimum(
-        np.minimum(amount, wanted.max()) if in_order else amount + wanted.max() - 1, g
+        np.minimum(amount, wanted.max()) if in_order else amount + wanted.max() - 1, common
     )
-    begin = before % g
+    begin = before % common
     end = begin + window
-    low, high = rests.searchsorted(begin), rests.searchsorted(np.minimum(end, g))
-    found = high - low + rests.searchsorted(np.maximum(end - g, 0))
-    if int(found.sum()) > most:
+    low, high = rests.searchsorted(begin), rests.searchsorted(np.minimum(end, common))
+    matches = high - low + rests.searchsorted(np.maximum(end - common, 0))
+    if int(matches.sum()) > most:
         raise TooLarge
-    maker = np.arange(len(makers)).repeat(found)
-    place = np.arange(len(maker)) + (low - found.cumsum() + found)[maker]
+    maker = np.arange(len(makers)).repeat(matches)
+    place = np.arange(len(maker)) + (low - matches.cumsum() + matches)[maker]
     taker = by_rest[place % len(rests)]
     need = last[taker] - before[maker]
-    rest = need % g
+    rest = need % common
     bound = (
         np.minimum(amount[maker], wanted[taker]) if in_order else amount[maker] + wanted[taker] - 1
     )
     kept = rest < bound
-    return makers[maker[kept]], takers[taker[kept]], (need // g)[kept]
+    return makers[maker[kept]], takers[taker[kept]], (need // common)[kept]

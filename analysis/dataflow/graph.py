@@ -16,10 +16,11 @@ from fractions import Fraction
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from math import gcd, lcm
-from typing import Literal
+from typing import Literal, TypeVar
 
-from ...model.application import Application, Task
+from ...model.application import Application
 
+T = TypeVar("T")
 Kind = Literal["data", "space", "serial"]
 
 
@@ -90,27 +91,28 @@ def graph_of(
     `overlap` lets firings of the same task overlap (auto-concurrency).
     """
     index = {t.name: i for i, t in enumerate(app.tasks)}
-    phases = [max(t.phases, len(times[t.name]) if times else 1) for t in app.tasks]
-    spent = [
-        _spread(times[t.name], n) if times else (Fraction(1),) * n
-        for t, n in zip(app.tasks, phases, strict=True)
-    ]
-    per_ns = lcm(*(x.denominator for ts in spent for x in ts)) if spent else 1
+    phases = [t.phases for t in app.tasks]
+    spent = [(Fraction(1),) * count for count in phases]
+    if times:
+        phases = [max(t.phases, len(times[t.name])) for t in app.tasks]
+        spent = [_repeated(times[t.name], n) for t, n in zip(app.tasks, phases, strict=True)]
+    per_ns = _unit(spent)
     edges = []
     frees = []
     for i, c in enumerate(app.channels):
         a, b = index[c.source], index[c.destination]
-        produced = _rates(app.tasks[a], c.source_port, phases[a])
-        consumed = _rates(app.tasks[b], c.destination_port, phases[b])
+        produced = _repeated(app.tasks[a].port(c.source_port).rates, phases[a])
+        consumed = _repeated(app.tasks[b].port(c.destination_port).rates, phases[b])
         edges.append(Edge(a, b, produced, consumed, c.delay, "data", i))
-        frees.append(c.frees * (phases[b] // len(c.frees)) if c.frees else consumed)
+        frees.append(_repeated(c.frees, phases[b]) if c.frees else consumed)
     if not overlap:
-        ones = [(1,) * n for n in phases]
-        edges += [Edge(i, i, ones[i], ones[i], 1, "serial", -1) for i in range(len(phases))]
+        for i, count in enumerate(phases):
+            once = (1,) * count
+            edges.append(Edge(i, i, once, once, 1, "serial", -1))
     return Graph(
         tuple(index),
         tuple(c.name for c in app.channels),
-        tuple(tuple(int(x * per_ns) for x in ts) for ts in spent),
+        tuple(tuple(int(x * per_ns) for x in own) for own in spent),
         per_ns,
         tuple(vector[t.name] // n for t, n in zip(app.tasks, phases, strict=True)),
         tuple(edges),
@@ -118,13 +120,17 @@ def graph_of(
     )
 
 
-def _rates(task: Task, port: str, phases: int) -> tuple[int, ...]:
-    rates = task.port(port).rates
-    return rates * (phases // len(rates))
+def _unit(times: Iterable[Iterable[Fraction]]) -> int:
+    """How many units make 1 ns, so that all times are whole."""
+    denominators = {1}
+    for own in times:
+        denominators.update(x.denominator for x in own)
+    return lcm(*denominators)
 
 
-def _spread(times: tuple[Fraction, ...], phases: int) -> tuple[Fraction, ...]:
-    return times * (phases // len(times))
+def _repeated(values: tuple[T, ...], phases: int) -> tuple[T, ...]:
+    """What is said of each phase, for so many times as many of them."""
+    return values * (phases // len(values))
 
 
 def bounded(graph: Graph, capacities: Mapping[int, int]) -> Graph:
@@ -189,8 +195,11 @@ def condensed(nodes: int, arrows: Iterable[tuple[int, int]]) -> tuple[list[int],
         components = [[n] for n in range(nodes)]
     except CycleError:
         components = sorted(sorted(c) for c in _strongly_connected(nodes, between))
-    home = {n: i for i, members in enumerate(components) for n in members}
-    return [home[n] for n in range(nodes)], components
+    home = [0] * nodes
+    for i, members in enumerate(components):
+        for n in members:
+            home[n] = i
+    return home, components
 
 
 def _strongly_connected(nodes: int, arrows: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
@@ -206,17 +215,19 @@ def _strongly_connected(nodes: int, arrows: Iterable[tuple[int, int]]) -> Iterat
     stack: list[int] = []
     done: set[int] = set()
     for root in range(nodes):
-        way = [] if root in number else [(root, iter(after[root]))]
-        while way:
-            node, rest = way[-1]
+        if root in number:
+            continue
+        path = [(root, iter(after[root]))]
+        while path:
+            node, rest = path[-1]
             if node not in number:
                 number[node] = low[node] = len(number)
                 stack.append(node)
             child = next((b for b in rest if b not in done), None)
             if child is None:
-                way.pop()
-                if way:
-                    low[way[-1][0]] = min(low[way[-1][0]], low[node])
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
                 if low[node] == number[node]:
                     component = [stack.pop()]
                     while component[-1] != node:
@@ -226,7 +237,7 @@ def _strongly_connected(nodes: int, arrows: Iterable[tuple[int, int]]) -> Iterat
             elif child in number:
                 low[node] = min(low[node], number[child])
             else:
-                way.append((child, iter(after[child])))
+                path.append((child, iter(after[child])))
 
 
 def cyclic_parts(graph: Graph) -> list[Part]:
@@ -236,6 +247,5 @@ def cyclic_parts(graph: Graph) -> list[Part]:
     for i, e in enumerate(graph.edges):
         if home[e.source] == home[e.destination]:
             inner[home[e.source]].append(i)
-    return [
-        part(graph, tasks, edges) for tasks, edges in zip(components, inner, strict=True) if edges
-    ]
+    pairs = zip(components, inner, strict=True)
+    return [part(graph, tasks, edges) for tasks, edges in pairs if edges]

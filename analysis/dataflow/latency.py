@@ -10,7 +10,7 @@ iterations, the first ones included. At any period the graph can keep, no path g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -48,8 +48,11 @@ def sources_and_sinks(graph: Graph) -> tuple[list[int], list[int]]:
     fed = {home[b] for a, b in arrows if home[a] != home[b]}
     feeding = {home[a] for a, b in arrows if home[a] != home[b]}
     sources = sorted(min(tasks) for c, tasks in enumerate(components) if c not in fed)
-    sinks = sorted(t for c, tasks in enumerate(components) if c not in feeding for t in tasks)
-    return sources, sinks
+    sinks: list[int] = []
+    for c, tasks in enumerate(components):
+        if c not in feeding:
+            sinks += tasks
+    return sources, sorted(sinks)
 
 
 def latency(
@@ -71,45 +74,30 @@ def latency(
     from .expansion import MOST_ARCS, Expander
 
     deadline = None if seconds is None else monotonic() + seconds
-    tasks = range(len(graph.names))
-    index = {name: t for t, name in enumerate(graph.names)}
-    expansion = Expander(graph, tasks, range(len(graph.edges)), deadline).expand(
-        dict(enumerate(graph.cycles))
-    )
-    first = list(accumulate(graph.firings, initial=0))
-    nodes = first[-1]
     sources, sinks = sources_and_sinks(graph)
-    apart = [period / graph.firings[t] if spaced else Fraction(0) for t in sources]
-    scale = lcm(period.denominator, *(x.denominator for x in apart))
+    gaps = {t: period / graph.firings[t] if spaced else Fraction(0) for t in sources}
+    scale = lcm(period.denominator, *(gap.denominator for gap in gaps.values()))
+    index = {name: t for t, name in enumerate(graph.names)}
     # The first iteration to which a firing has data; from an iteration on, the starts of those
     # before do not count.
     begun = [[max(0, -(n // graph.firings[index[p.source]])) for n in p.newest] for p in paths]
+    everything = range(len(graph.names)), range(len(graph.edges))
+    expansion = Expander(graph, *everything, deadline).expand(dict(enumerate(graph.cycles)))
     arcs = expansion.arcs.reversed()
+    nodes = _Nodes(graph)
     layers = min(
-        1 + max((n for own in begun for n in own), default=0),
-        1 + MOST_ARCS // max(len(arcs.source), nodes),
+        1 + max((max(iterations) for iterations in begun), default=0),
+        1 + MOST_ARCS // max(len(arcs.source), nodes.count),
     )
     whole_period = int(period * scale)
-    released = [-layer * whole_period for layer in range(layers) for _ in range(nodes)]
-    for t, gap in zip(sources, apart, strict=True):
-        step = int(gap * scale)
-        releases = [step * k for k in range(graph.firings[t])]
-        for layer in range(layers):
-            own = layer * nodes + first[t]
-            released[own : own + graph.firings[t]] = releases
+    steps = {t: int(gap * scale) for t, gap in gaps.items()}
+    released = nodes.released(steps, layers, whole_period)
     starts = longest_paths(_layered(arcs, layers), scale, whole_period, numbers(released), deadline)
 
-    def begins(task: int, layer: int = 0) -> list[int]:
-        found: list[int] = starts[
-            layer * nodes + first[task] : layer * nodes + first[task + 1]
-        ].tolist()
-        return found
-
     def ends(task: int, layer: int = 0) -> list[int]:
+        begins = starts[nodes.of(task, layer)].tolist()
         spent = graph.times[task] * graph.cycles[task]
-        return [
-            start + time * scale for start, time in zip(begins(task, layer), spent, strict=True)
-        ]
+        return [start + time * scale for start, time in zip(begins, spent, strict=True)]
 
     longest, sink = max(((max(ends(t)), t) for t in sinks), key=lambda e: e[0])
     taken: list[Fraction | None] = []
@@ -119,14 +107,38 @@ def latency(
             continue
         source, last = index[path.source], index[path.sink]
         by_layer = {layer: ends(last, layer) for layer in set(since)}
-        counted = released[first[source] : first[source + 1]] if spaced else begins(source)
-        whole = path.latencies(
-            [Fraction(by_layer[layer][j], scale) for j, layer in enumerate(since)],
-            period,
-            [Fraction(x, scale) for x in counted],
-        )
-        taken.append(max(whole))
+        path_ends = [Fraction(by_layer[layer][j], scale) for j, layer in enumerate(since)]
+        counted = released[nodes.of(source)] if spaced else starts[nodes.of(source)].tolist()
+        begins = [Fraction(x, scale) for x in counted]
+        taken.append(max(path.latencies(path_ends, period, begins)))
     return Latency(Fraction(longest, scale), sink, tuple(taken))
+
+
+class _Nodes:
+    """Where firings lie among the nodes: the firings of an iteration by task, once per layer."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._firings = graph.firings
+        self._first = list(accumulate(graph.firings, initial=0))
+        self.count = self._first[-1]
+
+    def of(self, task: int, layer: int = 0) -> slice:
+        """The firings of a task in a layer."""
+        begin = layer * self.count
+        return slice(begin + self._first[task], begin + self._first[task + 1])
+
+    def released(self, steps: Mapping[int, int], layers: int, period: int) -> list[int]:
+        """The earliest start of each node: firings of sources follow each other by their `steps`
+        in each layer, others do not start before the first iteration.
+        """
+        starts: list[int] = []
+        for layer in range(layers):
+            starts += [-layer * period] * self.count
+        for task, step in steps.items():
+            releases = [step * k for k in range(self._firings[task])]
+            for layer in range(layers):
+                starts[self.of(task, layer)] = releases
+        return starts
 
 
 def _layered(arcs: Arcs, layers: int) -> Arcs:

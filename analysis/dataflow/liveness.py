@@ -198,26 +198,28 @@ class Execution:
         if len(waits) > MOST_WAITING:
             return best
         for start in waits:
-            came: dict[int, Wait] = {}
-            reached = deque([start])
-            closing = None
-            while reached and closing is None:
-                task = reached.popleft()
-                for wait in waits[task]:
-                    source = edges[wait.edge].source
-                    if source == start:
-                        closing = wait
-                        break
-                    if source not in came:
-                        came[source] = wait
-                        reached.append(source)
-            if closing is not None:
-                ring = [closing]
-                while ring[-1].task != start:
-                    ring.append(came[ring[-1].task])
-                if len(ring) < len(best):
-                    best = ring[::-1]
+            ring = self._ring(start, waits)
+            if ring and len(ring) < len(best):
+                best = ring
         return best
+
+    def _ring(self, start: int, waits: dict[int, list[Wait]]) -> list[Wait]:
+        """The shortest ring that a task is in; empty if it is in none."""
+        edges = self.graph.edges
+        came: dict[int, Wait] = {}
+        reached = deque([start])
+        while reached:
+            for wait in waits[reached.popleft()]:
+                source = edges[wait.edge].source
+                if source == start:
+                    ring = [wait]
+                    while ring[-1].task != start:
+                        ring.append(came[ring[-1].task])
+                    return ring[::-1]
+                if source not in came:
+                    came[source] = wait
+                    reached.append(source)
+        return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,9 @@ def _fold(terms: list[Loop], width: int) -> list[Loop]:
 
 def text(loops: Sequence[Loop], names: Sequence[str]) -> str:
     """The schedule in words; names of one letter stand without spaces."""
-    used = {t for loop in loops for t in _tasks(loop)}
+    used: set[int] = set()
+    for loop in loops:
+        used.update(_tasks(loop))
     space = "" if all(len(names[t]) == 1 for t in used) else " "
 
     def term(loop: Loop) -> str:
@@ -120,35 +122,8 @@ def single_appearance(graph: Graph) -> tuple[Loop, ...] | None:
     if count > MOST_TASKS or not nx.is_directed_acyclic_graph(arrows):
         return None
     order = list(nx.lexicographical_topological_sort(arrows))
-    place = {t: i for i, t in enumerate(order)}
-    traffic = [[0] * count for _ in range(count)]
-    for e in graph.edges:
-        if e.kind == "data":
-            traffic[place[e.source]][place[e.destination]] += (
-                sum(e.produced) * graph.cycles[e.source]
-            )
-    # crossing(i, k, j): traffic from order[i..k] to order[k+1..j], by sums over rectangles
-    sums = [[0] * (count + 1) for _ in range(count + 1)]
-    for i in range(count):
-        for j in range(count):
-            sums[i + 1][j + 1] = traffic[i][j] + sums[i][j + 1] + sums[i + 1][j] - sums[i][j]
-    cost = [[0] * count for _ in range(count)]
-    split = [[0] * count for _ in range(count)]
-    cycles = [graph.cycles[t] for t in order]
-    common = [[0] * count for _ in range(count)]
-    for i in range(count):
-        for j in range(i, count):
-            common[i][j] = gcd(common[i][j - 1], cycles[j]) if j > i else cycles[i]
-    for size in range(2, count + 1):
-        for i in range(count - size + 1):
-            j = i + size - 1
-            best = None
-            for k in range(i, j):
-                crossing = sums[k + 1][j + 1] - sums[i][j + 1] - sums[k + 1][k + 1] + sums[i][k + 1]
-                total = cost[i][k] + cost[k + 1][j] + crossing // common[i][j]
-                if best is None or total < best:
-                    best, split[i][j] = total, k
-            cost[i][j] = best or 0
+    common = _common_cycles([graph.cycles[t] for t in order])
+    split = _cheapest_splits(_traffic_sums(graph, order), common)
 
     def nest(i: int, j: int, outer: int) -> tuple[Loop, ...]:
         times = common[i][j] // outer
@@ -159,6 +134,52 @@ def single_appearance(graph: Graph) -> tuple[Loop, ...] | None:
         return inside if times == 1 else (Loop(times, inside),)
 
     return nest(0, count - 1, 1) if count else ()
+
+
+def _traffic_sums(graph: Graph, order: list[int]) -> list[list[int]]:
+    """Tokens per iteration from order[..i] to order[..j], at [i + 1][j + 1]."""
+    count = len(order)
+    place = {t: i for i, t in enumerate(order)}
+    traffic = [[0] * count for _ in range(count)]
+    for e in graph.edges:
+        if e.kind == "data":
+            tokens = sum(e.produced) * graph.cycles[e.source]
+            traffic[place[e.source]][place[e.destination]] += tokens
+    sums = [[0] * (count + 1) for _ in range(count + 1)]
+    for i in range(count):
+        for j in range(count):
+            sums[i + 1][j + 1] = traffic[i][j] + sums[i][j + 1] + sums[i + 1][j] - sums[i][j]
+    return sums
+
+
+def _common_cycles(cycles: list[int]) -> list[list[int]]:
+    """The greatest common divisor of the cycles of tasks i to j of the order, at [i][j]."""
+    count = len(cycles)
+    common = [[0] * count for _ in range(count)]
+    for i in range(count):
+        common[i][i] = cycles[i]
+        for j in range(i + 1, count):
+            common[i][j] = gcd(common[i][j - 1], cycles[j])
+    return common
+
+
+def _cheapest_splits(sums: list[list[int]], common: list[list[int]]) -> list[list[int]]:
+    """Behind which task the loop of tasks i to j of the order is split best, at [i][j]."""
+    count = len(common)
+    cost = [[0] * count for _ in range(count)]
+    split = [[0] * count for _ in range(count)]
+    for size in range(2, count + 1):
+        for i in range(count - size + 1):
+            j = i + size - 1
+            best = None
+            for k in range(i, j):
+                # traffic from order[i..k] to order[k+1..j], by sums over rectangles
+                crossing = sums[k + 1][j + 1] - sums[i][j + 1] - sums[k + 1][k + 1] + sums[i][k + 1]
+                total = cost[i][k] + cost[k + 1][j] + crossing // common[i][j]
+                if best is None or total < best:
+                    best, split[i][j] = total, k
+            cost[i][j] = best or 0
+    return split
 
 
 def memory(graph: Graph, loops: Sequence[Loop]) -> dict[int, int]:

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import networkx as nx
 
-from ...model.application import Application, Channel, Task
+from ...model.application import Application, Channel, Port
 
 Time = int | float | Fraction
 
@@ -96,11 +96,11 @@ def _contracted(names: Iterable[str], arrows: Iterable[tuple[str, str]]) -> nx.D
 def components(app: Application) -> list[frozenset[str]]:
     """Strongly connected components that hold a cycle (self-loops included)."""
     graph = task_graph(app)
-    return [
-        frozenset(c)
-        for c in nx.strongly_connected_components(graph)
-        if len(c) > 1 or any(graph.has_edge(n, n) for n in c)
-    ]
+    cyclic = []
+    for component in nx.strongly_connected_components(graph):
+        if len(component) > 1 or any(graph.has_edge(name, name) for name in component):
+            cyclic.append(frozenset(component))
+    return cyclic
 
 
 def iteration_order(
@@ -121,32 +121,22 @@ def iteration_order(
     total = sum(vector[t.name] for t in app.tasks)
     if total > MOST_FIRINGS:
         raise TooLong(f"one iteration has {total} firings; at most {MOST_FIRINGS} are simulated")
-    tasks = {t.name: t for t in app.tasks}
-    inputs: dict[str, list[tuple[int, Channel]]] = {n: [] for n in tasks}
-    outputs: dict[str, list[tuple[int, Channel]]] = {n: [] for n in tasks}
+    reads, writes = _ports(app)
+    affected = _affected(app)
     tokens = [c.delay for c in app.channels]
-    for i, c in enumerate(app.channels):
-        inputs[c.destination].append((i, c))
-        outputs[c.source].append((i, c))
-    rates_in = {n: [(i, tasks[n].port(c.destination_port)) for i, c in inputs[n]] for n in tasks}
-    rates_out = {n: [(i, tasks[n].port(c.source_port)) for i, c in outputs[n]] for n in tasks}
-    depth = levels(app)
-    sign = 1 if upstream_first else -1
-    urgency: Mapping[str, Time] = ahead if ahead is not None else {}
-    rank = {
-        t.name: (-urgency.get(t.name, 0), sign * depth[t.name], i) for i, t in enumerate(app.tasks)
-    }
-    fired = dict.fromkeys(tasks, 0)
+    rank = _ranks(app, upstream_first, ahead or {})
+    releases = due or {}
+    fired = {t.name: 0 for t in app.tasks}
 
     def ready(name: str) -> bool:
         k = fired[name]
-        return k < vector[name] and all(tokens[i] >= p.rate(k) for i, p in rates_in[name])
+        return k < vector[name] and all(tokens[i] >= p.rate(k) for i, p in reads[name])
 
     def place(name: str) -> tuple[Time, Time, int, int]:
-        times = due.get(name) if due is not None else None
+        times = releases.get(name)
         return (times[fired[name]] if times else 0, *rank[name])
 
-    waiting = [(*place(n), n) for n in tasks if ready(n)]
+    waiting = [(*place(n), n) for n in fired if ready(n)]
     heapq.heapify(waiting)
     queued = {n for *_, n in waiting}
     sequence: list[tuple[str, int]] = []
@@ -156,41 +146,72 @@ def iteration_order(
         if not ready(name):
             continue
         k = fired[name]
-        for i, p in rates_in[name]:
+        for i, p in reads[name]:
             tokens[i] -= p.rate(k)
-        for i, p in rates_out[name]:
+        for i, p in writes[name]:
             tokens[i] += p.rate(k)
         fired[name] += 1
         if sequence and sequence[-1][0] == name:
             sequence[-1] = (name, sequence[-1][1] + 1)
         else:
             sequence.append((name, 1))
-        for other in {name, *(c.destination for _, c in outputs[name])}:
+        for other in affected[name]:
             if other not in queued and ready(other):
                 queued.add(other)
                 heapq.heappush(waiting, (*place(other), other))
-    if all(fired[n] == vector[n] for n in tasks):
+    if all(fired[t.name] == vector[t.name] for t in app.tasks):
         return Order(tuple(sequence), ())
-    return Order(tuple(sequence), _blocked(tasks, inputs, tokens, fired, vector))
+    return Order(tuple(sequence), _blocked(app, tokens, fired, vector))
+
+
+def _affected(app: Application) -> dict[str, set[str]]:
+    """For each task those that its firings may make ready: its readers, and itself."""
+    affected = {t.name: {t.name} for t in app.tasks}
+    for c in app.channels:
+        affected[c.source].add(c.destination)
+    return affected
+
+
+def _ranks(
+    app: Application, upstream_first: bool, ahead: Mapping[str, Time]
+) -> dict[str, tuple[Time, int, int]]:
+    """The order of tasks that can fire at once, smallest first."""
+    sign = 1 if upstream_first else -1
+    depth = levels(app)
+    ranks = {}
+    for i, task in enumerate(app.tasks):
+        ranks[task.name] = -ahead.get(task.name, 0), sign * depth[task.name], i
+    return ranks
+
+
+#: For each task its ports on channels, with the index of the channel.
+_Ports = dict[str, list[tuple[int, Port]]]
+
+
+def _ports(app: Application) -> tuple[_Ports, _Ports]:
+    """The inputs and the outputs of each task."""
+    tasks = {t.name: t for t in app.tasks}
+    reads: _Ports = {name: [] for name in tasks}
+    writes: _Ports = {name: [] for name in tasks}
+    for i, c in enumerate(app.channels):
+        reads[c.destination].append((i, tasks[c.destination].port(c.destination_port)))
+        writes[c.source].append((i, tasks[c.source].port(c.source_port)))
+    return reads, writes
 
 
 def _blocked(
-    tasks: dict[str, Task],
-    inputs: dict[str, list[tuple[int, Channel]]],
-    tokens: list[int],
-    fired: dict[str, int],
-    vector: Mapping[str, int],
+    app: Application, tokens: list[int], fired: dict[str, int], vector: Mapping[str, int]
 ) -> tuple[Blocked, ...]:
     """A cycle of tasks, each waiting for the next one's tokens."""
+    tasks = {t.name: t for t in app.tasks}
     waits: dict[str, Blocked] = {}
-    for name, task in tasks.items():
-        if fired[name] < vector[name]:
-            for i, c in inputs[name]:
-                missing = task.port(c.destination_port).rate(fired[name]) - tokens[i]
-                if missing > 0:
-                    waits[name] = Blocked(name, c, missing)
-                    break
-    name = next(iter(waits))
+    for i, c in enumerate(app.channels):
+        name = c.destination
+        if fired[name] < vector[name] and name not in waits:
+            missing = tasks[name].port(c.destination_port).rate(fired[name]) - tokens[i]
+            if missing > 0:
+                waits[name] = Blocked(name, c, missing)
+    name = next(t.name for t in app.tasks if t.name in waits)
     seen: list[str] = []
     while name not in seen:
         seen.append(name)

@@ -49,45 +49,59 @@ def repetition(app: Application) -> Repetition:
     """The least whole repetition vector of each connected component, or the first conflict
     found."""
     tasks = {t.name: t for t in app.tasks}
-    touching: dict[str, list[tuple[Channel, str, Fraction]]] = {name: [] for name in tasks}
+    touching = _ratios(app, tasks)
+    vector: dict[str, int] = {}
+    for root in tasks:
+        if root not in vector:
+            rate = _rates_from(root, touching)
+            if isinstance(rate, Conflict):
+                return Repetition({}, rate)
+            vector.update(_whole(rate, tasks))
+    return Repetition({name: vector[name] for name in tasks}, None)
+
+
+#: For each task its channels: with the task at the other end, and how often that fires for each of
+#: its own firings.
+_Ratios = dict[str, list[tuple[Channel, str, Fraction]]]
+
+
+def _ratios(app: Application, tasks: dict[str, Task]) -> _Ratios:
+    touching: _Ratios = {name: [] for name in tasks}
+    # most channels have rates that others have, too
     known: dict[tuple[tuple[int, ...], tuple[int, ...]], Fraction] = {}
     for c in app.channels:
-        # firings(destination) = ratio x firings(source); most arrows have rates that others have,
-        # too
-        made, taken = (
-            tasks[c.source].port(c.source_port).rates,
-            tasks[c.destination].port(c.destination_port).rates,
-        )
+        made = tasks[c.source].port(c.source_port).rates
+        taken = tasks[c.destination].port(c.destination_port).rates
         for rates in ((made, taken), (taken, made)):
             if rates not in known:
                 known[rates] = _mean(rates[0]) / _mean(rates[1])
         touching[c.source].append((c, c.destination, known[made, taken]))
         touching[c.destination].append((c, c.source, known[taken, made]))
-    vector: dict[str, int] = {}
-    for root in tasks:
-        if root in vector:
-            continue
-        rate: dict[str, Fraction] = {root: Fraction(1)}
-        parent: dict[str, tuple[Channel, str]] = {}
-        # Downstream first: a conflict is then found where paths join, which is where people look
-        # for it.
-        forward, backward = deque([root]), deque([root])
-        while forward or backward:
-            downstream = bool(forward)
-            name = forward.popleft() if downstream else backward.popleft()
-            for channel, other, ratio in touching[name]:
-                if (channel.source == name) != downstream:
-                    continue
-                demanded = rate[name] if ratio == 1 else rate[name] * ratio
-                if other not in rate:
-                    rate[other] = demanded
-                    parent[other] = (channel, name)
-                    forward.append(other)
-                    backward.append(other)
-                elif rate[other] != demanded:
-                    return Repetition({}, _conflict(channel, name, other, demanded, rate, parent))
-        vector.update(_whole(rate, tasks))
-    return Repetition({name: vector[name] for name in tasks}, None)
+    return touching
+
+
+def _rates_from(root: str, touching: _Ratios) -> dict[str, Fraction] | Conflict:
+    """How often each task connected to the root fires for each of its firings."""
+    rate: dict[str, Fraction] = {root: Fraction(1)}
+    parent: dict[str, tuple[Channel, str]] = {}
+    # Downstream first: a conflict is then found where paths join, which is where people look for
+    # it.
+    forward, backward = deque([root]), deque([root])
+    while forward or backward:
+        downstream = bool(forward)
+        name = forward.popleft() if downstream else backward.popleft()
+        for channel, other, ratio in touching[name]:
+            if (channel.source == name) != downstream:
+                continue
+            demanded = rate[name] if ratio == 1 else rate[name] * ratio
+            if other not in rate:
+                rate[other] = demanded
+                parent[other] = (channel, name)
+                forward.append(other)
+                backward.append(other)
+            elif rate[other] != demanded:
+                return _conflict(channel, name, other, demanded, rate, parent)
+    return rate
 
 
 def _whole(rate: dict[str, Fraction], tasks: dict[str, Task]) -> dict[str, int]:

@@ -42,15 +42,8 @@ def self_timed(
     count = len(graph.names)
     goal = [n * iterations for n in graph.firings]
     tokens = [e.tokens for e in graph.edges]
-    into: list[list[int]] = [[] for _ in range(count)]
-    out: list[list[int]] = [[] for _ in range(count)]
-    for i, e in enumerate(graph.edges):
-        into[e.destination].append(i)
-        out[e.source].append(i)
-    places: list[list[int]] = [[] for _ in range(count)]
-    for p, order in enumerate(orders):
-        for t in {t for t, _ in order}:
-            places[t].append(p)
+    into, out = _edges_of_tasks(graph)
+    places = _processors_of_tasks(count, orders)
     turn = [0] * len(orders)
     free = [True] * len(orders)
     begun = [0] * count
@@ -63,15 +56,11 @@ def self_timed(
         """The processor whose turn the task's next firing is; -1 when it needs none."""
         if not places[t]:
             return -1
-        mine = (t, begun[t])
-        return next(
-            (
-                p
-                for p in places[t]
-                if free[p] and turn[p] < len(orders[p]) and orders[p][turn[p]] == mine
-            ),
-            None,
-        )
+        firing = (t, begun[t])
+        for p in places[t]:
+            if free[p] and turn[p] < len(orders[p]) and orders[p][turn[p]] == firing:
+                return p
+        return None
 
     def start(t: int) -> bool:
         if begun[t] >= goal[t]:
@@ -109,8 +98,30 @@ def self_timed(
                 while start(t):
                     moved = True
         wakeups = {w for w in wakeups if w > now}
-        following = [ends[0][0]] if ends else []
-        following += [min(wakeups)] if wakeups else []
+        following = set(wakeups)
+        if ends:
+            following.add(ends[0][0])
         if not following:
             return done
         now = min(following)
+
+
+def _edges_of_tasks(graph: Graph) -> tuple[list[list[int]], list[list[int]]]:
+    """The edges into and out of each task."""
+    into: list[list[int]] = [[] for _ in graph.names]
+    out: list[list[int]] = [[] for _ in graph.names]
+    for i, e in enumerate(graph.edges):
+        into[e.destination].append(i)
+        out[e.source].append(i)
+    return into, out
+
+
+def _processors_of_tasks(
+    count: int, orders: Sequence[Sequence[tuple[int, int]]]
+) -> list[list[int]]:
+    """The processors whose orders have firings of each task."""
+    places: list[list[int]] = [[] for _ in range(count)]
+    for p, order in enumerate(orders):
+        for task in {task for task, _ in order}:
+            places[task].append(p)
+    return places

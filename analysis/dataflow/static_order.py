@@ -12,8 +12,8 @@ cycle share a stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
 
@@ -106,7 +106,9 @@ def interleaved(apps: Iterable[AppOrder]) -> Schedule:
                     app.name, task, times, first, own.stage[task], r, len(places), index, per_round
                 )
                 orders.setdefault(processor, []).append(step)
-    capacities = {name: size for a in by_app.values() for name, size in a.capacities.items()}
+    capacities: dict[str, int] = {}
+    for own in by_app.values():
+        capacities.update(own.capacities)
     return Schedule({p: _shortest(steps) for p, steps in orders.items()}, capacities)
 
 
@@ -134,16 +136,11 @@ def _round(apps: list[Application]) -> list[tuple[Application, int, int]]:
     periods = {a.period_ns for a in apps if a.period_ns is not None}
     counts = {a.name: 1 for a in apps}
     if len(periods) > 1:
-        hyperperiod = Fraction(
-            lcm(*(p.numerator for p in periods)), gcd(*(p.denominator for p in periods))
-        )
-        counts = {
-            a.name: int(hyperperiod / a.period_ns) if a.period_ns is not None else 1 for a in apps
-        }
+        whole = hyperperiod(periods)
+        counts.update((a.name, int(whole / a.period_ns)) for a in apps if a.period_ns is not None)
     if sum(counts.values()) > MOST_JOBS:
-        shown = ", ".join(
-            f"{a.name} {float(a.period_ns) / 1e6:g} ms" for a in apps if a.period_ns is not None
-        )
+        paced = [(a.name, a.period_ns) for a in apps if a.period_ns is not None]
+        shown = ", ".join(f"{name} {float(period) / 1e6:g} ms" for name, period in paced)
         raise NoRound(f"one round of {shown} has {sum(counts.values())} iterations")
     jobs = []
     for position, app in enumerate(apps):
@@ -153,14 +150,15 @@ def _round(apps: list[Application]) -> list[tuple[Application, int, int]]:
     return [job for _, job in sorted(jobs, key=lambda j: j[0])]
 
 
+def hyperperiod(periods: Collection[Fraction]) -> Fraction:
+    """Least common multiple of periods."""
+    return Fraction(lcm(*(p.numerator for p in periods)), gcd(*(p.denominator for p in periods)))
+
+
 def _shortest(steps: list[Step]) -> tuple[Step, ...]:
     """On a processor that serves one app only, a round of one iteration says the same."""
     if len({s.app for s in steps}) == 1 and steps[0].per_round > 1:
-        steps = [
-            Step(s.app, s.task, s.times, s.first, s.stage, s.replica, s.replicas, 0, 1)
-            for s in steps
-            if s.index == 0
-        ]
+        steps = [replace(s, per_round=1) for s in steps if s.index == 0]
     return tuple(steps)
 
 
@@ -206,18 +204,22 @@ def _sequence(
     small = _capacities(app, vector, placement, stage, short)
     arrows = ((c.source, c.destination) for c in app.channels)
     urgent = app.period_ns is not None and any(work.values())
-    long = _runs(
-        app, vector, stage, upstream_first=True, ahead=work_ahead(work, arrows) if urgent else None
-    )
+    ahead = work_ahead(work, arrows) if urgent else None
+    long = _runs(app, vector, stage, upstream_first=True, ahead=ahead)
     large = _capacities(app, vector, placement, stage, long)
     cheap = _memory(app, large) <= _memory(app, small) + CHEAP_BYTES
-    return (long, large) if cheap or grouped else (short, small)
+    if cheap or grouped:
+        return long, large
+    return short, small
 
 
 def _memory(app: Application, capacities: dict[str, int]) -> int:
-    types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
-    sizes = ((capacities[c.name], types[c.source, c.source_port]) for c in app.channels)
-    return sum(count * (kind.bytes if kind is not None else 1) for count, kind in sizes)
+    tasks = {t.name: t for t in app.tasks}
+    total = 0
+    for c in app.channels:
+        kind = tasks[c.source].port(c.source_port).type
+        total += capacities[c.name] * (kind.bytes if kind is not None else 1)
+    return total
 
 
 def _runs(
@@ -232,9 +234,8 @@ def _runs(
     """(task, times, first): older iterations first, inside an iteration the sequential order."""
     fired = dict.fromkeys(vector, 0)
     runs = []
-    for task, times in iteration_order(
-        app, vector, upstream_first=upstream_first, ahead=ahead, due=due
-    ).firings:
+    order = iteration_order(app, vector, upstream_first=upstream_first, ahead=ahead, due=due)
+    for task, times in order.firings:
         runs.append((task, times, fired[task]))
         fired[task] += times
     # sorted() keeps the sequence within a stage
@@ -258,20 +259,20 @@ def _capacities(
     sizes = batches(app)
     tokens: dict[str, int] = {}
     most: dict[str, int] = {}
-    out: dict[str, list[tuple[str, str, int]]] = {t: [] for t in tasks}
+    out: dict[str, list[tuple[str, str]]] = {t: [] for t in tasks}
     into: dict[str, list[tuple[str, str]]] = {t: [] for t in tasks}
     for c in app.channels:
         rates = tasks[c.source].port(c.source_port).rates
         per_iteration = sum(rates) * vector[c.source] // len(rates)
         lag = stage[c.destination] - stage[c.source]
         tokens[c.name] = most[c.name] = c.delay + lag * per_iteration
-        out[c.source].append((c.name, c.source_port, per_iteration))
+        out[c.source].append((c.name, c.source_port))
         into[c.destination].append((c.name, c.destination_port))
     for name, times, first in runs:
         task = tasks[name]
         batch = sizes[name]
         ins = [(channel, task.port(port)) for channel, port in into[name]]
-        outs = [(channel, task.port(port)) for channel, port, _ in out[name]]
+        outs = [(channel, task.port(port)) for channel, port in out[name]]
         for start in range(first, first + times, batch):
             group = min(batch, first + times - start)
             for channel, port in outs:
@@ -282,14 +283,10 @@ def _capacities(
     for c in app.channels:
         here, there = placement[c.source], placement[c.destination]
         if here != there or len(here) > 1:
-            most[c.name] += (
-                max(tasks[c.source].port(c.source_port).rates) * sizes[c.source] * len(here)
-            )
-            most[c.name] += (
-                max(tasks[c.destination].port(c.destination_port).rates)
-                * sizes[c.destination]
-                * len(there)
-            )
+            made = max(tasks[c.source].port(c.source_port).rates)
+            taken = max(tasks[c.destination].port(c.destination_port).rates)
+            most[c.name] += made * sizes[c.source] * len(here)
+            most[c.name] += taken * sizes[c.destination] * len(there)
     return most
 
 
@@ -299,8 +296,10 @@ def batches(app: Application) -> dict[str, int]:
 
     A cycle may not have tokens for a whole group.
     """
-    cyclic = {name for component in components(app) for name in component}
-    return {
-        t.name: t.network.batch if t.network is not None and t.name not in cyclic else 1
-        for t in app.tasks
-    }
+    cyclic = frozenset[str]().union(*components(app))
+    sizes = {}
+    for task in app.tasks:
+        sizes[task.name] = 1
+        if task.network is not None and task.name not in cyclic:
+            sizes[task.name] = task.network.batch
+    return sizes

@@ -76,14 +76,19 @@ def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
     deadline = None if seconds is None else monotonic() + seconds
     worst = Period(Fraction(0), Fraction(0), ())
     for component in cyclic_parts(graph):
-        found = _of_part(graph, component, deadline)
-        upper = (
-            None if found.upper is None or worst.upper is None else max(found.upper, worst.upper)
-        )
-        slower = found.lower > worst.lower
-        cycle = found.cycle if slower else worst.cycle
-        worst = Period(found.lower if slower else worst.lower, upper, cycle, found.cut or worst.cut)
-    return worst if not worst.exact else replace(worst, cut=None)
+        worst = _slower(worst, _of_part(graph, component, deadline))
+    if worst.exact:
+        return replace(worst, cut=None)
+    return worst
+
+
+def _slower(one: Period, other: Period) -> Period:
+    """The period of two parts together: the slower one dictates it."""
+    upper = None
+    if one.upper is not None and other.upper is not None:
+        upper = max(one.upper, other.upper)
+    limit = other if other.lower > one.lower else one
+    return Period(limit.lower, upper, limit.cycle, other.cut or one.cut)
 
 
 def is_live(graph: Graph, *, seconds: float) -> bool:
@@ -93,45 +98,48 @@ def is_live(graph: Graph, *, seconds: float) -> bool:
     False when none was found in time. Raises Deadlocked.
     """
     deadline = monotonic() + seconds
-    found = [
+    periods = [
         _of_part(graph, component, deadline, any_schedule=True) for component in cyclic_parts(graph)
     ]
-    return all(p.upper is not None for p in found)
+    return all(p.upper is not None for p in periods)
 
 
 def _of_part(
     graph: Graph, component: Part, deadline: float | None, *, any_schedule: bool = False
 ) -> Period:
-    tasks, edges = component.tasks, component.edges
-    # What the firings of a task need one after the other is a bound whatever happens.
-    alone = [
-        Period(Fraction(graph.cycles[t] * sum(graph.times[t])), None, (Step(t, i),))
-        for i, t in ((i, graph.edges[i].source) for i in edges if graph.edges[i].kind == "serial")
-    ]
-    lower = max(alone, key=lambda p: p.lower, default=Period(Fraction(0), None, ()))
-    if len(edges) == 1 and alone:
-        return replace(lower, upper=lower.lower, cycle=lower.cycle if lower.lower else ())
-    if not all(all(graph.times[t]) for t in tasks) and _blocked(component):
+    alone = _one_task(graph, component.edges)
+    if len(component.edges) == 1 and alone is not None:
+        return replace(alone, upper=alone.lower, cycle=alone.cycle if alone.lower else ())
+    lower = alone or Period(Fraction(0), None, ())
+    if not all(all(graph.times[t]) for t in component.tasks) and _blocked(component):
         raise Deadlocked  # a cycle without time shows its lack of tokens in no ratio
+    return _k_iter(graph, component, lower, deadline, any_schedule)
+
+
+def _k_iter(
+    graph: Graph, component: Part, lower: Period, deadline: float | None, any_schedule: bool
+) -> Period:
+    """The period of a part, by schedules that repeat more and more of it; `lower` is a bound."""
     from .cycle_ratio import largest_cycle_ratio
     from .expansion import MOST_NODES, Expander
 
+    tasks = component.tasks
     upper: Fraction | None = None
     repeats = dict.fromkeys(tasks, 1)
-    expander = Expander(graph, tasks, edges, deadline)
+    expander = Expander(graph, tasks, component.edges, deadline)
     solved, whole = 0, sum(component.graph.firings)
     try:
         while True:
             expansion = expander.expand(repeats)
             critical = largest_cycle_ratio(expansion.arcs, deadline)
-            on_cycle = {int(expansion.owner[a.source]) for a in critical.cycle}
-            divisor = gcd(*(graph.cycles[t] for t in on_cycle))
-            wanted = {t: graph.cycles[t] // divisor for t in on_cycle}
             if critical.ratio is not None:
                 ratio = critical.ratio * expansion.scale
                 upper = ratio if upper is None else min(upper, ratio)
                 if any_schedule:
                     return Period(lower.lower, upper, lower.cycle)
+            wanted = _own_repetition(
+                graph, {int(expansion.owner[a.source]) for a in critical.cycle}
+            )
             if all(repeats[t] % k == 0 for t, k in wanted.items()):
                 steps = _steps(critical.cycle, expansion.owner)
                 if critical.ratio is None:
@@ -145,6 +153,26 @@ def _of_part(
                 repeats[t] = lcm(repeats[t], k)
     except Unfinished as ended:
         return Period(lower.lower, upper, lower.cycle, ended.why)
+
+
+def _one_task(graph: Graph, edges: Iterable[int]) -> Period | None:
+    """What the firings of a task need one after the other: a bound whatever happens.
+
+    None where firings of all tasks may overlap.
+    """
+    bounds = []
+    for i in edges:
+        edge = graph.edges[i]
+        if edge.kind == "serial":
+            work = graph.cycles[edge.source] * sum(graph.times[edge.source])
+            bounds.append(Period(Fraction(work), None, (Step(edge.source, i),)))
+    return max(bounds, key=lambda p: p.lower, default=None)
+
+
+def _own_repetition(graph: Graph, cycle: Collection[int]) -> dict[int, int]:
+    """The repetition vector of the tasks on a cycle, as if there were no others; in cycles."""
+    divisor = gcd(*(graph.cycles[t] for t in cycle))
+    return {t: graph.cycles[t] // divisor for t in cycle}
 
 
 def _blocked(component: Part) -> bool:

@@ -9,11 +9,11 @@ response times that they lead to, so that what a search judges is the program th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...model.application import Application, Channel
+from ...model.application import Application, Channel, Task
 from ...model.deployment import DeployedWorker, Entry
 from ...model.platform import Platform
 from .static_order import AppOrder, NoRound, Schedule, Step, app_order, interleaved
@@ -47,22 +47,21 @@ def workers_of(
     orders = {a.name: app_order(a, repetition[a.name], placement, wcet_ns) for a in apps}
     alone = {name: interleaved([order]) for name, order in orders.items()}
     joint = _joint(apps, orders)
-    lanes = sorted(
-        {lane for places in placement.values() for lane in places if "#" in lane}, key=_stream
-    )
+    lanes: set[str] = set()
+    for places in placement.values():
+        lanes.update(lane for lane in places if "#" in lane)
+    streams = sorted(lanes, key=_stream)
     workers = []
     for position, processor in enumerate(platform.processors):
-        own_lanes = (processor, *(x for x in lanes if x.partition("#")[0] == processor))
+        scheduler = platform.pool_of(processor).scheduler
+        own_lanes = (processor, *(x for x in streams if x.partition("#")[0] == processor))
         for lane in own_lanes:
-            for order, priority in _orders_on(
-                lane, position, processor, platform, apps, alone, joint
-            ):
+            for order, priority in _orders_on(lane, position, scheduler, apps, alone, joint):
                 for steps in _sources_apart(apps, order):
-                    scheduler = platform.pool_of(processor).scheduler
                     workers.append(DeployedWorker(processor, scheduler, _entries(steps), priority))
-    capacities = {
-        name: size for order in orders.values() for name, size in order.capacities.items()
-    }
+    capacities: dict[str, int] = {}
+    for own in orders.values():
+        capacities.update(own.capacities)
     return Workers(tuple(workers), capacities)
 
 
@@ -110,27 +109,25 @@ def _joint(apps: Iterable[Application], orders: Mapping[str, AppOrder]) -> Sched
 def _orders_on(
     lane: str,
     position: int,
-    processor: str,
-    platform: Platform,
+    scheduler: str,
     apps: Sequence[Application],
     alone: Mapping[str, Schedule],
     joint: Schedule | None,
 ) -> list[tuple[tuple[Step, ...], tuple[int, int] | None]]:
     """The orders of a lane of a processor, each with (position of the processor, priority) where
     priorities count."""
-    scheduler = platform.pool_of(processor).scheduler
-    found: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
+    orders: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
     rest = apps
     if scheduler == "static_order" and joint is not None:
-        found.append((joint.orders.get(lane, ()), None))
+        orders.append((joint.orders.get(lane, ()), None))
         rest = [a for a in apps if waits_outside(a)]
     ranks = sorted({a.priority for a in apps})
     for app in rest:
-        priority = (
-            (position, 1 + ranks.index(app.priority)) if scheduler == "fixed_priority" else None
-        )
-        found.append((alone[app.name].orders.get(lane, ()), priority))
-    return found
+        priority = None
+        if scheduler == "fixed_priority":
+            priority = position, 1 + ranks.index(app.priority)
+        orders.append((alone[app.name].orders.get(lane, ()), priority))
+    return orders
 
 
 def _stream(lane: str) -> int:
@@ -146,23 +143,32 @@ def _sources_apart(apps: Sequence[Application], steps: tuple[Step, ...]) -> list
     worker: it is not known when the next frame will come. Several workers follow a finer projection
     of the same sequence, so that they cannot deadlock either.
     """
-    if not steps:
-        return []
-    paced = {a.name for a in apps if a.period_ns is not None}
-    sources = {t.name: t for a in apps for t in a.tasks if not t.inputs}
-    live = dict.fromkeys(s.task for s in steps if s.task in sources and sources[s.task].live)
-    waiting = tuple(s for s in steps if s.task in sources and s.task not in live and s.app in paced)
-    lagging = {s.app for s in steps if s.stage}
-    if not any(s.app in lagging for s in waiting):
-        waiting = ()
-    rest = tuple(s for s in steps if s.task not in live and s not in waiting)
+    live, waiting = _kept_apart(apps, steps)
     moved = {a.name for a in apps if waits_outside(a)}
     stages: dict[int, list[Step]] = {}
-    for step in rest:
-        stages.setdefault(step.stage if step.app in moved else 0, []).append(step)
+    for step in steps:
+        if step.task not in live and step not in waiting:
+            stages.setdefault(step.stage if step.app in moved else 0, []).append(step)
     parts = [tuple(s for s in steps if s.task == name) for name in live]
     parts += [waiting, *(tuple(stage) for stage in stages.values())]
     return [part for part in parts if part]
+
+
+def _kept_apart(
+    apps: Sequence[Application], steps: tuple[Step, ...]
+) -> tuple[Collection[str], tuple[Step, ...]]:
+    """The live sources by name, and the firings of the other sources of pipelined periodic apps."""
+    sources: dict[str, Task] = {}
+    for app in apps:
+        sources.update((t.name, t) for t in app.tasks if not t.inputs)
+    own = [s for s in steps if s.task in sources]
+    live = dict.fromkeys(s.task for s in own if sources[s.task].live)
+    paced = {a.name for a in apps if a.period_ns is not None}
+    others = tuple(s for s in own if s.task not in live and s.app in paced)
+    pipelined = {s.app for s in steps if s.stage}
+    if not any(s.app in pipelined for s in others):
+        return live, ()
+    return live, others
 
 
 def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:

@@ -1,7 +1,7 @@
 """Busy windows: how long a run of firings on one processor can take while others want the processor
 too.
 
-In: the own work, and the event streams of everybody else on the processor. Out: the length of a
+In: the own work, and the event streams of all other workers on the processor. Out: the length of a
 window, as the least fixed point of "work that has come so far". Where more is known of a task than
 its worst case, its firings count as its workload curve says.
 
@@ -39,15 +39,16 @@ class EventStream:
         if length <= 0:
             return 0
         count = -(-(length + self.jitter) // self.period)
-        return min(count, -(-length // self.distance)) if self.distance else count
+        if self.distance:
+            count = min(count, -(-length // self.distance))
+        return count
 
     def apart(self, events: int) -> Fraction:
         """Least time between the first and the last of some events (delta minus)."""
         if events < 2:
             return Fraction(0)
-        return max(
-            (events - 1) * self.period - self.jitter, (events - 1) * self.distance, Fraction(0)
-        )
+        gaps = events - 1
+        return max(gaps * self.period - self.jitter, gaps * self.distance, Fraction(0))
 
 
 #: A task (by a number of its own) with its curve, and how often it fires.

@@ -27,7 +27,7 @@ from .busy_window import (
     served_window,
     sums_of,
 )
-from .unfolding import Cluster, Unfolded
+from .unfolding import Cluster, Drag, Stream, Unfolded
 from .whole_paths import Stretch, path_bounds
 
 #: A window of more than so many of the longest rounds is given up, and an end after so many of its
@@ -110,28 +110,24 @@ class Solver:
         if cluster in self.reasons:
             return None
         jobs = self.net.jobs
-        ends = [
-            self.ends[j] - jobs[j].base
-            for j in self.net.clusters[cluster].order
-            if jobs[j].sink and jobs[j].group == group
-        ]
-        return Fraction(max(ends, default=0), self.net.unit)
+        order = self.net.clusters[cluster].order
+        last = [j for j in order if jobs[j].sink and jobs[j].group == group]
+        end = max((self.ends[j] - jobs[j].base for j in last), default=0)
+        return Fraction(end, self.net.unit)
 
     def latencies(self, group: int) -> tuple[Fraction | None, ...]:
         """Bounds of the paths of a group in ns."""
         cluster = next(i for i, c in enumerate(self.net.clusters) if group in c.groups)
         if cluster in self.reasons:
             return (None,) * len(self.net.paths[group])
-        return tuple(
-            Fraction(max(self.ends[j] - released for j, released in path), self.net.unit)
-            for path in self.net.paths[group]
-        )
+        longest = [max(self.ends[j] - at for j, at in path) for path in self.net.paths[group]]
+        return tuple(Fraction(time, self.net.unit) for time in longest)
 
     def _beyond(self, group: int, times: Fraction) -> bool:
         """Is a bound of a group longer than so many times its deadline?"""
-        made = self.net.system.groups[group]
-        held = [(self.response(group), made.due)]
-        held += zip(self.latencies(group), (p.deadline for p in made.paths), strict=True)
+        timed = self.net.system.groups[group]
+        held = [(self.response(group), timed.due)]
+        held += zip(self.latencies(group), (p.deadline for p in timed.paths), strict=True)
         return any((bound or 0) > times * due for bound, due in held if due is not None)
 
     def solve(self) -> None:
@@ -208,8 +204,8 @@ class Solver:
                 changed = self._pass(cluster, careful=True)
             if any(self.ends[j] > LONGEST * cluster.round for j in cluster.order):
                 raise _Unbounded(f"the bound grows beyond {LONGEST} rounds")
-        except _Unbounded as found:
-            self.reasons[number] = str(found)
+        except _Unbounded as reason:
+            self.reasons[number] = str(reason)
             return True
         return changed
 
@@ -225,12 +221,15 @@ class Solver:
         too.
         """
         net = self.net
-        mine = {net.lanes[i].processor for i in cluster.lanes}
-        found = {net.lanes[i].cluster for p in mine for i in net.on[p]}
+        own = set(cluster.lanes)
+        touched = {net.lanes[i].processor for i in own}
         for p, drags in enumerate(net.drags):
-            if any(lane in cluster.lanes for d in drags for lane in d.lanes):
-                found.update(net.lanes[i].cluster for i in net.on[p])
-        return sorted(found)
+            if any(own.intersection(drag.lanes) for drag in drags):
+                touched.add(p)
+        clusters: set[int] = set()
+        for p in touched:
+            clusters.update(net.lanes[i].cluster for i in net.on[p])
+        return sorted(clusters)
 
     def _refuse_overload(self, cluster: Cluster) -> None:
         """Raise _Unbounded for a CPU that has no time left for some worker of the cluster."""
@@ -253,50 +252,34 @@ class Solver:
         net, ends, arrivals = self.net, self.ends, self.arrivals
         lane = net.lanes[number]
         cluster = net.clusters[lane.cluster]
-        made = []
+        whole, more = cluster.round, cluster.jitter + cluster.round - 1
+        demands = []
         for stream in lane.streams:
-            step, count = stream.spacing, len(stream.blocks)
             if not stream.blocks[0].cost:
                 continue
-            if count > 1:
-                low = min(net.jobs[b.first].ready - k * step for k, b in enumerate(stream.blocks))
-                came = max(arrivals[b.first] - k * step for k, b in enumerate(stream.blocks)) - low
-                if came + cluster.jitter <= (count - 1) * step:
-                    ran = max(ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
-                    more = cluster.jitter + step - 1
-                    b = stream.blocks[0]
-                    made.append(
-                        Demand(
-                            came + more,
-                            ran + more,
-                            step,
-                            b.cost,
-                            count,
-                            b.first,
-                            low,
-                            b.plain,
-                            b.curved,
-                        )
-                    )
-                    continue
-            more = cluster.jitter + cluster.round - 1
+            together = self._together(stream, cluster) if len(stream.blocks) > 1 else None
+            if together is not None:
+                demands.append(together)
+                continue
             for b in stream.blocks:
                 low = net.jobs[b.first].ready
-                came, ran = arrivals[b.first] - low, ends[b.last] - low
-                made.append(
-                    Demand(
-                        came + more,
-                        ran + more,
-                        cluster.round,
-                        b.cost,
-                        1,
-                        b.first,
-                        low,
-                        b.plain,
-                        b.curved,
-                    )
-                )
-        return tuple(made)
+                came, ran = arrivals[b.first] - low + more, ends[b.last] - low + more
+                demands.append(Demand(came, ran, whole, b.cost, 1, b.first, low, b.plain, b.curved))
+        return tuple(demands)
+
+    def _together(self, stream: Stream, cluster: Cluster) -> Demand | None:
+        """The blocks of a stream as events of one period; None if they are too late for that."""
+        step, count = stream.spacing, len(stream.blocks)
+        jobs, first = self.net.jobs, stream.blocks[0]
+        low = min(jobs[b.first].ready - k * step for k, b in enumerate(stream.blocks))
+        came = max(self.arrivals[b.first] - k * step for k, b in enumerate(stream.blocks)) - low
+        if came + cluster.jitter > (count - 1) * step:
+            return None
+        ran = max(self.ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
+        came, ran = came + cluster.jitter + step - 1, ran + cluster.jitter + step - 1
+        return Demand(
+            came, ran, step, first.cost, count, first.first, low, first.plain, first.curved
+        )
 
     def _publish(self, number: int) -> bool:
         """Renew the demands of a cluster's workers; True when others have to look again."""
@@ -328,19 +311,22 @@ class Solver:
                 higher += demands
             else:
                 queues.append(Queue(other, demands, self.sums[other]))
-        losses = []
-        for drag in net.drags[lane.processor]:
-            slow: list[Demand] = []
-            for other in drag.lanes:
-                if net.lanes[other].cluster in self.reasons:
-                    slow.append(ALWAYS)
-                else:
-                    slow += (
-                        self._stretched(d, net.lanes[other].processor) for d in self.demands[other]
-                    )
-            losses.append(Loss(drag.over, drag.under, tuple(slow)))
-        everything = (*higher, *(d for q in queues for d in q.demands))
-        return Rivals(tuple(higher), tuple(queues), tuple(losses), everything)
+        losses = tuple(self._loss(drag) for drag in net.drags[lane.processor])
+        everything = list(higher)
+        for queue in queues:
+            everything += queue.demands
+        return Rivals(tuple(higher), tuple(queues), losses, tuple(everything))
+
+    def _loss(self, drag: Drag) -> Loss:
+        """What is lost while the workers of a slowdown are busy."""
+        slow: list[Demand] = []
+        for other in drag.lanes:
+            lane = self.net.lanes[other]
+            if lane.cluster in self.reasons:
+                slow.append(ALWAYS)
+            else:
+                slow += (self._stretched(d, lane.processor) for d in self.demands[other])
+        return Loss(drag.over, drag.under, tuple(slow))
 
     def _disturbed(self, cluster: int, processor: int) -> NoReturn:
         names = ", ".join(
@@ -370,19 +356,18 @@ class Solver:
         whole, jitter = cluster.round, cluster.jitter
         rivals = {i: self._rivals(i) for i in cluster.lanes}
         chains: dict[int, list[Chain]] = {i: [] for i in cluster.lanes}
-        paths = (
-            path_bounds(net, cluster, rivals, self.stretches(cluster, rivals)) if careful else None
-        )
+        paths = None
+        if careful:
+            paths = path_bounds(net, cluster, rivals, self.stretches(cluster, rivals))
         changed = False
         for j in cluster.order:
             job = jobs[j]
             number = job.worker
             alive = chains[number]
-            previous = (
-                ends[lanes[number].jobs[job.place - 1]]
-                if job.place
-                else ends[lanes[number].jobs[-1]] - whole + jitter
-            )
+            if job.place:
+                previous = ends[lanes[number].jobs[job.place - 1]]
+            else:
+                previous = ends[lanes[number].jobs[-1]] - whole + jitter
             end = arrival = job.begin
             if job.arrives is not None or not job.place:
                 arrival = self.arrival(j, cluster)
@@ -444,12 +429,11 @@ class Solver:
         lane = net.lanes[number]
         cluster = net.clusters[lane.cluster]
         ready = net.jobs[chain.first].ready
-        late = [
-            (self.arrivals[b.first] + cluster.jitter - ready, b)
-            for s in lane.streams
-            for b in s.blocks
-            if b.cost
-        ]
+        late = []
+        for stream in lane.streams:
+            for b in stream.blocks:
+                if b.cost:
+                    late.append((self.arrivals[b.first] + cluster.jitter - ready, b))
         while True:
             level = level_window(chain.own + chain.before, rivals, self.limit)
             if level is None:
@@ -501,13 +485,15 @@ class Solver:
 
     def stretches(self, cluster: Cluster, rivals: dict[int, Rivals]) -> list[Stretch]:
         """The window of every block of the cluster, taken alone."""
-        found = []
+        jobs, windows = self.net.jobs, []
         for i in cluster.lanes:
-            for block in (b for s in self.net.lanes[i].streams for b in s.blocks):
-                first, last = self.net.jobs[block.first].place, self.net.jobs[block.last].place
-                chain = self.stretch(self.net.lanes[i].jobs[first : last + 1], rivals[i])
-                found.append(Stretch(i, block.first, chain.parts, chain.level, chain.window))
-        return found
+            lane = self.net.lanes[i]
+            for stream in lane.streams:
+                for block in stream.blocks:
+                    first, last = jobs[block.first].place, jobs[block.last].place
+                    chain = self.stretch(lane.jobs[first : last + 1], rivals[i])
+                    windows.append(Stretch(i, block.first, chain.parts, chain.level, chain.window))
+        return windows
 
     def _give_up(self, number: int) -> NoReturn:
         net = self.net

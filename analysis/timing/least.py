@@ -31,12 +31,10 @@ class Least:
             number = clock[processor]
             self._loads[number] = max(share, self._loads.get(number, Fraction(0)))
         count = 1 + max(clock.values(), default=0)
-        self._paths = [
-            (g.due, w)
-            for g in system.groups
-            if g.due is not None
-            for w in _longest(g, clock, count)
-        ]
+        self._paths: list[tuple[Time, Work]] = []
+        for group in system.groups:
+            if group.due is not None:
+                self._paths += [(group.due, work) for work in _longest(group, clock, count)]
 
     def missed(self, factors: Sequence[Fraction]) -> bool:
         """Is a deadline surely missed if what runs on each clock takes so many times as long?"""
@@ -51,39 +49,54 @@ class Least:
 def _longest(group: Group, clock: Mapping[str, int], count: int) -> Iterator[Work]:
     """The work of paths to the sinks of an iteration, none of which is at least another one on
     every clock."""
-    before: dict[str, list[str]] = {t.name: [] for t in group.tasks}
-    for c in group.channels:
-        if not c.delay and min((*c.produced, *c.consumed)) > 0:
-            # else it need not be waited for in an iteration
-            before[c.destination].append(c.source)
-    work = {
-        t.name: tuple(t.cost if n == clock[t.processor] else 0 for n in range(count))
-        for t in group.tasks
-    }
+    before = _awaited(group)
+    own: dict[str, Work] = {}
+    for task in group.tasks:
+        number = clock[task.processor]
+        own[task.name] = tuple(task.cost if n == number else 0 for n in range(count))
     released = sources(group)  # what stands behind initial tokens may have begun before
-    found: dict[str, list[Work]] = {}
+    kept: dict[str, list[Work]] = {}
     left = list(before)
     while left:
-        ready = [n for n in left if all(b in found for b in before[n])]
+        ready = [name for name in left if all(b in kept for b in before[name])]
         if not ready:
             return  # a cycle without tokens: it is refused elsewhere
         for name in ready:
-            ways = (
-                {(0,) * count} if name in released else {w for b in before[name] for w in found[b]}
-            )
-            found[name] = _largest(
-                tuple(a + b for a, b in zip(w, work[name], strict=True)) for w in ways
-            )
-        left = [n for n in left if n not in found]
-    yield from _largest(w for n in sinks(group) for w in found[n])
+            ahead: set[Work] = {(0,) * count} if name in released else set()
+            for b in before[name]:
+                ahead.update(kept[b])
+            kept[name] = _largest(_sum(work, own[name]) for work in ahead)
+        left = [name for name in left if name not in kept]
+    ends: list[Work] = []
+    for name in sinks(group):
+        ends += kept[name]
+    yield from _largest(ends)
 
 
-def _largest(ways: Iterable[Work]) -> list[Work]:
+def _awaited(group: Group) -> dict[str, list[str]]:
+    """The tasks that each task waits for in an iteration."""
+    before: dict[str, list[str]] = {t.name: [] for t in group.tasks}
+    for c in group.channels:
+        if not c.delay and min((*c.produced, *c.consumed)) > 0:
+            before[c.destination].append(c.source)
+    return before
+
+
+def _sum(one: Work, other: Work) -> Work:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def _largest(paths: Iterable[Work]) -> list[Work]:
     """Those that no other one is at least as long as on every clock."""
     kept: list[Work] = []
-    for way in sorted(set(ways), key=sum, reverse=True):
-        if len(kept) < MOST_PATHS and not any(
-            all(a >= b for a, b in zip(o, way, strict=True)) for o in kept
-        ):
-            kept.append(way)
+    for path in sorted(set(paths), key=sum, reverse=True):
+        if len(kept) == MOST_PATHS:
+            break
+        if not any(_covers(other, path) for other in kept):
+            kept.append(path)
     return kept
+
+
+def _covers(one: Work, other: Work) -> bool:
+    """Is it at least as long on every clock?"""
+    return all(a >= b for a, b in zip(one, other, strict=True))

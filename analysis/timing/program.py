@@ -56,25 +56,38 @@ def timed_program(
     Raises Refused where there is more to a program than firings one by one: no period, iterations
     that alternate, batches, cuts that move.
     """
-    wrong = [f"`{a.name}` has no period" for a in deployment.apps if a.period_ns is None]
-    for task in (t for a in deployment.apps for t in a.tasks):
-        if task.code.moves:
-            wrong.append(f"the cut of `{task.name}` moves")
-        elif task.code.batch > 1 and task.firings > 1:
-            wrong.append(f"`{task.name}` collects frames until it has a batch")
+    wrong = _unbounded(deployment)
     if wrong:
         raise Refused(wrong)
-    home = {e.task: w.processor for w in deployment.processors for e in w.order}
-    app_of = {t.name: a.name for a in deployment.apps for t in a.tasks}
-    groups = tuple(_group(a, home, wcet_ns, curves or {}) for a in deployment.apps)
-    used = dict.fromkeys(w.processor for w in deployment.processors)
-    pools = {p: platform.pool_of(p) for p in used}
-    processors = tuple(
-        TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind)
-        for p, pool in pools.items()
+    home: dict[str, str] = {}
+    processors: dict[str, TimedProcessor] = {}
+    for worker in deployment.processors:
+        home.update((entry.task, worker.processor) for entry in worker.order)
+        pool = platform.pool_of(worker.processor)
+        processors[worker.processor] = TimedProcessor(
+            worker.processor, SCHEDULER[pool.scheduler], pool.name, pool.kind
+        )
+    app_of: dict[str, str] = {}
+    for app in deployment.apps:
+        app_of.update((task.name, app.name) for task in app.tasks)
+    return TimedSystem(
+        tuple(_group(a, home, wcet_ns, curves or {}) for a in deployment.apps),
+        tuple(processors.values()),
+        tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention),
+        timed_workers(deployment.processors, app_of),
     )
-    slow = tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention)
-    return TimedSystem(groups, processors, slow, timed_workers(deployment.processors, app_of))
+
+
+def _unbounded(deployment: Deployment) -> list[str]:
+    """What no bound is known for."""
+    wrong = [f"`{a.name}` has no period" for a in deployment.apps if a.period_ns is None]
+    for app in deployment.apps:
+        for task in app.tasks:
+            if task.code.moves:
+                wrong.append(f"the cut of `{task.name}` moves")
+            elif task.code.batch > 1 and task.firings > 1:
+                wrong.append(f"`{task.name}` collects frames until it has a batch")
+    return wrong
 
 
 def _group(
@@ -89,27 +102,27 @@ def _group(
     for name, curve in curves.items():
         if sum(kernels.get(name, ())) != curve.longest:
             kernels[name] = (curve.longest,)
+    timed = []
+    for name, task in tasks.items():
+        known = curves.get(name)
+        timed.append(TimedTask(name, home[name], kernels[name], (), task.firings, known))
+    paths = []
+    for p in app.paths:
+        paths.append(TimedPath(p.source, p.sink, p.newest, _time(p.deadline_ns)))
     return Group(
         app.name,
         Fraction(app.period_ns),
-        tuple(
-            TimedTask(t.name, home[t.name], kernels[t.name], (), t.firings, curves.get(t.name))
-            for t in app.tasks
-        ),
+        tuple(timed),
         tuple(_channel(c, tasks) for c in app.channels),
-        None if app.deadline_ns is None else Fraction(app.deadline_ns),
+        _time(app.deadline_ns),
         app.priority,
         offset=0,
-        paths=tuple(
-            TimedPath(
-                p.source,
-                p.sink,
-                p.newest,
-                None if p.deadline_ns is None else Fraction(p.deadline_ns),
-            )
-            for p in app.paths
-        ),
+        paths=tuple(paths),
     )
+
+
+def _time(ns: str | None) -> Fraction | None:
+    return None if ns is None else Fraction(ns)
 
 
 def _channel(channel: DeployedChannel, tasks: Mapping[str, DeployedTask]) -> TimedChannel:
@@ -119,7 +132,9 @@ def _channel(channel: DeployedChannel, tasks: Mapping[str, DeployedTask]) -> Tim
     )
     # Between machines there is room for a transfer more, since the word that there is room takes
     # its time (`deploy`).
-    room = channel.capacity - (max(made) if tasks[channel.source].code.kind == "transfer" else 0)
+    room = channel.capacity
+    if tasks[channel.source].code.kind == "transfer":
+        room -= max(made)
     return TimedChannel(channel.source, channel.destination, made, taken, channel.delay, room)
 
 
@@ -139,10 +154,9 @@ def _worker(worker: DeployedWorker, app_of: Mapping[str, str]) -> Worker:
         raise Refused(
             [f"iterations of `{t}` alternate between processors: no bound is known" for t in shared]
         )
-    places = (
-        Place(app_of[e.task], e.task, k, e.round[0], e.stage)
-        for e in worker.order
-        for k in range(e.first, e.first + e.times)
-    )
+    places = []
+    for e in worker.order:
+        for k in range(e.first, e.first + e.times):
+            places.append(Place(app_of[e.task], e.task, k, e.round[0], e.stage))
     rounds = {app_of[e.task]: e.round[1] for e in worker.order}
     return Worker(worker.processor, tuple(places), tuple(rounds.items()))

@@ -32,9 +32,9 @@ from typing import Literal
 
 from .busy_window import ALWAYS, EventStream, Rivals, Tally, queued
 from .fixed_point import Note, Solver, TooLate
-from .system import TimedPath, TimedSystem
+from .system import Group, TimedPath, TimedSystem
 from .unfolding import Job, Unfolded, unfold
-from .whole_paths import path_shares
+from .whole_paths import Share, path_shares
 
 Kind = Literal["own", "earlier", "release", "higher", "equal", "queue", "contention"]
 
@@ -179,24 +179,26 @@ def bounds(system: TimedSystem) -> Bounds:
     groups: dict[str, GroupBound] = {}
     tasks: dict[str, TaskBound] = {}
     for number, cluster in enumerate(solution.net.clusters):
-        told = None if number in solution.reasons else _Story(solution, number)
-        for g in cluster.groups:
-            group = system.groups[g]
-            response = solution.response(g)
-            path, terms = told.path(g) if told else ((), ())
-            due = None if group.due is None else Fraction(group.due)
-            paths = tuple(
-                PathBound(p, latency, told.latency(g, n) if told else ())
-                for n, (p, latency) in enumerate(
-                    zip(group.paths, solution.latencies(g), strict=True)
-                )
-            )
-            groups[group.name] = GroupBound(
-                group.name, response, due, solution.reasons.get(number, ""), path, terms, paths
-            )
-            if told:
-                tasks.update((b.task, b) for b in told.tasks(g))
+        if number in solution.reasons:
+            for g in cluster.groups:
+                bound = _unbounded(system.groups[g], solution.reasons[number])
+                groups[bound.group] = bound
+        else:
+            story = _Story(solution, number)
+            for g in cluster.groups:
+                bound = story.group(g)
+                groups[bound.group] = bound
+                tasks.update((b.task, b) for b in story.tasks(g))
     return Bounds({g.name: groups[g.name] for g in system.groups}, tasks)
+
+
+def _unbounded(group: Group, reason: str) -> GroupBound:
+    paths = tuple(PathBound(path, None, ()) for path in group.paths)
+    return GroupBound(group.name, None, _deadline(group), reason, (), (), paths)
+
+
+def _deadline(group: Group) -> Fraction | None:
+    return None if group.due is None else Fraction(group.due)
 
 
 class _Story:
@@ -214,6 +216,16 @@ class _Story:
     def _jobs(self, group: int) -> list[int]:
         return [j for j in self.cluster.order if self.net.jobs[j].group == group]
 
+    def group(self, number: int) -> GroupBound:
+        """The bounds of a group, with what they are made of."""
+        group = self.net.system.groups[number]
+        path, terms = self.path(number)
+        paths = []
+        for n, latency in enumerate(self.solution.latencies(number)):
+            paths.append(PathBound(group.paths[n], latency, self.latency(number, n)))
+        response = self.solution.response(number)
+        return GroupBound(group.name, response, _deadline(group), "", path, terms, tuple(paths))
+
     def path(self, group: int) -> tuple[tuple[str, ...], tuple[Term, ...]]:
         """From the last end backwards: what each window began with, and what all of them are made
         of."""
@@ -227,53 +239,46 @@ class _Story:
         jobs, ends = self.net.jobs, self.solution.ends
         last, released = max(self.net.paths[group][path], key=lambda x: ends[x[0]] - x[1])
         before = self._ns(released - jobs[last].base)
-        found = []
+        terms = []
         for term in self._way(last)[1]:
-            spared = (
-                max(Fraction(0), min(before, term.total)) if term.kind == "release" else Fraction(0)
-            )
+            spared = Fraction(0)
+            if term.kind == "release":
+                spared = max(Fraction(0), min(before, term.total))
             before -= spared
-            if term.total > spared or not spared:
-                found.append(
-                    replace(
-                        term,
-                        each=(term.total - spared) / max(1, term.times),
-                        total=term.total - spared,
-                    )
-                )
+            total = term.total - spared
+            if total > 0 or not spared:
+                terms.append(replace(term, each=total / max(1, term.times), total=total))
         if before:
-            found.insert(
-                0,
-                Term(
-                    "release", self.net.system.groups[group].paths[path].source, 1, -before, -before
-                ),
-            )
-        return tuple(found)
+            source = self.net.system.groups[group].paths[path].source
+            terms.insert(0, Term("release", source, 1, -before, -before))
+        return tuple(terms)
 
     def _way(self, here: int | None) -> tuple[tuple[str, ...], tuple[Term, ...]]:
         """From the end of a job backwards."""
         ends = self.solution.ends
-        found: list[str] = []
+        names: list[str] = []
         terms: list[Term] = []
         whole = False
         seen: set[int] = set()
         while here is not None and here not in seen:
             seen.add(here)
-            found.append(_name(self.net, here))
+            names.append(_name(self.net, here))
             note = self.worst[here]
             if not whole:
                 whole = note.end > ends[here]
                 terms[:0] = self._shares(here) if whole else self._window(here, note)
             here = self._before(note)
-        return tuple(reversed(found)), tuple(terms)
+        return tuple(reversed(names)), tuple(terms)
 
     def _window(self, j: int, note: Note) -> Iterator[Term]:
         """The terms of a window, and of what is before it if that is no other window."""
         before = self._before(note)
-        known = 0 if before is None else self.solution.ends[before] - self.net.jobs[before].base
+        end_before = 0
+        if before is not None:
+            end_before = self.solution.ends[before] - self.net.jobs[before].base
         start = note.start - note.shift - self.net.jobs[j].base
-        if start > known:
-            yield self._term("release", _name(self.net, j), 1, start - known)
+        if start > end_before:
+            yield self._term("release", _name(self.net, j), 1, start - end_before)
         yield from self._terms(j, note)
 
     def _shares(self, j: int) -> Iterator[Term]:
@@ -282,26 +287,24 @@ class _Story:
         stretches = solution.stretches(self.cluster, self.rivals)
         for x in path_shares(self.net, self.cluster, self.rivals, stretches, j):
             if x.total:
-                who = (
-                    _name(self.net, x.job)
-                    if x.job >= 0
-                    else self._groups(x.lane)
-                    if x.lane >= 0
-                    else self._pools()
-                )
-                yield Term(
-                    x.kind, who, x.times, self._ns(x.total) / max(1, x.times), self._ns(x.total)
-                )
+                yield self._term(x.kind, self._who(x), x.times, x.total)
+
+    def _who(self, share: Share) -> str:
+        """What takes a share: a task, the groups of a worker, or pools."""
+        if share.job >= 0:
+            return _name(self.net, share.job)
+        if share.lane >= 0:
+            return self._groups(share.lane)
+        return self._pools()
 
     def _before(self, note: Note) -> int | None:
         """The job whose end the window of a note began with; None for a release."""
         job, ends = self.net.jobs[note.first], self.solution.ends
         whole, jitter = self.cluster.round, self.cluster.jitter
+        if note.start == job.released:
+            return None
         for w in job.waits:
-            if (
-                note.start == w.latest(ends[w.job], whole, jitter, job.begin)
-                and note.start != job.released
-            ):
+            if note.start == w.latest(ends[w.job], whole, jitter, job.begin):
                 return w.job
         return None
 
@@ -311,15 +314,16 @@ class _Story:
         by_task: dict[int, list[int]] = {}
         for j in self._jobs(group):
             by_task.setdefault(jobs[j].task, []).append(j)
+        system = self.net.system
         for task, mine in by_task.items():
             last = max(mine, key=lambda j: ends[j] - jobs[j].base)
             note = self.worst[last]
             before = self._before(note)
             terms = tuple(self._terms(last, note))
             yield TaskBound(
-                self.net.system.groups[group].tasks[task].name,
-                self.net.system.groups[group].name,
-                self.net.system.processors[self.net.lanes[jobs[last].worker].processor].name,
+                system.groups[group].tasks[task].name,
+                system.groups[group].name,
+                system.processors[self.net.lanes[jobs[last].worker].processor].name,
                 self._ns(max(self._response(j) for j in mine)),
                 self._ns(ends[last] - jobs[last].base),
                 self._ns(max(self._spread(j) for j in mine) + self.cluster.jitter),
@@ -345,12 +349,8 @@ class _Story:
         """
         net, job = self.net, self.net.jobs[j]
         lane = net.lanes[job.worker]
-        whole, jitter = self.cluster.round, self.cluster.jitter
-        arrivals = [] if job.arrives is None else [job.arrives]
-        for w in job.same:
-            other = net.jobs[w.job]
-            arrivals.append(w.earliest(other.ready + other.best, whole, jitter, other.begin))
-        if not arrivals:
+        earliest = self._earliest(job)
+        if earliest is None:
             return 0  # a firing of some phase that needs nothing
         inside = [net.jobs[w.job].place for w in job.same if w.lag == 0]
         rest = lane.jobs[max(inside, default=job.place - 1) + 1 : job.place + 1]
@@ -363,9 +363,18 @@ class _Story:
             elif note.first == j and job.arrives is not None and (alone or not note.rounds):
                 time = note.window - self._apart(job, note)
             else:
-                time = note.end - max(arrivals)
+                time = note.end - earliest
             longest = max(longest, time)
         return longest
+
+    def _earliest(self, job: Job) -> int | None:
+        """The earliest arrival of all that a job waits for, if it waits for anything."""
+        whole, jitter = self.cluster.round, self.cluster.jitter
+        arrivals = [] if job.arrives is None else [job.arrives]
+        for w in job.same:
+            other = self.net.jobs[w.job]
+            arrivals.append(w.earliest(other.ready + other.best, whole, jitter, other.begin))
+        return max(arrivals, default=None)
 
     def _apart(self, job: Job, note: Note) -> int:
         """Least time between the arrival of a job and that of the one so many rounds before."""
@@ -378,11 +387,8 @@ class _Story:
             # The worker that it waits for fires a whole round of its own in between.
             distance = sum(net.jobs[o].best for o in net.lanes[sources.pop()].jobs)
         jitter = note.start - job.arrives + self.cluster.jitter
-        return int(
-            EventStream(Fraction(whole), Fraction(jitter), Fraction(distance)).apart(
-                note.rounds + 1
-            )
-        )
+        stream = EventStream(Fraction(whole), Fraction(jitter), Fraction(distance))
+        return int(stream.apart(note.rounds + 1))
 
     def _terms(self, j: int, note: Note) -> Iterator[Term]:
         """What the window of a note is made of."""
@@ -390,35 +396,34 @@ class _Story:
         lane = net.lanes[job.worker]
         rivals = self.rivals[job.worker]
         first = net.jobs[note.first].place
-        chain = [
-            *lane.jobs[first:],
-            *lane.jobs * max(0, note.rounds - 1),
-            *lane.jobs[: job.place + 1],
-        ]
-        chain = chain if note.rounds else [*lane.jobs[first : job.place + 1]]
+        if note.rounds:
+            between = lane.jobs * (note.rounds - 1)
+            chain = [*lane.jobs[first:], *between, *lane.jobs[: job.place + 1]]
+        else:
+            chain = [*lane.jobs[first : job.place + 1]]
         counts = Counter(chain)
         counts[j] -= 1
         tally = Tally()
         # as if it came first, so that it has the longest time of its task
         tally.add(job.plain, job.curved, 1)
-        earlier = {
-            other: tally.add(net.jobs[other].plain, net.jobs[other].curved, times)
-            for other, times in counts.items()
-            if times and net.jobs[other].cost
-        }
+        earlier: dict[int, int] = {}
+        for number, times in counts.items():
+            other = net.jobs[number]
+            if times and other.cost:
+                earlier[number] = tally.add(other.plain, other.curved, times)
         # One by one, as the window counts them, firings may be some units more: each is one at
         # least.
         tally = Tally()
-        total = sum(tally.add(net.jobs[other].plain, net.jobs[other].curved, 1) for other in chain)
+        total = sum(tally.add(net.jobs[n].plain, net.jobs[n].curved, 1) for n in chain)
         yield self._term("own", _name(net, j), 1, total - sum(earlier.values()))
-        for other, time in earlier.items():
-            yield self._term("earlier", _name(net, other), counts[other], time)
+        for number, time in earlier.items():
+            yield self._term("earlier", _name(net, number), counts[number], time)
         for term, time in self._others(note, rivals, lane.processor):
             total += time
             yield term
         if rivals.losses and note.window > total:
-            here = net.system.processors[lane.processor]
-            pools = {s.aggressor for s in net.system.slowdowns if here.is_of(s.victim)}
+            processor = net.system.processors[lane.processor]
+            pools = {s.aggressor for s in net.system.slowdowns if processor.is_of(s.victim)}
             yield self._term("contention", ", ".join(sorted(pools)), 1, note.window - total)
 
     def _groups(self, lane: int) -> str:
@@ -429,10 +434,12 @@ class _Story:
     def _pools(self) -> str:
         """Who may slow the cluster down."""
         system = self.net.system
-        mine = [system.processors[self.net.lanes[i].processor] for i in self.cluster.lanes]
-        return ", ".join(
-            sorted({s.aggressor for s in system.slowdowns if any(p.is_of(s.victim) for p in mine)})
-        )
+        processors = [system.processors[self.net.lanes[i].processor] for i in self.cluster.lanes]
+        pools = set()
+        for slow in system.slowdowns:
+            if any(p.is_of(slow.victim) for p in processors):
+                pools.add(slow.aggressor)
+        return ", ".join(sorted(pools))
 
     def _term(self, kind: Kind, who: str, times: int, total: int) -> Term:
         return Term(kind, who, times, self._ns(total) / max(1, times), self._ns(total))
@@ -445,6 +452,7 @@ class _Story:
             yield self._term("higher", _name(self.net, d.first), times, time), time
         for q in rivals.queues:
             time = queued(q, note.parts, note.level, note.window)
+            kind: Kind = "queue" if q.sums else "equal"
             all_of_it, tally = 0, Tally()
             terms = []
             for d in q.demands:
@@ -453,27 +461,11 @@ class _Story:
                 times = min((note.level + d.came) // d.spacing, (note.window + d.ran) // d.spacing)
                 each = tally.add(d.plain, d.curved, times)
                 all_of_it += each
-                terms.append(
-                    (
-                        self._term(
-                            "queue" if q.sums else "equal", _name(self.net, d.first), times, each
-                        ),
-                        each,
-                    )
-                )
+                terms.append((self._term(kind, _name(self.net, d.first), times, each), each))
             if time == all_of_it:
                 yield from terms
             elif time:
-                yield (
-                    Term(
-                        "queue",
-                        self._groups(q.lane),
-                        note.parts,
-                        self._ns(time) / note.parts,
-                        self._ns(time),
-                    ),
-                    time,
-                )
+                yield self._term("queue", self._groups(q.lane), note.parts, time), time
 
 
 def _name(net: Unfolded, j: int) -> str:

@@ -25,6 +25,7 @@ from .system import (
     Time,
     TimedSystem,
     TimedTask,
+    Worker,
     per_iteration,
     sinks,
     sources,
@@ -127,11 +128,9 @@ class _Task:
     def release(self, iteration: int, firing: int) -> Time:
         """When a firing of a source is released."""
         start = self.group.releases[iteration]
-        return (
-            start + Fraction(firing) * self.group.group.period / self.task.firings
-            if firing
-            else start
-        )
+        if not firing:
+            return start
+        return start + Fraction(firing) * self.group.group.period / self.task.firings
 
 
 class _Group:
@@ -212,29 +211,9 @@ class _Simulation:
         self.fifo = [p.scheduler == "fifo" for p in system.processors]
         self.workers: list[list[_Worker]] = [[] for _ in self.processors]
         self.running: list[_Worker | None] = [None] * len(self.processors)
-        for w in workers_of(system):
-            rounds = dict(w.rounds)
-            places = [(p, self.tasks[p.group, p.task], rounds.get(p.group, 1)) for p in w.sequence]
-            p = self.processors.index(w.processor)
-            fixed = system.processors[p].scheduler == "fixed_priority"
-            self.workers[p].append(
-                _Worker(places, places[0][1].group.group.priority if fixed else 0)
-            )
-        self.drags = [
-            [
-                (
-                    slow.factor,
-                    [
-                        k
-                        for k, b in enumerate(system.processors)
-                        if b.is_of(slow.aggressor) and k != i
-                    ],
-                )
-                for slow in system.slowdowns
-                if a.is_of(slow.victim)
-            ]
-            for i, a in enumerate(system.processors)
-        ]
+        for worker in workers_of(system):
+            self._add_worker(worker)
+        self.drags = [self._drags(p) for p in range(len(self.processors))]
         self.seen = Observed({}, {}, {}, {}, {}, ())
         self.slices: list[Slice] = []
         self.asked = choices.asked
@@ -244,7 +223,9 @@ class _Simulation:
         self.first: Time = 0
 
     def _releases(self, group: Group, horizon: Time) -> list[Time]:
-        offset = self.choices.offsets.get(group.name, 0) if group.offset is None else group.offset
+        offset = group.offset
+        if offset is None:
+            offset = self.choices.offsets.get(group.name, 0)
         releases: list[Time] = []
         while not releases or offset + len(releases) * group.period < horizon:
             late: Time = 0
@@ -260,14 +241,12 @@ class _Simulation:
         for task in group.tasks:
             self.tasks[group.name, task.name] = _Task(running, task)
         for c in group.channels:
-            a, b = self.tasks[group.name, c.source], self.tasks[group.name, c.destination]
-            made, taken = (
-                per_iteration(c.produced, a.task.firings),
-                per_iteration(c.consumed, b.task.firings),
-            )
+            writer, reader = self.tasks[group.name, c.source], self.tasks[group.name, c.destination]
+            made = per_iteration(c.produced, writer.task.firings)
+            taken = per_iteration(c.consumed, reader.task.firings)
             channel = _Channel(made, taken, c.delay, c.capacity)
-            a.outputs.append(channel)
-            b.inputs.append(channel)
+            writer.outputs.append(channel)
+            reader.inputs.append(channel)
         for name in sources(group):
             source = self.tasks[group.name, name]
             source.source = True
@@ -277,6 +256,27 @@ class _Simulation:
             self.tasks[group.name, name].sink = True
             running.sink_firings += self.tasks[group.name, name].task.firings
         running.left = dict.fromkeys(range(len(running.releases)), running.sink_firings)
+
+    def _add_worker(self, worker: Worker) -> None:
+        p = self.processors.index(worker.processor)
+        rounds = dict(worker.rounds)
+        places = []
+        for place in worker.sequence:
+            task = self.tasks[place.group, place.task]
+            places.append((place, task, rounds.get(place.group, 1)))
+        fixed = self.system.processors[p].scheduler == "fixed_priority"
+        rank = places[0][1].group.group.priority if fixed else 0
+        self.workers[p].append(_Worker(places, rank))
+
+    def _drags(self, p: int) -> list[tuple[Fraction, list[int]]]:
+        """Each slowdown of a processor: its factor, and the processors that cause it."""
+        processors = self.system.processors
+        drags = []
+        for slow in self.system.slowdowns:
+            if processors[p].is_of(slow.victim):
+                causes = [k for k, other in enumerate(processors) if other.is_of(slow.aggressor)]
+                drags.append((slow.factor, [k for k in causes if k != p]))
+        return drags
 
     # -- the loop ----------------------------------------------------------------------------------
     def run(self) -> Observed:
@@ -351,14 +351,8 @@ class _Simulation:
         made = Slice(
             self.processors[p], task.group.group.name, name, w.iteration, firing, self.now, end
         )
-        last = next(
-            (
-                s
-                for s in reversed(self.slices[-len(self.running) :])
-                if s.processor == made.processor
-            ),
-            None,
-        )
+        latest = reversed(self.slices[-len(self.running) :])
+        last = next((s for s in latest if s.processor == made.processor), None)
         if last is not None and (last.task, last.firing, last.end) == (name, firing, self.now):
             self.slices.remove(last)
             made = Slice(made.processor, made.group, name, w.iteration, firing, last.start, end)
@@ -410,9 +404,9 @@ class _Simulation:
         task.fired += 1
         task.group.begun = max(task.group.begun, iteration)
         w.task, w.iteration, w.activated, w.waiting = task, iteration, when, False
-        given = self.choices.times.get(task.task.name)
-        if given:
-            w.parts = [given[(task.fired - 1) % len(given)]]
+        times = self.choices.times.get(task.task.name)
+        if times:
+            w.parts = [times[(task.fired - 1) % len(times)]]
         else:
             w.parts = [self._time(b, c) for b, c in zip(task.bcet, task.task.wcet, strict=True)]
         if w.when != self.now:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from .response_time import bounds
@@ -42,13 +42,13 @@ def halves(system: TimedSystem, live: Collection[str] = ()) -> Halves | None:
     is released by then, and those that have begun before their release, end within their bound from
     their release on.
     """
-    found = bounds(system)
-    if any(g.response is None for g in found.groups.values()):
+    bounded = bounds(system)
+    if any(g.response is None for g in bounded.groups.values()):
         return None
     wait = {g.name: Fraction(g.period) if g.name in live else Fraction(0) for g in system.groups}
-    ends = {
-        g.name: [wait[g.name] + found.tasks[t.name].end for t in g.tasks] for g in system.groups
-    }
+    ends: dict[str, list[Fraction]] = {}
+    for g in system.groups:
+        ends[g.name] = [wait[g.name] + bounded.tasks[t.name].end for t in g.tasks]
     all_begun = max(Fraction(0), *(min(own) for own in ends.values()))
     leaving = entering = Fraction(0)
     for g in system.groups:
@@ -70,19 +70,17 @@ def ahead(group: Group) -> int:
     for c in group.channels:
         taken = per_iteration(c.consumed, firings[c.destination])
         spare = c.delay - taken[0]
-        inputs[c.destination].append((c.source, 0 if spare < 0 else 1 + spare // sum(taken)))
-    known = {name: 0 for name, feeding in inputs.items() if not feeding}
+        inputs[c.destination].append((c.source, max(0, 1 + spare // sum(taken))))
+    iterations = {name: 0 for name, feeding in inputs.items() if not feeding}
     while True:  # shortest ways from the sources, where each task waits for all of its inputs
-        further = {
-            name: least
-            for name, feeding in inputs.items()
-            if feeding
-            for least in [min((known[a] + more for a, more in feeding if a in known), default=None)]
-            if least is not None and known.get(name) != least
-        }
+        further: dict[str, int] = {}
+        for name, feeding in inputs.items():
+            counts = [iterations[source] + more for source, more in feeding if source in iterations]
+            if counts and iterations.get(name) != min(counts):
+                further[name] = min(counts)
         if not further:
-            return max(known.values(), default=0)
-        known.update(further)
+            return max(iterations.values(), default=0)
+        iterations.update(further)
 
 
 # -- played through --------------------------------------------------------------------------------
@@ -113,7 +111,9 @@ def played(
     Raises Refused and ValueError as `simulate` does.
     """
     at = initial
-    leaving = {name: sorted({b for a, b in transitions if a == name}) for name in states}
+    leaving: dict[str, list[str]] = {}
+    for name in states:
+        leaving[name] = sorted({target for source, target in transitions if source == name})
     left: Played | None = None
     for _ in range(changes + 1):
         system = states[at]
@@ -121,16 +121,15 @@ def played(
             execution=rng.choice(("worst", "worst", "worst", "random", "extreme")),
             shuffle=rng.random() < 0.5,
             against=rng.choice(system.groups).name,
-            asked=_moment(system, rng),
         )
+        asked = _moment(system, rng)
         horizon = 8 * max(g.period for g in system.groups)
-        seen = simulate(system, horizon, choices, rng)
+        seen = simulate(system, horizon, replace(choices, asked=asked), rng)
         if left is not None:
             yield Played(left.source, at, left.drained, seen.first, left.seen)
         if not leaving[at]:
             return
-        assert choices.asked is not None
-        left = Played(at, "", max(0, seen.over - choices.asked), 0, seen)
+        left = Played(at, "", max(0, seen.over - asked), 0, seen)
         at = rng.choice(leaving[at])
 
 
@@ -145,6 +144,8 @@ def _moment(system: TimedSystem, rng: random.Random) -> Time:
             return rng.randrange(4) * group.period
         case 2:
             seen = simulate(system, 4 * longest, Choices(), rng, keep=True).slices
-            moment = rng.choice(seen) if seen else None
-            return 0 if moment is None else rng.choice((moment.start, moment.end))
+            if not seen:
+                return 0
+            moment = rng.choice(seen)
+            return rng.choice((moment.start, moment.end))
     return rng.randrange(max(1, int(4 * longest)))

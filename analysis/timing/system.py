@@ -21,16 +21,16 @@ Times are ns, as integers or fractions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
-from math import gcd, lcm
 from typing import Literal
 
 from ...model.workload import WorkloadCurve, is_curve
 from ..dataflow.dependence import arrivals_over
 from ..dataflow.order import depths, work_ahead
+from ..dataflow.static_order import hyperperiod
 
 Time = int | Fraction
 Scheduler = Literal["fixed_priority", "fifo", "static_order"]
@@ -124,9 +124,11 @@ class Group:
     @property
     def due(self) -> Time | None:
         """When an iteration has to end, from its release; None = whenever it does."""
-        if self.deadline is None and any(p.deadline is not None for p in self.paths):
+        if self.deadline is not None:
+            return self.deadline
+        if any(p.deadline is not None for p in self.paths):
             return None
-        return self.period if self.deadline is None else self.deadline
+        return self.period
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,95 +220,107 @@ def faults(system: TimedSystem) -> tuple[str, ...]:
     """All that is wrong with the numbers of a system, in words; deadlocks are found when it is
     bounded.
     """
-    found: list[str] = []
-    processors = {p.name: p for p in system.processors}
-    for what, names in (
-        ("processor", [p.name for p in system.processors]),
-        ("group", [g.name for g in system.groups]),
-    ):
-        found += [
-            f"two {what}s are called `{n}`"
-            for n in sorted({n for n in names if names.count(n) > 1})
-        ]
+    processors = {p.name for p in system.processors}
+    problems = [
+        *_same_names("processor", [p.name for p in system.processors]),
+        *_same_names("group", [g.name for g in system.groups]),
+    ]
     for slow in system.slowdowns:
         if slow.factor < 1:
-            found.append(
+            problems.append(
                 f"contention of `{slow.victim}` by `{slow.aggressor}` has the factor {slow.factor},"
                 " below 1"
             )
     for group in system.groups:
-        found += _group_faults(group, processors)
-    return tuple(found)
+        problems += _group_faults(group, processors)
+    return tuple(problems)
 
 
-def _group_faults(group: Group, processors: dict[str, TimedProcessor]) -> list[str]:
-    found: list[str] = []
-    if group.period <= 0:
-        found.append(f"the period of `{group.name}` is {group.period}, not above 0")
-    if group.jitter < 0:
-        found.append(f"the jitter of `{group.name}` is {group.jitter}, below 0")
-    if group.offset is not None and not 0 <= group.offset < max(group.period, 1):
-        found.append(
-            f"the offset of `{group.name}` is {group.offset}, not between 0 and its period"
-        )
-    if group.deadline is not None and group.deadline <= 0:
-        found.append(f"the deadline of `{group.name}` is {group.deadline}, not above 0")
+def _same_names(kind: str, names: Sequence[str]) -> list[str]:
+    repeated = {n for n in names if names.count(n) > 1}
+    return [f"two {kind}s are called `{n}`" for n in sorted(repeated)]
+
+
+def _group_faults(group: Group, processors: Collection[str]) -> Iterator[str]:
+    yield from _release_faults(group)
     tasks = {t.name: t for t in group.tasks}
     if len(tasks) < len(group.tasks):
-        found.append(f"two tasks of `{group.name}` have the same name")
+        yield f"two tasks of `{group.name}` have the same name"
     for task in group.tasks:
-        if task.processor not in processors:
-            found.append(f"`{task.name}` is on `{task.processor}`, which is no processor")
-        if task.firings < 1 or not task.wcet:
-            found.append(f"`{task.name}` has no firings or no execution time")
-        lows = task.bcet or (0,) * len(task.wcet)
-        if len(lows) != len(task.wcet) or any(
-            not 0 <= b <= w for b, w in zip(lows, task.wcet, strict=False)
-        ):
-            found.append(
-                f"the best-case times of `{task.name}` are not between 0 and its worst-case times"
-            )
-        if task.curve is not None and (
-            not is_curve(task.curve.totals) or task.curve.longest != task.cost
-        ):
-            found.append(
-                f"the workload curve of `{task.name}` does not begin with its worst-case time"
-            )
-    for c in group.channels:
-        missing = [n for n in (c.source, c.destination) if n not in tasks]
-        if missing:
-            found += [
-                f"a channel of `{group.name}` names `{n}`, which is no task of it" for n in missing
-            ]
-            continue
-        name = f"{c.source}->{c.destination}"
-        if c.delay < 0 or (c.capacity is not None and c.capacity < c.delay):
-            found.append(f"{name} has {c.delay} initial tokens and the capacity {c.capacity}")
-        if min((*c.produced, *c.consumed), default=-1) < 0:
-            found.append(f"{name} has no rates, or rates below 0")
-            continue
-        made = sum(per_iteration(c.produced, tasks[c.source].firings))
-        taken = sum(per_iteration(c.consumed, tasks[c.destination].firings))
-        if made != taken or not made:
-            found.append(f"{name} makes {made} tokens per iteration and takes {taken}")
-    paced = _reached([(c.source, c.destination) for c in group.channels], sources(group))
+        yield from _task_faults(task, processors)
+    for channel in group.channels:
+        missing = [n for n in (channel.source, channel.destination) if n not in tasks]
+        for name in missing:
+            yield f"a channel of `{group.name}` names `{name}`, which is no task of it"
+        if not missing:
+            yield from _channel_faults(channel, tasks)
     for path in group.paths:
-        name = f"the path from `{path.source}` to `{path.sink}`"
-        if path.source not in sources(group) or path.sink not in tasks:
-            found.append(f"{name} has no source or no end")
-        elif (
-            len(path.newest) != tasks[path.sink].firings
-            or max(path.newest) >= tasks[path.source].firings
-        ):
-            found.append(f"{name} does not say which data its firings depend on")
-        elif path.deadline is not None and path.deadline <= 0:
-            found.append(f"the deadline of {name} is {path.deadline}, not above 0")
+        yield from _path_faults(path, tasks, sources(group))
+    paced = _reached([(c.source, c.destination) for c in group.channels], sources(group))
     free = [t.name for t in group.tasks if t.name not in paced]
     if free:
-        found.append(
-            f"no source paces {', '.join(free)} of `{group.name}`: a cycle that nothing feeds"
-        )
-    return found
+        yield f"no source paces {', '.join(free)} of `{group.name}`: a cycle that nothing feeds"
+
+
+def _release_faults(group: Group) -> Iterator[str]:
+    """Period, jitter, offset and deadline of a group."""
+    if group.period <= 0:
+        yield f"the period of `{group.name}` is {group.period}, not above 0"
+    if group.jitter < 0:
+        yield f"the jitter of `{group.name}` is {group.jitter}, below 0"
+    if group.offset is not None and not 0 <= group.offset < max(group.period, 1):
+        yield f"the offset of `{group.name}` is {group.offset}, not between 0 and its period"
+    if group.deadline is not None and group.deadline <= 0:
+        yield f"the deadline of `{group.name}` is {group.deadline}, not above 0"
+
+
+def _task_faults(task: TimedTask, processors: Collection[str]) -> Iterator[str]:
+    """The processor, the times and the workload curve of a task."""
+    if task.processor not in processors:
+        yield f"`{task.name}` is on `{task.processor}`, which is no processor"
+    if task.firings < 1 or not task.wcet:
+        yield f"`{task.name}` has no firings or no execution time"
+    if not _between_zero_and(task.wcet, task.bcet or (0,) * len(task.wcet)):
+        yield f"the best-case times of `{task.name}` are not between 0 and its worst-case times"
+    curve = task.curve
+    if curve is not None and (not is_curve(curve.totals) or curve.longest != task.cost):
+        yield f"the workload curve of `{task.name}` does not begin with its worst-case time"
+
+
+def _between_zero_and(wcet: Sequence[Time], bcet: Sequence[Time]) -> bool:
+    if len(bcet) != len(wcet):
+        return False
+    return all(0 <= low <= high for low, high in zip(bcet, wcet, strict=True))
+
+
+def _channel_faults(channel: TimedChannel, tasks: Mapping[str, TimedTask]) -> Iterator[str]:
+    """The initial tokens, the capacity and the rates of a channel between known tasks."""
+    name = f"{channel.source}->{channel.destination}"
+    too_small = channel.capacity is not None and channel.capacity < channel.delay
+    if channel.delay < 0 or too_small:
+        yield f"{name} has {channel.delay} initial tokens and the capacity {channel.capacity}"
+    if min((*channel.produced, *channel.consumed), default=-1) < 0:
+        yield f"{name} has no rates, or rates below 0"
+        return
+    made = sum(per_iteration(channel.produced, tasks[channel.source].firings))
+    taken = sum(per_iteration(channel.consumed, tasks[channel.destination].firings))
+    if made != taken or not made:
+        yield f"{name} makes {made} tokens per iteration and takes {taken}"
+
+
+def _path_faults(
+    path: TimedPath, tasks: Mapping[str, TimedTask], released: Collection[str]
+) -> Iterator[str]:
+    """The ends, the dependences and the deadline of a path; `released` are the sources."""
+    name = f"the path from `{path.source}` to `{path.sink}`"
+    if path.source not in released or path.sink not in tasks:
+        yield f"{name} has no source or no end"
+        return
+    complete = len(path.newest) == tasks[path.sink].firings
+    if not complete or max(path.newest) >= tasks[path.source].firings:
+        yield f"{name} does not say which data its firings depend on"
+    elif path.deadline is not None and path.deadline <= 0:
+        yield f"the deadline of {name} is {path.deadline}, not above 0"
 
 
 def sources(group: Group) -> set[str]:
@@ -324,19 +338,21 @@ def sinks(group: Group) -> set[str]:
         return plain
     forwards = [(c.source, c.destination) for c in group.channels]
     after = {t.name: _reached(forwards, {t.name}) for t in group.tasks}
-    return {t for t, reached in after.items() if all(t in after[other] for other in reached)}
+    return {
+        name for name, reached in after.items() if all(name in after[other] for other in reached)
+    }
 
 
 def _reached(arrows: list[tuple[str, str]], start: set[str]) -> set[str]:
     following: dict[str, list[str]] = {}
-    for a, b in arrows:
-        following.setdefault(a, []).append(b)
+    for source, destination in arrows:
+        following.setdefault(source, []).append(destination)
     reached, todo = set(start), list(start)
     while todo:
-        for t in following.get(todo.pop(), ()):
-            if t not in reached:
-                reached.add(t)
-                todo.append(t)
+        for name in following.get(todo.pop(), ()):
+            if name not in reached:
+                reached.add(name)
+                todo.append(name)
     return reached
 
 
@@ -362,20 +378,21 @@ def needs(group: Group) -> dict[tuple[str, int], list[Need]]:
     (Lee and Messerschmitt 1987). Space of a bounded channel is the same with the roles exchanged.
     """
     firings = {t.name: t.firings for t in group.tasks}
-    found: dict[tuple[str, int], list[Need]] = {
-        (t, k): [] for t, n in firings.items() for k in range(n)
-    }
+    needed: dict[tuple[str, int], list[Need]] = {}
+    for name, count in firings.items():
+        for k in range(count):
+            needed[name, k] = []
     for c in group.channels:
         made = list(accumulate(per_iteration(c.produced, firings[c.source])))
         taken = list(accumulate(per_iteration(c.consumed, firings[c.destination])))
-        _depend(found, (c.source, made), (c.destination, taken), c.delay)
+        _depend(needed, (c.source, made), (c.destination, taken), c.delay)
         if c.capacity is not None:
-            _depend(found, (c.destination, taken), (c.source, made), c.capacity - c.delay)
-    return found
+            _depend(needed, (c.destination, taken), (c.source, made), c.capacity - c.delay)
+    return needed
 
 
 def _depend(
-    found: dict[tuple[str, int], list[Need]],
+    needed: dict[tuple[str, int], list[Need]],
     maker: tuple[str, list[int]],
     taker: tuple[str, list[int]],
     tokens: int,
@@ -388,7 +405,7 @@ def _depend(
         if total > before:
             iteration, left = divmod(total - tokens - 1, made[-1])
             firing = next(i for i, n in enumerate(made) if n > left)
-            found[destination, k].append(Need(source, firing, -iteration))
+            needed[destination, k].append(Need(source, firing, -iteration))
         before = total
 
 
@@ -400,30 +417,47 @@ def default_workers(system: TimedSystem) -> tuple[Worker, ...]:
     could execute it.
     """
     orders = {g.name: iteration_sequence(g) for g in system.groups}
-    on = {(g.name, t.name): t.processor for g in system.groups for t in g.tasks}
-    workers = []
+    workers: list[Worker] = []
     for processor in system.processors:
-        here = {
-            g.name: [(t, k) for t, k in orders[g.name] if on[g.name, t] == processor.name]
-            for g in system.groups
-            if any(t.processor == processor.name for t in g.tasks)
-        }
-        if processor.scheduler != "static_order":
-            for name, firings in here.items():
-                workers.append(Worker(processor.name, tuple(Place(name, t, k) for t, k in firings)))
+        here = _firings_on(processor.name, system.groups, orders)
+        if processor.scheduler == "static_order":
+            workers += _shared_worker(processor.name, system.groups, here)
             continue
-        jobs, rounds = _round([g for g in system.groups if g.name in here], processor.name)
-        places = [Place(name, t, k, index) for name, index in jobs for t, k in here[name]]
-        if places:
-            workers.append(Worker(processor.name, tuple(places), tuple(rounds.items())))
+        for name, firings in here.items():
+            workers.append(Worker(processor.name, tuple(Place(name, t, k) for t, k in firings)))
     return tuple(workers)
+
+
+def _firings_on(
+    processor: str, groups: Iterable[Group], orders: Mapping[str, list[tuple[str, int]]]
+) -> dict[str, list[tuple[str, int]]]:
+    """For each group with tasks on the processor, their firings in the order of the group."""
+    here: dict[str, list[tuple[str, int]]] = {}
+    for group in groups:
+        tasks = {t.name for t in group.tasks if t.processor == processor}
+        if tasks:
+            here[group.name] = [(task, k) for task, k in orders[group.name] if task in tasks]
+    return here
+
+
+def _shared_worker(
+    processor: str, groups: Iterable[Group], here: Mapping[str, list[tuple[str, int]]]
+) -> list[Worker]:
+    """The one worker of a static order, if the processor has firings at all."""
+    jobs, rounds = _round([g for g in groups if g.name in here], processor)
+    places: list[Place] = []
+    for name, index in jobs:
+        places += [Place(name, task, k, index) for task, k in here[name]]
+    if not places:
+        return []
+    return [Worker(processor, tuple(places), tuple(rounds.items()))]
 
 
 def _round(groups: list[Group], processor: str) -> tuple[list[tuple[str, int]], dict[str, int]]:
     """The iterations of one round by release, and how many each group has."""
     if not groups:
         return [], {}
-    whole = hyperperiod(groups)
+    whole = hyperperiod([Fraction(g.period) for g in groups])
     rounds = {g.name: int(whole / g.period) for g in groups}
     if sum(rounds.values()) > MOST_ITERATIONS:
         raise Refused(
@@ -432,18 +466,12 @@ def _round(groups: list[Group], processor: str) -> tuple[list[tuple[str, int]], 
                 " round"
             ]
         )
-    jobs = [
-        ((Fraction(g.period) * i, -g.priority, n), (g.name, i))
-        for n, g in enumerate(groups)
-        for i in range(rounds[g.name])
-    ]
+    jobs = []
+    for n, group in enumerate(groups):
+        for i in range(rounds[group.name]):
+            released = Fraction(group.period) * i
+            jobs.append(((released, -group.priority, n), (group.name, i)))
     return [job for _, job in sorted(jobs)], rounds
-
-
-def hyperperiod(groups: Iterable[Group]) -> Fraction:
-    """Least common multiple of the periods."""
-    periods = [Fraction(g.period) for g in groups]
-    return Fraction(lcm(*(p.numerator for p in periods)), gcd(*(p.denominator for p in periods)))
 
 
 def iteration_sequence(group: Group) -> list[tuple[str, int]]:
@@ -455,51 +483,67 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
     for. Where a source is released several times in an iteration, firing by firing, as data come:
     nothing waits for a release without need.
     """
-    dependencies = needs(group)
-    arrows = [(c.source, c.destination) for c in group.channels]
-    depth = depths((t.name for t in group.tasks), arrows)
     firings = {t.name: t.firings for t in group.tasks}
-    in_parts = [name for name in sources(group) if firings[name] > 1]
-    done: set[tuple[str, int]] = set()
-    sequence: list[tuple[str, int]] = []
-    fired = dict.fromkeys(firings, 0)
-
-    def ready(task: TimedTask) -> bool:
-        here = task.name, fired[task.name]
-        return here[1] < task.firings and all(
-            n.lag or (n.task, n.firing) in done for n in dependencies[here]
-        )
-
-    def fire(task: TimedTask) -> None:
-        here = task.name, fired[task.name]
-        done.add(here)
-        sequence.append(here)
-        fired[task.name] += 1
-
-    if in_parts:
-        came = arrivals_over(group.channels, firings, sorted(sources(group)))
-        while waiting := [t for t in group.tasks if ready(t)]:
-            fire(
-                min(
-                    waiting,
-                    key=lambda t: (
-                        came[t.name][fired[t.name]] if t.name in came else 0,
-                        -depth[t.name],
-                    ),
-                )
-            )
+    iteration = _Iteration(group)
+    if any(firings[name] > 1 for name in sources(group)):
+        _fire_as_data_come(iteration, firings)
     else:
-        ahead = work_ahead({t.name: t.cost * t.firings for t in group.tasks}, arrows)
-        tasks = sorted(group.tasks, key=lambda t: (-ahead[t.name], depth[t.name]))
-        while task := next((t for t in tasks if ready(t)), None):
-            while ready(task):
-                fire(task)
-    stuck = [t.name for t in group.tasks if fired[t.name] < t.firings]
+        _fire_most_work_first(iteration)
+    stuck = [name for name, count in iteration.fired.items() if count < firings[name]]
     if stuck:
         raise Refused(
             [f"`{group.name}` cannot complete an iteration: {', '.join(stuck)} wait for each other"]
         )
-    return sequence
+    return iteration.sequence
+
+
+class _Iteration:
+    """One iteration of a group that is executed firing by firing."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.arrows = [(c.source, c.destination) for c in group.channels]
+        self.depth = depths((t.name for t in group.tasks), self.arrows)
+        self.fired = {t.name: 0 for t in group.tasks}
+        self.sequence: list[tuple[str, int]] = []
+        self._needs = needs(group)
+        self._done: set[tuple[str, int]] = set()
+
+    def ready(self, task: TimedTask) -> bool:
+        """Has the task a firing left, and that one all it needs of this iteration?"""
+        k = self.fired[task.name]
+        if k >= task.firings:
+            return False
+        needed = self._needs[task.name, k]
+        return all(n.lag or (n.task, n.firing) in self._done for n in needed)
+
+    def fire(self, task: TimedTask) -> None:
+        """Execute the next firing of a task that is ready."""
+        firing = task.name, self.fired[task.name]
+        self._done.add(firing)
+        self.sequence.append(firing)
+        self.fired[task.name] += 1
+
+
+def _fire_as_data_come(iteration: _Iteration, firings: dict[str, int]) -> None:
+    group = iteration.group
+    came = arrivals_over(group.channels, firings, sorted(sources(group)))
+
+    def urgency(task: TimedTask) -> tuple[Time, int]:
+        arrived = came[task.name][iteration.fired[task.name]] if task.name in came else 0
+        return arrived, -iteration.depth[task.name]
+
+    while waiting := [t for t in group.tasks if iteration.ready(t)]:
+        iteration.fire(min(waiting, key=urgency))
+
+
+def _fire_most_work_first(iteration: _Iteration) -> None:
+    work = {t.name: t.cost * t.firings for t in iteration.group.tasks}
+    ahead = work_ahead(work, iteration.arrows)
+    tasks = sorted(iteration.group.tasks, key=lambda t: (-ahead[t.name], iteration.depth[t.name]))
+    while task := next((t for t in tasks if iteration.ready(t)), None):
+        while iteration.ready(task):
+            iteration.fire(task)
 
 
 def workers_of(system: TimedSystem) -> tuple[Worker, ...]:

@@ -17,8 +17,19 @@ from fractions import Fraction
 from itertools import accumulate, product
 from math import lcm
 
+from ...model.workload import WorkloadCurve
 from .busy_window import Curved
-from .system import Refused, TimedPath, TimedSystem, faults, needs, sinks, sources, workers_of
+from .system import (
+    Refused,
+    TimedPath,
+    TimedSystem,
+    TimedTask,
+    faults,
+    needs,
+    sinks,
+    sources,
+    workers_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +224,7 @@ class _Unfolding:
         # arrivals.
         self.cost = [[self._int(t.cost) + (not t.wcet[-1]) for t in g.tasks] for g in system.groups]
         self.best = [[self._int(sum(t.bcet)) for t in g.tasks] for g in system.groups]
-        self.curve = [
-            [None if t.curve is None or not t.cost else t.curve.scaled(self.unit) for t in g.tasks]
-            for g in system.groups
-        ]
+        self.curve = [[self._curve(t) for t in g.tasks] for g in system.groups]
         self.number = [0, *accumulate(len(g.tasks) for g in system.groups)]
         self.period = [self._int(g.period) for g in system.groups]
         self.jitter = [self._int(g.jitter) for g in system.groups]
@@ -231,8 +239,15 @@ class _Unfolding:
             period = Fraction(g.period)
             parts.update((period / t.firings).denominator for t in g.tasks)
             parts.update(Fraction(x).denominator for x in (g.jitter, g.offset or 0))
-            parts.update(x.denominator for t in g.tasks for x in (*t.wcet, *t.bcet))
+            for t in g.tasks:
+                parts.update(x.denominator for x in (*t.wcet, *t.bcet))
         return lcm(*parts)
+
+    def _curve(self, task: TimedTask) -> WorkloadCurve | None:
+        """The workload curve of a task that takes time, if it has one."""
+        if task.curve is None or not task.cost:
+            return None
+        return task.curve.scaled(self.unit)
 
     def _int(self, time: int | Fraction) -> int:
         return int(time * self.unit)
@@ -242,18 +257,22 @@ class _Unfolding:
         ends = [{self.tasks[i][t] for t in sinks(g)} for i, g in enumerate(self.groups)]
         jobs = tuple(self._job(d, d.task in ends[d.group]) for d in self.drafts)
         where = {p.name: i for i, p in enumerate(self.system.processors)}
-        lanes: list[Lane | None] = [None] * len(self.lanes)
+        lanes: dict[int, Lane] = {}
         for number, cluster in enumerate(clusters):
             for i in cluster.lanes:
-                lanes[i] = self._lane(
-                    i, where[self.workers[i].processor], number, cluster.round, jobs
-                )
-        made = tuple(lane for lane in lanes if lane is not None)
-        on = tuple(tuple(i for i, x in enumerate(made) if x.processor == p) for p in where.values())
+                processor = where[self.workers[i].processor]
+                lanes[i] = self._lane(i, processor, number, cluster.round, jobs)
+        ordered = tuple(lanes[i] for i in sorted(lanes))
+        by_processor: list[list[int]] = [[] for _ in where]
+        for i, lane in enumerate(ordered):
+            by_processor[lane.processor].append(i)
+        on = tuple(tuple(own) for own in by_processor)
         fifo = tuple(p.scheduler == "fifo" for p in self.system.processors)
         drags = tuple(tuple(self._drags(p, on)) for p in where.values())
         paths = self._paths(jobs, clusters)
-        return Unfolded(self.system, self.unit, jobs, made, tuple(clusters), fifo, on, drags, paths)
+        return Unfolded(
+            self.system, self.unit, jobs, ordered, tuple(clusters), fifo, on, drags, paths
+        )
 
     def _paths(
         self, jobs: Sequence[Job], clusters: Sequence[Cluster]
@@ -271,13 +290,14 @@ class _Unfolding:
             firings = self.groups[g].tasks[self.tasks[g][path.source]].firings
             return job.base + behind * self.period[g] // firings - (late[g] if behind < 0 else 0)
 
-        return tuple(
-            tuple(
-                tuple((j, released(g, p, jobs[j])) for j in of_task[g, self.tasks[g][p.sink]])
-                for p in group.paths
-            )
-            for g, group in enumerate(self.groups)
-        )
+        by_group = []
+        for g, group in enumerate(self.groups):
+            paths = []
+            for path in group.paths:
+                last = of_task[g, self.tasks[g][path.sink]]
+                paths.append(tuple((j, released(g, path, jobs[j])) for j in last))
+            by_group.append(tuple(paths))
+        return tuple(by_group)
 
     def _clusters(self) -> Iterator[tuple[list[int], list[int]]]:
         """Groups that share workers, with their lanes, the most urgent first."""
@@ -287,54 +307,73 @@ class _Unfolding:
             for other in others:
                 old, new = home[other], home[first]
                 home = [new if h == old else h for h in home]
-        urgency = {
-            h: max(g.priority for g, x in zip(self.groups, home, strict=True) if x == h)
-            for h in home
-        }
-        for h in sorted(urgency, key=lambda h: (-urgency[h], h)):
-            yield (
-                [g for g, x in enumerate(home) if x == h],
-                [i for i, m in enumerate(members) if home[m[0]] == h],
-            )
+        together: dict[int, list[int]] = {}
+        for g, cluster in enumerate(home):
+            together.setdefault(cluster, []).append(g)
+        urgency = {h: max(self.groups[g].priority for g in own) for h, own in together.items()}
+        for h in sorted(together, key=lambda h: (-urgency[h], h)):
+            yield together[h], [i for i, m in enumerate(members) if home[m[0]] == h]
 
     def _cluster(self, groups: list[int], lanes: list[int]) -> Cluster:
-        single = len(groups) == 1 and all(
-            p.index == p.stage == 0 and self.rounds[i].get(p.group, 1) == 1
-            for i in lanes
-            for p in self.workers[i].sequence
-        )
+        single = self._is_single(groups, lanes)
         if single:
             whole, jitter = self.period[groups[0]], self.jitter[groups[0]]
         else:
-            named = (
-                self.period[self.index[g]] * n for i in lanes for g, n in self.rounds[i].items()
-            )
-            whole, jitter = lcm(*(self.period[g] for g in groups), *named), 0
+            whole, jitter = self._common_round(groups, lanes), 0
         self.round.update(dict.fromkeys(groups, whole))
         counts = {g: whole // self.period[g] for g in groups}
-        found: dict[Key, int] = {}
+        job_of: dict[Key, int] = {}
         for i in lanes:
-            self._repeat(i, counts, found)
+            self._repeat(i, counts, job_of)
         for g in groups:
-            self._wait(g, counts[g], found)
+            self._wait(g, counts[g], job_of)
         order = self._sort(lanes)
         for g in groups:
-            self._release(g, found, counts[g], 0 if single else self.jitter[g])
-        # What tokens of earlier rounds allow is known after a few sweeps; each of them gives valid
-        # bounds.
+            self._release(g, job_of, counts[g], 0 if single else self.jitter[g])
+        self._settle(order, whole, jitter)
+        offset = self._offset(groups)
+        if not single:
+            offset = None  # its rounds are not the iterations of a group
+        return Cluster(tuple(groups), whole, jitter, offset, tuple(lanes), tuple(order))
+
+    def _is_single(self, groups: list[int], lanes: list[int]) -> bool:
+        """Is this one group, whose orders have one iteration each, and none that works behind?"""
+        if len(groups) > 1:
+            return False
+        for i in lanes:
+            for p in self.workers[i].sequence:
+                if p.index or p.stage or self.rounds[i].get(p.group, 1) != 1:
+                    return False
+        return True
+
+    def _common_round(self, groups: list[int], lanes: list[int]) -> int:
+        """The time after which all orders repeat."""
+        lengths = [self.period[g] for g in groups]
+        for i in lanes:
+            lengths += [self.period[self.index[g]] * n for g, n in self.rounds[i].items()]
+        return lcm(*lengths)
+
+    def _settle(self, order: list[int], whole: int, jitter: int) -> None:
+        """The earliest times of jobs.
+
+        What tokens of earlier rounds allow is known after a few sweeps; each of them gives valid
+        bounds.
+        """
         sweeps, later = 0, len(order)
         while later and (sweeps < MOST_SWEEPS or any(self.drafts[j].ready is None for j in order)):
             sweeps += 1
             later = sum(self._earliest(j, whole, jitter) for j in order)
+
+    def _offset(self, groups: list[int]) -> int | None:
+        """The offset that groups of a cluster share, if it is known. Raises Refused."""
         offsets = {self.groups[g].offset for g in groups}
         if len(offsets) > 1:
             names = ", ".join(f"`{self.groups[g].name}`" for g in groups)
             raise Refused([f"{names} share a static order, but not their offset"])
-        offset = offsets.pop() if single else None
-        known = None if offset is None else self._int(offset)
-        return Cluster(tuple(groups), whole, jitter, known, tuple(lanes), tuple(order))
+        offset = offsets.pop()
+        return None if offset is None else self._int(offset)
 
-    def _repeat(self, lane: int, counts: dict[int, int], found: dict[Key, int]) -> None:
+    def _repeat(self, lane: int, counts: dict[int, int], job_of: dict[Key, int]) -> None:
         """A worker's sequence, again and again until it fills the round."""
         worker, rounds = self.workers[lane], self.rounds[lane]
         repeats = {
@@ -350,28 +389,28 @@ class _Unfolding:
                 t = self.tasks[g][p.task]
                 iteration = copy * rounds.get(p.group, 1) + p.index - p.stage
                 key = g, t, p.firing, iteration % counts[g]
-                if key in found or self.groups[g].tasks[t].processor != worker.processor:
+                if key in job_of or self.groups[g].tasks[t].processor != worker.processor:
                     raise Refused(
                         [f"the order of `{worker.processor}` has a firing of `{p.task}` too many"]
                     )
-                found[key] = len(self.drafts)
+                job_of[key] = len(self.drafts)
                 self.lanes[lane].append(len(self.drafts))
                 self.drafts.append(
                     _Draft(g, t, p.firing, iteration, lane, len(self.lanes[lane]) - 1)
                 )
 
-    def _wait(self, g: int, count: int, found: dict[Key, int]) -> None:
+    def _wait(self, g: int, count: int, job_of: dict[Key, int]) -> None:
         """What each job of a group waits for."""
         group, index = self.groups[g], self.tasks[g]
         for (task, firing), wanted in needs(group).items():
             for iteration in range(count):
-                here = found.get((g, index[task], firing, iteration))
-                if here is None:
+                own = job_of.get((g, index[task], firing, iteration))
+                if own is None:
                     raise Refused([f"no worker has firing {firing} of `{task}` in its order"])
-                draft = self.drafts[here]
+                draft = self.drafts[own]
                 for need in wanted:
                     earlier = draft.iteration - need.lag
-                    other = found.get((g, index[need.task], need.firing, earlier % count))
+                    other = job_of.get((g, index[need.task], need.firing, earlier % count))
                     if other is None:
                         raise Refused(
                             [f"no worker has firing {need.firing} of `{need.task}` in its order"]
@@ -386,14 +425,13 @@ class _Unfolding:
         """Topological order of the jobs of one round: data and space, and the orders of the
         workers.
         """
-        jobs = [j for lane in lanes for j in self.lanes[lane]]
+        jobs: list[int] = []
+        for lane in lanes:
+            jobs += self.lanes[lane]
         following: dict[int, list[int]] = {j: [] for j in jobs}
         left = dict.fromkeys(jobs, 0)
         for j in jobs:
-            draft = self.drafts[j]
-            before = [w.job for w in (*draft.waits, *draft.same) if w.lag == 0]
-            if draft.place:
-                before.append(self.lanes[draft.lane][draft.place - 1])
+            before = self._before(self.drafts[j])
             for other in before:
                 following[other].append(j)
             left[j] = len(before)
@@ -409,16 +447,21 @@ class _Unfolding:
             raise Refused([f"deadlock: {', '.join(stuck)} wait for each other"])
         return order
 
-    def _release(self, g: int, found: dict[Key, int], count: int, late: int) -> None:
+    def _before(self, draft: _Draft) -> list[int]:
+        """The jobs of the same round that a job comes after."""
+        before = [w.job for w in (*draft.waits, *draft.same) if w.lag == 0]
+        if draft.place:
+            before.append(self.lanes[draft.lane][draft.place - 1])
+        return before
+
+    def _release(self, g: int, job_of: dict[Key, int], count: int, late: int) -> None:
         """The latest releases of a group's sources."""
         for t in self.sources[g]:
             firings = self.groups[g].tasks[t].firings
             for k, n in product(range(firings), range(count)):
-                draft = self.drafts[found[g, t, k, n]]
-                draft.released = (
-                    draft.iteration * self.period[g] + k * self.period[g] // firings + late
-                )
-                draft.arrives = draft.released - late
+                draft = self.drafts[job_of[g, t, k, n]]
+                nominal = draft.iteration * self.period[g] + k * self.period[g] // firings
+                draft.arrives, draft.released = nominal, nominal + late
 
     def _earliest(self, j: int, whole: int, jitter: int) -> bool:
         """Earliest times of a job, from those of the jobs before it; True when they have become
@@ -501,56 +544,61 @@ class _Unfolding:
     def _lane(
         self, i: int, processor: int, cluster: int, whole: int, jobs: tuple[Job, ...]
     ) -> Lane:
-        numbers = self.lanes[i]
-        starts = [n for n, j in enumerate(numbers) if n == 0 or jobs[j].arrives is not None]
-        shapes: dict[tuple[object, ...], list[Block]] = {}
-        for a, b in zip(starts, [*starts[1:], len(numbers)], strict=True):
-            cost = sum(jobs[j].cost for j in numbers[a:b])
-            plain = sum(jobs[j].plain for j in numbers[a:b])
-            fired: dict[int, Curved] = {}
-            for task, curve, times in (c for j in numbers[a:b] for c in jobs[j].curved):
-                fired[task] = task, curve, fired[task][2] + times if task in fired else times
-            made = tuple((task, times) for task, _, times in fired.values())
-            shape = jobs[numbers[a]].group, jobs[numbers[a]].task, cost, made
-            shapes.setdefault(shape, []).append(
-                Block(numbers[a], numbers[b - 1], cost, plain, tuple(fired.values()))
-            )
-        streams: list[Stream] = []
-        for blocks in shapes.values():
-            if whole % len(blocks):
-                streams += [Stream((b,), whole) for b in blocks]
-            else:
-                streams.append(Stream(tuple(blocks), whole // len(blocks)))
+        own = [jobs[j] for j in self.lanes[i]]
         fixed = self.system.processors[processor].scheduler == "fixed_priority"
-        rank = self.groups[jobs[numbers[0]].group].priority if fixed else 0
-        parts = [
-            self._int(x)
-            for j in numbers
-            for x in self.groups[jobs[j].group].tasks[jobs[j].task].wcet
-        ]
-        sustained = Fraction(sum(jobs[j].plain for j in numbers))
-        sustained += sum(
-            (curve.sustained for j in numbers for _, curve, _ in jobs[j].curved), start=Fraction(0)
-        )
+        rank = self.groups[own[0].group].priority if fixed else 0
+        parts: list[int] = []
+        sustained = Fraction(0)
+        for job in own:
+            parts += (self._int(x) for x in self.groups[job.group].tasks[job.task].wcet)
+            sustained += job.plain + sum(curve.sustained for _, curve, _ in job.curved)
         return Lane(
             processor,
             cluster,
             rank,
-            tuple(numbers),
+            tuple(self.lanes[i]),
             sustained,
-            tuple(streams),
+            tuple(_streams(self.lanes[i], jobs, whole)),
             tuple(sorted(parts, reverse=True)),
         )
 
     def _drags(self, processor: int, on: tuple[tuple[int, ...], ...]) -> Iterator[Drag]:
         processors = self.system.processors
         for slow in self.system.slowdowns:
-            if processors[processor].is_of(slow.victim) and slow.factor > 1:
-                others = [
-                    i
-                    for i, p in enumerate(processors)
-                    if p.is_of(slow.aggressor) and i != processor and on[i]
-                ]
-                if others:
-                    lanes = tuple(lane for i in others for lane in on[i])
-                    yield Drag(slow.factor.numerator, slow.factor.denominator, lanes)
+            if not processors[processor].is_of(slow.victim) or slow.factor <= 1:
+                continue
+            lanes: list[int] = []
+            for i, other in enumerate(processors):
+                if i != processor and other.is_of(slow.aggressor):
+                    lanes += on[i]
+            if lanes:
+                yield Drag(slow.factor.numerator, slow.factor.denominator, tuple(lanes))
+
+
+def _streams(numbers: list[int], jobs: Sequence[Job], whole: int) -> Iterator[Stream]:
+    """The blocks of a worker, those of one shape together if that divides a round."""
+    starts = [n for n, j in enumerate(numbers) if n == 0 or jobs[j].arrives is not None]
+    shapes: dict[tuple[object, ...], list[Block]] = {}
+    for begin, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
+        block = _block(numbers[begin:end], jobs)
+        first = jobs[block.first]
+        curved = tuple((task, times) for task, _, times in block.curved)
+        shape = first.group, first.task, block.cost, curved
+        shapes.setdefault(shape, []).append(block)
+    for blocks in shapes.values():
+        if whole % len(blocks):
+            for block in blocks:
+                yield Stream((block,), whole)
+        else:
+            yield Stream(tuple(blocks), whole // len(blocks))
+
+
+def _block(numbers: list[int], jobs: Sequence[Job]) -> Block:
+    fired: dict[int, Curved] = {}
+    for j in numbers:
+        for task, curve, times in jobs[j].curved:
+            before = fired[task][2] if task in fired else 0
+            fired[task] = task, curve, before + times
+    cost = sum(jobs[j].cost for j in numbers)
+    plain = sum(jobs[j].plain for j in numbers)
+    return Block(numbers[0], numbers[-1], cost, plain, tuple(fired.values()))

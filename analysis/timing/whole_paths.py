@@ -64,13 +64,13 @@ def path_bounds(
     net: Unfolded, cluster: Cluster, rivals: Mapping[int, Rivals], stretches: Iterable[Stretch]
 ) -> dict[int, int] | None:
     """Latest ends by job, from the start of its round; None where this way finds no bound."""
-    found: dict[int, int] | None = None
+    least: dict[int, int] | None = None
     for paths in _ways(net, cluster, rivals, stretches):
-        if found is None or paths.ends is None:
-            found = found or paths.ends
+        if least is None or paths.ends is None:
+            least = least or paths.ends
         else:
-            found = {j: min(end, paths.ends[j]) for j, end in found.items()}
-    return found
+            least = {j: min(end, paths.ends[j]) for j, end in least.items()}
+    return least
 
 
 def path_shares(
@@ -81,8 +81,8 @@ def path_shares(
     j: int,
 ) -> list[Share]:
     """What the bound of a job's end is made of, from the release on. The job has to have one."""
-    ways = [p for p in _ways(net, cluster, rivals, stretches) if p.ends is not None]
-    return min(ways, key=lambda p: p.ends[j] if p.ends else 0).shares(j)
+    bounded = [p for p in _ways(net, cluster, rivals, stretches) if p.ends is not None]
+    return min(bounded, key=lambda p: p.ends[j] if p.ends else 0).shares(j)
 
 
 def _ways(
@@ -109,23 +109,23 @@ class _Paths:
         return rounds * self.cluster.round - self.cluster.jitter if rounds else 0
 
     def _bounds(self) -> dict[int, int] | None:
-        found: dict[int, int] = {}
+        ends: dict[int, int] = {}
         latest = 0
         for rounds in range(MOST_ROUNDS):
             self.work.append(self._longest(rounds))
             lengths: dict[int, int] = {}
             before = length = 0
             for own in sorted(set(self.work[-1].values())):
-                known = self.toll.length(own, rounds + 1, length + own - before)
-                if known is None:
+                longer = self.toll.length(own, rounds + 1, length + own - before)
+                if longer is None:
                     return None
-                before, length = own, known
+                before, length = own, longer
                 lengths[own] = length
                 latest = max(latest, length)
             for j, own in self.work[-1].items():
-                found[j] = max(found.get(j, 0), lengths[own] - self._shift(rounds))
+                ends[j] = max(ends.get(j, 0), lengths[own] - self._shift(rounds))
             if latest <= self._shift(rounds + 1):
-                return found
+                return ends
         return None
 
     def _longest(self, rounds: int) -> dict[int, int]:
@@ -156,19 +156,19 @@ class _Paths:
         reached = [r for r in range(len(self.work)) if j in self.work[r]]
         lengths = {r: self.toll.length(self.work[r][j], r + 1, 0) or 0 for r in reached}
         rounds = max(reached, key=lambda r: lengths[r] - self._shift(r))
-        found = list(self.toll.shares(rounds + 1, lengths[rounds]))
+        shares = list(self.toll.shares(rounds + 1, lengths[rounds]))
         if self._shift(rounds) < 0:
-            found.append(Share("release", j, 1, -self._shift(rounds)))
-        here: tuple[int, int] | None = (j, rounds)
-        while here is not None:
-            job = self.net.jobs[here[0]]
-            found += self.toll.paid.get(here[0], ())
-            found.append(Share("own", here[0], 1, job.cost))
-            start, before = max(self._starts(*here), key=lambda s: s[0])
+            shares.append(Share("release", j, 1, -self._shift(rounds)))
+        end: tuple[int, int] | None = (j, rounds)
+        while end is not None:
+            job, back = end
+            shares += self.toll.paid.get(job, ())
+            shares.append(Share("own", job, 1, self.net.jobs[job].cost))
+            start, before = max(self._starts(job, back), key=lambda s: s[0])
             if before is None and start:
-                found.append(Share("release", here[0], 1, start))
-            here = before
-        return found[::-1]
+                shares.append(Share("release", job, 1, start))
+            end = before
+        return shares[::-1]
 
 
 class _Toll:
@@ -187,6 +187,8 @@ class _Toll:
     ) -> None:
         self.net, self.cluster = net, cluster
         self.limit = 2 * MOST_ROUNDS * cluster.round
+        # the time over which it is estimated which way of charging is less
+        self.span = cluster.round - cluster.jitter
         self.counts: dict[int, _Count] = {}
         self.local: dict[int, int] = {}
         self.paid: dict[int, list[Share]] = {}
@@ -196,36 +198,52 @@ class _Toll:
         on: dict[int, list[Stretch]] = {}
         for s in stretches:
             on.setdefault(net.lanes[s.lane].processor, []).append(s)
-        mine: dict[int, list[int]] = {}
+        lanes_on: dict[int, list[int]] = {}
         for i in cluster.lanes:
-            mine.setdefault(net.lanes[i].processor, []).append(i)
-        span = cluster.round - cluster.jitter
-        for processor, lanes in mine.items():
-            here = on.get(processor, [])
-            parts = sum(net.jobs[j].parts for i in lanes for j in net.lanes[i].jobs)
+            lanes_on.setdefault(net.lanes[i].processor, []).append(i)
+        for processor, lanes in lanes_on.items():
+            windows = on.get(processor, [])
             # Of lanes that share a processor, each has the same rivals, and the others.
-            higher = {d: None for i in lanes for d in rivals[i].higher}
-            queues = {q.lane: q for i in lanes for q in rivals[i].queues}
-            for d in higher:
-                counts = {s.first: (s.window + d.came) // d.spacing for s in here}
-                each = {
-                    first: Share("higher", d.first, n, n * d.cost) for first, n in counts.items()
-                }
-                if not self._pay(each, self._most(d, span) * d.cost):
-                    self.higher.append(d)
-            for q in queues.values():
-                kind = _kind(q)
-                each = {
-                    s.first: Share(kind, -1, 1, queued(q, s.parts, s.level, s.window), q.lane)
-                    for s in here
-                    if s.lane != q.lane and q.demands
-                }
-                if not self._pay(each, self._queued(q, parts, span)):
-                    self.queues.append((q, parts))
-            for loss in rivals[lanes[0]].losses:
-                each = {s.first: Share("contention", -1, 1, loss.time(s.window)) for s in here}
-                if not self._pay(each, self._lost(loss, span)):
-                    self.losses.append(loss)
+            own = [rivals[i] for i in lanes]
+            self._charge_higher(own, windows)
+            self._charge_queues(own, windows, self._parts(lanes))
+            self._charge_losses(own[0].losses, windows)
+
+    def _parts(self, lanes: list[int]) -> int:
+        """Sub-tasks of some lanes in a round."""
+        jobs = self.net.jobs
+        return sum(sum(jobs[j].parts for j in self.net.lanes[i].jobs) for i in lanes)
+
+    def _charge_higher(self, rivals: list[Rivals], stretches: list[Stretch]) -> None:
+        demands: dict[Demand, None] = {}
+        for each in rivals:
+            demands.update(dict.fromkeys(each.higher))
+        for d in demands:
+            shares = {}
+            for s in stretches:
+                times = (s.window + d.came) // d.spacing
+                shares[s.first] = Share("higher", d.first, times, times * d.cost)
+            if not self._pay(shares, self._most(d, self.span) * d.cost):
+                self.higher.append(d)
+
+    def _charge_queues(self, rivals: list[Rivals], stretches: list[Stretch], parts: int) -> None:
+        queues: dict[int, Queue] = {}
+        for each in rivals:
+            queues.update((q.lane, q) for q in each.queues)
+        for q in queues.values():
+            shares = {}
+            for s in stretches:
+                if s.lane != q.lane and q.demands:
+                    time = queued(q, s.parts, s.level, s.window)
+                    shares[s.first] = Share(_kind(q), -1, 1, time, q.lane)
+            if not self._pay(shares, self._queued(q, parts, self.span)):
+                self.queues.append((q, parts))
+
+    def _charge_losses(self, losses: Iterable[Loss], stretches: list[Stretch]) -> None:
+        for loss in losses:
+            shares = {s.first: Share("contention", -1, 1, loss.time(s.window)) for s in stretches}
+            if not self._pay(shares, self._lost(loss, self.span)):
+                self.losses.append(loss)
 
     def _pay(self, each: dict[int, Share], once: int) -> bool:
         """Let the blocks pay if that is not more."""
@@ -244,10 +262,9 @@ class _Toll:
             yield Share("higher", d.first, times, times * d.cost)
         for q, parts in self.queues:
             counts = [self._most(d, length) for d in q.demands]
-            each = [
-                Share(_kind(q), d.first, n, n * d.cost, q.lane)
-                for d, n in zip(q.demands, counts, strict=True)
-            ]
+            each = []
+            for d, n in zip(q.demands, counts, strict=True):
+                each.append(Share(_kind(q), d.first, n, n * d.cost, q.lane))
             time = taken(q, parts * rounds, counts)
             if sum(share.total for share in each) == time:
                 yield from each
@@ -288,16 +305,16 @@ class _Toll:
 
     def _phases(self, d: Demand) -> Iterator[tuple[int, int]]:
         """What `_Count` wants to know of each phase that releases can have to a demand's events."""
-        net, mine = self.net, self.cluster
-        if mine.offset is None or d is ALWAYS:
+        net, cluster = self.net, self.cluster
+        if cluster.offset is None or d is ALWAYS:
             return
         other = net.clusters[net.lanes[net.jobs[d.first].worker].cluster]
-        step = gcd(mine.round, d.spacing)
+        step = gcd(cluster.round, d.spacing)
         if other.offset is None or d.spacing // step > MOST_PHASES:
             return
         for phase in range(0, d.spacing, step):
-            begin = other.offset - mine.offset + phase + d.ready
-            yield begin - mine.jitter, (begin + d.ran - d.spacing) // d.spacing
+            begin = other.offset - cluster.offset + phase + d.ready
+            yield begin - cluster.jitter, (begin + d.ran - d.spacing) // d.spacing
 
 
 def _kind(queue: Queue) -> Literal["equal", "queue"]:
@@ -322,5 +339,5 @@ class _Count:
         if len(self.phases) == 1:
             begin, before = self.phases[0]
             return min(most, before - (begin - length) // self.spacing)
-        known = [before - (begin - length) // self.spacing for begin, before in self.phases]
-        return min(most, max(known)) if known else most
+        by_phase = [before - (begin - length) // self.spacing for begin, before in self.phases]
+        return min(most, max(by_phase)) if by_phase else most

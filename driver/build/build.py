@@ -7,53 +7,32 @@ half-written remains.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, field, fields, replace
-from math import ceil
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
-from ...analysis.dataflow.check import measured_too_slow
-from ...analysis.dataflow.order import TooLong
-from ...codegen.deploy import Deployed, deploy, missing
-from ...codegen.emit import digest, emit, folder_of
-from ...codegen.nvrtc import faults as cuda_faults
-from ...codegen.robots import End, Robot, open_ends, refusals
-from ...codegen.sources import Plan
-from ...codegen.states import deployed_states, together
-from ...codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
-from ...dsl.modules import local_modules
+from ...codegen.robots import End, Robot, open_ends
+from ...codegen.write import CannotWrite, refuse_foreign
 from ...machines.host import HERE, Host
-from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
-from ...model.mapping import Mapping, NetworkPlan, Placement
-from ...model.platform import Platform
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.mapping import Mapping
 from ...model.profile import Profile
-from ...model.resampling import with_resampling, without_resampling
-from ...model.system import System
-from ...model.times import Times, times_of
-from ...model.transfers import without_transfers
+from ...model.times import times_of
 from ...networks.quantization.quantize import Loss
-from ...passes.moving import calibrated
-from ...search.throughput import greedy
-from ...search.throughput.accelerate import on_gpu
-from ...search.throughput.machines import on_machines
-from ...search.throughput.problem import Problem, mapping_of
 from ...targets.pins import pinned
+from ..plan.memory import beyond_platform
 from ..plan.program import (
+    deployment,
     kernel_faults,
     made_there_for,
-    deployment,
     require_buildable,
     sources_of,
     without_gpu,
     write_program,
 )
 from ..text import store
-from ..text.check import OnMeasure, Report, prepare
-from ..plan.memory import beyond_platform
-from ..plan.protocols import changes_of_build
+from ..text.check import OnMeasure, Report, Valid, prepare
 from ..text.notebook_result import NotebookResult
 
 
@@ -100,7 +79,6 @@ class Built(NotebookResult):
     ends: tuple[End, ...] = ()
 
 
-
 def build(
     path: str | Path,
     output: str | Path | None = None,
@@ -115,37 +93,98 @@ def build(
     profile is stored beside the text. For a `robot`, the program is a node of its dataflow, by
     default in build/STEM-ROBOT.
     """
-    from ..measure.measure import measure as measured
+    return build_with(BuildOptions(**asked), path, output, robot)
 
-    options = BuildOptions(**asked)
-    measure = options.measure
-    valid = prepare(path, platform=options.platform, host=options.host, report=options.report).require()
-    for part in valid.parts:
-        require_buildable(part, robot)
-    stem = valid.system.stem if robot is None else f"{valid.system.stem}-{robot.name}"
-    directory = Path(output) if output is not None else Path("build") / stem
-    try:  # before anything is measured
-        refuse_foreign(directory, options.force, made_there_for(robot))
-    except CannotWrite as error:
-        raise Errors([error.diagnostic]) from error
-    impossible = [d for p in valid.parts for d in pinned(p.system.apps, p.platform, p.system.pins)[1]]
-    if impossible:
-        raise Errors(impossible)
-    profile, warnings = store.read_profile(valid) if measure else store.read_estimates(valid)
-    extra = [*warnings, *(d for part in valid.parts for d in without_gpu(part))]
-    if profile is None and measure:
-        profile, seen = measured(valid, on_measure=options.on_measure or options.report)
-        extra += seen
-        extra += store.save_profile(valid, profile)
-    mapping, deployed, told, states = deployment(valid, profile, measure)
-    sources = {t: s for state in states for t, s in sources_of(state, times_of(state.system, state.platform, profile)).items()}
-    extra += told
+
+def build_with(
+    options: BuildOptions,
+    path: str | Path,
+    output: str | Path | None = None,
+    robot: Robot | None = None,
+) -> Built:
+    """The same with options that are one value."""
+    valid = prepare(
+        path, platform=options.platform, host=options.host, report=options.report
+    ).require()
+    directory = _directory(valid, output, robot)
+    _require_possible(valid, options, directory, robot)
+    profile, warnings = _known_times(valid, options)
+    mapping, deployed, of_deployment, states = deployment(valid, profile, options.measure)
+    warnings += of_deployment
     too_much = beyond_platform(deployed, valid.platform)
     if too_much:
         raise Errors([*valid.diagnostics, *too_much])
-    extra += [d for part in valid.parts for d in kernel_faults(part)]
-    content, fresh = write_program(deployed, directory, force=options.force, robot=robot)
-    said = tuple(dict.fromkeys((*valid.diagnostics, *extra)))
-    losses = {n: x for part in (*valid.others, *valid.parts, valid) for n, x in part.losses.items()}
+    for part in valid.parts:
+        warnings += kernel_faults(part)
+    digest, fresh = write_program(deployed, directory, force=options.force, robot=robot)
     ends = () if robot is None else open_ends(deployed.deployment, robot.separator)
-    return Built(directory, content, mapping, profile, said, fresh, losses, sources, ends)
+    return Built(
+        directory,
+        digest,
+        mapping,
+        profile,
+        tuple(dict.fromkeys((*valid.diagnostics, *warnings))),
+        fresh,
+        _losses(valid),
+        _sources(states, profile),
+        ends,
+    )
+
+
+def _directory(valid: Valid, output: str | Path | None, robot: Robot | None) -> Path:
+    """The directory of the build, by default one below `build`."""
+    if output is not None:
+        return Path(output)
+    stem = valid.system.stem
+    return Path("build") / (stem if robot is None else f"{stem}-{robot.name}")
+
+
+def _require_possible(
+    valid: Valid, options: BuildOptions, directory: Path, robot: Robot | None
+) -> None:
+    """Errors that can be known before anything is measured. Raises Errors."""
+    for part in valid.parts:
+        require_buildable(part, robot)
+    try:
+        refuse_foreign(directory, options.force, made_there_for(robot))
+    except CannotWrite as error:
+        raise Errors([error.diagnostic]) from error
+    impossible: list[Diagnostic] = []
+    for part in valid.parts:
+        impossible += pinned(part.system.apps, part.platform, part.system.pins)[1]
+    if impossible:
+        raise Errors(impossible)
+
+
+def _known_times(valid: Valid, options: BuildOptions) -> tuple[Profile | None, list[Diagnostic]]:
+    """The profile of the tasks, measured and stored if there is none, and warnings. Raises
+    Errors."""
+    from ..measure.measure import measure
+
+    read = store.read_profile if options.measure else store.read_estimates
+    profile, of_profile = read(valid)
+    warnings = [*of_profile]
+    for part in valid.parts:
+        warnings += without_gpu(part)
+    if profile is None and options.measure:
+        profile, seen = measure(valid, on_measure=options.on_measure or options.report)
+        warnings += seen
+        warnings += store.save_profile(valid, profile)
+    return profile, warnings
+
+
+def _losses(valid: Valid) -> dict[str, tuple[Loss, ...]]:
+    """The losses of all networks in 8 bits, of all variants and states."""
+    losses: dict[str, tuple[Loss, ...]] = {}
+    for part in (*valid.others, *valid.parts, valid):
+        losses |= part.losses
+    return losses
+
+
+def _sources(states: Iterable[Valid], profile: Profile | None) -> dict[str, str]:
+    """The source of the time of each task of all states."""
+    sources: dict[str, str] = {}
+    for state in states:
+        times = times_of(state.system, state.platform, profile)
+        sources |= sources_of(state, times)
+    return sources

@@ -38,18 +38,21 @@ def dla_reports(system: System, platform: Platform) -> tuple[OnDla, ...]:
     if not generation(platform).works_with(platform.tensorrt):
         return ()
     networks: dict[str, Network] = {}
-    for task in (t for a in system.apps for t in a.tasks):
-        if task.network is not None and task.network.moving is None:
-            networks.setdefault(task.network.definition, task.network.cut_from or task.network)
+    for app in system.apps:
+        for task in app.tasks:
+            if task.network is not None and task.network.moving is None:
+                whole = task.network.cut_from or task.network
+                networks.setdefault(task.network.definition, whole)
     reports = []
     for name, network in networks.items():
         try:
             chain = read_chain(Path(network.path), network.shapes)
-            found = broken_rules(network, platform)
+            breaches = broken_rules(network, platform)
         except NetworkError:  # it runs as a whole, and has been checked that way
             continue
-        names = [x.name for x in chain.layers if x.operator not in PAIR]
-        illegal = {b.layer for b in found}
-        runs = legal_runs(names, found)[:RUNS]
-        reports.append(OnDla(name, len(names), sum(n not in illegal for n in names), summary(found), runs))
+        layers = [layer.name for layer in chain.layers if layer.operator not in PAIR]
+        illegal = {breach.layer for breach in breaches}
+        legal = sum(name not in illegal for name in layers)
+        runs = legal_runs(layers, breaches)[:RUNS]
+        reports.append(OnDla(name, len(layers), legal, summary(breaches), runs))
     return tuple(reports)

@@ -58,20 +58,26 @@ def build_external(
     if ragged:
         raise Errors([*valid.diagnostics, *ragged])
     exported = external([_version(part) for part in every], valid.platform.name, caller)
-    directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-external"
+    directory = Path("build") / f"{valid.system.stem}-external" if output is None else Path(output)
     try:
         fresh = write(exported.files, directory, {}, force=force)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
-    diagnostics = dict.fromkeys((*valid.diagnostics, *(d for part in every for d in in_full(part.loaded.system))))
-    losses = {name: loss for part in reversed(every) for name, loss in part.losses.items()}
-    return BuiltExternal(directory, digest(exported.files), exported.external, tuple(diagnostics), fresh, losses)
+    diagnostics = dict.fromkeys(valid.diagnostics)
+    losses: dict[str, tuple[Loss, ...]] = {}
+    for part in every:
+        diagnostics |= dict.fromkeys(in_full(part.loaded.system))
+    for part in reversed(every):
+        losses |= part.losses
+    return BuiltExternal(
+        directory, digest(exported.files), exported.external, tuple(diagnostics), fresh, losses
+    )
 
 
 def _version(valid: Valid) -> Version:
     """The exported system with one variant of each network: the text as written, and as cut. Raises
     Errors."""
-    networks = {t.name for a in valid.system.apps for t in a.tasks if t.network is not None}
+    networks = {name for name, task in valid.tasks.items() if task.network is not None}
     # where other tasks run does not matter here
     pins = tuple(p for p in valid.system.pins if p.task in networks)
     placements, impossible = pinned(valid.system.apps, valid.platform, pins)
@@ -84,12 +90,17 @@ def _version(valid: Valid) -> Version:
 
 def in_full(system: System) -> tuple[Diagnostic, ...]:
     """Warnings about networks in a precision that ONNX Runtime does not support on a CPU."""
-    found = {}
-    for task in (t for a in system.apps for t in a.tasks):
-        if task.network is not None and task.network.precision == "fp16":
-            message = f"`{task.definition}` runs in the precision of its file: a CPU computes in fp32"
-            found[task.definition] = Diagnostic("F608", message, task.span, severity="warning")
-    return tuple(found.values())
+    warnings = {}
+    for app in system.apps:
+        for task in app.tasks:
+            if task.network is not None and task.network.precision == "fp16":
+                message = (
+                    f"`{task.definition}` runs in the precision of its file: a CPU computes in fp32"
+                )
+                warnings[task.definition] = Diagnostic(
+                    "F608", message, task.span, severity="warning"
+                )
+    return tuple(warnings.values())
 
 
 def _elsewhere(
@@ -100,7 +111,10 @@ def _elsewhere(
     for place in (p for p in placements.values() if p.task in pins):
         kinds = sorted({platform.pool_of(p).kind for p in place.processors} - {"cpu"})
         if kinds:
-            message = f"`{place.task}` is pinned to a {kinds[0]}: a library for C runs networks on CPUs only"
+            message = (
+                f"`{place.task}` is pinned to a {kinds[0]}: a library for C runs networks on CPUs"
+                " only"
+            )
             help_text = "pin it to a cpu, or choose another `--platform`"
             faults.append(Diagnostic("F603", message, pins[place.task].span, help=help_text))
     return tuple(faults)

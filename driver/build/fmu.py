@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 
-from ...model.version import __version__
 from ...analysis.dataflow.order import TooLong
 from ...codegen.deploy import deploy, missing, sequential
 from ...codegen.fmu.files import UnitFiles, files
@@ -24,6 +23,7 @@ from ...codegen.fmu.variables import Variable
 from ...dsl.modules import local_modules
 from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ...model.files import make_folders, read_bytes, reason, replace_file
+from ...model.version import __version__
 from ...networks.quantization.quantize import Loss
 from ..plan.program import too_long, without_gpu
 from ..text.check import Report, Valid, prepare
@@ -66,7 +66,7 @@ def build_fmu(
     `output` is a file that ends with .fmu, or the folder for `GRAPH.fmu`; the default is `build`.
     """
     valid = prepare(path, opened=graph, report=report).require()
-    told = _require_unit(valid)
+    diagnostics = _require_unit(valid)
     target = _target(graph, output)
     _refuse_foreign(target, force)
     made, content, why = _made(valid)
@@ -81,7 +81,7 @@ def build_fmu(
         made.unit.step,
         made.unit.variables,
         made.unit.called > 0,
-        told,
+        diagnostics,
         fresh,
         valid.losses,
     )
@@ -90,11 +90,15 @@ def build_fmu(
 def _require_unit(valid: Valid) -> tuple[Diagnostic, ...]:
     """All warnings, if there is no error. Raises Errors."""
     (app,) = valid.system.apps
-    found = [*refusals(app, valid.repetition[app.name]), *missing(valid.system), *without_gpu(valid)]
-    told = in_order((*valid.diagnostics, *found, *in_full(valid.system)))
-    if has_errors(told):
-        raise Errors(told)
-    return told
+    faults = [
+        *refusals(app, valid.repetition[app.name]),
+        *missing(valid.system),
+        *without_gpu(valid),
+    ]
+    diagnostics = in_order((*valid.diagnostics, *faults, *in_full(valid.system)))
+    if has_errors(diagnostics):
+        raise Errors(diagnostics)
+    return diagnostics
 
 
 def _made(valid: Valid) -> tuple[UnitFiles, bytes, str]:
@@ -106,14 +110,20 @@ def _made(valid: Valid) -> tuple[UnitFiles, bytes, str]:
     try:
         placed = sequential(valid.system, valid.platform)
         deployed = deploy(valid.system, valid.platform, placed, valid.repetition, {}, local_modules)
-        made = files(unit(app, deployed, firings, number, f"flowc {__version__}"), deployed, machine.machine())
+        made = files(
+            unit(app, deployed, firings, number, f"flowc {__version__}"),
+            deployed,
+            machine.machine(),
+        )
     except TooLong as error:
         raise too_long(valid.system, error) from error
     try:
         return made, pack(made, deployed.c_tasks), why
     except OSError as error:
         message = f"a temporary folder cannot be written: {reason(error)}"
-        raise Errors([Diagnostic("F605", message, None, help="name another one in TMPDIR")]) from error
+        raise Errors(
+            [Diagnostic("F605", message, None, help="name another one in TMPDIR")]
+        ) from error
 
 
 # -- the file --------------------------------------------------------------------------------------
@@ -128,7 +138,9 @@ def _refuse_foreign(target: Path, force: bool) -> None:
         return
     if not _is_ours(target):
         help_text = "choose another place with `-o`, or replace it with `--force`"
-        raise Errors([Diagnostic("F604", f"`{target}` is not a unit made by flowc", None, help=help_text)])
+        raise Errors(
+            [Diagnostic("F604", f"`{target}` is not a unit made by flowc", None, help=help_text)]
+        )
 
 
 def _is_ours(target: Path) -> bool:
@@ -157,4 +169,6 @@ def _write(target: Path, content: bytes) -> None:
         replace_file(target, content)
     except OSError as error:
         help_text = "choose another place with `-o`"
-        raise Errors([Diagnostic("F605", f"cannot write `{target}`: {reason(error)}", None, help=help_text)]) from error
+        raise Errors(
+            [Diagnostic("F605", f"cannot write `{target}`: {reason(error)}", None, help=help_text)]
+        ) from error

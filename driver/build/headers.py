@@ -19,8 +19,13 @@ def headers_of(path: str | Path) -> dict[Path, str]:
     if any(d.severity == "error" and d.code != "F302" for d in checked.diagnostics):
         raise Errors(checked.diagnostics)
     sources: dict[str, list[Task]] = {}
-    for task in (t for a in checked.loaded.system.apps for t in a.tasks):
-        for code in task.implementations:
-            if code.language == "c":
-                sources.setdefault(code.path, []).append(task)
-    return {Path(p).with_suffix(".flow.h"): header(Path(p).name, tuple(tasks)) for p, tasks in sources.items()}
+    for app in checked.loaded.system.apps:
+        for task in app.tasks:
+            for code in task.implementations:
+                if code.language == "c":
+                    sources.setdefault(code.path, []).append(task)
+    headers = {}
+    for path, tasks in sources.items():
+        source = Path(path)
+        headers[source.with_suffix(".flow.h")] = header(source.name, tuple(tasks))
+    return headers

@@ -43,11 +43,11 @@ def export(
     if alone and not exporter.networks:
         message = f"`{format}` describes an application with its mapping, and `{path}` is a network"
         raise Errors([Diagnostic("F704", message, None, help="give a .flow text")])
-    source, told = _source(
+    source, warnings = _source(
         check_network(path) if alone else check(path, platform=platform), exporter, alone
     )
     written = exporter.write(source, app)
-    return Export(written.name, written.text, exporter.suffix, (*told, *written.warnings))
+    return Export(written.name, written.text, exporter.suffix, (*warnings, *written.warnings))
 
 
 def export_into(

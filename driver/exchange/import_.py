@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...interop.registry import Importer, Options, Request, importers
+from ...interop.registry import Imported, Importer, Options, Request, importers
 from ...model.diagnostic import Diagnostic, Errors, few_guesses
 from ...model.files import replace_file
 from ...profiling.identity import task_hashes
@@ -64,6 +64,12 @@ def import_(
     refuse(target, force)
     with few_guesses():
         imported = importer.read(Request(path, target, Options(options)))
+    written = _write(imported, target, force)
+    return Import(target, tuple(written), imported.warnings, importer.key, imported.said)
+
+
+def _write(imported: Imported, target: Path, force: bool) -> list[Path]:
+    """Write all files, and the profile of the text. Raises Errors."""
     folder = target.parent
     for name in imported.files:
         refuse(folder / name, force)
@@ -80,7 +86,7 @@ def import_(
         refuse(place, force)
         write(place, imported.profile(task_hashes(valid.system)).to_json())
         written.append(place)
-    return Import(target, tuple(written), imported.warnings, importer.key, imported.said)
+    return written
 
 
 def _refuse_unknown(options: Iterable[str]) -> None:

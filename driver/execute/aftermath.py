@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from ...model.profile import Profile
 from ...report.measured import Ran
 from ..build.build import Built
 
@@ -48,20 +49,26 @@ def slower(built: Built, ran: Ran, waiting: Collection[str] = ()) -> tuple[Slowe
     are `waiting`."""
     if built.profile is None:
         return ()
-    alone = {
-        e.subject: float(e.mean_ns)
-        for e in built.profile.entries
-        if e.processor == "cpu" and not e.estimated
-    }
+    alone = _measured_alone(built.profile)
     seconds = max((app.seconds for app in ran.apps.values()), default=0.0)
-    found = []
+    by_loss = []
     for name, task in ran.tasks.items():
-        if name in waiting or not alone.get(name) or task.firings < FIRINGS or task.mean_ns is None:
+        expected = alone.get(name)
+        if name in waiting or not expected or task.firings < FIRINGS or task.mean_ns is None:
             continue
-        more = (task.mean_ns - alone[name]) * task.firings
-        if task.mean_ns >= TIMES * alone[name] and more >= SHARE * seconds * 1e9:
-            found.append((more, Slower(name, task.mean_ns, alone[name])))
-    return tuple(s for _, s in sorted(found, key=lambda f: -f[0]))
+        lost_ns = (task.mean_ns - expected) * task.firings
+        if task.mean_ns >= TIMES * expected and lost_ns >= SHARE * seconds * 1e9:
+            by_loss.append((lost_ns, Slower(name, task.mean_ns, expected)))
+    return tuple(slow for _, slow in sorted(by_loss, key=lambda pair: -pair[0]))
+
+
+def _measured_alone(profile: Profile) -> dict[str, float]:
+    """The mean times of tasks on a CPU, as they were measured."""
+    times = {}
+    for entry in profile.entries:
+        if entry.processor == "cpu" and not entry.estimated:
+            times[entry.subject] = float(entry.mean_ns)
+    return times
 
 
 def bounded(built: Built, ran: Ran) -> tuple[Bounded, ...]:

@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingABC
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO
 
 from ...machines.board import Board, Lost, lost_way
 from ...machines.children import ends_with_me
@@ -30,6 +31,32 @@ if TYPE_CHECKING:
 GRACE = 5.0
 #: Gets the output of a program, from `out` or `err`, in pieces.
 Hear = Callable[[str, bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to start: its words, folder, additional variables, and the descriptors that a local
+    one gets."""
+
+    words: list[str]
+    cwd: str | None
+    environment: MappingABC[str, str]
+    handed: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """The connections to a program.
+
+    `started` gets the function that forwards signals to it. `hear` gets its output; without it, the
+    output goes to that of this process, if `silent` all of it to standard error. `fed` gets the
+    function that writes its input and closes it; without it, it inherits that of this process.
+    """
+
+    started: Callable[[Callable[[int], None]], None]
+    hear: Hear | None = None
+    silent: bool = False
+    fed: Callable[[Callable[[bytes], None]], None] | None = None
 
 
 def there(built: Built, host: Host, report: Report | None) -> str:
@@ -67,17 +94,9 @@ def attend(
     A local program gets the descriptors in `handed`. Its output goes to `hear`, else to the outputs
     of this process.
     """
+    command = Command(words, cwd, environment or {}, handed)
     with signals() as started:
-        return follow(
-            host,
-            words,
-            silent=silent,
-            cwd=cwd,
-            environment=environment,
-            handed=handed,
-            hear=hear,
-            started=started,
-        )
+        return follow(host, command, Wires(started, hear, silent))
 
 
 @contextmanager
@@ -119,70 +138,48 @@ def signals_for(signaled: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def follow(
-    host: Host,
-    words: list[str],
-    *,
-    silent: bool,
-    cwd: str | None,
-    started: Callable[[Callable[[int], None]], None],
-    environment: MappingABC[str, str] | None = None,
-    handed: Sequence[int] = (),
-    hear: Hear | None = None,
-    fed: Callable[[Callable[[bytes], None]], None] | None = None,
-) -> int:
-    """Run a program and wait for it; `started` gets the function that forwards signals to it, and
-    `fed` the function that writes to its input, if it does not inherit that of this process. See
-    `attend`."""
+def follow(host: Host, command: Command, wires: Wires) -> int:
+    """Run a program and wait for it. See `attend`."""
     if isinstance(host, Board):
         status = host.attend(
-            words,
-            hear or _loudly(silent),
-            cwd=cwd,
-            environment=environment,
-            started=started,
-            fed=fed,
+            command.words,
+            wires.hear or _loudly(wires.silent),
+            cwd=command.cwd,
+            environment=command.environment,
+            started=wires.started,
+            fed=wires.fed,
         )
     else:
-        status = _waited(words, silent, cwd, environment, handed, hear, started, fed)
+        status = _waited(command, wires)
     return status if status >= 0 else 128 - status
 
 
-def _waited(
-    words: list[str],
-    silent: bool,
-    cwd: str | None,
-    environment: MappingABC[str, str] | None,
-    handed: Sequence[int],
-    hear: Hear | None,
-    started: Callable[[Callable[[int], None]], None],
-    fed: Callable[[Callable[[bytes], None]], None] | None,
-) -> int:
-    """Run it here, with the standard input of this process, and its output too unless `hear` gets
-    that."""
+def _waited(command: Command, wires: Wires) -> int:
+    """Run it here, and wait for it."""
     import signal
     import subprocess
 
+    out: int | TextIO | None = None
+    if wires.hear is not None:
+        out = subprocess.PIPE
+    elif wires.silent:
+        out = sys.stderr
     child = subprocess.Popen(
-        words,
-        stdin=None if fed is None else subprocess.PIPE,
-        stdout=subprocess.PIPE if hear is not None else sys.stderr if silent else None,
-        stderr=None if hear is None else subprocess.PIPE,
-        cwd=cwd,
-        env={**os.environ, **(environment or {})},
+        command.words,
+        stdin=None if wires.fed is None else subprocess.PIPE,
+        stdout=out,
+        stderr=None if wires.hear is None else subprocess.PIPE,
+        cwd=command.cwd,
+        env={**os.environ, **command.environment},
         preexec_fn=ends_with_me(signal.SIGTERM),
-        pass_fds=handed,
+        pass_fds=command.handed,
     )
-    started(child.send_signal)
-    if fed is not None:
-        fed(partial(_feed, child))
-    threads = []
-    for name, stream in (("out", child.stdout), ("err", child.stderr)):
-        if hear is not None and stream is not None:
-            threads.append(
-                threading.Thread(target=_hand_on, args=(stream, name, hear), daemon=True)
-            )
-            threads[-1].start()
+    wires.started(child.send_signal)
+    if wires.fed is not None and child.stdin is not None:
+        wires.fed(partial(_feed, child.stdin))
+    threads = [] if wires.hear is None else _listeners(child, wires.hear)
+    for thread in threads:
+        thread.start()
     status = child.wait()  # no limit: a program may run for ever, and signals are forwarded to it
     if child.stdin is not None:
         with suppress(OSError):
@@ -192,11 +189,20 @@ def _waited(
     return status
 
 
-def _feed(child: subprocess.Popen[bytes], content: bytes) -> None:
-    assert child.stdin is not None
+def _listeners(child: subprocess.Popen[bytes], hear: Hear) -> list[threading.Thread]:
+    """Threads that forward the output of a program."""
+    threads = []
+    for name, stream in (("out", child.stdout), ("err", child.stderr)):
+        if stream is not None:
+            arguments = (stream, name, hear)
+            threads.append(threading.Thread(target=_hand_on, args=arguments, daemon=True))
+    return threads
+
+
+def _feed(stream: IO[bytes], content: bytes) -> None:
     with suppress(OSError, ValueError):  # it has just ended
-        child.stdin.write(content)
-        child.stdin.close()
+        stream.write(content)
+        stream.close()
 
 
 def _hand_on(stream: IO[bytes], name: str, hear: Hear) -> None:

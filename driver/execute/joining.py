@@ -8,6 +8,7 @@ different machines agree to within half a round trip, which stands beside their 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 #: A report, as JSON.
@@ -29,34 +30,39 @@ def joined(reports: Mapping[str, Document], status: int, digest: str) -> Documen
         "status": status,
         "failure": _cause(reports),
         "build": digest,
-        "apps": {name: _app(name, found) for name, found in apps.items()},
+        "apps": {name: _app(name, parts) for name, parts in apps.items()},
         "processors": _all(reports, "processors"),
         "tasks": _all(reports, "tasks"),
         "channels": channels,
         "memory": _memory(reports),
         "dropped": _all(reports, "dropped"),
-        "parts": {
-            name: {
-                "status": r["status"],
-                "failure": r["failure"],
-                "memory": r["memory"],
-                "clocks": r.get("part", {}).get("clocks", {}),
-                "refused": r.get("part", {}).get("refused", 0),
-            }
-            for name, r in reports.items()
-        },
+        "parts": {name: _part(report) for name, report in reports.items()},
+    }
+
+
+def _part(report: Document) -> Document:
+    part = report.get("part", {})
+    return {
+        "status": report["status"],
+        "failure": report["failure"],
+        "memory": report["memory"],
+        "clocks": part.get("clocks", {}),
+        "refused": part.get("refused", 0),
     }
 
 
 def _all(reports: Mapping[str, Document], what: str) -> Document:
-    return {name: value for report in reports.values() for name, value in report[what].items()}
+    together: Document = {}
+    for report in reports.values():
+        together |= report[what]
+    return together
 
 
 def _memory(reports: Mapping[str, Document]) -> Document:
     """Values of single machines are under `parts`, and are not added up."""
-    bands = {
-        name: layout for r in reports.values() for name, layout in r["memory"]["bands"].items()
-    }
+    bands: Document = {}
+    for report in reports.values():
+        bands |= report["memory"]["bands"]
     known = ("planned", "process", "resident", "proportional", "before_networks", "arenas")
     return {**dict.fromkeys(known), "bands": bands}
 
@@ -64,20 +70,23 @@ def _memory(reports: Mapping[str, Document]) -> Document:
 def _cause(reports: Mapping[str, Document]) -> Document | None:
     """The failure that caused the others: that of a task, if there is one."""
     failures = [r["failure"] for r in reports.values() if r["failure"] is not None]
-    return next((f for f in failures if f["task"] is not None), failures[0] if failures else None)
+    of_tasks = [failure for failure in failures if failure["task"] is not None]
+    return next(iter(of_tasks or failures), None)
 
 
-def _app(name: str, found: list[tuple[Document, Document]]) -> Document:
-    ended = [app for app, report in found if name not in report.get("part", {}).get("passed", ())]
-    ended = ended or [app for app, _ in found]
+def _app(name: str, parts: list[tuple[Document, Document]]) -> Document:
+    """An app of which several machines run a part."""
+    apps = [app for app, _ in parts]
+    ended = [app for app, report in parts if name not in report.get("part", {}).get("passed", ())]
+    ended = ended or apps
     slowest = max(ended, key=lambda a: a["latency_ms"]["max"] or 0.0)
     return {
         **slowest,
         "frames": min(a["frames"] for a in ended),
         "skipped": max(a["skipped"] for a in ended),
         "deadline_misses": max(a["deadline_misses"] for a in ended),
-        "overruns": sum(app["overruns"] for app, _ in found),
-        "paths": [path for app, _ in found for path in app["paths"]],
+        "overruns": sum(app["overruns"] for app in apps),
+        "paths": list(chain.from_iterable(app["paths"] for app in apps)),
     }
 
 

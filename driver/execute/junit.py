@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from xml.etree import ElementTree
 
 from .run import Outcome, Tested
@@ -14,14 +15,13 @@ _ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 
 def junit(tested: Tested) -> str:
     """One suite, named after the text; the classes of its test cases are apps."""
-    counts = {
-        name: str(sum(t.outcome == outcome for t in tested.tests))
-        for name, outcome in (("failures", "failed"), ("errors", "error"), ("skipped", "skipped"))
-    }
+    outcomes = Counter(test.outcome for test in tested.tests)
     totals = {
         "name": tested.name,
         "tests": str(len(tested.tests)),
-        **counts,
+        "failures": str(outcomes["failed"]),
+        "errors": str(outcomes["error"]),
+        "skipped": str(outcomes["skipped"]),
         "time": f"{tested.seconds:.3f}",
     }
     suites = ElementTree.Element("testsuites", totals)
@@ -37,7 +37,7 @@ def _case(suite: ElementTree.Element, name: str, test: Outcome) -> None:
     case = ElementTree.SubElement(suite, "testcase", {**place, "time": f"{test.seconds:.3f}"})
     if test.outcome != "passed":
         message = _FOREIGN.sub("?", test.message)
-        said = ElementTree.SubElement(
+        element = ElementTree.SubElement(
             case, _ELEMENTS[test.outcome], {"message": message.rpartition("\n")[2]}
         )
-        said.text = message
+        element.text = message

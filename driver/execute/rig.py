@@ -32,7 +32,7 @@ from ...runtime.peer import TELL, Waiting
 from ...runtime.wire import LISTENS, VARIABLE
 from ..build.build import Built
 from ..text.check import Report
-from .attending import Hear, follow, signals_for, there
+from .attending import Command, Hear, Wires, follow, signals_for, there
 from .joining import joined
 
 #: A script that runs on each machine before any part starts. It checks: is the port free that its
@@ -118,12 +118,11 @@ class Rig:
         """
         with signals_for(self._hand_on):
             hear = _Said(silent)
-            threads = [
-                threading.Thread(
-                    target=self._attend, args=(p, words[p.site.machine], hear.of(p.site.machine))
-                )
-                for p in self._parts
-            ]
+            threads = []
+            for part in self._parts:
+                machine = part.site.machine
+                arguments = (part, words[machine], hear.of(machine))
+                threads.append(threading.Thread(target=self._attend, args=arguments))
             for thread in threads:
                 thread.start()
             self._see_to_the_end()
@@ -131,10 +130,8 @@ class Rig:
                 thread.join()  # no limit: its part has ended
         lost = [p for p in self._parts if p.lost]
         if lost:
-            message = (
-                f"the connection to `{lost[0].site.machine}` ({lost[0].site.board}) was"
-                f" lost\n{lost[0].lost}"
-            )
+            site, reason = lost[0].site, lost[0].lost
+            message = f"the connection to `{site.machine}` ({site.board}) was lost\n{reason}"
             help_text = "all parts have been stopped: start again when it is back"
             raise Errors([Diagnostic("F643", message, None, help=help_text)])
         ends = [p.status for p in self._parts if p.status]
@@ -142,8 +139,8 @@ class Rig:
 
     def files(self, name: str) -> dict[str, bytes]:
         """A file that each part has written in its folder, if it exists."""
-        found = {p.site.machine: p.host.read(f"{p.folder}/{name}") for p in self._parts}
-        return {machine: content for machine, content in found.items() if content is not None}
+        contents = {p.site.machine: p.host.read(f"{p.folder}/{name}") for p in self._parts}
+        return {machine: content for machine, content in contents.items() if content is not None}
 
     def file(self, machine: str, name: str) -> str:
         """The path where a part writes a file of that name."""
@@ -163,26 +160,18 @@ class Rig:
             self._tell_where()
 
         def heard(name: str, piece: bytes) -> None:
-            found = _PORT.search(piece) if part.port is None and name == "err" else None
-            if found is not None:
-                piece = piece.replace(found[0], b"", 1)
-                part.port = int(found[1])
+            listening = _PORT.search(piece) if part.port is None and name == "err" else None
+            if listening is not None:
+                piece = piece.replace(listening[0], b"", 1)
+                part.port = int(listening[1])
                 self._tell_where()
             if piece:
                 hear(name, piece)
 
         status = 1
         try:
-            status = follow(
-                part.host,
-                [*part.python, *words],
-                silent=False,
-                cwd=part.tree,
-                environment=part.environment,
-                hear=heard,
-                started=started,
-                fed=fed,
-            )
+            command = Command([*part.python, *words], part.tree, part.environment)
+            status = follow(part.host, command, Wires(started, heard, fed=fed))
         except Lost as lost:
             part.lost = str(lost)
         except Errors as errors:
@@ -200,22 +189,31 @@ class Rig:
             gone = next((p.site.machine for p in self._parts if p.status is not None), None)
             if gone is None and any(p.port is None for p in self._parts):
                 return
-            waiting = [p for p in self._parts if p.feed is not None and p.status is None]
-            feeds = [p.feed for p in waiting]
-            for part in waiting:
-                part.feed = None
-        where = {
-            p.site.machine: {"address": _place(p.site.address, p.port)}
-            for p in self._parts
-            if p.port is not None
-        }
-        document = (
-            {"peers": where} if gone is None else {"gone": f"part {gone} has ended before it began"}
-        )
+            feeds = self._unused_feeds()
+        document: dict[str, Any] = {"peers": self._addresses()}
+        if gone is not None:
+            document = {"gone": f"part {gone} has ended before it began"}
         for feed in feeds:
-            assert feed is not None
             with suppress(OSError, Lost):  # it has just ended
                 feed(json.dumps(document).encode() + b"\n")
+
+    def _unused_feeds(self) -> list[Callable[[bytes], None]]:
+        """The inputs of running parts that have got nothing yet; each is used once."""
+        feeds = []
+        for part in self._parts:
+            if part.feed is not None and part.status is None:
+                feeds.append(part.feed)
+                part.feed = None
+        return feeds
+
+    def _addresses(self) -> dict[str, dict[str, str]]:
+        """The addresses of the parts that listen, by machine."""
+        addresses = {}
+        for part in self._parts:
+            if part.port is not None:
+                address = _place(part.site.address, part.port)
+                addresses[part.site.machine] = {"address": address}
+        return addresses
 
     def _hand_on(self, number: int) -> None:
         for part in self._parts:
@@ -229,26 +227,28 @@ class Rig:
         """Wait for all parts; kill those that do not end by themselves after one has failed."""
         import signal
 
-        ways, waiting = (
-            iter((signal.SIGTERM, signal.SIGTERM, signal.SIGKILL)),
-            Waiting(self._report or (lambda _: None)),
-        )
+        signals = iter((signal.SIGTERM, signal.SIGTERM, signal.SIGKILL))
+        waiting = Waiting(self._report or (lambda _: None))
         with self._ended:
-            while True:
-                running = [p for p in self._parts if p.status is None]
-                if not running:
-                    return
+            while running := self._running():
                 failed = any(p.status for p in self._parts)
                 unheard = [p.site.machine for p in running if p.port is None]
-                if self._ended.wait(GRACE if failed else TELL if unheard else None) or not failed:
-                    if unheard:
-                        waiting.tell(f"part {' and part '.join(unheard)} to listen")
-                    continue
-                for number in ways:
-                    self._hand_on(number)
-                    self._ended.wait_for(
-                        lambda: all(p.status is not None for p in self._parts), AGAIN
-                    )
+                limit = TELL if unheard else None
+                if failed:
+                    limit = GRACE
+                if not self._ended.wait(limit) and failed:
+                    self._end(signals)
+                elif unheard:
+                    waiting.tell(f"part {' and part '.join(unheard)} to listen")
+
+    def _running(self) -> list[_Part]:
+        return [part for part in self._parts if part.status is None]
+
+    def _end(self, signals: Iterator[int]) -> None:
+        """Send all parts one signal after the other, with time in between to end."""
+        for number in signals:
+            self._hand_on(number)
+            self._ended.wait_for(lambda: not self._running(), AGAIN)
 
 
 class _Said:
@@ -264,9 +264,8 @@ class _Said:
 
         def hear(name: str, piece: bytes) -> None:
             if name == "err":
-                piece = b"".join(
-                    f"[{machine}] ".encode() + line for line in piece.splitlines(keepends=True)
-                )
+                prefix = f"[{machine}] ".encode()
+                piece = b"".join(prefix + line for line in piece.splitlines(keepends=True))
             stream = self._out if name == "out" else sys.stderr
             with self._lock:
                 stream.buffer.write(piece)
@@ -298,42 +297,57 @@ def sites_for(path: Path, platform: Platform, others: Iterable[Platform]) -> tup
 @contextmanager
 def placed(built: Built, sites: Sequence[Site], report: Report | None = None) -> Iterator[Rig]:
     """The parts of a build on their machines. Raises Errors."""
-    import zmq
-
     with ExitStack() as stack:
         parts = []
         for site in sites:
             directory = built.directory / folder_of(site.machine)
-            if not directory.exists():  # nothing runs there
-                continue
-            host: Host = HERE
-            if site.board is not None:
-                words = site.python or ("python3",)
-                host = stack.enter_context(Board(site.board, python=words[0], report=report))
-            python = list(site.python) or host.python
-            tree = there(replace(built, directory=directory), host, report)
-            tree = str(Path(tree).resolve()) if host is HERE else tree
-            parts.append(_Part(site, host, python, tree, stack.enter_context(host.folder())))
+            if directory.exists():  # else nothing runs there
+                own = replace(built, directory=directory)
+                parts.append(_part(stack, own, site, report))
         _ask(parts)
-        keys = {p.site.machine: [k.decode() for k in zmq.curve_keypair()] for p in parts}
-        known = {
-            p.site.machine: {"public": keys[p.site.machine][0]} if p.site.encrypted else {}
-            for p in parts
-        }
-        token = secrets.token_hex(32)
-        for part in parts:
-            own = part.site.machine
-            document = {
-                "listen": _place(part.site.address, part.site.port or "*"),
-                "token": token,
-                "public": keys[own][0],
-                "secret": keys[own][1],
-                "encrypted": part.site.encrypted,
-                "peers": {m: k for m, k in known.items() if m != own},
-                "fed": True,
-            }
-            part.environment[VARIABLE] = json.dumps(document)
+        _introduce(parts)
         yield Rig(built, parts, report)
+
+
+def _part(stack: ExitStack, built: Built, site: Site, report: Report | None) -> _Part:
+    """A part on its machine. Raises Errors."""
+    host: Host = HERE
+    if site.board is not None:
+        words = site.python or ("python3",)
+        host = stack.enter_context(Board(site.board, python=words[0], report=report))
+    python = list(site.python) or host.python
+    tree = there(built, host, report)
+    if host is HERE:
+        tree = str(Path(tree).resolve())
+    return _Part(site, host, python, tree, stack.enter_context(host.folder()))
+
+
+def _introduce(parts: Sequence[_Part]) -> None:
+    """Give each part its keys, the public keys of the others, and a token that all know."""
+    import zmq
+
+    public, secret = {}, {}
+    for part in parts:
+        keys = zmq.curve_keypair()
+        public[part.site.machine], secret[part.site.machine] = (key.decode() for key in keys)
+    token = secrets.token_hex(32)
+    for part in parts:
+        site = part.site
+        peers = {}
+        for other in parts:
+            machine = other.site.machine
+            if other is not part:
+                peers[machine] = {"public": public[machine]} if other.site.encrypted else {}
+        document = {
+            "listen": _place(site.address, site.port or "*"),
+            "token": token,
+            "public": public[site.machine],
+            "secret": secret[site.machine],
+            "encrypted": site.encrypted,
+            "peers": peers,
+            "fed": True,
+        }
+        part.environment[VARIABLE] = json.dumps(document)
 
 
 def _place(address: str, port: int | str) -> str:
@@ -343,68 +357,57 @@ def _place(address: str, port: int | str) -> str:
 def _ask(parts: Sequence[_Part]) -> None:
     """Check that all machines have what their parts need. Raises Errors that list all that is
     missing."""
-    faults = []
+    faults: list[Diagnostic] = []
     for part in parts:
         others = [p.site.address for p in parts if p is not part]
-        done = part.host.execute(
-            [*part.python, "-c", _ASK, part.site.address, str(part.site.port or 0), *others],
-            cwd=part.tree,
-        )
-        if done.status:
-            message = f"Python does not start on `{part.site.machine}`\n{last_words(done.stderr)}"
-            faults.append(
-                Diagnostic(
-                    "F651", message, None, help="name it in the file of machines: `python = ...`"
-                )
-            )
-            continue
-        try:
-            answer = printed_as(_Asked, done.stdout)
-        except ValueError as error:
-            message = f"Python on `{part.site.machine}` gave an invalid answer: {error}"
-            faults.append(
-                Diagnostic("F657", message, None, help="name another one in the file of machines")
-            )
-            continue
-        if not answer.zmq:
-            message = (
-                f"`{part.site.machine}` has no pyzmq with CURVE, which its part needs to reach the"
-                " others"
-            )
-            faults.append(
-                Diagnostic("F651", message, None, help="install it there: `pip install pyzmq`")
-            )
-        if answer.taken:
-            message = (
-                f"`{part.site.machine}` cannot listen at port {part.site.port}: {answer.taken}"
-            )
-            help_text = "name another one in the file of machines, or none to use a free one"
-            faults.append(Diagnostic("F653", message, None, help=help_text))
-        for name, why in answer.unknown:
-            message = f"`{part.site.machine}` cannot resolve `{name}`: {why}"
-            help_text = (
-                "give that machine an `address` in the file of machines that the others can reach"
-            )
-            faults.append(Diagnostic("F654", message, None, help=help_text))
+        faults += _missing(part, others)
     if faults:
         raise Errors(faults)
+
+
+def _missing(part: _Part, others: Sequence[str]) -> Iterator[Diagnostic]:
+    """What a machine lacks for its part; `others` are the addresses of the other parts."""
+    machine, port = part.site.machine, part.site.port
+    done = part.host.execute(
+        [*part.python, "-c", _ASK, part.site.address, str(port or 0), *others], cwd=part.tree
+    )
+    if done.status:
+        message = f"Python does not start on `{machine}`\n{last_words(done.stderr)}"
+        help_text = "name it in the file of machines: `python = ...`"
+        yield Diagnostic("F651", message, None, help=help_text)
+        return
+    try:
+        answer = printed_as(_Asked, done.stdout)
+    except ValueError as error:
+        message = f"Python on `{machine}` gave an invalid answer: {error}"
+        help_text = "name another one in the file of machines"
+        yield Diagnostic("F657", message, None, help=help_text)
+        return
+    if not answer.zmq:
+        message = f"`{machine}` has no pyzmq with CURVE, which its part needs to reach the others"
+        yield Diagnostic("F651", message, None, help="install it there: `pip install pyzmq`")
+    if answer.taken:
+        message = f"`{machine}` cannot listen at port {port}: {answer.taken}"
+        help_text = "name another one in the file of machines, or none to use a free one"
+        yield Diagnostic("F653", message, None, help=help_text)
+    for name, why in answer.unknown:
+        message = f"`{machine}` cannot resolve `{name}`: {why}"
+        help_text = (
+            "give that machine an `address` in the file of machines that the others can reach"
+        )
+        yield Diagnostic("F654", message, None, help=help_text)
 
 
 def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent: bool) -> Joined:
     """Run the program to its end; returns its status and the joined report. Raises Errors."""
     name = "report.json"
     own = settings_of(rig, settings)
-    start = {
-        m: [
-            "main.py",
-            *words,
-            *(w for s in own[m] for w in ("--set", s)),
-            "--quiet",
-            "--report",
-            rig.file(m, name),
-        ]
-        for m in rig.machines
-    }
+    start = {}
+    for machine in rig.machines:
+        start[machine] = ["main.py", *words]
+        for setting in own[machine]:
+            start[machine] += ["--set", setting]
+        start[machine] += ["--quiet", "--report", rig.file(machine, name)]
     status = rig.run(start, silent=silent)
     reports = {}
     for machine, content in rig.files(name).items():
@@ -423,16 +426,17 @@ def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent
 def settings_of(rig: Rig, settings: Sequence[str]) -> dict[str, list[str]]:
     """Values of parameters, by part; a value whose task is in no part goes to the first, which
     reports it."""
-    tasks: dict[str, str] = {}
+    machine_of: dict[str, str] = {}
     for machine in rig.machines:
-        deployment = json.loads(
-            (rig.built.directory / folder_of(machine) / "deployment.json").read_bytes()
-        )
-        tasks |= {t["name"]: machine for a in deployment["apps"] for t in a["tasks"]}
-    found: dict[str, list[str]] = {m: [] for m in rig.machines}
-    for text in settings:
-        found[tasks.get(text.partition("=")[0].rpartition(".")[0], rig.machines[0])].append(text)
-    return found
+        folder = rig.built.directory / folder_of(machine)
+        deployment = json.loads((folder / "deployment.json").read_bytes())
+        for app in deployment["apps"]:
+            machine_of |= {task["name"]: machine for task in app["tasks"]}
+    by_machine: dict[str, list[str]] = {machine: [] for machine in rig.machines}
+    for setting in settings:
+        task = setting.partition("=")[0].rpartition(".")[0]
+        by_machine[machine_of.get(task, rig.machines[0])].append(setting)
+    return by_machine
 
 
 def record_parts(rig: Rig, frames: int, folder: Path, *, silent: bool) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from ...model.json_reader import parse, read
 from ...profiling.measure import signal_name
 from ...report.measured import read_run
 from ...runtime.options import RunOptions
-from ..build.build import BuildOptions, Built, build
+from ..build.build import BuildOptions, Built, build_with
 from ..text.check import Report
 from ..text.notebook_result import NotebookResult
 from .aftermath import Bounded, Slower, bounded, slower
@@ -131,7 +131,7 @@ def run(
     loaded = load(path, platform=named, builtin=[own_platform(host)])
     _refuse_open_ends(loaded, path)
     sites = _sites(machines, loaded)
-    built = build(path, output, **_fields_of(building))
+    built = build_with(building, path, output)
     listener.built(built)
     if sites:
         return _run_parts(built, sites, options, document, building.report)
@@ -140,9 +140,9 @@ def run(
     if options.twin:
         if building.report is not None:
             building.report("comparing the twin with the sequential reference")
-        said = _disagreement(built.directory, host)
-        if said:
-            return Ran(built, 1, disagreed=said)
+        disagreement = _disagreement(built.directory, host)
+        if disagreement:
+            return Ran(built, 1, disagreed=disagreement)
         listener.agreed()
     return _run_alone(loaded, built, options, document, building, listener)
 
@@ -158,31 +158,44 @@ def _run_alone(
     """Run a program on one machine."""
     host = building.host
     words = replace(options, report_to=None, trace=None, quiet=options.quiet or document).words()
-    outputs: dict[str, Path | None] = {
-        "--report": None if options.report_to is None else Path(options.report_to)
-    }
-    if options.trace is not None:
-        outputs["--trace"] = Path(options.trace)
-    with reached(host), host.writing(outputs) as files:
+    with reached(host), host.writing(_outputs(options)) as files:
         tree = there(built, host, building.report)
         before = host.read(files["--report"])
-        words += [word for option, name in files.items() for word in (option, name)]
-        main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
+        for option, name in files.items():
+            words += [option, name]
         # A local program runs in the folder of the user; on a board it has a folder of its own.
+        cwd: str | None = tree
+        if host is HERE:
+            tree, cwd = str(Path(tree).resolve()), None
         status = attend(
             host,
-            [*host.python, main, *words],
+            [*host.python, f"{tree}/main.py", *words],
             silent=document,
-            cwd=None if host is HERE else tree,
+            cwd=cwd,
             handed=() if options.live is None else (options.live,),
             hear=listener.heard,
         )
         written = host.read(files["--report"])
-    told = (
-        None if written is None or written == before else written.decode(errors="replace") or None
-    )
-    slow, bounds = _compared(loaded, built, told, host, paced=not options.full_speed)
-    return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
+    report = _new_report(before, written)
+    slow, bounds = _compared(loaded, built, report, host, paced=not options.full_speed)
+    return Ran(built, status, report if document else None, slower=slow, bounded=bounds)
+
+
+def _outputs(options: RunOptions) -> dict[str, Path | None]:
+    """The files that the program writes, by option; the report is always written."""
+    outputs: dict[str, Path | None] = {"--report": None}
+    if options.report_to is not None:
+        outputs["--report"] = Path(options.report_to)
+    if options.trace is not None:
+        outputs["--trace"] = Path(options.trace)
+    return outputs
+
+
+def _new_report(before: bytes | None, after: bytes | None) -> str | None:
+    """The report that a program has written, if it has: the file may be older."""
+    if after is None or after == before:
+        return None
+    return after.decode(errors="replace") or None
 
 
 def _with_whole_paths(options: RunOptions) -> RunOptions:
@@ -193,10 +206,6 @@ def _with_whole_paths(options: RunOptions) -> RunOptions:
         if path is not None:
             whole[name] = str(Path(path).resolve())
     return replace(options, **whole)
-
-
-def _fields_of(options: BuildOptions) -> dict[str, Any]:
-    return {each.name: getattr(options, each.name) for each in fields(options)}
 
 
 def _sites(machines: Path | None, loaded: Loaded) -> tuple[Site, ...]:
@@ -214,11 +223,11 @@ def _run_parts(
 
     words = replace(options.in_parts(), settings=(), report_to=None, quiet=False).words()
     with placed(built, sites, report) as rig:
-        status, found = run_parts(rig, words, options.settings, silent=document)
-    text = json.dumps(found, indent=1)
+        status, document_of_parts = run_parts(rig, words, options.settings, silent=document)
+    text = json.dumps(document_of_parts, indent=1)
     if options.report_to is not None:
         Path(options.report_to).write_text(text)
-    return Ran(built, status, text if document else None, parts=found)
+    return Ran(built, status, text if document else None, parts=document_of_parts)
 
 
 def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
@@ -235,18 +244,20 @@ def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
 
 
 def _compared(
-    loaded: Loaded, built: Built, said: str | None, host: Host, *, paced: bool
+    loaded: Loaded, built: Built, report: str | None, host: Host, *, paced: bool
 ) -> tuple[tuple[Slower, ...], tuple[Bounded, ...]]:
     """A run beside what was known of its machine; times of other platforms do not apply to it."""
-    if said is None or (host is HERE and built.mapping.platform != HERE.name):
+    if report is None or (host is HERE and built.mapping.platform != HERE.name):
         return (), ()
     try:
-        ran = read_run(said.encode())
+        ran = read_run(report.encode())
     except ValueError as error:
         if host is HERE:  # the disk was full
             return (), ()
         raise Errors([_unreadable("the report of the program", error)]) from error
-    waiting = [t.name for a in loaded.system.apps for t in a.tasks if t.live]
+    waiting = []
+    for app in loaded.system.apps:
+        waiting += [task.name for task in app.tasks if task.live]
     return slower(built, ran, waiting), bounded(built, ran) if paced else ()
 
 
@@ -260,16 +271,16 @@ def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
     Errors."""
     if has_errors(loaded.diagnostics):
         return  # the build reports all of them
-    found = []
+    faults = []
     for app in loaded.system.apps:
         ends = [t for t in app.tasks if t.border is not None]
         if ends:
             shown = listed([f"{t.border} {t.name.partition('.')[2]}" for t in ends])
             message = f"app `{app.name}` has open ends ({shown}): it does not run by itself"
             help_text = f'open it from Python: `with flowc.open("{path}") as running: ...`'
-            found.append(Diagnostic("F617", message, ends[0].span, help=help_text))
-    if found:
-        raise Errors(found)
+            faults.append(Diagnostic("F617", message, ends[0].span, help=help_text))
+    if faults:
+        raise Errors(faults)
 
 
 def test(
@@ -296,10 +307,13 @@ def test(
         sites = _sites(
             machines, load(path, platform=building.platform, builtin=[own_platform(host)])
         )
-    built = build(path, output, **_fields_of(building))
+    built = build_with(building, path, output)
     (listener or RunListener()).built(built)
-    environment = {"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}
-    environment |= {"FLOWC_TWIN": "1"} if twin else {}
+    environment = {}
+    if frames is not None:
+        environment["FLOWC_TEST_FRAMES"] = str(frames)
+    if twin:
+        environment["FLOWC_TWIN"] = "1"
     with ExitStack() as stack:
         if sites:
             recorded = stack.enter_context(scratch())
@@ -315,16 +329,21 @@ def test(
         words = [*host.python, "-X", "faulthandler", "-m", "runtime.outcomes", written]
         status = attend(host, words, silent=quiet, cwd=tree, environment=environment)
         content = host.read(written)
-    found, why = _Outcomes(), _end_in_words(status)
-    if content is not None:
-        try:
-            found, why = read(_Outcomes, parse(content)), ""
-        except ValueError as error:
-            why = f"the results of the tests cannot be read: {error}"
-    tests = found.tests
-    if why and status not in (130, 143):  # the process ended before it wrote them
-        tests, status = (Outcome("harness", None, "error", 0.0, why),), 1
-    return Tested(built, Path(path).stem, status, tests, found.seconds)
+    outcomes, fault = _read_outcomes(content, status)
+    tests = outcomes.tests
+    if fault and status not in (130, 143):  # the process ended before it wrote them
+        tests, status = (Outcome("harness", None, "error", 0.0, fault),), 1
+    return Tested(built, Path(path).stem, status, tests, outcomes.seconds)
+
+
+def _read_outcomes(content: bytes | None, status: int) -> tuple[_Outcomes, str]:
+    """The results that the process of the tests wrote, or why there are none."""
+    if content is None:
+        return _Outcomes(), _end_in_words(status)
+    try:
+        return read(_Outcomes, parse(content)), ""
+    except ValueError as error:
+        return _Outcomes(), f"the results of the tests cannot be read: {error}"
 
 
 def _record_parts(
@@ -349,8 +368,9 @@ def _end_in_words(status: int) -> str:
     import signal
 
     killed = status - 128 in signal.valid_signals()
-    how = f"was killed by {signal_name(status - 128)}" if killed else f"exited with status {status}"
-    return f"the process of the tests {how}"
+    if killed:
+        return f"the process of the tests was killed by {signal_name(status - 128)}"
+    return f"the process of the tests exited with status {status}"
 
 
 def _disagreement(directory: Path, host: Host) -> str:
@@ -360,4 +380,6 @@ def _disagreement(directory: Path, host: Host) -> str:
         tree = host.put(directory, str(directory.resolve()))
         words = [*host.python, "-m", "unittest", "discover", "-s", "tests"]
         done = host.execute(words, cwd=tree, environment={"FLOWC_TWIN": "1"})
-    return done.stderr or f"exit status {done.status}" if done.status else ""
+    if not done.status:
+        return ""
+    return done.stderr or f"exit status {done.status}"

@@ -8,7 +8,7 @@ bands pay, and for the machine that runs flowc: plans in ONNX Runtime's own layo
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from ...profiling.there import bands as there
 from ..plan.memory import may_band
 from ..text import store
 from ..text.check import Report, Valid
+from .measure import with_entry
 
 #: Bytes between layers from which on bands are measured.
 PAYS = 1_000_000
@@ -49,29 +50,28 @@ def with_band_costs(
     if valid.host is not HERE:
         return profile, ()
     unsaved: set[Diagnostic] = set()
-    for position, e in enumerate(profile.entries):
-        task = valid.every_task.get(e.subject)
-        if e.processor != "cpu" or e.bands is not None or task is None or not may_band(task):
+    tasks = valid.every_task
+    for position, entry in enumerate(profile.entries):
+        task = tasks.get(entry.subject)
+        if task is None or task.network is None or not may_band(task):
             continue
-        assert task.network is not None
-        same = (
-            k.bands
-            for k in profile.entries
-            if k.content_hash == e.content_hash and k.processor == "cpu"
-        )
-        costs = next(filter(None, same), None) or measured_costs(
-            task.network, float(e.mean_ns), valid.host, report
-        )
-        if costs is None:
+        if entry.processor != "cpu" or entry.bands is not None:
             continue
-        entries = (
-            *profile.entries[:position],
-            replace(e, bands=costs),
-            *profile.entries[position + 1 :],
+        costs = _known_costs(profile, entry.content_hash) or measured_costs(
+            task.network, float(entry.mean_ns), valid.host, report
         )
-        profile = replace(profile, entries=entries)
-        unsaved.update(store.save_profile(valid, profile))
+        if costs is not None:
+            profile = with_entry(profile, position, replace(entry, bands=costs))
+            unsaved.update(store.save_profile(valid, profile))
     return profile, tuple(unsaved)
+
+
+def _known_costs(profile: Profile, content_hash: str) -> BandCosts | None:
+    """The costs of bands of the same network on a CPU."""
+    for entry in profile.entries:
+        if entry.content_hash == content_hash and entry.processor == "cpu" and entry.bands:
+            return entry.bands
+    return None
 
 
 def measured_costs(
@@ -127,12 +127,8 @@ def _spread(choices: Sequence[Choice]) -> list[Choice]:
 def _measured(path: Path, form: Net, choices: Sequence[Choice], host: Host) -> BandCosts | None:
     with scratch() as folder:
         made = [as_made(form, c.bands, asked=False) for c in choices]
-        ends = {
-            side: [
-                (t, form.chain.tensors[t].dtype, form.shapes[t]) for t in getattr(form.chain, side)
-            ]
-            for side in ("inputs", "outputs")
-        }
+        ends = {"inputs": _tensors(form, form.chain.inputs)}
+        ends["outputs"] = _tensors(form, form.chain.outputs)
         (folder / there.ENDS).write_text(json.dumps(ends))
         (folder / there.MODEL).symlink_to(path.resolve())  # its weights may lie beside it
         for k, one in enumerate(made):
@@ -145,11 +141,16 @@ def _measured(path: Path, form: Net, choices: Sequence[Choice], host: Host) -> B
     if done.status:  # without the measurement, the default costs apply
         return None
     whole, *spent = json.loads(done.stdout)
-    seen = [
-        (extra_of(one.plan), median(a / b for a, b in zip(ns, whole, strict=True)))
-        for one, ns in zip(made, spent, strict=True)
-    ]
+    seen = []
+    for one, ns in zip(made, spent, strict=True):
+        times = median(banded / plain for banded, plain in zip(ns, whole, strict=True))
+        seen.append((extra_of(one.plan), times))
     return fitted(seen, float(median(whole)), form.blocked)
+
+
+def _tensors(form: Net, names: Iterable[str]) -> list[tuple[str, str, Sequence[int]]]:
+    """The name, type and shape of tensors."""
+    return [(name, form.chain.tensors[name].dtype, form.shapes[name]) for name in names]
 
 
 def _place(folder: Path, plan: str, name: str, content: bytes) -> str:

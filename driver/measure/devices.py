@@ -10,7 +10,7 @@ measured with the GPU's help: searches need the times of its layers on the DLA.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +26,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
 from ...model.json_reader import Between, parse, parse_object, read
 from ...model.mapping import Mapping
+from ...model.platform import Platform
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.times import times_of
 from ...networks.onnx.cuts import Chain, read_chain
@@ -93,55 +94,52 @@ def measure_devices(
     times = times_of(valid.system, valid.platform, profile)
     frame_ns = sum(firing_means(valid, times).values()) or 1e6
     frames = max(FEWEST, min(MOST, int(seconds * 1e9 / frame_ns)))
-    found: list[ProfileEntry] = []
-    tasks = [t for a in valid.system.apps for t in a.tasks]
+    tell = report or _ignore
+    entries: list[ProfileEntry] = []
+    tasks = valid.tasks
     for kind in ("gpu", "dla"):
-        able = {t.name: t for t in tasks if _runs_on(t, kind, valid)}
+        able = {name: task for name, task in tasks.items() if _runs_on(task, kind, valid)}
         if able:
-            if report is not None:
-                report(f"measuring {len(able)} tasks on a {kind}")
-            found += valid.host.steadily(partial(_measured, valid, able, kind, frames, report))
-    for task in tasks:
+            tell(f"measuring {len(able)} tasks on a {kind}")
+            entries += valid.host.steadily(partial(_measured, valid, able, kind, frames, report))
+    for name, task in tasks.items():
         if _runs_in_part(task, valid):
-            if report is not None:
-                report(f"measuring the layers of {task.name} that a dla can run")
+            tell(f"measuring the layers of {name} that a dla can run")
+            alone = {name: task}
             try:
-                found += valid.host.steadily(
-                    partial(_measured, valid, {task.name: task}, "dla", frames, report)
+                entries += valid.host.steadily(
+                    partial(_measured, valid, alone, "dla", frames, report)
                 )
             except Errors as faults:
                 # not even with the GPU's help: the network can always run without the DLA
-                if report is not None:
-                    report(f"{task.name} stays off the dla: {faults.diagnostics[0].message}")
-    known = {(e.processor, e.subject) for e in found}
-    return replace(
-        profile,
-        entries=(*(e for e in profile.entries if (e.processor, e.subject) not in known), *found),
-    )
+                tell(f"{name} stays off the dla: {faults.diagnostics[0].message}")
+    measured = {(e.processor, e.subject) for e in entries}
+    others = [e for e in profile.entries if (e.processor, e.subject) not in measured]
+    return replace(profile, entries=(*others, *entries))
+
+
+def _ignore(message: str) -> None:
+    """Progress that is not reported."""
 
 
 def _runs_on(task: Task, kind: str, valid: Valid) -> bool:
-    there = any(p.kind == kind for p in valid.platform.pools)
-    return (
-        there
-        and bool(task.network or task.implementations)
-        and unfit_for(task, kind, valid.platform) is None
-    )
+    if all(pool.kind != kind for pool in valid.platform.pools):
+        return False
+    if not (task.network or task.implementations):
+        return False
+    return unfit_for(task, kind, valid.platform) is None
 
 
 def _runs_in_part(task: Task, valid: Valid) -> bool:
     """Can a DLA run some layers of a network, and a GPU the others?"""
     platform = valid.platform
-    if (
-        task.network is None
-        or not may_be_cut(task)
-        or not {"gpu", "dla"} <= {p.kind for p in platform.pools}
-    ):
+    if task.network is None or not may_be_cut(task):
         return False
-    if (
-        unfit_for(task, "dla", platform) is None
-        or unfit_for(task, "dla", platform, fallback=True) is not None
-    ):
+    if not {"gpu", "dla"} <= {pool.kind for pool in platform.pools}:
+        return False
+    if unfit_for(task, "dla", platform) is None:
+        return False
+    if unfit_for(task, "dla", platform, fallback=True) is not None:
         return False
     barred = barred_from_dla(task, platform)
     try:
@@ -157,23 +155,10 @@ def _chain(network: Network) -> Chain:
 def _measured(
     valid: Valid, able: dict[str, Task], kind: str, frames: int, report: Report | None
 ) -> list[ProfileEntry]:
+    """The entries of tasks on a kind of device: a program runs there. Raises Errors."""
     platform = valid.platform
-    place = next(p for pool in platform.pools if pool.kind == kind for p in pool.processors)
-    first = sequential(valid.system, platform)
-    gpu = next((p for pool in platform.pools if pool.kind == "gpu" for p in pool.processors), place)
-    only = {
-        t.name
-        for a in valid.system.apps
-        for t in a.tasks
-        if unfit_for(t, "cpu", platform) is not None
-    }
-    where = {**dict.fromkeys(only, gpu), **dict.fromkeys(able, place)}
-    helped = {n for n, t in able.items() if unfit_for(t, kind, platform) is not None}
-    placed = (
-        replace(p, processors=(where.get(p.task, p.processors[0]),), fallback=p.task in helped)
-        for p in first.placements
-    )
-    mapping = Mapping(platform.name, tuple(placed), (), "none")
+    helped = {name for name, task in able.items() if unfit_for(task, kind, platform) is not None}
+    mapping = _mapping_on(valid, able, kind, helped)
     deployed = deploy(
         without_periods(valid.system), platform, mapping, valid.repetition, {}, local_modules
     )
@@ -181,45 +166,80 @@ def _measured(
         directory = folder / "measured"
         write_program(deployed, directory)
         tree = valid.host.put(directory, f"{valid.system.path}.{kind}")
-        layers: dict[str, Layers] = {}
-        arenas: dict[str, int] = {}
+        engines = _Engines()
         if (directory / BUILDER).exists():
             why_not = build_engines(directory, tree, valid.host, report)
             if why_not:
                 raise Errors([Diagnostic("F606", why_not, valid.system.apps[0].span)])
             try:
-                reported = _plans(_run(valid, tree, "profile_engines.py", report="layers.json"))
-                plans = {
-                    n: _plan(t, kind, deployed.deployment, reported)
-                    for n, t in able.items()
-                    if t.network is not None
-                }
-                arenas = {n: p.arena for n, p in plans.items()}
-                layers = {n: _layers(t, plans[n]) for n, t in able.items() if may_be_cut(t)}
+                engines = _engines(valid, able, kind, deployed.deployment, tree)
             except Errors as faults:
                 # the times of the whole network are useful without those of its layers
-                if report is not None:
-                    report(f"no times of layers: {faults.diagnostics[0].message}")
+                (report or _ignore)(f"no times of layers: {faults.diagnostics[0].message}")
         done = _run(
             valid, tree, "main.py", "--frames", str(frames), "--quiet", report="report.json"
         )
         seen = _fired(done, able)
     digests = task_hashes(valid.system)
-    return [
-        replace(
-            _entry(
-                task,
-                digests[name],
-                valid.host.identity.host_hash,
-                kind,
-                seen[name],
-                layers.get(name, ()),
-            ),
-            arena_bytes=arenas.get(name),
-        )
-        for name, task in able.items()
-        if seen[name].firings and (layers.get(name) or name not in helped)
-    ]
+    host_hash = valid.host.identity.host_hash
+    entries = []
+    for name, task in able.items():
+        layers = engines.layers.get(name, ())
+        if seen[name].firings and (layers or name not in helped):
+            entry = _entry(task, digests[name], host_hash, kind, seen[name], layers)
+            entries.append(replace(entry, arena_bytes=engines.arenas.get(name)))
+    return entries
+
+
+def _mapping_on(valid: Valid, able: Collection[str], kind: str, helped: Collection[str]) -> Mapping:
+    """All tasks on one core, but for those that are measured; what needs a GPU is on one, if there
+    is one. A GPU takes the layers that the device cannot run of networks that are `helped`."""
+    platform = valid.platform
+    device = _first_processor(platform, kind)
+    gpu = _first_processor(platform, "gpu") or device
+    places = {}
+    for name, task in valid.tasks.items():
+        if name in able:
+            places[name] = device
+        elif unfit_for(task, "cpu", platform) is not None:
+            places[name] = gpu
+    placements = []
+    for placement in sequential(valid.system, platform).placements:
+        processor = places.get(placement.task, placement.processors[0])
+        fallback = placement.task in helped
+        placements.append(replace(placement, processors=(processor,), fallback=fallback))
+    return Mapping(platform.name, tuple(placements), (), "none")
+
+
+def _first_processor(platform: Platform, kind: str) -> str:
+    """The first processor of a kind; empty if there is none."""
+    for pool in platform.pools:
+        if pool.kind == kind and pool.processors:
+            return pool.processors[0]
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Engines:
+    """Of networks that TensorRT runs: the memory between their layers, and the times of these."""
+
+    arenas: dict[str, int] = field(default_factory=dict)
+    layers: dict[str, Layers] = field(default_factory=dict)
+
+
+def _engines(
+    valid: Valid, able: dict[str, Task], kind: str, deployment: Deployment, tree: str
+) -> _Engines:
+    """What the engines of a program report. Raises Errors."""
+    reported = _plans(_run(valid, tree, "profile_engines.py", report="layers.json"))
+    engines = _Engines()
+    for name, task in able.items():
+        if task.network is not None:
+            plan = _plan(task, kind, deployment, reported)
+            engines.arenas[name] = plan.arena
+            if may_be_cut(task):
+                engines.layers[name] = _layers(task.network, plan)
+    return engines
 
 
 def _plans(content: bytes) -> tuple[_PlanSeen, ...]:
@@ -233,13 +253,13 @@ def _plans(content: bytes) -> tuple[_PlanSeen, ...]:
 def _fired(content: bytes, tasks: Collection[str]) -> dict[str, Fired]:
     """The reported tasks. Raises Errors."""
     try:
-        found = read(_Tasks, {"tasks": parse_object(content).get("tasks")}).tasks
-        missing = [name for name in tasks if name not in found]
+        fired = read(_Tasks, {"tasks": parse_object(content).get("tasks")}).tasks
+        missing = [name for name in tasks if name not in fired]
         if missing:
             raise ValueError(f"it has no `{missing[0]}`")
     except ValueError as error:
         raise Errors([_unreadable(str(error))]) from error
-    return found
+    return fired
 
 
 def _unreadable(why: str) -> Diagnostic:
@@ -251,7 +271,10 @@ def _plan(
     task: Task, kind: str, deployment: Deployment, reported: Sequence[_PlanSeen]
 ) -> _PlanSeen:
     """The report on the plan that a network runs. Raises Errors."""
-    code = next(t.code for a in deployment.apps for t in a.tasks if t.name == task.name)
+    codes: dict[str, object] = {}
+    for app in deployment.apps:
+        codes |= {deployed.name: deployed.code for deployed in app.tasks}
+    code = codes[task.name]
     assert isinstance(code, EngineCode)
     wanted = code.file, kind, code.precision, code.batch, code.digest
     for seen in reported:
@@ -260,26 +283,26 @@ def _plan(
     raise Errors([_unreadable(f"it has no entry for `{code.file}`")])
 
 
-def _layers(task: Task, plan: _PlanSeen) -> Layers:
+def _layers(network: Network, plan: _PlanSeen) -> Layers:
     """Times of a network's layers; empty if it cannot be cut."""
-    assert task.network is not None
     try:
-        layers = _chain(task.network).layers
+        layers = _chain(network).layers
     except NetworkError:
         return ()
     seen = [EngineLayer(x.name, 1e6 * x.ms, x.nodes) for x in plan.layers]
-    return tuple(LayerTime(x, ns) for x, ns in led_back(seen, layers, _nodes(task.network)).items())
+    times = led_back(seen, layers, _nodes(network))
+    return tuple(LayerTime(layer, ns) for layer, ns in times.items())
 
 
 def _nodes(network: Network) -> dict[str, list[str]]:
     """The layers of each node, by TensorRT's name of the node."""
     import onnx
 
-    found: dict[str, list[str]] = {}
+    layers: dict[str, list[str]] = {}
     for node in onnx.load(network.path, load_external_data=False).graph.node:
         made = [t for t in node.output if t]
-        found.setdefault(node.name or f"node_of_{node.output[0]}", []).extend(made[:1])
-    return found
+        layers.setdefault(node.name or f"node_of_{node.output[0]}", []).extend(made[:1])
+    return layers
 
 
 def _run(valid: Valid, tree: str, *command: str, report: str = "") -> bytes:
@@ -287,9 +310,10 @@ def _run(valid: Valid, tree: str, *command: str, report: str = "") -> bytes:
     host = valid.host
     with host.folder() as folder:
         file = f"{folder}/{report}"
-        done = host.execute(
-            [*host.python, *command, *(("--report", file) if report else ())], cwd=tree
-        )
+        words = [*host.python, *command]
+        if report:
+            words += ["--report", file]
+        done = host.execute(words, cwd=tree)
         if done.status:
             message = f"the application failed while it was measured\n{last_words(done.stderr)}"
             raise Errors([Diagnostic("F606", message, valid.system.apps[0].span)])
@@ -301,8 +325,12 @@ def _entry(
 ) -> ProfileEntry:
     mean, std, most = (round(1000 * (us or 0.0)) for us in (seen.mean_us, seen.std_us, seen.max_us))
     name = implementation_name(task, kind)
-    beyond = max(0, mean - round(sum(x.mean_ns for x in layers))) if layers else 0
-    batch, precision = (task.network.batch, task.network.precision) if task.network else (1, "fp32")
+    beyond = 0
+    if layers:
+        beyond = max(0, mean - round(sum(layer.mean_ns for layer in layers)))
+    batch, precision = 1, "fp32"
+    if task.network is not None:
+        batch, precision = task.network.batch, task.network.precision
     return ProfileEntry(
         kind,
         task.name,

@@ -16,7 +16,7 @@ from ...analysis.dataflow.order import TooLong
 from ...codegen.deploy import Deployed, deploy, sequential
 from ...dsl.modules import local_modules
 from ...machines.host import HERE, Host, own_platform
-from ...model.application import Task
+from ...model.application import Network, Task
 from ...model.diagnostic import Diagnostic, Errors, listed
 from ...model.files import scratch
 from ...model.profile import LayerTime, Profile, ProfileEntry
@@ -80,9 +80,8 @@ def profile(
     cold = host.celsius
     measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
-    devices = (
-        any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools) and host.has_gpu()
-    )
+    devices = any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools)
+    devices = devices and host.has_gpu()
     if devices:
         measured = measure_devices(valid, measured, seconds, report)
         unsaved = store.save_profile(valid, measured)
@@ -90,7 +89,9 @@ def profile(
     if valid.at_hand or devices:
         measured, _ = with_layers(valid, stored or measured, seconds, report)
         measured, _ = with_band_costs(valid, measured, report)
-    tasks = {name for part in (valid, *valid.others) for name in task_hashes(part.system)}
+    tasks: set[str] = set()
+    for part in (valid, *valid.others):
+        tasks |= task_hashes(part.system).keys()
     own = tuple(e for e in measured.entries if e.subject in tasks)
     kept = None if unsaved else store.profile_path(valid.system, valid.platform)
     noise, hot = _asked(machine.noise, host)
@@ -115,8 +116,8 @@ def measure(
         )
     result, warnings = _measured(valid, seconds)
     for other in valid.others:
-        more, told = _measured(other, seconds)
-        result, warnings = result.over(more), tuple(dict.fromkeys((*warnings, *told)))
+        own, own_warnings = _measured(other, seconds)
+        result, warnings = result.over(own), tuple(dict.fromkeys((*warnings, *own_warnings)))
     return result, warnings
 
 
@@ -154,9 +155,8 @@ def _waiting(task: Task) -> Diagnostic:
 
 def without_periods(system: System) -> System:
     """The same at full speed."""
-    return replace(
-        system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in system.apps)
-    )
+    apps = [replace(app, period_ns=None, deadline_ns=None) for app in system.apps]
+    return replace(system, apps=tuple(apps))
 
 
 def _require_twins(valid: Valid) -> None:
@@ -218,15 +218,16 @@ def run_elsewhere(
                 report=report,
             )
         except MeasurementFailed as failure:
-            places = (str(directory.resolve()) + "/tasks/", str(directory) + "/tasks/")
-            said = str(failure).replace(places[0], "").replace(places[1], "")
-            raise Errors([_failed(valid.system, said)]) from failure
+            reason = str(failure)
+            for place in (directory.resolve(), directory):
+                reason = reason.replace(f"{place}/tasks/", "")
+            raise Errors([_failed(valid, reason)]) from failure
 
 
-def _failed(system: System, said: str) -> Diagnostic:
-    tasks = sorted((t for a in system.apps for t in a.tasks), key=lambda t: -len(t.name))
-    task = next((t for t in tasks if f"task {t.name} " in said), None)
-    message = f"the application failed while it was measured\n{said}"
+def _failed(valid: Valid, reason: str) -> Diagnostic:
+    longest_first = sorted(valid.tasks.values(), key=lambda task: -len(task.name))
+    task = next((t for t in longest_first if f"task {t.name} " in reason), None)
+    message = f"the application failed while it was measured\n{reason}"
     if task is not None and task.inputs:
         return Diagnostic("F606", message, task.span)
     # Most likely a source without its camera, or one that waits for data from outside.
@@ -245,7 +246,6 @@ def with_layers(
     are not measured again. Raises Errors; returns what could not be stored.
     """
     seconds = LAYERS if seconds is None else seconds
-    tasks = {name: t for name, t in valid.every_task.items() if may_be_cut(t)}
     unsaved: set[Diagnostic] = set()
     if profile.firing_ns is None:
         if report is not None:
@@ -256,18 +256,36 @@ def with_layers(
     if isinstance(valid, ValidScenario) and profile.change_ns is None:
         profile = replace(profile, change_ns=_asked(machine.change_ns, valid.host))
         unsaved.update(store.save_profile(valid, profile))
-    for position, e in enumerate(profile.entries):
-        task = tasks.get(e.subject)
-        if task is None or e.processor != "cpu" or e.layers:
+    tasks = valid.every_task
+    for position, entry in enumerate(profile.entries):
+        task = tasks.get(entry.subject)
+        if task is None or task.network is None or not may_be_cut(task):
             continue
-        known = {
-            k.content_hash: k for k in profile.entries if k.layers and k.processor == e.processor
-        }
-        layered = _layered(e, task, known.get(e.content_hash), seconds, valid.host, report)
-        entries = (*profile.entries[:position], layered, *profile.entries[position + 1 :])
-        profile = replace(profile, entries=entries)
+        if entry.processor != "cpu" or entry.layers:
+            continue
+        same = _same_with_layers(profile, entry)
+        if same is None:
+            entry = _layered(entry, task, task.network, seconds, valid.host, report)
+        else:
+            entry = replace(entry, layers=same.layers, overhead_ns=same.overhead_ns)
+        profile = with_entry(profile, position, entry)
         unsaved.update(store.save_profile(valid, profile))
     return profile, tuple(unsaved)
+
+
+def with_entry(profile: Profile, position: int, entry: ProfileEntry) -> Profile:
+    """The profile with another entry at a position."""
+    before, after = profile.entries[:position], profile.entries[position + 1 :]
+    return replace(profile, entries=(*before, entry, *after))
+
+
+def _same_with_layers(profile: Profile, entry: ProfileEntry) -> ProfileEntry | None:
+    """An entry of the same network whose layers are known, the last one."""
+    for other in reversed(profile.entries):
+        same = (other.processor, other.content_hash) == (entry.processor, entry.content_hash)
+        if same and other.layers:
+            return other
+    return None
 
 
 def _asked(ask: Callable[[Host], T], host: Host) -> T:
@@ -280,33 +298,29 @@ def _asked(ask: Callable[[Host], T], host: Host) -> T:
 
 
 def _layered(
-    e: ProfileEntry,
+    entry: ProfileEntry,
     task: Task,
-    same: ProfileEntry | None,
+    network: Network,
     seconds: float,
     host: Host,
     report: Report | None,
 ) -> ProfileEntry:
-    assert task.network is not None
-    if same is not None:
-        return replace(e, layers=same.layers, overhead_ns=same.overhead_ns)
+    """The entry of a task with the layers of its network, measured. Raises Errors."""
     if report is not None:
         report(f"measuring the layers of {task.name} for {seconds:g} s")
-    path = Path(task.network.path)
+    path = Path(network.path)
     try:
-        chain = read_chain(path, task.network.shapes)
+        chain = read_chain(path, network.shapes)
         times = layer_times(path, chain, seconds, host)
     except NetworkError:  # the network cannot be cut; it runs as a whole
-        return e
+        return entry
     except Errors:  # about the machine, and not about the network
         raise
     except Exception as error:  # what ONNX Runtime raises has no common type
-        said = str(error).strip().splitlines()[0]
-        raise Errors(
-            [Diagnostic("F606", f"`{task.network.file}` does not run: {said}", task.span)]
-        ) from error
+        message = f"`{network.file}` does not run: {str(error).strip().splitlines()[0]}"
+        raise Errors([Diagnostic("F606", message, task.span)]) from error
     layers = tuple(LayerTime(name, ns) for name, ns in times.mean_ns.items())
-    return replace(e, layers=layers, overhead_ns=round(times.overhead_ns))
+    return replace(entry, layers=layers, overhead_ns=round(times.overhead_ns))
 
 
 def may_be_cut(task: Task) -> bool:

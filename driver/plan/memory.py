@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from ...codegen.deploy import Deployed
 from ...codegen.memory import on_devices
-from ...model.application import Task
+from ...model.application import Network, Task
 from ...model.deployment import PlannedMemory
 from ...model.diagnostic import Diagnostic
 from ...model.platform import Platform, Pool
-from ...model.profile import Profile
+from ...model.profile import BandCosts, Profile
 from ...networks.bands.choose import Choice, front
 from ...networks.bands.firings import CannotBand
 from ...networks.bands.made import blocked_of, net_of
@@ -33,12 +33,12 @@ def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic,
     planned = deployed.deployment.planned
     if planned is None:
         return ()
-    found, elsewhere = [], 0
+    faults, elsewhere = [], 0
     for pool in (p for p in platform.pools if p.kind not in ("cpu", "link") and p.memory_bytes):
         weights, arenas = on_devices(deployed.deployment, pool.processors)
         elsewhere += weights + arenas
         if weights + arenas > pool.memory_bytes:
-            found.append(_beyond_device(pool, platform, weights, arenas))
+            faults.append(_beyond_device(pool, platform, weights, arenas))
     limit, here = memory_of(platform), planned.total - elsewhere
     if limit is not None and here + BASE > limit:
         message = f"networks need {in_mb(here)} beside {in_mb(BASE)} for Python and libraries"
@@ -47,8 +47,8 @@ def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic,
             f"{largest(planned)}; search for less with `flowc map --memory`, or correct `memory` of"
             " the platform"
         )
-        found.append(Diagnostic("F521", message, platform.span, help=help_text))
-    return tuple(found)
+        faults.append(Diagnostic("F521", message, platform.span, help=help_text))
+    return tuple(faults)
 
 
 def room_of(platform: Platform) -> int | None:
@@ -67,10 +67,10 @@ def _beyond_device(pool: Pool, platform: Platform, weights: int, arenas: int) ->
 
 def fronts(problem: Problem, profile: Profile | None = None) -> dict[str, tuple[Choice, ...]]:
     """Trade-offs of memory against time for each network without a pin that may run on a CPU."""
-    cpu = {name: of["cpu"] for name, of in problem.firing_ns.items() if "cpu" in of}
-    tasks = [
-        t for a in problem.apps for t in a.tasks if t.name in problem.networks and t.name in cpu
-    ]
+    cpu = {name: times["cpu"] for name, times in problem.firing_ns.items() if "cpu" in times}
+    tasks = []
+    for app in problem.apps:
+        tasks += [t for t in app.tasks if t.name in problem.networks and t.name in cpu]
     return fronts_of(tasks, cpu, profile)
 
 
@@ -82,28 +82,38 @@ def fronts_of(
 
     The costs of bands are those of the profile.
     """
-    found = {}
     entries = profile.entries if profile is not None else ()
     costs = {e.subject: e.bands for e in entries if e.processor == "cpu" and not e.estimated}
-    able = [t for t in tasks if may_band(t)]
-    for task in able:
-        assert task.network is not None
+    networks = {}
+    for task in tasks:
+        if task.network is not None and may_band(task):
+            networks[task.name] = task.network
+    fronts = {}
+    for name, network in networks.items():
+        seconds = SEARCHING / len(networks)
         try:
-            net, blocked, whole = (
-                net_of(task.network),
-                blocked_of(task.network),
-                needs(task.network),
-            )
-            if whole is None:
-                continue
-            spent, seconds = cpu_ns[task.name], SEARCHING / len(able)
-            plain = None if blocked is None else net
-            found[task.name] = front(
-                blocked or net, whole, spent, seconds, plain, costs.get(task.name)
-            )
+            choices = _front_of(name, network, cpu_ns, seconds, costs.get(name))
         except (CannotBand, NetworkError):
             continue
-    return found
+        if choices is not None:
+            fronts[name] = choices
+    return fronts
+
+
+def _front_of(
+    name: str,
+    network: Network,
+    cpu_ns: Mapping[str, float],
+    seconds: float,
+    costs: BandCosts | None,
+) -> tuple[Choice, ...] | None:
+    """The trade-off of a network; None if its memory is not known. Raises CannotBand and
+    NetworkError."""
+    net, blocked, whole = net_of(network), blocked_of(network), needs(network)
+    if whole is None:
+        return None
+    plain = None if blocked is None else net
+    return front(blocked or net, whole, cpu_ns[name], seconds, plain, costs)
 
 
 def may_band(task: Task) -> bool:
@@ -113,9 +123,8 @@ def may_band(task: Task) -> bool:
 
 def largest(planned: PlannedMemory) -> str:
     """The parts of a plan, in words."""
-    return ", ".join(
-        f"{in_mb(n)} are {name}" for name, n in sorted(planned.figures.items(), key=lambda p: -p[1])
-    )
+    figures = sorted(planned.figures.items(), key=lambda figure: -figure[1])
+    return ", ".join(f"{in_mb(count)} are {name}" for name, count in figures)
 
 
 def in_mb(count: int) -> str:

@@ -13,6 +13,7 @@ from ...model.diagnostic import Diagnostic, Errors, one_of
 from ...model.mapping import Mapping, Placement
 from ...model.scenario import Scenario
 from ...search.deadline.outcome import Outcome
+from ..text import store
 from ..text.check import Valid, ValidScenario
 
 
@@ -32,9 +33,11 @@ def bound_together(scenario: Scenario) -> frozenset[str]:
     A change with `next` requires nothing: it is made without a pause if both states keep all their
     deadlines in one layout, and a state that keeps them needs no places of its own.
     """
-    return frozenset(
-        name for t in scenario.transitions if t.at_once for name in (t.source, t.target)
-    )
+    states: set[str] = set()
+    for transition in scenario.transitions:
+        if transition.at_once:
+            states |= {transition.source, transition.target}
+    return frozenset(states)
 
 
 def different(mapping: Mapping, common: Mapping) -> tuple[Placement, ...]:
@@ -45,8 +48,8 @@ def different(mapping: Mapping, common: Mapping) -> tuple[Placement, ...]:
 
 def _wholes(mapping: Mapping) -> dict[str, tuple[str, ...]]:
     """The places of tasks, and of networks that are not cut."""
-    found = {p.task: p.processors for p in mapping.placements}
-    return found | {n.task: n.stages[0].processors for n in mapping.networks if len(n.stages) == 1}
+    places = {p.task: p.processors for p in mapping.placements}
+    return places | {n.task: n.stages[0].processors for n in mapping.networks if len(n.stages) == 1}
 
 
 # -- of a stored mapping ---------------------------------------------------------------------------
@@ -61,12 +64,10 @@ def in_state(mapping: Mapping, own: Iterable[Placement]) -> Mapping:
 def require_own_places(valid: ValidScenario, mapping: Mapping, file: str) -> None:
     """Places of states in a file edited by hand must be CPUs, for tasks that may move. Raises
     Errors."""
-    faults = [
-        fault
-        for bound in mapping.states
-        if bound.placements and bound.state in valid.states
-        for fault in _faults(valid.states[bound.state], mapping, bound.placements, file)
-    ]
+    faults: list[Diagnostic] = []
+    for bound in mapping.states:
+        if bound.placements and bound.state in valid.states:
+            faults += _faults(valid.states[bound.state], mapping, bound.placements, file)
     if faults:
         raise Errors(faults)
 
@@ -74,44 +75,43 @@ def require_own_places(valid: ValidScenario, mapping: Mapping, file: str) -> Non
 def _faults(
     state: Valid, mapping: Mapping, own: Iterable[Placement], file: str
 ) -> Iterator[Diagnostic]:
-    platform, common = state.platform, _as_placed(mapping)
-    said = f"this is said in `{file}`"
-    for place in (p for p in own if p.task in state.tasks):
-        span = state.tasks[place.task].span
+    platform, common, tasks = state.platform, _as_placed(mapping), state.tasks
+    for place in own:
+        if place.task not in tasks:
+            continue
+        span = tasks[place.task].span
         unknown = [p for p in place.processors if p not in platform.processors]
         if unknown:
             message = f"platform `{platform.name}` has no processor `{unknown[0]}`"
-            yield Diagnostic(
-                "F501", message, span, help=f"it has {one_of(platform.processors)}; {said}"
-            )
-        elif not (
-            _moves(state, place) and place.task in common and _moves(state, common[place.task])
-        ):
+            help_text = f"it has {one_of(platform.processors)}; {store.said_in(file)}"
+            yield Diagnostic("F501", message, span, help=help_text)
+        elif not (_moves(state, place) and _moves(state, common.get(place.task))):
             message = (
                 f"`{place.task}` must have the same place in every state: "
                 "only unsplit, single-threaded CPU tasks may differ"
             )
-            yield Diagnostic("F504", message, span, help=f"leave its place in a state out; {said}")
+            help_text = f"leave its place in a state out; {store.said_in(file)}"
+            yield Diagnostic("F504", message, span, help=help_text)
 
 
 def _as_placed(mapping: Mapping) -> dict[str, Placement]:
     """The common places of tasks and of networks that are not cut."""
-    found = {p.task: p for p in mapping.placements}
+    places = {p.task: p for p in mapping.placements}
     for n in mapping.networks:
-        found.pop(n.task, None)
+        places.pop(n.task, None)
         if len(n.stages) == 1 and (n.pre, n.post) == (1, 1):
             s = n.stages[0]
-            found[n.task] = Placement(n.task, s.processors, s.streams, s.threads, bands=s.bands)
-    return found
+            places[n.task] = Placement(n.task, s.processors, s.streams, s.threads, bands=s.bands)
+    return places
 
 
-def _moves(state: Valid, place: Placement) -> bool:
-    """May this task have another place in another state?"""
-    plain = place == Placement(place.task, place.processors, buffers=place.buffers)
-    known = all(p in state.platform.processors for p in place.processors)
-    return (
-        plain
-        and known
-        and len(place.processors) == 1
-        and state.platform.pool_of(place.processors[0]).kind == "cpu"
-    )
+def _moves(state: Valid, place: Placement | None) -> bool:
+    """May a task with this place have another one in another state?"""
+    if place is None or len(place.processors) != 1:
+        return False
+    if place != Placement(place.task, place.processors, buffers=place.buffers):
+        return False
+    processor = place.processors[0]
+    if processor not in state.platform.processors:
+        return False
+    return state.platform.pool_of(processor).kind == "cpu"

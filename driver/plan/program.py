@@ -1,13 +1,13 @@
 """The parts of a program of a valid system: places, a deployment, files.
 
-In: a valid system, its times, a mapping. Out: `Built`. Faults (missing code, kernels that do not
-compile, a directory that holds other files) are raised or returned as diagnostics; nothing
-half-written remains.
+In: a valid system, its times, a mapping. Out: a deployment, and its files in a directory. Faults
+(missing code, kernels that do not compile, a directory that holds other files) are raised or
+returned as diagnostics; nothing half-written remains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 from math import ceil
@@ -24,8 +24,9 @@ from ...codegen.sources import Plan
 from ...codegen.states import deployed_states, together
 from ...codegen.write import MADE_THERE, CannotWrite, write
 from ...dsl.modules import local_modules
+from ...model.application import Implementation
 from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
-from ...model.mapping import Mapping, NetworkPlan, Placement
+from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from ...model.platform import Platform
 from ...model.profile import Profile
 from ...model.resampling import with_resampling, without_resampling
@@ -50,27 +51,27 @@ def deployment(
     Without `measure`, a warning names the tasks without times.
     """
     if not isinstance(valid, ValidScenario):
-        mapping, deployed, told = _part(valid, profile, measure)
-        return mapping, deployed, told, [valid]
+        mapping, deployed, diagnostics = _part(valid, profile, measure)
+        return mapping, deployed, diagnostics, [valid]
     from .shared import with_shared_parts
     from .states import placed_states
 
     scenario, placed = valid.scenario, placed_states(valid, profile)
     states, weights = with_shared_parts(placed.states)
-    found = {name: _part(state, profile, measure) for name, state in states.items()}
-    told = [*placed.diagnostics, *(d for _, _, own in found.values() for d in own)]
-    deployments = {n: d for n, (_, d, _) in found.items()}
+    diagnostics = [*placed.diagnostics]
+    mappings: list[Mapping] = []
+    deployments: dict[str, Deployed] = {}
+    for name, state in states.items():
+        mapping, deployments[name], warnings = _part(state, profile, measure)
+        mappings.append(mapping)
+        diagnostics += warnings
     changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
     deployed = together(
         scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform, weights
     )
-    whole = union(m for m, _, _ in found.values())
-    return (
-        union((whole, replace(whole, placements=placed.homes))),
-        deployed,
-        told,
-        [*states.values()],
-    )
+    whole = union(mappings)
+    with_homes = union((whole, replace(whole, placements=placed.homes)))
+    return with_homes, deployed, diagnostics, [*states.values()]
 
 
 def _times(valid: Valid, profile: Profile | None) -> Times:
@@ -82,25 +83,30 @@ def _part(
 ) -> tuple[Mapping, Deployed, list[Diagnostic]]:
     """The places of a state, or of a text without states, its deployment, and diagnostics."""
     times = _times(valid, profile)
-    told = [*times.warnings(valid.tasks), *(() if measure else untimed(valid, times))]
+    diagnostics = [*times.warnings(valid.tasks)]
+    if not measure:
+        diagnostics += untimed(valid, times)
     mapping = place(valid, times)
     if valid.platform.machines:  # remote channels are known now
         valid = valid.mapped(mapping)
         times = _times(valid, profile)
         mapping = place(valid, times)
-    told += _unhonored(valid.system, valid.platform, mapping)
+    diagnostics += _unhonored(valid.system, valid.platform, mapping)
     cores = sum(pool.count for pool in valid.platform.pools if pool.kind == "cpu")
     means = firing_means(valid, times, mapping)
     for app in valid.system.apps:
-        told += measured_too_slow(app, valid.repetition[app.name], means, cores)
-    return mapping, plan(valid, times, mapping), told
+        diagnostics += measured_too_slow(app, valid.repetition[app.name], means, cores)
+    return mapping, plan(valid, times, mapping), diagnostics
 
 
 def union(mappings: Iterable[Mapping]) -> Mapping:
     """The places of all tasks of all states."""
     first, *others = mappings
-    places = {p.task: p for m in (first, *others) for p in m.placements}
-    plans = {n.task: n for m in (first, *others) for n in m.networks}
+    places: dict[str, Placement] = {}
+    plans: dict[str, NetworkPlan] = {}
+    for mapping in (first, *others):
+        places |= {placement.task: placement for placement in mapping.placements}
+        plans |= {network.task: network for network in mapping.networks}
     return replace(first, placements=tuple(places.values()), networks=tuple(plans.values()))
 
 
@@ -112,7 +118,8 @@ def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
         help_text = "add `app Name { ... }`"
         raise Errors([Diagnostic("F215", "there is no app to build", None, help=help_text)])
     faults = [*missing(valid.system), *without_gpu(valid)]
-    faults += [] if robot is None else refusals(valid.system, robot)
+    if robot is not None:
+        faults += refusals(valid.system, robot)
     if has_errors(faults):
         raise Errors([*valid.diagnostics, *faults])
 
@@ -123,40 +130,49 @@ def without_gpu(valid: Valid) -> list[Diagnostic]:
     platform = valid.platform
     if any(pool.kind == "gpu" for pool in platform.pools):
         return []
-    found = {}
+    faults = {}
     for task in valid.tasks.values():
-        if (
-            task.network is not None
-            or not task.implementations
-            or task.implementation_on("cpu") is not None
-        ):
+        if task.network is not None or not task.implementations:
+            continue
+        if task.implementation_on("cpu") is not None:
             continue
         message = f"`{task.definition}` has code for a GPU only, and `{platform.name}` has none"
         if task.reference is None:
             help_text = (
                 'add `reference python "file.py:function"`, or build for another `--platform`'
             )
-            found[task.definition] = Diagnostic("F503", message, task.span, help=help_text)
+            faults[task.definition] = Diagnostic("F503", message, task.span, help=help_text)
         else:
-            found[task.definition] = Diagnostic(
-                "F610", f"{message}: it runs as its reference", task.span, severity="warning"
-            )
-    return list(found.values())
+            message += ": it runs as its reference"
+            faults[task.definition] = Diagnostic("F610", message, task.span, severity="warning")
+    return list(faults.values())
 
 
 def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Diagnostic, ...]:
     """Warnings about options that are not supported; the program is correct without them."""
-    found = {}
-    kinds = {p: pool.kind for pool in platform.pools for p in pool.processors}
-    for task in (t for a in system.apps for t in a.tasks):
-        halves = platform.tensorrt and kinds[mapping.of(task.name)[0]] != "cpu"
-        if task.network is not None and task.network.precision == "fp16" and not halves:
-            message = (
-                f"`{task.definition}` runs in the precision of its file: only TensorRT computes in"
-                " fp16"
-            )
-            found[task.definition] = Diagnostic("F608", message, task.span, severity="warning")
-    return tuple(found.values())
+    warnings = {}
+    tensorrt_on = _devices_with_tensorrt(platform)
+    for app in system.apps:
+        for task in app.tasks:
+            if task.network is None or task.network.precision != "fp16":
+                continue
+            if mapping.of(task.name)[0] not in tensorrt_on:
+                message = (
+                    f"`{task.definition}` runs in the precision of its file: only TensorRT"
+                    " computes in fp16"
+                )
+                warnings[task.definition] = Diagnostic(
+                    "F608", message, task.span, severity="warning"
+                )
+    return tuple(warnings.values())
+
+
+def _devices_with_tensorrt(platform: Platform) -> set[str]:
+    processors: set[str] = set()
+    for pool in platform.pools:
+        if platform.tensorrt and pool.kind != "cpu":
+            processors |= {*pool.processors}
+    return processors
 
 
 def kernel_faults(valid: Valid) -> list[Diagnostic]:
@@ -165,18 +181,18 @@ def kernel_faults(valid: Valid) -> list[Diagnostic]:
     Returns warnings about kernels that could not be compiled here.
     """
     targets = {pool.compute for pool in valid.platform.pools if pool.compute is not None}
-    codes = {
-        i.path: i for t in valid.tasks.values() for i in t.implementations if i.language == "cuda"
-    }
-    found = [
-        cuda_faults(Path(path), code.file, compute)
-        for path, code in codes.items()
-        for compute in sorted(targets)
-    ]
-    broken = [f for f in found if f is not None]
-    if has_errors(broken):
-        raise Errors(broken)
-    return broken
+    codes: dict[str, Implementation] = {}
+    for task in valid.tasks.values():
+        codes |= {code.path: code for code in task.implementations if code.language == "cuda"}
+    faults = []
+    for path, code in codes.items():
+        for compute in sorted(targets):
+            fault = cuda_faults(Path(path), code.file, compute)
+            if fault is not None:
+                faults.append(fault)
+    if has_errors(faults):
+        raise Errors(faults)
+    return faults
 
 
 # -- from times to a program -----------------------------------------------------------------------
@@ -186,11 +202,12 @@ def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> 
     Stages without measurement get the time that the stored mapping predicts, and with a mapping so
     do networks that are `uncut`.
     """
-    found = times.means(() if mapping is None else mapping.placements, valid.platform)
-    found = {**_predicted_stages(valid), **found}
+    means = times.means(() if mapping is None else mapping.placements, valid.platform)
+    means = {**_predicted_stages(valid), **means}
     if mapping is not None:
-        found |= {n: sum(s.predicted_ns for s in p.stages) for n, p in uncut(valid).items()}
-    return found
+        for name, network in uncut(valid).items():
+            means[name] = sum(stage.predicted_ns for stage in network.stages)
+    return means
 
 
 def worst_firings(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int | float]:
@@ -200,49 +217,61 @@ def worst_firings(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int
     predicts, because its bounds were proved with that.
     """
     where = {p.task: valid.platform.pool_of(p.processors[0]).kind for p in mapping.placements}
-    found: dict[str, int | float] = {**firing_means(valid, times, mapping)}
+    worst: dict[str, int | float] = {**firing_means(valid, times, mapping)}
     for name, known in times.of.items():
         time = known.get(where.get(name, "cpu"), known.get("cpu"))
         if time is not None:
-            found[name] = ceil(time.longest_ns)
-    return found | _predicted_stages(valid)
+            worst[name] = ceil(time.longest_ns)
+    return worst | _predicted_stages(valid)
 
 
 def _predicted_stages(valid: Valid) -> dict[str, float]:
     """The stored mapping's predicted times of stages of networks, in ns."""
-    found = {}
-    for network in valid.mapping.networks if valid.mapping is not None else ():
-        for number, stage in enumerate(network.stages, 1):
-            name = network.task if len(network.stages) == 1 else f"{network.task}.stage{number}"
+    times: dict[str, float] = {}
+    if valid.mapping is None:
+        return times
+    for network in valid.mapping.networks:
+        for name, stage in stages_by_task(network):
             if stage.predicted_ns:
-                found[name] = stage.predicted_ns
-    return found
+                times[name] = stage.predicted_ns
+    return times
+
+
+def stages_by_task(network: NetworkPlan) -> Iterator[tuple[str, StagePlan]]:
+    """The stages of a network, with the names of their tasks: a network that is not cut is its
+    own."""
+    if len(network.stages) == 1:
+        yield network.task, network.stages[0]
+        return
+    for number, stage in enumerate(network.stages, 1):
+        yield f"{network.task}.stage{number}", stage
 
 
 def sources_of(valid: Valid, times: Times) -> dict[str, str]:
     """The source of each task's time; see `Built.times`."""
-    predicted, found = firing_means(valid, times), {}
-    for name in (n for n, t in valid.tasks.items() if t.resampling is None):
+    predicted, sources = firing_means(valid, times), {}
+    for name, task in valid.tasks.items():
+        if task.resampling is not None:
+            continue
         time = times.here(name)
         if time is not None:
-            found[name] = str(time.source)
+            sources[name] = str(time.source)
         elif name in times.reference_ns:
-            found[name] = "reference"
+            sources[name] = "reference"
         else:
-            found[name] = "predicted" if name in predicted else "unknown"
-    return found
+            sources[name] = "predicted" if name in predicted else "unknown"
+    return sources
 
 
 def untimed(valid: Valid, times: Times) -> tuple[Diagnostic, ...]:
     """A warning that names the tasks without known times."""
-    unknown = [name for name, source in sources_of(valid, times).items() if source == "unknown"]
+    sources = sources_of(valid, times)
+    unknown = [name for name, source in sources.items() if source == "unknown"]
     if not unknown:
         return ()
-    alike = (
-        "all tasks are assumed to take the same time"
-        if len(unknown) == len(sources_of(valid, times))
-        else "they are assumed to take the mean of the others"
-    )
+    alike = "they are assumed to take the mean of the others"
+    if len(unknown) == len(sources):
+        alike = "all tasks are assumed to take the same time"
     message = f"no times of {listed(unknown)} are known: {alike}"
     help_text = "give a `wcet`, or measure with `flowc profile` and keep the profile with the text"
     return (Diagnostic("F614", message, None, help=help_text, severity="warning"),)
@@ -260,30 +289,38 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     if faults:
         raise Errors(faults)
     apps = tuple(without_transfers(a) for a in valid.system.apps)
-    carriers = [p for name, p in pins.items() if valid.tasks[name].transfer is not None]
+    tasks = valid.tasks
+    carriers = [p for name, p in pins.items() if tasks[name].transfer is not None]
     pins = {name: p for name, p in pins.items() if p not in carriers}
-    known = firing_means(valid, times)
-    usual = usual_ns(known)
-    means = {
-        name: {kind: float(t.mean_ns) for kind, t in of.items()} or {"cpu": known.get(name, usual)}
-        for name, of in times.of.items()
-    }
-    problem = Problem(
-        tuple(without_resampling(a) for a in apps), platform, valid.repetition, means, pins
-    )
+    own_code = tuple(without_resampling(app) for app in apps)
+    problem = Problem(own_code, platform, valid.repetition, _means_by_kind(valid, times), pins)
     if not problem.cpus:
         message = f"platform `{platform.name}` has no cpu, which its other processors need"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
-    chosen = on_machines(problem) if platform.machines else on_gpu(problem)
-    problem = replace(problem, pins={**chosen, **problem.pins})
-    places = problem.pins  # all of them, on several machines
-    found = (
-        mapping_of(problem, places, "greedy")
-        if platform.machines
-        else greedy.search(problem, seed=seed)
-    )
-    placements = (*with_resampling(apps, platform, found.placements), *carriers)
-    return replace(found if valid.mapping is None else valid.mapping, placements=placements)
+    mapping = _by_rule(problem, seed)
+    placements = (*with_resampling(apps, platform, mapping.placements), *carriers)
+    return replace(mapping if valid.mapping is None else valid.mapping, placements=placements)
+
+
+def _means_by_kind(valid: Valid, times: Times) -> dict[str, dict[str, float]]:
+    """The mean times of tasks on each kind of processor; tasks without one run on a CPU, in the
+    time that they are assumed to take."""
+    known = firing_means(valid, times)
+    usual = usual_ns(known)
+    means = {}
+    for name, by_kind in times.of.items():
+        own = {kind: float(time.mean_ns) for kind, time in by_kind.items()}
+        means[name] = own or {"cpu": known.get(name, usual)}
+    return means
+
+
+def _by_rule(problem: Problem, seed: int) -> Mapping:
+    """The places of all tasks by a quick rule, beside the pins."""
+    if problem.platform.machines:
+        pins = {**on_machines(problem), **problem.pins}  # of all tasks
+        return mapping_of(replace(problem, pins=pins), pins, "greedy")
+    problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
+    return greedy.search(problem, seed=seed)
 
 
 def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placement, ...]:
@@ -296,14 +333,14 @@ def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placeme
     if profile is None and valid.mapping is None:
         return ()
     try:
-        found = place(valid, times).placements
+        placements = place(valid, times).placements
     except Errors:
         return ()
-    longest = {
-        n: max(p.stages, key=lambda s: s.predicted_ns).processors[:1]
-        for n, p in uncut(valid).items()
-    }
-    return tuple(replace(p, processors=longest.get(p.task, p.processors)) for p in found)
+    longest = {}
+    for name, network in uncut(valid).items():
+        stage = max(network.stages, key=lambda stage: stage.predicted_ns)
+        longest[name] = stage.processors[:1]
+    return tuple(replace(p, processors=longest.get(p.task, p.processors)) for p in placements)
 
 
 def uncut(valid: Valid) -> dict[str, NetworkPlan]:
@@ -316,9 +353,8 @@ def uncut(valid: Valid) -> dict[str, NetworkPlan]:
 def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
     """The deployment of a mapping. Raises Errors."""
     means = firing_means(valid, times, mapping)
-    system = replace(
-        valid.system, apps=tuple(calibrated(a, mapping, means) for a in valid.system.apps)
-    )
+    apps = [calibrated(app, mapping, means) for app in valid.system.apps]
+    system = replace(valid.system, apps=tuple(apps))
     try:
         arenas = measured_arenas(valid, times, mapping)
         worst = worst_firings(valid, times, mapping)
@@ -332,17 +368,16 @@ def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
 def measured_arenas(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int]:
     """TensorRT's overhead between layers of networks on their mapped processors, by task, as
     measured there."""
-    found: dict[str, int] = {}
+    arenas: dict[str, int] = {}
     for place in mapping.placements:
         kinds = {valid.platform.pool_of(p).kind for p in place.processors}
-        entries = (t.entry for kind, t in times.of.get(place.task, {}).items() if kind in kinds)
-        seen = [
-            e.arena_bytes
-            for e in entries
-            if e is not None and e.arena_bytes is not None and not e.estimated
-        ]
-        found |= {place.task: max(seen)} if seen else {}
-    return found
+        for kind, time in times.of.get(place.task, {}).items():
+            entry = time.entry
+            if kind not in kinds or entry is None or entry.estimated:
+                continue
+            if entry.arena_bytes is not None:
+                arenas[place.task] = max(entry.arena_bytes, arenas.get(place.task, 0))
+    return arenas
 
 
 def too_long(system: System, error: TooLong) -> Errors:
@@ -361,11 +396,10 @@ def write_program(
     root = "" if robot is None else robot.root(deployed.deployment)
     try:
         c_tasks = {root: deployed.c_tasks}
-        c_tasks |= {
-            f"{root}{folder_of(d.part.machine)}": p.c_tasks
-            for p in deployed.parts
-            if (d := p.deployment).part
-        }
+        for own in deployed.parts:
+            part = own.deployment.part
+            if part is not None:
+                c_tasks[f"{root}{folder_of(part.machine)}"] = own.c_tasks
         made_there = made_there_for(robot)
         files = _plan_of(deployed, robot)
         return digest(files), write(files, directory, c_tasks, force=force, made_there=made_there)

@@ -15,6 +15,7 @@ from math import ceil
 from ...analysis.timing.response_time import worst_cases
 from ...analysis.timing.system import Group, Refused, TimedSystem, TimedTask
 from ...codegen.layouts import apart, not_broken_off, place_of
+from ...dsl.at_once import WITHOUT
 from ...model.deployment import DeployedState
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import ChangeBound
@@ -37,23 +38,29 @@ def ways(scenario: Scenario, states: Sequence[DeployedState]) -> dict[Pair, Way]
     """The changes for which frames need not end. Raises Errors for changes `at once` that are not
     possible."""
     named = {s.name: s for s in states}
-    found: dict[Pair, Way] = {}
+    possible: dict[Pair, Way] = {}
     faults = []
     for t in scenario.transitions:
         source, target = named[t.source], named[t.target]
-        why = apart(source, target)
-        if t.at_once:
-            why = why or not_broken_off(source) or not_broken_off(target)
-            if why is not None:
-                help_text = "leave `at once` out: frames under way end first"
-                faults.append(
-                    Diagnostic("F811", f"it cannot be made at once: {why}", t.span, help=help_text)
-                )
-        if why is None and (t.at_once or (t.source, t.target) not in found):
-            found[t.source, t.target] = Way(source, target, "at once" if t.at_once else "next")
+        why = _hindrance(source, target, t.at_once)
+        if why is None:
+            if t.at_once or (t.source, t.target) not in possible:
+                protocol: ChangeProtocol = "at once" if t.at_once else "next"
+                possible[t.source, t.target] = Way(source, target, protocol)
+        elif t.at_once:
+            message = f"it cannot be made at once: {why}"
+            faults.append(Diagnostic("F811", message, t.span, help=WITHOUT))
     if faults:
         raise Errors(faults)
-    return found
+    return possible
+
+
+def _hindrance(source: DeployedState, target: DeployedState, at_once: bool) -> str | None:
+    """Why all frames have to end before a change, if so."""
+    why = apart(source, target)
+    if at_once:
+        why = why or not_broken_off(source) or not_broken_off(target)
+    return why
 
 
 def changes_of_build(
@@ -65,20 +72,18 @@ def changes_of_build(
     nothing is proved of any state, so nothing is lost, and changes `at once` are made at once.
     """
     possible = ways(scenario, states)
-    found: dict[Pair, ChangeBound] = {}
+    bounds: dict[Pair, ChangeBound] = {}
     for t in scenario.transitions:
         pair = t.source, t.target
-        way, known = possible.get(pair), stored.get(pair)
+        change, known = possible.get(pair), stored.get(pair)
         protocol: ChangeProtocol = "idle"
-        if way is not None and (
-            way.protocol == "at once" or known is None or known.protocol != "idle"
-        ):
-            protocol = way.protocol
-        same = known is not None and known.protocol == protocol
-        found[pair] = (
-            known if known is not None and same else ChangeBound(*pair, None, protocol=protocol)
-        )
-    return found
+        ends_first = known is not None and known.protocol == "idle"
+        if change is not None and (change.protocol == "at once" or not ends_first):
+            protocol = change.protocol
+        bounds[pair] = ChangeBound(*pair, None, protocol=protocol)
+        if known is not None and known.protocol == protocol:
+            bounds[pair] = known
+    return bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,31 +109,30 @@ def with_protocols(
     Errors for changes `at once` that are not possible.
     """
     possible = ways(scenario, states)
-    found, told = [], []
+    with_delays, warnings = [], []
     for bound in bounds:
-        way = possible.get((bound.source, bound.target))
-        if way is None:
-            found.append(bound)
+        change = possible.get((bound.source, bound.target))
+        if change is None:
+            with_delays.append(bound)
             continue
-        a, b = timings[bound.source], timings[bound.target]
-        worst = _followed(way, a, b)
+        before, after = timings[bound.source], timings[bound.target]
+        worst = _followed(change, before, after)
         if worst is not None and worst.kept:
             control = bound.control_ns or 0
             delay = None if worst.delay_ns is None else worst.delay_ns + control
-            found.append(replace(bound, delay_ns=delay, protocol=way.protocol))
-        elif way.protocol == "at once":
-            found.append(replace(bound, delay_ns=None, protocol=way.protocol))
-            if a.kept and b.kept:
-                told.append(_unproved(scenario, bound, worst))
+            with_delays.append(replace(bound, delay_ns=delay, protocol=change.protocol))
+        elif change.protocol == "at once":
+            with_delays.append(replace(bound, delay_ns=None, protocol=change.protocol))
+            if before.kept and after.kept:
+                warnings.append(_unproved(scenario, bound, worst))
         else:
-            found.append(bound)
-    return tuple(found), tuple(told)
+            with_delays.append(bound)
+    return tuple(with_delays), tuple(warnings)
 
 
 def _unproved(scenario: Scenario, bound: ChangeBound, worst: _Followed | None) -> Diagnostic:
-    span = next(
-        t.span for t in scenario.transitions if (t.source, t.target) == (bound.source, bound.target)
-    )
+    ends = (bound.source, bound.target)
+    span = next(t.span for t in scenario.transitions if (t.source, t.target) == ends)
     late = "" if worst is None else f": {worst.late}"
     message = (
         f"a frame that is done again when `{bound.source}` changes to `{bound.target}` may be"
@@ -148,25 +152,23 @@ class _Followed:
     late: str
 
 
-def _followed(way: Way, before: Timing, after: Timing) -> _Followed | None:
+def _followed(change: Way, before: Timing, after: Timing) -> _Followed | None:
     if before.system is None or after.system is None:
         return None
-    system = _slowest(way, before.system, after.system)
+    system = _slowest(change, before.system, after.system)
     try:
         worst = worst_cases(system)
     except Refused:
         return None
     late = [_late(g.name, worst.groups[g.name], g.due) for g in system.groups]
     for g in system.groups:
-        late += [
-            _late(f"{p.source} -> {p.sink}", latency, p.deadline)
-            for p, latency in zip(g.paths, worst.paths[g.name], strict=True)
-        ]
+        for path, latency in zip(g.paths, worst.paths[g.name], strict=True):
+            late.append(_late(f"{path.source} -> {path.sink}", latency, path.deadline))
     responses = [(g.period, worst.groups[g.name]) for g in system.groups]
     known = [Fraction(period) + r for period, r in responses if r is not None]
     delay = ceil(max(known)) if len(known) == len(responses) else None
-    said = next(filter(None, late), "")
-    return _Followed(not said, delay, said)
+    first_late = next(filter(None, late), "")
+    return _Followed(not first_late, delay, first_late)
 
 
 def _late(name: str, bound: Fraction | None, due: Fraction | int | None) -> str:
@@ -176,36 +178,44 @@ def _late(name: str, bound: Fraction | None, due: Fraction | int | None) -> str:
     return f"`{name}` has {float(due) / 1e6:.2f} ms, {took}"
 
 
-def _slowest(way: Way, a: TimedSystem, b: TimedSystem) -> TimedSystem:
+def _slowest(change: Way, before: TimedSystem, after: TimedSystem) -> TimedSystem:
     """Every firing takes the longer of both times, or, if it may be done again, their sum."""
-    place = place_of(way.target)
-    theirs = {place(t.name): t for g in b.groups for t in g.tasks}
-    own = place_of(way.source)
+    place = place_of(change.target)
+    theirs: dict[str, TimedTask] = {}
+    for g in after.groups:
+        theirs |= {place(task.name): task for task in g.tasks}
+    own = place_of(change.source)
 
     def group(g: Group) -> Group:
         return replace(
-            g, tasks=tuple(_longer(t, theirs[own(t.name)], way.protocol) for t in g.tasks)
+            g, tasks=tuple(_longer(t, theirs[own(t.name)], change.protocol) for t in g.tasks)
         )
 
-    return replace(a, groups=tuple(group(g) for g in a.groups))
+    return replace(before, groups=tuple(group(g) for g in before.groups))
 
 
-def _longer(a: TimedTask, b: TimedTask, protocol: ChangeProtocol) -> TimedTask:
-    both = a.name != b.name and protocol == "at once"
-    lengths = [len(t.curve.totals) for t in (a, b) if t.curve is not None]
+def _longer(before: TimedTask, after: TimedTask, protocol: ChangeProtocol) -> TimedTask:
+    both = before.name != after.name and protocol == "at once"
+    lengths = [len(t.curve.totals) for t in (before, after) if t.curve is not None]
     if not lengths:
-        return replace(a, wcet=(a.cost + b.cost if both else max(a.cost, b.cost),), bcet=())
+        return replace(
+            before,
+            wcet=(before.cost + after.cost if both else max(before.cost, after.cost),),
+            bcet=(),
+        )
     totals = []
     for count in LENGTHS[: min(lengths)]:
         if both:  # a frame that is done again takes a firing of each
-            totals.append(_total(a, count) + _total(b, count))
-        elif a.name == b.name:
-            totals.append(max(_total(a, count), _total(b, count)))
+            totals.append(_total(before, count) + _total(after, count))
+        elif before.name == after.name:
+            totals.append(max(_total(before, count), _total(after, count)))
         else:
             # firings of one state are successive ones of it, however those of the other lie between
             # them
-            totals.append(max(_total(a, k) + _total(b, count - k) for k in range(count + 1)))
-    return replace(a, wcet=(totals[0],), bcet=(), curve=WorkloadCurve(tuple(totals)))
+            totals.append(
+                max(_total(before, k) + _total(after, count - k) for k in range(count + 1))
+            )
+    return replace(before, wcet=(totals[0],), bcet=(), curve=WorkloadCurve(tuple(totals)))
 
 
 def _total(task: TimedTask, count: int) -> int:

@@ -32,17 +32,16 @@ class Shared:
 
 def shared(states: Mapping[str, Valid]) -> Shared | None:
     """The common parts of variants of the states; None if there are fewer than two variants."""
-    found: dict[_Key, Network] = {}
+    networks: dict[_Key, Network] = {}
     names: dict[_Key, str] = {}
-    for task in _variants(states):
-        assert task.network is not None
-        found.setdefault(_key(task.network), task.network)
-        names.setdefault(_key(task.network), task.name)
-    if len(found) < 2:
+    for name, network in _variants(states):
+        networks.setdefault(_key(network), network)
+        names.setdefault(_key(network), name)
+    if len(networks) < 2:
         return None
-    wholes = [whole_of(n) for n in found.values()]
+    wholes = [whole_of(n) for n in networks.values()]
     parts = shared_parts(wholes)
-    segments = {key: p for key, p in zip(found, parts, strict=True) if p is not None}
+    segments = {key: p for key, p in zip(networks, parts, strict=True) if p is not None}
     return Shared(segments, saved(wholes, parts), tuple(names.values()))
 
 
@@ -53,31 +52,33 @@ def with_shared_parts(states: Mapping[str, Valid]) -> tuple[dict[str, Valid], Sh
     if known is None or not known.segments:
         return dict(states), None
 
-    def task(t: Task) -> Task:
-        own = None if t.network is None else known.segments.get(_key(t.network))
-        return (
-            t
-            if own is None or t.network is None
-            else replace(t, network=replace(t.network, segments=own))
-        )
+    def with_segments(task: Task) -> Task:
+        if task.network is None:
+            return task
+        segments = known.segments.get(_key(task.network))
+        if segments is None:
+            return task
+        return replace(task, network=replace(task.network, segments=segments))
 
-    def app(a: Application) -> Application:
-        return replace(a, tasks=tuple(map(task, a.tasks)))
+    def with_tasks(app: Application) -> Application:
+        return replace(app, tasks=tuple(map(with_segments, app.tasks)))
 
-    found = {
-        name: replace(s, system=replace(s.system, apps=tuple(map(app, s.system.apps))))
-        for name, s in states.items()
-    }
-    return found, SharedWeights(known.saved.separate, known.saved.distinct, known.saved.built)
+    sharing = {}
+    for name, state in states.items():
+        apps = [with_tasks(app) for app in state.system.apps]
+        sharing[name] = replace(state, system=replace(state.system, apps=tuple(apps)))
+    return sharing, SharedWeights(known.saved.separate, known.saved.distinct, known.saved.built)
 
 
-def _variants(states: Mapping[str, Valid]) -> Iterator[Task]:
+def _variants(states: Mapping[str, Valid]) -> Iterator[tuple[str, Network]]:
     """Whole networks that are variants, and take their inputs one by one."""
-    for app in (a for state in states.values() for a in state.system.apps):
-        names = {f"{instance}.{variant}" for instance, variant in app.variants}
-        for task in app.tasks:
-            if task.name in names and task.network is not None and task.network.batch == 1:
-                yield task
+    for state in states.values():
+        for app in state.system.apps:
+            names = {f"{instance}.{variant}" for instance, variant in app.variants}
+            for task in app.tasks:
+                network = task.network
+                if task.name in names and network is not None and network.batch == 1:
+                    yield task.name, network
 
 
 def _key(network: Network) -> _Key:
@@ -88,10 +89,10 @@ def whole_of(network: Network) -> Whole:
     """A network with its weights."""
     import onnx
 
-    model: Any = (
-        onnx.load_model_from_string(network.model)
-        if network.model
-        else onnx.load(str(Path(network.path)))
-    )
+    model: Any
+    if network.model:
+        model = onnx.load_model_from_string(network.model)
+    else:
+        model = onnx.load(str(Path(network.path)))
     inputs = tuple((t.name, t.type.shape) for t in network.inputs)
     return Whole(model, inputs, tuple(t.name for t in network.outputs))

@@ -7,7 +7,7 @@ an earlier state, has placed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean, has_errors, one_of
@@ -37,33 +37,51 @@ class PlacedStates:
 
 def placed_states(valid: ValidScenario, profile: Profile | None) -> PlacedStates:
     """One placement for all states; the one with the most tasks is placed first. Raises Errors."""
-    stored, told = store.read_mapping(valid.system, valid.platform)
-    stale = None if stored is None else stored.stale(valid.system, valid.platform)
-    placed = Mapping(valid.platform.name, (), search="states")
-    if stored is not None and stale is None:
-        placed = stored.mapping
-        _require_rates(placed, valid.platform, stored.file)
-        require_own_places(valid, placed, stored.file)
+    placed, warnings = _stored(valid)
     own = {s.state: s.placements for s in placed.states}
-    found: dict[str, Valid] = {}
-    for name, state in sorted(valid.states.items(), key=lambda s: -len(s[1].tasks)):
-        beside = replace(
-            placed, placements=(*placed.placements, *_beside(state, placed, found.values()))
-        )
-        moved = {p.task for p in own.get(name, ())}
-        state = state.mapped(in_state(beside, own.get(name, ())))
-        all_of_it = place(state, times_of(state.system, state.platform, profile)).placements
-        kept = tuple(
-            p for p in all_of_it if state.tasks[p.task].resampling is None and p.task not in moved
-        )
-        placed = union((placed, replace(placed, placements=kept)))
-        found[name] = state
     bounds = {(t.source, t.target): t for t in placed.transitions}
     proved = {s.state: s for s in placed.states}
-    elsewhere = {p.task for places in own.values() for p in places}
+    states: dict[str, Valid] = {}
+    for name, state in sorted(valid.states.items(), key=lambda s: -len(s[1].tasks)):
+        beside = (*placed.placements, *_beside(state, placed, states.values()))
+        moved = own.get(name, ())
+        mapping = in_state(replace(placed, placements=beside), moved)
+        states[name] = state = state.mapped(mapping)
+        common = _common_places(state, profile, {place.task for place in moved})
+        placed = union((placed, replace(placed, placements=common)))
+    elsewhere: set[str] = set()
+    for moved in own.values():
+        elsewhere |= {place.task for place in moved}
     homes = tuple(p for p in placed.placements if p.task in elsewhere)
-    said = (*told, *([] if stale is None else [stale]))
-    return PlacedStates({name: found[name] for name in valid.states}, bounds, proved, said, homes)
+    return PlacedStates(
+        {name: states[name] for name in valid.states}, bounds, proved, warnings, homes
+    )
+
+
+def _stored(valid: ValidScenario) -> tuple[Mapping, tuple[Diagnostic, ...]]:
+    """The stored mapping, an empty one if it does not count, and why not. Raises Errors."""
+    empty = Mapping(valid.platform.name, (), search="states")
+    stored, warnings = store.read_mapping(valid.system, valid.platform)
+    if stored is None:
+        return empty, warnings
+    stale = stored.stale(valid.system, valid.platform)
+    if stale is not None:
+        return empty, (*warnings, stale)
+    _require_rates(stored.mapping, valid.platform, stored.file)
+    require_own_places(valid, stored.mapping, stored.file)
+    return stored.mapping, warnings
+
+
+def _common_places(
+    state: Valid, profile: Profile | None, moved: Container[str]
+) -> tuple[Placement, ...]:
+    """The places of a state's tasks, without those that are `moved` there. Raises Errors."""
+    tasks = state.tasks
+    common = []
+    for placement in place(state, times_of(state.system, state.platform, profile)).placements:
+        if tasks[placement.task].resampling is None and placement.task not in moved:
+            common.append(placement)
+    return tuple(common)
 
 
 def with_stored(valid: Valid) -> tuple[Valid, tuple[Diagnostic, ...]]:
@@ -72,16 +90,14 @@ def with_stored(valid: Valid) -> tuple[Valid, tuple[Diagnostic, ...]]:
 
     Raises Errors.
     """
-    stored, told = store.read_mapping(valid.system, valid.platform)
+    stored, warnings = store.read_mapping(valid.system, valid.platform)
     if stored is None:
-        return valid, told
+        return valid, warnings
     staged = stored(Staged(valid.system, valid.platform))
     if has_errors(staged.diagnostics):
         raise Errors(staged.diagnostics)
-    return replace(valid.rewritten(staged.system), mapping=staged.mapping), (
-        *told,
-        *staged.diagnostics,
-    )
+    shown = replace(valid.rewritten(staged.system), mapping=staged.mapping)
+    return shown, (*warnings, *staged.diagnostics)
 
 
 def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:
@@ -93,12 +109,11 @@ def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:
             if pool not in known:
                 message = f"platform `{platform.name}` has no pool `{pool}`"
                 help_text = did_you_mean(pool, known) or f"it has {one_of(known)}"
-                faults.append(
-                    Diagnostic("F501", message, None, help=f"{help_text}; this is said in `{file}`")
-                )
+                help_text = f"{help_text}; {store.said_in(file)}"
+                faults.append(Diagnostic("F501", message, None, help=help_text))
             elif hz not in known[pool]:
                 message = f"`{pool}` has no clock rate of {hz / 1e6:g} MHz"
-                faults.append(Diagnostic("F105", message, None, help=f"this is said in `{file}`"))
+                faults.append(Diagnostic("F105", message, None, help=store.said_in(file)))
     if faults:
         raise Errors(faults)
 
@@ -107,12 +122,11 @@ def _beside(state: Valid, placed: Mapping, earlier: Iterable[Valid]) -> Iterator
     """Variants without a place get the place of those that they replace, so that no task waits for
     them."""
     known = {p.task: p for p in placed.placements}
-    homes = {
-        where: known[task]
-        for e in earlier
-        for task, where in places_of_variants(e)
-        if task in known
-    }
+    homes: dict[str, Placement] = {}
+    for other in earlier:
+        for task, where in places_of_variants(other):
+            if task in known:
+                homes[where] = known[task]
     for task, where in places_of_variants(state):
         home = homes.get(where)
         if home is None or task in known or home.bands:

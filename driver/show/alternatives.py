@@ -7,7 +7,7 @@ thesis (analysis.sbrs).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -67,23 +67,22 @@ class Comparison:
 
 def compared(valid: Valid) -> tuple[Comparison, ...]:
     """Every network with variants that can be read layer by layer."""
-    found: dict[str, dict[str, Network]] = {}
+    networks: dict[str, dict[str, Network]] = {}
     for instance, variant, network in _variants(valid):
-        found.setdefault(network.definition.rpartition(".")[0] or instance, {}).setdefault(
-            variant, network
-        )
-    return tuple(
-        c for name, variants in found.items() if (c := _comparison(name, variants)) is not None
-    )
+        name = network.definition.rpartition(".")[0] or instance
+        networks.setdefault(name, {}).setdefault(variant, network)
+    comparisons = [_comparison(name, variants) for name, variants in networks.items()]
+    return tuple(comparison for comparison in comparisons if comparison is not None)
 
 
 def _variants(valid: Valid) -> Iterator[tuple[str, str, Network]]:
-    for app in (a for part in (valid, *valid.others) for a in part.system.apps):
-        tasks = {t.name: t for t in app.tasks}
-        for instance, variant in app.variants:
-            task = tasks.get(f"{instance}.{variant}")
-            if task is not None and task.network is not None:
-                yield instance, variant, task.network
+    for part in (valid, *valid.others):
+        tasks = part.tasks
+        for app in part.system.apps:
+            for instance, variant in app.variants:
+                task = tasks.get(f"{instance}.{variant}")
+                if task is not None and task.network is not None:
+                    yield instance, variant, task.network
 
 
 def _comparison(name: str, variants: dict[str, Network]) -> Comparison | None:
@@ -105,19 +104,32 @@ def _comparison(name: str, variants: dict[str, Network]) -> Comparison | None:
     )
 
 
-def _sharing(own: Sequence[sbrs.Alternative], found: sbrs.Supergraph) -> Sharing:
-    lost = sum(len(sbrs.overwritten(a, b)) for a, b in zip(own, found.buffer_of, strict=True))
-    return Sharing(found.layers, found.buffers, found.shared_layers(), found.shared_buffers(), lost)
+def _sharing(own: Sequence[sbrs.Alternative], supergraph: sbrs.Supergraph) -> Sharing:
+    lost = sum(len(sbrs.overwritten(a, b)) for a, b in zip(own, supergraph.buffer_of, strict=True))
+    return Sharing(
+        supergraph.layers,
+        supergraph.buffers,
+        supergraph.shared_layers(),
+        supergraph.shared_buffers(),
+        lost,
+    )
+
+
+def _merged(
+    own: sbrs.Alternative, layer_of: Mapping[str, int]
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """The layers of a variant in order and its edges, by the names that they have in the
+    supergraph."""
+    names = {layer: str(number) for layer, number in layer_of.items()}
+    order = [names[layer] for layer in own.order]
+    return order, [(names[source], names[target]) for source, target in own.edges]
 
 
 def _switch(own: Sequence[sbrs.Alternative], graph: sbrs.Supergraph, a: int, b: int) -> Switch:
     """Layers of one variant are not merged: with the printed algorithm, some variants would race
     with themselves."""
-    old, new = ([str(graph.layer_of[k][layer]) for layer in own[k].order] for k in (a, b))
-    before, after = (
-        [(str(graph.layer_of[k][x]), str(graph.layer_of[k][y])) for x, y in own[k].edges]
-        for k in (a, b)
-    )
+    old, before = _merged(own[a], graph.layer_of[a])
+    new, after = _merged(own[b], graph.layer_of[b])
     waits, kept = sbrs.delays(old, new), sbrs.safe_delays(old, new, before, after)
     printed, apart = (len(sbrs.switch(len(old), len(new), x, 1)) for x in (waits, kept))
     raced = sbrs.races(old, new, before, after, waits, 1)

@@ -81,18 +81,20 @@ def analyze(
     from .networks import check_network
     from .show import processor_schedules
 
-    alone = Path(path).suffix == ".onnx"
-    checked = check_network(path, by_parts=by_parts) if alone else check(path, platform=platform)
-    diagnostics = tuple(d for d in checked.diagnostics if not (overlap and d.code == "F211"))
+    is_network = Path(path).suffix == ".onnx"
+    if is_network:
+        checked = check_network(path, by_parts=by_parts)
+    else:
+        checked = check(path, platform=platform)
     try:
         valid = checked.require(VERDICT_CODES)
     except Errors:
         raise Errors(checked.diagnostics) from None
-    profile, stale = (None, ()) if alone else store.read_profile(valid)
+    profile, stale = (None, ()) if is_network else store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)
-    told = (*diagnostics, *stale, *times.warnings(valid.tasks))
+    diagnostics = (*_relevant(checked, overlap), *stale, *times.warnings(valid.tasks))
     if noticed is not None:
-        noticed(told, checked)
+        noticed(diagnostics, checked)
     if not valid.system.apps:
         raise Errors(
             [Diagnostic("F215", "there is no app to analyze", None, help="add `app Name { ... }`")]
@@ -100,7 +102,7 @@ def analyze(
     orders = processor_schedules(checked, valid, times, profile)
     if checked.ok:
         times = times.on_mapping(places(valid, times, profile), valid.platform)
-    found: dict[str, Analysis] = {}
+    analyses: dict[str, Analysis] = {}
     for app in valid.system.apps:
         mean = _mean_period(app, valid, times, profile, overlap)
 
@@ -119,13 +121,22 @@ def analyze(
             progress=report,
             answered=tell,
         )
-        found[app.name] = _with_mean(answer, mean)
+        analyses[app.name] = _with_mean(answer, mean)
     alternatives = compared(valid) if checked.ok else ()
-    known = [(a, found[a.name]) for a in valid.system.apps]
-    states = {}
-    for name, state in valid.states.items() if isinstance(valid, ValidScenario) else ():
-        states[name] = dict(_in_state(state, known, profile, overlap, seconds))
-    return Analyzed(checked, found, orders, told, overlap, alternatives, states)
+    states: dict[str, dict[str, Analysis]] = {}
+    if isinstance(valid, ValidScenario):
+        known = [(app, analyses[app.name]) for app in valid.system.apps]
+        for name, state in valid.states.items():
+            states[name] = dict(_in_state(state, known, profile, overlap, seconds))
+    return Analyzed(checked, analyses, orders, diagnostics, overlap, alternatives, states)
+
+
+def _relevant(checked: Checked, overlap: bool) -> Iterator[Diagnostic]:
+    """All diagnostics, without those about firings of a task that follow each other if they may
+    overlap."""
+    for diagnostic in checked.diagnostics:
+        if not (overlap and diagnostic.code == "F211"):
+            yield diagnostic
 
 
 def _in_state(
@@ -139,7 +150,7 @@ def _in_state(
     reused, and new ones added."""
     times = times_of(state.system, state.platform, profile)
     for app in state.system.apps:
-        same = next((found for other, found in known if other == app), None)
+        same = next((analysis for other, analysis in known if other == app), None)
         if same is None:
             same = analyze_app(
                 app, state.verdicts[app.name], times.app(app), overlap=overlap, seconds=seconds

@@ -28,6 +28,7 @@ from ...report.document import (
     TaskRow,
 )
 from ...report.page import data_of
+from ..plan.program import stages_by_task
 
 #: Values of one row by their column.
 _Numbers = dict[str, float | str | None]
@@ -57,19 +58,21 @@ def compared(other: Path, rows: Rows) -> CompareRow:
     here, there = _of_rows(rows), _read(other)
     for one, two in ((here, there), (there, here)):
         _complete(one, two)
-    differences = [
-        d for key in here if key in there for d in _differences(key, here[key], there[key])
-    ]
+    differences: list[Difference] = []
+    for row in here:
+        if row in there:
+            differences += _differences(row, here[row], there[row])
     differences.sort(
         key=lambda d: (d.change is not None, -abs(d.change or 0.0), d.section, d.name, d.what)
     )
     sections = {section for section, _ in there}
-    return CompareRow(
-        other.name,
-        tuple(differences),
-        tuple(f"{s}: {n}" for s, n in here if s in sections and (s, n) not in there),
-        tuple(f"{s}: {n}" for s, n in there if (s, n) not in here),
-    )
+    only_here = [row for row in here if row not in there and row[0] in sections]
+    only_there = [row for row in there if row not in here]
+    return CompareRow(other.name, tuple(differences), _named(only_here), _named(only_there))
+
+
+def _named(rows: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(f"{section}: {name}" for section, name in rows)
 
 
 def _complete(side: _Side, other: _Side) -> None:
@@ -140,11 +143,9 @@ def _read(other: Path) -> _Side:
             return _of_report(document)
         return _of_report(parse_object(data_of(content)))
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        why = (
-            reason(error)
-            if isinstance(error, OSError | ValueError)
-            else "it is not in flowc's format"
-        )
+        why = "it is not in flowc's format"
+        if isinstance(error, OSError | ValueError):
+            why = reason(error)
         message = f"cannot compare with `{other}`: {why}"
         help_text = "name a mapping.json, a report (.html, or --json), or the directory of a build"
         raise Errors([Diagnostic("F622", message, None, help=help_text)]) from error
@@ -154,13 +155,11 @@ def _of_rows(rows: Rows) -> _Side:
     side: _Side = {}
     for t in rows.tasks:
         if t.kind != "resampling":
-            side["tasks", t.name] = _task(
-                t.processors, t.predicted_ns, t.measured_ns, t.measured_max_ns
-            )
+            figures = (t.predicted_ns, t.measured_ns, t.measured_max_ns)
+            side["tasks", t.name] = _task(t.processors, *figures)
     for p in rows.paths:
-        side["paths", _path_name(p.app, p.source, p.task)] = _path(
-            p.p50_ns, p.p99_ns, p.max_ns, p.bound_ns
-        )
+        name = _path_name(p.app, p.source, p.task)
+        side["paths", name] = _path(p.p50_ns, p.p99_ns, p.max_ns, p.bound_ns)
     for c in rows.channels:
         side["buffers", c.name] = {"capacity": c.capacity, "most": c.most}
     for row in rows.processors:
@@ -182,19 +181,21 @@ def _of_mapping(mapping: StoredMapping) -> _Side:
     for p in mapping.placements:
         side["tasks", p.task] = _task(p.processors, None, None, None)
     for network in mapping.networks:
-        for number, stage in enumerate(network.stages, 1):
-            name = network.task if len(network.stages) == 1 else f"{network.task}.stage{number}"
-            side["tasks", name] = _task(
-                stage.processors, round(stage.predicted_ns) or None, None, None
-            )
+        for name, stage in stages_by_task(network):
+            predicted = round(stage.predicted_ns) or None
+            side["tasks", name] = _task(stage.processors, predicted, None, None)
     for g in mapping.groups:
         side["paths", _path_name(g.app, "", "")] = _path(None, None, None, g.response_ns)
         for path in g.paths:
-            side["paths", _path_name(g.app, path.source, path.task)] = _path(
-                None, None, None, path.latency_ns
-            )
+            name = _path_name(g.app, path.source, path.task)
+            side["paths", name] = _path(None, None, None, path.latency_ns)
     for name, share in mapping.utilization:
         side["processors", name] = {"predicted": share}
+    return side | _states_of_mapping(mapping)
+
+
+def _states_of_mapping(mapping: StoredMapping) -> _Side:
+    side: _Side = {}
     for s in mapping.states:
         clocks = ", ".join(f"{pool} {hz / 1e6:g} MHz" for pool, hz in s.clocks_hz)
         variants = ", ".join(f"{instance} = {variant}" for instance, variant in s.choices)
@@ -248,38 +249,44 @@ def _of_report(document: Mapping[str, Any]) -> _Side:
     side: _Side = {}
     for t in document["tasks"]:
         if t["kind"] != "resampling":
-            figures = (
-                _number(t[key]) for key in ("predicted_ns", "measured_ns", "measured_max_ns")
-            )
+            figures = _numbers(t, "predicted_ns", "measured_ns", "measured_max_ns")
             side["tasks", str(t["name"])] = _task(map(str, t["processors"]), *figures)
     for p in document["paths"]:
         name = _path_name(str(p["app"]), str(p["source"]), str(p["task"]))
-        side["paths", name] = _path(
-            *(_number(p[key]) for key in ("p50_ns", "p99_ns", "max_ns", "bound_ns"))
-        )
+        side["paths", name] = _path(*_numbers(p, "p50_ns", "p99_ns", "max_ns", "bound_ns"))
     for c in document["channels"]:
-        side["buffers", str(c["name"])] = {
-            "capacity": _number(c["capacity"]),
-            "most": _number(c["most"]),
-        }
+        capacity, most = _numbers(c, "capacity", "most")
+        side["buffers", str(c["name"])] = {"capacity": capacity, "most": most}
     for row in document["processors"]:
         side["processors", str(row["name"])] = {
-            key: None if row[key] is None else float(row[key]) for key in ("predicted", "measured")
+            "predicted": _decimal(row["predicted"]),
+            "measured": _decimal(row["measured"]),
         }
+    return side | _states_of_report(document)
+
+
+def _states_of_report(document: Mapping[str, Any]) -> _Side:
+    side: _Side = {}
     for s in document.get("states", ()):
-        name, energy = str(s["name"]), s["energy_mw"]
+        name = str(s["name"])
         variants = ", ".join(map(str, s["variants"]))
-        side["states", name] = _state(
-            str(s["clocks"]), variants, None if energy is None else float(energy)
-        )
+        side["states", name] = _state(str(s["clocks"]), variants, _decimal(s["energy_mw"]))
         for task, on in s.get("own_places", {}).items():
             side["places", task + _IN + name] = _place(str(on))
         for b in s.get("bounds", ()):
             side["bounds", str(b["app"]) + _IN + name] = {"bound_ns": _number(b["bound_ns"])}
     for c in document.get("changes", ()):
-        numbers = _change(*(_number(c[key]) for key in ("bound_ns", "mean_ns", "max_ns")))
+        numbers = _change(*_numbers(c, "bound_ns", "mean_ns", "max_ns"))
         side["changes", f"{c['source']} -> {c['target']}"] = numbers
     return side
+
+
+def _numbers(row: Mapping[str, Any], *keys: str) -> list[int | None]:
+    return [_number(row[key]) for key in keys]
+
+
+def _decimal(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _number(value: Any) -> int | None:

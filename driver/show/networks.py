@@ -146,8 +146,8 @@ def measured_cuts(path: str | Path, seconds: float) -> tuple[tuple[CutPoint, ...
     try:
         times = layer_times(Path(path), chain, seconds)
     except Exception as error:  # what ONNX Runtime raises has no common type
-        said = str(error).strip().splitlines()[0]
-        raise Errors([Diagnostic("F606", f"`{path}` does not run: {said}", None)]) from error
+        message = str(error).strip().splitlines()[0]
+        raise Errors([Diagnostic("F606", f"`{path}` does not run: {message}", None)]) from error
     return _cut_points(chain, times.mean_ns), times
 
 
@@ -159,12 +159,13 @@ def _chain(path: str | Path) -> Chain:
 
 
 def _cut_points(chain: Chain, work: Mapping[str, float]) -> tuple[CutPoint, ...]:
-    done = list(accumulate(work[x.name] for x in chain.layers))
-    return tuple(
-        CutPoint(c.layer, c.tensors, c.bytes, done[c.after] / done[-1] if done[-1] else 0.0)
-        for c in chain.cuts()
-        if not chain.fused(c.after)
-    )
+    done = list(accumulate(work[layer.name] for layer in chain.layers))
+    points = []
+    for cut in chain.cuts():
+        if not chain.fused(cut.after):
+            share = done[cut.after] / done[-1] if done[-1] else 0.0
+            points.append(CutPoint(cut.layer, cut.tensors, cut.bytes, share))
+    return tuple(points)
 
 
 def _least(app: Application) -> Buffers:

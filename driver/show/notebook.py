@@ -10,11 +10,12 @@ import json
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...model.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
+    from ...model.mapping import GroupBound, Mapping
     from ..build.build import Built
     from ..execute.run import Ran, Tested
     from ..measure.measure import Profiled
@@ -33,10 +34,11 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     def line(cells: Sequence[object], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{escape(str(c))}</{tag}>" for c in cells) + "</tr>"
 
-    found = list(rows)
-    body = "".join(line(row, "td") for row in found[:MOST])
-    more = f"<p>and {len(found) - MOST} more</p>" if len(found) > MOST else ""
-    return f"<table><thead>{line(heading, 'th')}</thead><tbody>{body}</tbody></table>{more}"
+    shown = list(rows)
+    hidden = len(shown) - MOST
+    body = "".join(line(row, "td") for row in shown[:MOST])
+    text = f"<table><thead>{line(heading, 'th')}</thead><tbody>{body}</tbody></table>"
+    return f"{text}<p>and {hidden} more</p>" if hidden > 0 else text
 
 
 def diagnostics(found: Sequence[Diagnostic]) -> str:
@@ -74,130 +76,123 @@ def analyzed(result: Analyzed) -> str:
     """Period, latency and buffers of every app, and the trade-off between them if it was
     requested."""
     rows, fronts = [], ""
-    for name, a in result.apps.items():
-        exact = not a.times.unknown
-        least = a.least_buffers
+    for name, analysis in result.apps.items():
+        exact = not analysis.times.unknown
+        least = analysis.least_buffers
         buffers = "" if least is None else f"{least.total} tokens"
-        rows.append([name, _ns(a.period, exact), _ns(a.latency, exact), buffers, a.times.source])
-        if a.pareto is not None:
-            steps = [
-                [p.total, "" if p.bytes is None else p.bytes, _ns(p.period, exact)]
-                for p in a.pareto
+        rows.append(
+            [
+                name,
+                _ns(analysis.period, exact),
+                _ns(analysis.latency, exact),
+                buffers,
+                analysis.times.source,
             ]
-            fronts += f"<p>{escape(name)}: memory against period</p>" + table(
-                ["tokens", "bytes", "period"], steps
-            )
+        )
+        if analysis.pareto is not None:
+            steps: list[list[object]] = []
+            for point in analysis.pareto:
+                size = "" if point.bytes is None else point.bytes
+                steps.append([point.total, size, _ns(point.period, exact)])
+            fronts += f"<p>{escape(name)}: memory against period</p>"
+            fronts += table(["tokens", "bytes", "period"], steps)
     heading = ["app", "least period", "latency", "least buffers", "times"]
     return table(heading, rows) + fronts + diagnostics(result.diagnostics)
 
 
 def profiled(result: Profiled) -> str:
     """The times of every task."""
-    rows = [
-        [
-            e.subject,
-            e.implementation,
-            e.processor,
-            e.samples,
-            *(_us(ns) for ns in (e.mean_ns, e.max_ns, e.wcet_ns)),
-        ]
-        for e in result.entries
-    ]
+    rows: list[list[object]] = []
+    for e in result.entries:
+        times = [_us(ns) for ns in (e.mean_ns, e.max_ns, e.wcet_ns)]
+        rows.append([e.subject, e.implementation, e.processor, e.samples, *times])
     heading = ["task", "implementation", "on", "samples", "mean us", "max us", "wcet us"]
-    said = f"<p>{escape(result.profile.host)}; measured noise: {result.noise:.0%}</p>"
-    return said + table(heading, rows) + diagnostics(result.diagnostics)
+    heading_line = f"<p>{escape(result.profile.host)}; measured noise: {result.noise:.0%}</p>"
+    return heading_line + table(heading, rows) + diagnostics(result.diagnostics)
 
 
 def answer(result: Answer) -> str:
     """Places, with bounds if there are deadlines, else with the configurations that were
     compared."""
     mapping = result.mapping
-    places = [[p.task, ", ".join(p.processors)] for p in mapping.placements]
-    for n in mapping.networks:
-        places.append([n.task, " | ".join(", ".join(s.processors) for s in n.stages)])
-    places += [
-        [f"{p.task} in {s.state}", ", ".join(p.processors)]
-        for s in mapping.states
-        for p in s.placements
-    ]
-    found = table(["task", "processors"], places)
+    html = table(["task", "processors"], _places(mapping))
+    bounds = ["schedulable", "response ms", "deadline ms", "longest seen ms"]
     if mapping.states:
-        rows = [
-            [
-                s.state,
-                g.app,
-                "yes" if g.schedulable else "no",
-                *(_ms(t) for t in (g.response_ns, g.deadline_ns, g.seen_ns)),
-            ]
-            for s in mapping.states
-            for g in s.groups
-        ]
-        found += table(
-            ["state", "app", "schedulable", "response ms", "deadline ms", "longest seen ms"], rows
-        )
+        rows = []
+        for state in mapping.states:
+            rows += [[state.state, *_bound(group)] for group in state.groups]
+        html += table(["state", "app", *bounds], rows)
     elif mapping.groups:
-        rows = [
-            [
-                g.app,
-                "yes" if g.schedulable else "no",
-                _ms(g.response_ns),
-                _ms(g.deadline_ns),
-                _ms(g.seen_ns),
-            ]
-            for g in mapping.groups
-        ]
-        found += table(
-            ["app", "schedulable", "response ms", "deadline ms", "longest seen ms"], rows
-        )
+        html += table(["app", *bounds], [_bound(group) for group in mapping.groups])
     elif mapping.contestants:
-        tried = [
-            [c.name, c.configuration, _ms(c.predicted_ns), _ms(c.measured_ns)]
-            for c in mapping.contestants
-        ]
+        tried = []
+        for c in mapping.contestants:
+            tried.append([c.name, c.configuration, _ms(c.predicted_ns), _ms(c.measured_ns)])
         unit = "mJ" if mapping.effort.objective == "energy" else "ms"  # energies are in nJ
-        found += table(
-            ["contestant", "configuration", f"predicted {unit}", f"measured {unit}"], tried
-        )
-    return found + diagnostics(result.diagnostics)
+        heading = ["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]
+        html += table(heading, tried)
+    return html + diagnostics(result.diagnostics)
+
+
+def _places(mapping: Mapping) -> list[list[str]]:
+    """The processors of tasks, of the stages of networks, and those in single states."""
+    places = [[p.task, ", ".join(p.processors)] for p in mapping.placements]
+    for network in mapping.networks:
+        stages = [", ".join(stage.processors) for stage in network.stages]
+        places.append([network.task, " | ".join(stages)])
+    for state in mapping.states:
+        for p in state.placements:
+            places.append([f"{p.task} in {state.state}", ", ".join(p.processors)])
+    return places
+
+
+def _bound(group: GroupBound) -> list[str]:
+    times = [_ms(ns) for ns in (group.response_ns, group.deadline_ns, group.seen_ns)]
+    return [group.app, "yes" if group.schedulable else "no", *times]
 
 
 def built(result: Built) -> str:
     """The program's directory, and the places in it."""
     places = [[p.task, ", ".join(p.processors)] for p in result.mapping.placements]
-    said = f"<p>{escape(str(result.directory))}{'' if result.fresh else ' (unchanged)'}</p>"
-    return said + table(["task", "processors"], places) + diagnostics(result.diagnostics)
+    unchanged = "" if result.fresh else " (unchanged)"
+    heading_line = f"<p>{escape(str(result.directory))}{unchanged}</p>"
+    return heading_line + table(["task", "processors"], places) + diagnostics(result.diagnostics)
 
 
 def ran(result: Ran) -> str:
     """Frames, latencies and times of tasks, if the result holds the report; latencies beside their
     bounds."""
-    found = f"<p>exit status {result.status}</p>"
+    html = f"<p>exit status {result.status}</p>"
     if result.disagreed:
-        found += f"<pre>{escape(result.disagreed)}</pre>"
+        html += f"<pre>{escape(result.disagreed)}</pre>"
     if result.report is not None:
-        report = json.loads(result.report)
-        apps = []
-        for name, a in report["apps"].items():
-            latency = [a["latency_ms"][k] for k in ("mean", "p50", "p99", "max")]
-            apps.append([name, a["frames"], a["fps"], *latency, a["deadline_misses"]])
-        found += table(
-            ["app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed"], apps
-        )
-        tasks = [
-            [n, t["processor"], t["firings"], t["mean_us"], t["max_us"]]
-            for n, t in report["tasks"].items()
-        ]
-        found += table(["task", "processor", "firings", "mean us", "max us"], tasks)
+        html += _report(json.loads(result.report))
     if result.bounded:
-        bounds = [
-            [b.source, b.task, _ms(b.bound_ns), _ms(b.longest_ns), _ms(b.deadline_ns)]
-            for b in result.bounded
-        ]
-        found += table(["from", "to", "bound ms", "longest ms", "deadline ms"], bounds)
+        bounds = []
+        for b in result.bounded:
+            times = [_ms(ns) for ns in (b.bound_ns, b.longest_ns, b.deadline_ns)]
+            bounds.append([b.source, b.task, *times])
+        html += table(["from", "to", "bound ms", "longest ms", "deadline ms"], bounds)
     if result.slower:
         slow = [[s.task, _us(s.mean_ns), _us(s.profile_ns)] for s in result.slower]
-        found += table(["task", "mean us", "alone us"], slow)
-    return found + diagnostics(result.built.diagnostics)
+        html += table(["task", "mean us", "alone us"], slow)
+    return html + diagnostics(result.built.diagnostics)
+
+
+def _report(report: dict[str, Any]) -> str:
+    """Frames and latencies of apps, and times of tasks."""
+    apps = []
+    for name, app in report["apps"].items():
+        latency = [app["latency_ms"][k] for k in ("mean", "p50", "p99", "max")]
+        apps.append([name, app["frames"], app["fps"], *latency, app["deadline_misses"]])
+    tasks = []
+    for name, task in report["tasks"].items():
+        times = [task["mean_us"], task["max_us"]]
+        tasks.append([name, task["processor"], task["firings"], *times])
+    latencies = ["latency ms: mean", "p50", "p99", "max"]
+    return table(["app", "frames", "fps", *latencies, "missed"], apps) + table(
+        ["task", "processor", "firings", "mean us", "max us"], tasks
+    )
 
 
 def tested(result: Tested) -> str:

@@ -5,15 +5,17 @@ In: results of the verbs for a text, and of a run of its program. Out: a `Docume
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from ...analysis.dataflow.analyze import Analysis
+from ...analysis.dataflow.analyze import Analysis, Capacities
 from ...analysis.dataflow.analyze import analyze as analyze_app
 from ...model.application import Application, Port, Task
 from ...model.diagnostic import Diagnostic
-from ...model.mapping import GroupBound, Mapping, as_text
+from ...model.mapping import GroupBound, as_text
+from ...model.mapping import Mapping as StoredMapping
 from ...model.version import __version__
 from ...report.document import (
     AppRow,
@@ -33,7 +35,8 @@ from ...report.document import (
 )
 from ...report.graph import rate
 from ...report.layout import layout
-from ...report.measured import Latency, Ran, RanApp, Traced
+from ...report.measured import Latency, Ran, RanApp, RanTask, Traced
+from ..build.dla import OnDla
 from ..plan.program import firing_means, sources_of
 from .comparing import Rows, compared
 from .firings import measured_chart, predicted_charts
@@ -55,6 +58,8 @@ class Collector:
     ) -> None:
         self._shown, self._path, self._ran, self._traced = shown, path, ran, traced
         self._valid, self._mapping = shown.valid, shown.valid.mapping
+        #: The measurements; empty if nothing has run.
+        self._measured = ran or Ran(None, 0, "", {}, {}, {}, {})
         self._on = "" if platform == "host" else f" --platform {platform}"
         self._missing: dict[str, str] = {}
         self._analyses = dict(self._analyzed())
@@ -75,18 +80,17 @@ class Collector:
         self._note_missing(predicted, measured)
         versus: CompareRow | None = None
         if compare is not None:
-            versus = compared(
-                Path(compare), Rows(tasks, channels, paths, processors, states, changes)
-            )
+            rows = Rows(tasks, channels, paths, processors, states, changes)
+            versus = compared(Path(compare), rows)
         return Document(
             name=valid.system.stem,
             platform=valid.platform.name,
             flowc=__version__,
             machine=shown.profile.host if shown.profile is not None else "",
             imported=self._imported,
-            build=None if ran is None else ran.build,
+            build=self._measured.build,
             status=None if ran is None else ran.status,
-            failure="" if ran is None else ran.failure,
+            failure=self._measured.failure,
             commands=tuple(self._commands()),
             diagnostics=tuple((d.severity, d.code, d.message) for d in self._told()),
             apps=tuple(self._app(a) for a in valid.system.apps),
@@ -128,10 +132,8 @@ class Collector:
 
     def _note_missing(self, predicted: tuple[ChartRow, ...], measured: ChartRow | None) -> None:
         missing, run = self._missing, self._command("report", " --run 200")
-        if (
-            self._shown.profile is None
-            and "unknown" in sources_of(self._valid, self._shown.times).values()
-        ):
+        sources = sources_of(self._valid, self._shown.times)
+        if self._shown.profile is None and "unknown" in sources.values():
             missing["times"] = self._command("profile")
         if self._ran is None:
             missing["run"] = run
@@ -150,50 +152,50 @@ class Collector:
 
     # -- apps --------------------------------------------------------------------------------------
     def _analyzed(self) -> Iterator[tuple[str, Analysis]]:
-        valid = self._valid
-        for app in valid.system.apps:
-            times = self._shown.times.app(app)
-            yield (
-                app.name,
-                analyze_app(
-                    app,
-                    valid.verdicts[app.name],
-                    times,
-                    for_period=True,
-                    pareto=True,
-                    seconds=SECONDS,
-                ),
+        for app in self._valid.system.apps:
+            analysis = analyze_app(
+                app,
+                self._valid.verdicts[app.name],
+                self._shown.times.app(app),
+                for_period=True,
+                pareto=True,
+                seconds=SECONDS,
             )
+            yield app.name, analysis
 
     def _app(self, app: Application) -> AppRow:
-        found, ran = self._analyses[app.name], self._ran_app(app.name)
+        analysis, ran = self._analyses[app.name], self._ran_app(app.name)
         where = layout(app)
-        return AppRow(
+        channels = dict.fromkeys(hop.channel for hop in analysis.critical_cycle if hop.channel)
+        row = AppRow(
             name=app.name,
             doc=app.doc,
             period_ns=_ns(app.period_ns),
             deadline_ns=_ns(app.due_ns),
-            consistent=found.verdicts.consistent.holds,
-            deadlock_free=found.verdicts.deadlock_free.holds,
-            schedulable=found.verdicts.schedulable.holds,
-            least_period_ns=_ns(found.period),
-            unit_times=found.times.unknown,
-            critical_tasks=tuple(dict.fromkeys(h.task for h in found.critical_cycle)),
-            critical_channels=tuple(
-                dict.fromkeys(h.channel for h in found.critical_cycle if h.channel)
-            ),
+            consistent=analysis.verdicts.consistent.holds,
+            deadlock_free=analysis.verdicts.deadlock_free.holds,
+            schedulable=analysis.verdicts.schedulable.holds,
+            least_period_ns=_ns(analysis.period),
+            unit_times=analysis.times.unknown,
+            critical_tasks=tuple(dict.fromkeys(h.task for h in analysis.critical_cycle)),
+            critical_channels=tuple(channels),
             columns=where.columns,
             routes={name: route for name, route in where.routes.items() if route},
             back=where.back,
-            frames=None if ran is None else ran.frames,
-            skipped=None if ran is None else ran.skipped,
-            fps=None if ran is None else ran.fps,
-            deadline_misses=None if ran is None else ran.latency.misses,
-            overruns=None if ran is None else ran.overruns,
+        )
+        if ran is None:
+            return row
+        return replace(
+            row,
+            frames=ran.frames,
+            skipped=ran.skipped,
+            fps=ran.fps,
+            deadline_misses=ran.latency.misses,
+            overruns=ran.overruns,
         )
 
     def _ran_app(self, name: str) -> RanApp | None:
-        return None if self._ran is None else self._ran.apps.get(name)
+        return self._measured.apps.get(name)
 
     def _processors(self) -> Iterator[ProcessorRow]:
         """Predicted: the search's value, else the mean times of the placed tasks over the period.
@@ -201,95 +203,80 @@ class Collector:
         Without a period the busiest processor of an app is always busy. States count by their
         weights.
         """
-        known = (
-            {}
-            if self._mapping is None
-            else dict(self._mapping.utilization) or in_the_mean(self._valid)
-        )
+        shares: Mapping[str, float] = {}
+        if self._mapping is not None:
+            shares = dict(self._mapping.utilization) or in_the_mean(self._valid)
+        shares = shares or self._predicted_utilization()
+        for pool in self._valid.platform.pools:
+            for name in pool.processors:
+                share = shares.get(name)
+                predicted = None if share is None else round(share, 4)
+                measured = self._measured.processors.get(name)
+                yield ProcessorRow(name, pool.kind, predicted, measured)
+
+    def _predicted_utilization(self) -> dict[str, float]:
+        """The share of its time that each processor works, by the mean times of placed tasks."""
         means = firing_means(self._valid, self._shown.times, self._mapping)
         total: dict[str, float] = {}
         for app in self._valid.system.apps:
-            load: dict[str, float] = {}
-            for task in app.tasks:
-                places = self._shown.places.get(task.name, ())
-                for processor in places if task.name in means else ():
-                    work = (
-                        means[task.name] * self._valid.repetition[app.name][task.name] / len(places)
-                    )
-                    load[processor] = load.get(processor, 0.0) + work
-            period = (
-                float(app.period_ns)
-                if app.period_ns is not None
-                else max(load.values(), default=0.0)
-            )
-            for processor, work in load.items():
+            loads = self._loads(app, means)
+            period = max(loads.values(), default=0.0)
+            if app.period_ns is not None:
+                period = float(app.period_ns)
+            for processor, work in loads.items():
                 total[processor] = total.get(processor, 0.0) + (work / period if period else 0.0)
-        for pool in self._valid.platform.pools:
-            for name in pool.processors:
-                share = known.get(name) if known else total.get(name)
-                seen = None if self._ran is None else self._ran.processors.get(name)
-                yield ProcessorRow(
-                    name, pool.kind, None if share is None else round(share, 4), seen
-                )
+        return total
+
+    def _loads(self, app: Application, means: Mapping[str, float]) -> dict[str, float]:
+        """The time that an iteration of an app takes of each processor."""
+        loads: dict[str, float] = {}
+        firings = self._valid.repetition[app.name]
+        for task in app.tasks:
+            if task.name not in means:
+                continue
+            places = self._shown.places.get(task.name, ())
+            for processor in places:
+                work = means[task.name] * firings[task.name] / len(places)
+                loads[processor] = loads.get(processor, 0.0) + work
+        return loads
 
     # -- tasks -------------------------------------------------------------------------------------
     def _tasks(self) -> Iterator[TaskRow]:
-        means, sources = (
-            firing_means(self._valid, self._shown.times, self._mapping),
-            sources_of(self._valid, self._shown.times),
-        )
+        means = firing_means(self._valid, self._shown.times, self._mapping)
+        sources = sources_of(self._valid, self._shown.times)
         for app in self._valid.system.apps:
             for task in app.tasks:
-                yield self._task(app, task, means.get(task.name), sources.get(task.name, ""))
+                source = sources.get(task.name, "")
+                row = self._task(app, task, means.get(task.name), source)
+                ran = self._measured.tasks.get(task.name)
+                yield row if ran is None else _with_run(row, ran)
 
     def _task(self, app: Application, task: Task, mean: float | None, source: str) -> TaskRow:
-        time, ran = (
-            self._shown.times.here(task.name),
-            None if self._ran is None else self._ran.tasks.get(task.name),
-        )
-        idle = task.resampling is not None
-        predicted = None if mean is None or idle else round(mean)
-        measured = None if ran is None or idle else ran.mean_ns
-        error = round(measured / predicted - 1, 4) if predicted and measured is not None else None
-        kind = (
-            "network"
-            if task.network
-            else "border"
-            if task.border
-            else "link"
-            if task.link
-            else "task"
-        )
-        short = task.name.partition(".")[2]
-        group, _, label = short.rpartition(".")
-        return TaskRow(
+        """The prediction for a task; code on an arrow takes no time."""
+        time = self._shown.times.here(task.name)
+        group, _, label = task.name.partition(".")[2].rpartition(".")
+        row = TaskRow(
             name=task.name,
             app=app.name,
-            kind="resampling" if idle else kind,
+            kind=_kind_of_row(task),
             group=group,
-            label=str(task.resampling) if idle else label,
-            definition="" if idle else task.definition,
+            label=label,
+            definition=task.definition,
             doc=task.doc,
             place=f"{Path(task.span.file).name}:{task.span.line}",
             code=_code(task, self._kind(task.name)),
             firings=self._valid.repetition[app.name].get(task.name, 0),
             processors=self._shown.places.get(task.name, ()),
-            ports=tuple(
-                PortRow(p.name, way, "" if p.type is None else str(p.type), rate(p))
-                for way, ports in (("in", task.inputs), ("out", task.outputs))
-                for p in ports
-            ),
+            ports=(*_ports("in", task.inputs), *_ports("out", task.outputs)),
             network=self._network(task),
             times_from="imported" if self._imported and source == "measured" else source,
-            predicted_ns=predicted,
-            worst_ns=None if time is None or idle else _ns(time.longest_ns),
-            measured_ns=measured,
-            measured_max_ns=None if ran is None or idle or not ran.firings else ran.max_ns,
-            fired=None if ran is None else ran.firings,
-            failed=0 if ran is None else ran.failed,
-            share=None if ran is None or idle else ran.share,
-            error=error,
+            predicted_ns=None if mean is None else round(mean),
+            worst_ns=None if time is None else _ns(time.longest_ns),
         )
+        if task.resampling is None:
+            return row
+        label = str(task.resampling)
+        return replace(row, label=label, definition="", predicted_ns=None, worst_ns=None)
 
     def _kind(self, task: str) -> str:
         places = self._shown.places.get(task, ())
@@ -299,82 +286,101 @@ class Collector:
         if task.network is None:
             return None
         time = self._shown.times.here(task.name)
-        entry = None if time is None else time.entry
+        layers: tuple[tuple[str, int], ...] = ()
+        overhead_ns = 0
+        if time is not None and time.entry is not None:
+            layers = tuple((layer.layer, round(layer.mean_ns)) for layer in time.entry.layers)
+            overhead_ns = time.entry.overhead_ns
+        dla = ""
         on_dla = self._dla.get(task.network.definition)
+        if on_dla is not None:
+            dla = f"{on_dla.legal} of {on_dla.layers} layers can run on a DLA"
         return NetworkRow(
             file=(task.network.cut_from or task.network).file,
             precision=task.network.precision,
             batch=task.network.batch,
-            layers=tuple((layer.layer, round(layer.mean_ns)) for layer in entry.layers)
-            if entry is not None
-            else (),
-            overhead_ns=0 if entry is None else entry.overhead_ns,
-            dla=""
-            if on_dla is None
-            else f"{on_dla.legal} of {on_dla.layers} layers can run on a DLA",
+            layers=layers,
+            overhead_ns=overhead_ns,
+            dla=dla,
         )
 
     # -- channels, paths ---------------------------------------------------------------------------
     def _channels(self) -> Iterator[ChannelRow]:
         for app in self._valid.system.apps:
-            found = self._analyses[app.name]
-            least = {} if found.least_buffers is None else found.least_buffers.channels
-            kept = {} if found.period_buffers is None else found.period_buffers.channels
-            for c in app.channels:
-                out, into = (
-                    app.task(c.source).port(c.source_port),
-                    app.task(c.destination).port(c.destination_port),
+            analysis = self._analyses[app.name]
+            least = _sizes(analysis.least_buffers)
+            kept = _sizes(analysis.period_buffers)
+            for channel in app.channels:
+                out = app.task(channel.source).port(channel.source_port)
+                into = app.task(channel.destination).port(channel.destination_port)
+                capacity, most = self._measured.channels.get(
+                    channel.name, (self._capacities.get(channel.name), None)
                 )
-                used = None if self._ran is None else self._ran.channels.get(c.name)
                 yield ChannelRow(
-                    name=c.name,
+                    name=channel.name,
                     app=app.name,
-                    source=c.source,
-                    source_port=c.source_port,
-                    target=c.destination,
-                    target_port=c.destination_port,
+                    source=channel.source,
+                    source_port=channel.source_port,
+                    target=channel.destination,
+                    target_port=channel.destination_port,
                     rates=(rate(out), rate(into)),
-                    delay=c.delay,
-                    type="" if out.type is None else str(out.type),
+                    delay=channel.delay,
+                    type=_type(out),
                     token_bytes=_bytes(out),
-                    capacity=used[0] if used is not None else self._capacities.get(c.name),
-                    least=least.get(c.name),
-                    for_period=kept.get(c.name),
-                    most=None if used is None else used[1],
+                    capacity=capacity,
+                    least=least.get(channel.name),
+                    for_period=kept.get(channel.name),
+                    most=most,
                 )
 
     def _paths(self) -> Iterator[PathRow]:
         groups = {g.app: g for g in self._mapping.groups} if self._mapping is not None else {}
         for app in self._valid.system.apps:
-            found, ran, group = (
-                self._analyses[app.name],
-                self._ran_app(app.name),
-                groups.get(app.name),
+            yield from self._paths_of(app, groups.get(app.name))
+
+    def _paths_of(self, app: Application, group: GroupBound | None) -> Iterator[PathRow]:
+        """The frames of an app, and the paths that have a deadline or a number."""
+        analysis, ran = self._analyses[app.name], self._ran_app(app.name)
+        conditional = group is not None and group.conditional
+        frames = PathRow(
+            app=app.name,
+            source="",
+            task="",
+            deadline_ns=_ns(app.due_ns),
+            bound_ns=None if group is None else group.response_ns,
+            conditional=conditional,
+            least_ns=_ns(analysis.latency_lower),
+        )
+        yield frames if ran is None else _with_latency(frames, ran.latency)
+        least = {(p.source, p.sink): _ns(p.lower) for p in analysis.paths}
+        bounds: dict[tuple[str, str], int | None] = {}
+        if group is not None:
+            bounds = {(p.source, p.task): p.latency_ns for p in group.paths}
+        deadlines = {(p.source, p.sink): _ns(p.deadline_ns) for p in app.paths}
+        latencies = {} if ran is None else ran.paths
+        for source, task in dict.fromkeys((*deadlines, *least, *bounds, *latencies)):
+            ends = source, task
+            row = PathRow(
+                app=app.name,
+                source=source,
+                task=task,
+                deadline_ns=deadlines.get(ends),
+                bound_ns=bounds.get(ends),
+                conditional=conditional,
+                least_ns=least.get(ends),
             )
-            latency = None if ran is None else ran.latency
-            bound = None if group is None else group.response_ns
-            yield _path(
-                app, "", "", _ns(app.due_ns), bound, group, _ns(found.latency_lower), latency
-            )
-            least = {(p.source, p.sink): _ns(p.lower) for p in found.paths}
-            bounds = (
-                {(p.source, p.task): p.latency_ns for p in group.paths} if group is not None else {}
-            )
-            due = {(p.source, p.sink): _ns(p.deadline_ns) for p in app.paths}
-            seen = {} if ran is None else ran.paths
-            for source, task in dict.fromkeys((*due, *least, *bounds, *seen)):
-                key = source, task
-                yield _path(
-                    app, *key, due.get(key), bounds.get(key), group, least.get(key), seen.get(key)
-                )
+            latency = latencies.get(ends)
+            yield row if latency is None else _with_latency(row, latency)
 
     # -- fronts, searches --------------------------------------------------------------------------
     def _memory(self) -> Iterator[MemoryPoint]:
         for app in self._valid.system.apps:
-            found = self._analyses[app.name]
-            for p in found.pareto or () if "pareto" not in found.cut else ():
+            analysis = self._analyses[app.name]
+            if "pareto" in analysis.cut:
+                continue
+            for p in analysis.pareto or ():
                 if p.period is not None:
-                    yield MemoryPoint(app.name, _ns(p.period) or 0, p.bytes, p.total, p.channels)
+                    yield MemoryPoint(app.name, round(p.period), p.bytes, p.total, p.channels)
 
     def _search(self) -> SearchRow | None:
         mapping = self._mapping
@@ -401,20 +407,33 @@ class Collector:
         )
 
 
-def _options(mapping: Mapping) -> Iterator[str]:
+def _options(mapping: StoredMapping) -> Iterator[str]:
     """The options that `map` had when it found a mapping, as far as they are kept."""
     yield f"--search {mapping.search}"
     if mapping.effort.objective not in ("throughput", "utilization"):
         yield f"--objective {mapping.effort.objective}"
     yield f"--seed {mapping.effort.seed}"
-    if mapping.supposed is not None:
-        yield from () if mapping.supposed.fps is None else (f"--fps {mapping.supposed.fps}",)
-        yield from () if mapping.supposed.cores is None else (f"--cores {mapping.supposed.cores}",)
-        yield "--keep"
+    supposed = mapping.supposed
+    if supposed is None:
+        return
+    if supposed.fps is not None:
+        yield f"--fps {supposed.fps}"
+    if supposed.cores is not None:
+        yield f"--cores {supposed.cores}"
+    yield "--keep"
 
 
 def _ns(time: Fraction | None) -> int | None:
     return None if time is None else round(time)
+
+
+def _sizes(capacities: Capacities | None) -> Mapping[str, int]:
+    """The capacity of each channel, if it is known."""
+    return {} if capacities is None else capacities.channels
+
+
+def _type(port: Port) -> str:
+    return "" if port.type is None else str(port.type)
 
 
 def _bytes(port: Port) -> int | None:
@@ -425,55 +444,64 @@ def _code(task: Task, kind: str) -> str:
     """The code of a task, in words."""
     if task.network is not None:
         return f"onnx {(task.network.cut_from or task.network).file}"
-    found = task.implementation_on(kind) or next(iter(task.implementations), None)
-    return "" if found is None else f"{found.language} {found.file}:{found.symbol}"
+    code = task.implementation_on(kind) or next(iter(task.implementations), None)
+    return "" if code is None else f"{code.language} {code.file}:{code.symbol}"
 
 
-def _path(
-    app: Application,
-    source: str,
-    task: str,
-    deadline: int | None,
-    bound: int | None,
-    group: GroupBound | None,
-    least: int | None,
-    seen: Latency | None,
-) -> PathRow:
+def _kind_of_row(task: Task) -> str:
+    if task.resampling is not None:
+        return "resampling"
+    if task.network:
+        return "network"
+    if task.border:
+        return "border"
+    return "link" if task.link else "task"
+
+
+def _ports(direction: str, ports: Iterable[Port]) -> Iterator[PortRow]:
+    for port in ports:
+        yield PortRow(port.name, direction, _type(port), rate(port))
+
+
+def _with_run(row: TaskRow, ran: RanTask) -> TaskRow:
+    """A task with what a run measured of it; code on an arrow takes no time."""
+    row = replace(row, fired=ran.firings, failed=ran.failed)
+    if row.kind == "resampling":
+        return row
+    error = None
+    if row.predicted_ns and ran.mean_ns is not None:
+        error = round(ran.mean_ns / row.predicted_ns - 1, 4)
+    return replace(
+        row,
+        measured_ns=ran.mean_ns,
+        measured_max_ns=ran.max_ns if ran.firings else None,
+        share=ran.share,
+        error=error,
+    )
+
+
+def _with_latency(row: PathRow, latency: Latency) -> PathRow:
+    """A path with the latencies of a run."""
     above = None
-    if seen is not None and bound is not None and seen.max_ns is not None:
-        certain = sum(
-            n for edge, n in zip(seen.edges_ns, seen.counts, strict=False) if edge > bound
-        )
-        above = max(certain, int(seen.max_ns > bound))
-    return PathRow(
-        app=app.name,
-        source=source,
-        task=task,
-        deadline_ns=deadline,
-        bound_ns=bound,
-        conditional=group is not None and group.conditional,
-        least_ns=least,
-        count=None if seen is None else seen.count,
-        mean_ns=None if seen is None else seen.mean_ns,
-        p50_ns=None if seen is None else seen.p50_ns,
-        p99_ns=None if seen is None else seen.p99_ns,
-        max_ns=None if seen is None else seen.max_ns,
-        deadline_misses=None if seen is None else seen.misses,
+    if row.bound_ns is not None and latency.max_ns is not None:
+        bins = zip(latency.edges_ns, latency.counts, strict=False)
+        certain = sum(count for edge, count in bins if edge > row.bound_ns)
+        above = max(certain, int(latency.max_ns > row.bound_ns))
+    return replace(
+        row,
+        count=latency.count,
+        mean_ns=latency.mean_ns,
+        p50_ns=latency.p50_ns,
+        p99_ns=latency.p99_ns,
+        max_ns=latency.max_ns,
+        deadline_misses=latency.misses,
         above_bound=above,
-        edges_ns=() if seen is None else seen.edges_ns,
-        counts=() if seen is None else seen.counts,
+        edges_ns=latency.edges_ns,
+        counts=latency.counts,
     )
 
 
-def _dla(found: object) -> DlaRow:
-    from ..build.dla import OnDla
-
-    assert isinstance(found, OnDla)
-    rows = tuple((r.op, r.count, r.rule, r.layers) for r in found.rows)
-    return DlaRow(
-        found.network,
-        found.layers,
-        found.legal,
-        rows,
-        tuple((r.first, r.last, r.count) for r in found.runs),
-    )
+def _dla(on_dla: OnDla) -> DlaRow:
+    rules = tuple((row.op, row.count, row.rule, row.layers) for row in on_dla.rows)
+    runs = tuple((run.first, run.last, run.count) for run in on_dla.runs)
+    return DlaRow(on_dla.network, on_dla.layers, on_dla.legal, rules, runs)

@@ -7,9 +7,10 @@ and nothing is measured; missing results are named with the command that would c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from ...codegen.deploy import missing as without_code
 from ...codegen.emit import digest, emit
@@ -65,58 +66,37 @@ def report(
     """
     if frames is not None:
         run = run_for(
-            path, platform=platform, frames=frames, on_measure=on_measure, progress=progress
+            path, platform=platform, frames=frames, on_measure=on_measure, report=progress
         )
     shown = look(path, platform=platform)
     if run_file is not None or trace_file is not None:
         build = _digest(shown)
-        ran = _read_run(Path(run_file), build) if run_file is not None else None
-        run = Run(ran, _read_trace(Path(trace_file), build) if trace_file is not None else None, 0)
+        ran = None if run_file is None else _read(_RUN, Path(run_file), build)
+        traced = None if trace_file is None else _read(_TRACE, Path(trace_file), build)
+        run = Run(ran, traced, 0)
     run = run or Run(None, None, 0)
     document = Collector(shown, Path(path), platform, run.ran, run.traced).document(compare)
     return Reported(document, shown.diagnostics, run.status)
 
 
 # -- what ran --------------------------------------------------------------------------------------
-def run_for(
-    path: str | Path,
-    *,
-    platform: str = "host",
-    frames: int | None = None,
-    trace: bool = True,
-    live: int | None = None,
-    full_speed: bool = False,
-    settings: Sequence[str] = (),
-    on_measure: Callable[[str], None] | None = None,
-    progress: Report | None = None,
-) -> Run:
+def run_for(path: str | Path, *, trace: bool = True, **asked: Any) -> Run:
     """Build and run the program, with a trace if requested (which slows firings down). Raises
     Errors of the build.
 
-    The other options are those of `run`.
+    `asked` are options of `run`.
     """
     with scratch() as folder:
         written, traced = folder / "run.json", folder / "trace.json"
         status = run_program(
             path,
-            platform=platform,
-            frames=frames,
-            full_speed=full_speed,
-            settings=settings,
             report_to=str(written),
             trace=str(traced) if trace else None,
-            live=live,
             quiet=True,
             document=True,
-            on_measure=on_measure,
-            report=progress,
+            **asked,
         ).status
-        said, seen = _content(written), _content(traced)
-        return Run(read_run(said) if said else None, read_trace(seen) if seen else None, status)
-
-
-def _content(file: Path) -> bytes:
-    return read_bytes(file, MOST_BYTES) if file.is_file() else b""
+        return Run(_if_written(_RUN, written), _if_written(_TRACE, traced), status)
 
 
 def _digest(shown: Shown) -> str:
@@ -128,34 +108,39 @@ def _digest(shown: Shown) -> str:
     return digest(emit(deployment(shown.built, shown.profile)[1]))
 
 
-def _read_run(file: Path, build: str) -> Ran:
+M = TypeVar("M", Ran, Traced)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written(Generic[M]):
+    """A file that a run writes: its name in messages, the option that asks for it, and the function
+    that reads its content."""
+
+    name: str
+    option: str
+    read: Callable[[bytes], M]
+
+
+_RUN = _Written("report of a run", "--report", read_run)
+_TRACE = _Written("trace of a run", "--trace", read_trace)
+
+
+def _if_written(written: _Written[M], file: Path) -> M | None:
+    """The content of a file of a run that has ended; None if it wrote nothing."""
+    content = read_bytes(file, MOST_BYTES) if file.is_file() else b""
+    return written.read(content) if content else None
+
+
+def _read(written: _Written[M], file: Path, build: str) -> M:
+    """The content of a file of a run of that build. Raises Errors."""
     try:
-        ran = read_run(read_bytes(file, MOST_BYTES))
+        content = written.read(read_bytes(file, MOST_BYTES))
     except (OSError, ValueError) as error:
-        help_text = "`flowc run APP.flow --report FILE` writes one"
-        raise _unread(file, "report of a run", error, help_text) from error
-    _require_same(file, ran.build, build)
-    return ran
-
-
-def _read_trace(file: Path, build: str) -> Traced:
-    try:
-        traced = read_trace(read_bytes(file, MOST_BYTES))
-    except (OSError, ValueError) as error:
-        help_text = "`flowc run APP.flow --trace FILE` writes one"
-        raise _unread(file, "trace of a run", error, help_text) from error
-    _require_same(file, traced.build, build)
-    return traced
-
-
-def _unread(file: Path, what: str, error: OSError | ValueError, help_text: str) -> Errors:
-    return Errors(
-        [
-            Diagnostic(
-                "F620", f"cannot use `{file}` as the {what}: {reason(error)}", None, help=help_text
-            )
-        ]
-    )
+        message = f"cannot use `{file}` as the {written.name}: {reason(error)}"
+        help_text = f"`flowc run APP.flow {written.option} FILE` writes one"
+        raise Errors([Diagnostic("F620", message, None, help=help_text)]) from error
+    _require_same(file, content.build, build)
+    return content
 
 
 def _require_same(file: Path, theirs: str | None, ours: str) -> None:

@@ -6,9 +6,10 @@ In: a text with its stored mapping, and a run. Out: rows of the document.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...model.mapping import StateBound
-from ...model.scenario import State
+from ...model.scenario import Scenario, State
 from ...report.document import ChangeRow, StateBoundRow, StateRow
 from ...report.measured import Ran
 from ..text.check import Valid
@@ -17,49 +18,79 @@ from ..text.check import Valid
 def states_of(valid: Valid, ran: Ran | None) -> Iterator[StateRow]:
     """A row for each state; none without a scenario."""
     scenario, mapping = valid.system.scenario, valid.mapping
-    known = {} if mapping is None else {s.state: s for s in mapping.states}
-    for state in () if scenario is None else scenario.states:
-        proved, seen = known.get(state.name), None if ran is None else ran.states.get(state.name)
-        yield StateRow(
+    if scenario is None:
+        return
+    proved = {} if mapping is None else {bound.state: bound for bound in mapping.states}
+    measured = {} if ran is None else ran.states
+    for state in scenario.states:
+        row = StateRow(
             state.name,
             tuple(_running(state)),
             tuple(f"{instance} = {variant}" for instance, variant in state.choices),
             state.best,
             float(state.weight),
-            {} if proved is None else {p.task: ", ".join(p.processors) for p in proved.placements},
-            () if proved is None else tuple(_bounds(proved)),
-            ""
-            if proved is None
-            else ", ".join(f"{pool} {hz / 1e6:g} MHz" for pool, hz in proved.clocks_hz),
-            None if proved is None else proved.energy_mw,
-            None if seen is None else seen.seconds,
-            None if seen is None else seen.entered,
-            None if seen is None else seen.joules,
+            {},
+            (),
+            "",
+            None,
+            None,
+            None,
+            None,
         )
+        if state.name in proved:
+            row = _with_bounds(row, proved[state.name])
+        if state.name in measured:
+            seen = measured[state.name]
+            row = replace(row, seconds=seen.seconds, entered=seen.entered, joules=seen.joules)
+        yield row
+
+
+def _with_bounds(row: StateRow, proved: StateBound) -> StateRow:
+    """A state with its places, bounds and clock rates of the mapping."""
+    return replace(
+        row,
+        own_places={p.task: ", ".join(p.processors) for p in proved.placements},
+        bounds=tuple(_bounds(proved)),
+        clocks=", ".join(f"{pool} {hz / 1e6:g} MHz" for pool, hz in proved.clocks_hz),
+        energy_mw=proved.energy_mw,
+    )
 
 
 def changes_of(valid: Valid, ran: Ran | None) -> Iterator[ChangeRow]:
     """A row for each transition; those that differ only in their events share one."""
-    scenario, mapping = valid.system.scenario, valid.mapping
-    bounds = (
-        {} if mapping is None else {(t.source, t.target): t.delay_ns for t in mapping.transitions}
-    )
-    words: dict[tuple[str, str], list[str]] = {}
-    for t in () if scenario is None else scenario.transitions:
-        after = [] if t.after_ns is None else [f"after {float(t.after_ns) / 1e9:g} s"]
-        words.setdefault((t.source, t.target), []).extend([*t.events, *after])
-    for ends in dict.fromkeys([*words, *([] if ran is None else ran.changes)]):
-        bound, took = bounds.get(ends), None if ran is None else ran.changes.get(ends, [])
-        ended = [ns for ns in took or () if ns is not None]
-        yield ChangeRow(
-            *ends,
-            ", ".join(words.get(ends, ())),
-            bound,
-            None if took is None else len(took),
-            round(sum(ended) / len(ended)) if ended else None,
-            max(ended, default=None),
-            None if took is None or bound is None else sum(ns > bound for ns in ended),
+    bounds: dict[tuple[str, str], int | None] = {}
+    if valid.mapping is not None:
+        bounds = {(t.source, t.target): t.delay_ns for t in valid.mapping.transitions}
+    measured = {} if ran is None else ran.changes
+    words = _causes(valid.system.scenario)
+    for ends in dict.fromkeys([*words, *measured]):
+        bound = bounds.get(ends)
+        row = ChangeRow(*ends, ", ".join(words.get(ends, ())), bound, None, None, None, None)
+        if ran is None:
+            yield row
+            continue
+        took = measured.get(ends, [])
+        ended = [ns for ns in took if ns is not None]
+        yield replace(
+            row,
+            count=len(took),
+            mean_ns=round(sum(ended) / len(ended)) if ended else None,
+            max_ns=max(ended, default=None),
+            above_bound=None if bound is None else sum(ns > bound for ns in ended),
         )
+
+
+def _causes(scenario: Scenario | None) -> dict[tuple[str, str], list[str]]:
+    """What causes each change, in words."""
+    words: dict[tuple[str, str], list[str]] = {}
+    if scenario is None:
+        return words
+    for transition in scenario.transitions:
+        causes = words.setdefault((transition.source, transition.target), [])
+        causes += transition.events
+        if transition.after_ns is not None:
+            causes.append(f"after {float(transition.after_ns) / 1e9:g} s")
+    return words
 
 
 def in_the_mean(valid: Valid) -> dict[str, float]:
@@ -68,13 +99,12 @@ def in_the_mean(valid: Valid) -> dict[str, float]:
     scenario, mapping = valid.system.scenario, valid.mapping
     if scenario is None or mapping is None or len(mapping.states) < len(scenario.states):
         return {}
-    found: dict[str, float] = {}
+    utilization: dict[str, float] = {}
     for proved in mapping.states:
+        weight = float(scenario.state(proved.state).weight)
         for processor, share in proved.utilization:
-            found[processor] = (
-                found.get(processor, 0.0) + float(scenario.state(proved.state).weight) * share
-            )
-    return found
+            utilization[processor] = utilization.get(processor, 0.0) + weight * share
+    return utilization
 
 
 def _bounds(proved: StateBound) -> Iterator[StateBoundRow]:
@@ -86,8 +116,7 @@ def _bounds(proved: StateBound) -> Iterator[StateBoundRow]:
 
 def _running(state: State) -> Iterator[str]:
     for app in state.apps:
-        yield (
-            app.name
-            if app.period_ns is None
-            else f"{app.name} every {float(app.period_ns) / 1e6:g} ms"
-        )
+        if app.period_ns is None:
+            yield app.name
+        else:
+            yield f"{app.name} every {float(app.period_ns) / 1e6:g} ms"

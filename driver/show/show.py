@@ -46,11 +46,11 @@ class Shown:
     def limits(self, *, seconds: float = 2.0) -> dict[str, Analysis]:
         """The least period of every app, and what determines it (see
         `analysis.dataflow.analyze.limits`)."""
-        apps = self.valid.system.apps
-        return {
-            a.name: limits(a, self.valid.verdicts[a.name], self.times.app(a), seconds=seconds)
-            for a in apps
-        }
+        analyses = {}
+        for app in self.valid.system.apps:
+            verdicts, times = self.valid.verdicts[app.name], self.times.app(app)
+            analyses[app.name] = limits(app, verdicts, times, seconds=seconds)
+        return analyses
 
     def charts(self, *, iterations: int) -> list[Chart]:
         """Self-timed execution of every app. Raises Errors."""
@@ -64,10 +64,8 @@ class Shown:
 
     def at_mean_times(self, app: Application, *, iterations: int) -> Chart:
         """Self-timed execution of an app, with the mean time of every measured task."""
-        orders, capacities = (
-            (self.planned.orders, self.planned.capacities) if self.planned is not None else ({}, {})
-        )
-        return _chart(app, self.valid, self.times.app_means(app), orders, capacities, iterations)
+        planned = self.planned or Schedule({}, {})
+        return _chart(app, self.valid, self.times.app_means(app), planned, iterations)
 
 
 def look(path: str | Path, *, platform: str = "host") -> Shown:
@@ -75,29 +73,35 @@ def look(path: str | Path, *, platform: str = "host") -> Shown:
     built = valid = check(path, platform=platform).require()
     if not valid.system.apps:
         raise Errors([Diagnostic("F215", "there is no app to draw", None)])
-    profile, told = store.read_profile(valid)
+    profile, warnings = store.read_profile(valid)
     if isinstance(valid, ValidScenario):
         valid, unused = with_stored(valid)
-        told = (*told, *unused)
+        warnings = (*warnings, *unused)
     times = times_of(valid.system, valid.platform, profile)
     placements = places(valid, times, profile)
+    processors = {p.task: p.processors for p in placements}
+    if placements:
+        processors |= _of_stages(valid)
     return Shown(
         valid,
         built,
         profile,
         times.on_mapping(placements, valid.platform),
-        {p.task: p.processors for p in placements} | (_of_stages(valid) if placements else {}),
+        processors,
         dla_reports(valid.system, valid.platform),
-        told,
+        warnings,
     )
 
 
 def _of_stages(valid: Valid) -> dict[str, tuple[str, ...]]:
     """The processors of networks that are one task here, and stages on the board."""
-    return {
-        n: tuple(dict.fromkeys(p for s in plan.stages for p in s.processors))
-        for n, plan in uncut(valid).items()
-    }
+    places = {}
+    for name, plan in uncut(valid).items():
+        processors: dict[str, None] = {}
+        for stage in plan.stages:
+            processors |= dict.fromkeys(stage.processors)
+        places[name] = tuple(processors)
+    return places
 
 
 def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: int) -> list[Chart]:
@@ -105,11 +109,8 @@ def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: i
 
     Raises Errors.
     """
-    planned = _planned(valid, times, profile)
-    orders, capacities = (planned.orders, planned.capacities) if planned is not None else ({}, {})
-    return [
-        _chart(a, valid, times.app(a), orders, capacities, iterations) for a in valid.system.apps
-    ]
+    planned = _planned(valid, times, profile) or Schedule({}, {})
+    return [_chart(a, valid, times.app(a), planned, iterations) for a in valid.system.apps]
 
 
 def _planned(valid: Valid, times: Times, profile: Profile | None) -> Schedule | None:
@@ -141,65 +142,60 @@ def processor_schedules(
     One round in a steady state: after the processors' pipeline has filled.
     """
     planned = _planned(valid, times, profile) if checked.ok else None
-    found: dict[str, dict[str, str]] = {a.name: {} for a in valid.system.apps}
+    texts: dict[str, dict[str, str]] = {a.name: {} for a in valid.system.apps}
     if planned is None:
-        return found
+        return texts
     for app in valid.system.apps:
         index = {t.name: i for i, t in enumerate(app.tasks)}
         names = [t.name.partition(".")[2] for t in app.tasks]
         for processor, steps in sorted(planned.orders.items()):
-            loops = looped.folded([(index[s.task], s.times) for s in steps if s.app == app.name])
+            own = [(index[s.task], s.times) for s in steps if s.app == app.name]
+            loops = looped.folded(own)
             if loops:
-                found[app.name][processor] = looped.text(loops, names)
-    return found
+                texts[app.name][processor] = looped.text(loops, names)
+    return texts
 
 
 def _chart(
-    app: Application,
-    valid: Valid,
-    times: AppTimes,
-    orders: dict[str, tuple[StaticStep, ...]],
-    capacities: dict[str, int],
-    iterations: int,
+    app: Application, valid: Valid, times: AppTimes, planned: Schedule, iterations: int
 ) -> Chart:
-    graph = graph_of(app, valid.verdicts[app.name].repetition, times.ns)
-    if capacities:
-        graph = bounded(graph, {i: capacities[c.name] for i, c in enumerate(app.channels)})
-    if sum(graph.firings) * iterations > MOST_BARS:
-        message = (
-            f"{iterations} iterations of `{app.name}` have {sum(graph.firings) * iterations}"
-            " firings"
-        )
-        help_text = f"draw fewer with --iterations; at most {MOST_BARS} firings fit"
-        raise Errors([Diagnostic("F605", message, app.span, help=help_text)])
-    index = {n: i for i, n in enumerate(graph.names)}
+    """Self-timed execution of an app, in the planned order and with its capacities, if there are
+    any. Raises Errors."""
     vector = valid.verdicts[app.name].repetition
-    lanes = {
-        p: _sequence(steps, app.name, index, vector, iterations) for p, steps in orders.items()
-    }
-    lanes = {p: sequence for p, sequence in sorted(lanes.items()) if sequence}
+    graph = graph_of(app, vector, times.ns)
+    if planned.capacities:
+        limited = {i: planned.capacities[c.name] for i, c in enumerate(app.channels)}
+        graph = bounded(graph, limited)
+    _require_drawable(app, sum(graph.firings) * iterations, iterations)
+    index = {n: i for i, n in enumerate(graph.names)}
+    lanes = {}
+    for processor, steps in sorted(planned.orders.items()):
+        sequence = _sequence(steps, app.name, index, vector, iterations)
+        if sequence:
+            lanes[processor] = sequence
     short = [n.partition(".")[2] for n in graph.names]
     names = list(lanes) or short
-    bars = tuple(
-        Bar(
-            names[f.processor] if f.processor >= 0 else short[f.task],
-            short[f.task],
-            f.index // graph.firings[f.task],
-            float(graph.ns(f.start)),
-            float(graph.ns(f.end)),
-        )
-        for f in self_timed(
-            graph, iterations, list(lanes.values()), _releases(app, graph, iterations)
-        )
-    )
-    starts = (
-        [float(app.period_ns) * i for i in range(iterations)] if app.period_ns is not None else []
-    )
+    bars = []
+    releases = _releases(app, graph, iterations)
+    for f in self_timed(graph, iterations, list(lanes.values()), releases):
+        lane = names[f.processor] if f.processor >= 0 else short[f.task]
+        iteration = f.index // graph.firings[f.task]
+        start, end = float(graph.ns(f.start)), float(graph.ns(f.end))
+        bars.append(Bar(lane, short[f.task], iteration, start, end))
+    starts: list[float] = []
+    if app.period_ns is not None:
+        starts = [float(app.period_ns) * i for i in range(iterations)]
     on = "on the mapping" if lanes else "as many processors as tasks"
-    unit = times.unknown
-    return Chart(
-        f"{app.name}: {iterations} iterations, {on}", tuple(names), bars, tuple(starts), unit
-    )
+    title = f"{app.name}: {iterations} iterations, {on}"
+    return Chart(title, tuple(names), tuple(bars), tuple(starts), times.unknown)
+
+
+def _require_drawable(app: Application, firings: int, iterations: int) -> None:
+    """Raises Errors if there are more firings than a chart can show."""
+    if firings > MOST_BARS:
+        message = f"{iterations} iterations of `{app.name}` have {firings} firings"
+        help_text = f"draw fewer with --iterations; at most {MOST_BARS} firings fit"
+        raise Errors([Diagnostic("F605", message, app.span, help=help_text)])
 
 
 def _releases(app: Application, graph: Graph, iterations: int) -> dict[int, list[int]]:
@@ -207,10 +203,11 @@ def _releases(app: Application, graph: Graph, iterations: int) -> dict[int, list
     if app.period_ns is None:
         return {}
     period = app.period_ns * graph.per_ns
-    return {
-        t: [int(period * k / graph.firings[t]) for k in range(iterations * graph.firings[t])]
-        for t in sources_and_sinks(graph)[0]
-    }
+    releases = {}
+    for source in sources_and_sinks(graph)[0]:
+        firings = graph.firings[source]
+        releases[source] = [int(period * k / firings) for k in range(iterations * firings)]
+    return releases
 
 
 def _sequence(

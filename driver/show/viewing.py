@@ -105,7 +105,7 @@ class Viewer:
                     full_speed=full_speed,
                     settings=settings,
                     on_measure=self._on_measure,
-                    progress=self._progress,
+                    report=self._progress,
                 )
             finally:
                 with suppress(OSError):

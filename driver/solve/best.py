@@ -18,7 +18,7 @@ from .deadline_problem import require_possible
 from .deadlines import missed
 from .known_times import KnownTimes
 from .request import Request
-from .state_map import Asked, Searched, States
+from .state_map import Searched, States, StateSearch
 
 
 def map_states_jointly(
@@ -31,7 +31,7 @@ def map_states_jointly(
     runs briefly. States that ask for the best variants of networks get the most accurate ones with
     which that is possible. Networks that are `chosen` run in these bands.
     """
-    asked = Asked(known, request, chosen or {})
+    asked = StateSearch(known, request, chosen or {})
     if valid.options:
         found = _with_best_variants(valid, asked)
     else:
@@ -42,7 +42,7 @@ def map_states_jointly(
 
 
 # -- the best variants -----------------------------------------------------------------------------
-def _with_best_variants(valid: ValidScenario, asked: Asked) -> States:
+def _with_best_variants(valid: ValidScenario, asked: StateSearch) -> States:
     """The states with the most accurate variants that keep their deadlines and limits. Raises
     Errors."""
     spent = 0
@@ -74,7 +74,7 @@ def _in_words(valid: ValidScenario, state: str) -> str:
     return valid.scenario.state(state).best_in_words()
 
 
-def _hopeless(valid: ValidScenario, asked: Asked) -> dict[tuple[str, int], str]:
+def _hopeless(valid: ValidScenario, asked: StateSearch) -> dict[tuple[str, int], str]:
     """Options with which no mapping keeps the deadlines: they are not searched."""
     return {
         (name, k): why
@@ -84,7 +84,7 @@ def _hopeless(valid: ValidScenario, asked: Asked) -> dict[tuple[str, int], str]:
     }
 
 
-def _why_hopeless(option: Valid | str, asked: Asked) -> str:
+def _why_hopeless(option: Valid | str, asked: StateSearch) -> str:
     if isinstance(option, str):
         return option
     for verdicts in option.verdicts.values():
@@ -106,22 +106,21 @@ def _why_hopeless(option: Valid | str, asked: Asked) -> str:
 def _late(searched: Searched) -> dict[str, str]:
     """The states that miss a deadline or limit in the search's answer, each with a reason."""
     found = {}
-    for name, problem in searched.problems.items():
+    for name in searched.problems:
         outcome = searched.own.get(name, searched.outcome.states.get(name))
         if outcome is None:
             continue  # an earlier state had no answer
         if outcome.verdict is None:
             found[name] = "no mapping was found"
         elif not outcome.verdict.feasible:
-            found[name] = ", ".join(missed(problem, outcome.verdict))
+            found[name] = ", ".join(missed(outcome.verdict))
     return found
 
 
 def _late_in(states: States) -> dict[str, str]:
     """The same for programs."""
-    verdicts = {name: (j.problem, j.verdict) for name, j in states.joints.items()}
-    return {
-        n: ", ".join(missed(p, told))
-        for n, (p, told) in verdicts.items()
-        if told is not None and told.late
-    }
+    late = {}
+    for name, joint in states.joints.items():
+        if joint.verdict is not None and joint.verdict.late:
+            late[name] = ", ".join(missed(joint.verdict))
+    return late

@@ -75,8 +75,8 @@ def _stored(valid: Valid) -> Mapping:
     stale = None if stored is None else stored.stale(valid.system, valid.platform)
     if stored is None or stale is not None:
         help_text = "`flowc map` finds a mapping and keeps the other candidates"
-        told = [*faults, *([stale] if stale is not None else [])]
-        message = told[0].message if told else "no mapping is stored"
+        diagnostics = [*faults, *([stale] if stale is not None else [])]
+        message = diagnostics[0].message if diagnostics else "no mapping is stored"
         raise Errors([Diagnostic("F648", message, None, help=help_text)])
     return stored.mapping
 

@@ -115,6 +115,16 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
     return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
 
 
+def unchecked_power(scenario: Scenario) -> tuple[Diagnostic, ...]:
+    """A warning if states have a power limit, and apps without periods: their load is unknown."""
+    limited = [state for state in scenario.states if state.power_w is not None]
+    if not limited:
+        return ()
+    message = f"the power limit of `{limited[0].name}` is not checked: some app has no period"
+    help_text = "give every app a `period`, or leave `power` out"
+    return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
+
+
 def _clocked(
     valid: ValidScenario,
     state: State,
@@ -231,10 +241,10 @@ def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
         worst = worst_cases(system)
     except Refused as refused:
         return "; ".join(refused.faults)
-    told = replace(
+    verdict = replace(
         with_bounds(joint.problem, joint.verdict, worst), utilization=utilization(system)
     )
-    return ", ".join(missed(joint.problem, told))
+    return ", ".join(missed(verdict))
 
 
 def _mhz(hz: Fraction) -> str:
@@ -249,9 +259,13 @@ def _judged(joint: Joint, system: TimedSystem) -> Joint:
     """The state with the bounds that hold at its clock rates."""
     assert joint.verdict is not None
     used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
-    told = replace(with_bounds(joint.problem, joint.verdict, worst_cases(system)), utilization=used)
-    mapping = mapping_of(joint.problem, joint.outcome, told, joint.mapping.effort.seed, joint.seen)
-    return replace(joint, mapping=mapping, verdict=told, program=system)
+    verdict = replace(
+        with_bounds(joint.problem, joint.verdict, worst_cases(system)), utilization=used
+    )
+    mapping = mapping_of(
+        joint.problem, joint.outcome, verdict, joint.mapping.effort.seed, joint.seen
+    )
+    return replace(joint, mapping=mapping, verdict=verdict, program=system)
 
 
 def _factors(
@@ -327,12 +341,14 @@ def _mean(joint: Joint, name: str, kind: str, times: Times) -> tuple[Fraction, F
     if known is not None:
         return known.mean_ns, _energy(known)
     found = joint.outcome.assignment
-    for net, choice in zip(joint.problem.nets, () if found is None else found.choice, strict=True):
-        steps = net.candidates[choice].steps
-        for k, step in enumerate(steps, 1):
-            whole = times.of[net.name].get(step.kind)
-            if whole is not None and name == f"{net.name}.stage{k}":
-                share = Fraction(step.firing) / whole.longest_ns
+    for network, choice in zip(
+        joint.problem.networks, () if found is None else found.choice, strict=True
+    ):
+        stages = network.candidates[choice].stages
+        for k, stage in enumerate(stages, 1):
+            whole = times.of[network.name].get(stage.kind)
+            if whole is not None and name == f"{network.name}.stage{k}":
+                share = Fraction(stage.firing) / whole.longest_ns
                 energy = _energy(whole)
                 return whole.mean_ns * share, None if energy is None else energy * share
     return Fraction(0), None  # code on arrows takes no time

@@ -26,15 +26,15 @@ from ...model.transfers import without_transfers
 from ...networks.onnx.cuts import Chain, read_chain, size
 from ...networks.onnx.interface import NetworkError
 from ...passes import with_transfers
-from ...search.deadline.candidates import Front, Kernels, front
+from ...search.deadline.candidates import CandidateFront, KernelRow, front
 from ...search.deadline.problem import (
+    DeadlineNetwork,
+    DeadlineTask,
     Follower,
     InnerTensor,
-    Item,
     JointChannel,
     JointProblem,
-    Net,
-    Team,
+    TaskGroup,
 )
 from ...search.throughput.machines import nearest
 from ...targets.dla import barred_from_dla
@@ -50,8 +50,8 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
     """
     platform = valid.platform
     pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
-    teams, items, followers, faults = [], [], list[Follower](), []
-    networks: list[tuple[str, str, Kernels]] = []
+    groups, tasks, followers, faults = [], [], list[Follower](), []
+    networks: list[tuple[str, str, KernelRow]] = []
     insides: dict[str, Chain | None] = {}
     for app in valid.system.apps:
         if app.period_ns is None:
@@ -79,8 +79,8 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
             if not known or (wanted is not None and wanted not in known):
                 faults.append(_untimed(task, wanted, platform))
                 continue
-            items.append(
-                Item(
+            tasks.append(
+                DeadlineTask(
                     task.name,
                     app.name,
                     {kind: ceil(t.longest_ns) for kind, t in known.items()},
@@ -93,19 +93,21 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
                     task.network is not None,
                 )
             )
-        teams.append(_team(app, valid.repetition[app.name], insides, valid.system.pins, platform))
+        groups.append(_team(app, valid.repetition[app.name], insides, valid.system.pins, platform))
         followers += _followers(app, valid.repetition[app.name])
     if faults:
         raise Errors(faults)
     where = {name: p.processors[0] for name, p in pins.items()}
     fronts = crew.run(_front, platform, [kernels for _, _, kernels in networks])
     nets = tuple(
-        Net(name, app, f.candidates, f.exact, _tensors(insides[name]), _batch(valid.tasks[name]))
+        DeadlineNetwork(
+            name, app, f.candidates, f.exact, _tensors(insides[name]), _batch(valid.tasks[name])
+        )
         for (name, app, _), f in zip(networks, fronts, strict=True)
     )
     machines = machines_for(valid) if platform.machines else {}
     return JointProblem(
-        platform, tuple(teams), tuple(items), nets, where, tuple(followers), machines=machines
+        platform, tuple(groups), tuple(tasks), nets, where, tuple(followers), machines=machines
     )
 
 
@@ -152,7 +154,7 @@ def settled(valid: Valid) -> Valid:
     return valid.rewritten(replace(found, pins=tuple(p for p in found.pins if p not in supposed)))
 
 
-def _front(platform: Platform, kernels: Kernels) -> Front:
+def _front(platform: Platform, kernels: KernelRow) -> CandidateFront:
     return front(kernels, platform)
 
 
@@ -162,13 +164,15 @@ def _team(
     insides: Mapping[str, Chain | None],
     pins: tuple[Pin, ...],
     platform: Platform,
-) -> Team:
+) -> TaskGroup:
     assert app.period_ns is not None
     buffers = {p.task: p.buffers for p in pins if p.platform == platform.name and p.buffers}
     channels = tuple(_channel(app, c, vector, insides, buffers) for c in app.channels)
     followed = tuple(TimedPath(p.source, p.sink, p.newest, p.deadline) for p in paths(app, vector))
     order = tuple(t.name for t in app.tasks)
-    return Team(app.name, app.period_ns, app.deadline_ns, app.priority, channels, followed, order)
+    return TaskGroup(
+        app.name, app.period_ns, app.deadline_ns, app.priority, channels, followed, order
+    )
 
 
 def _channel(
@@ -284,7 +288,7 @@ def _kernels(
     platform: Platform,
     firings: int,
     inside: Chain | None,
-) -> Kernels:
+) -> KernelRow:
     entries = {kind: t.entry for kind, t in known.items() if t.entry is not None}
     longest = max(entries.values(), key=lambda e: len(e.layers))
     names = tuple(x.layer for x in longest.layers)
@@ -313,27 +317,27 @@ def _kernels(
         ]
     guessed = frozenset(kind for kind, e in entries.items() if e.estimated)
     curves = {kind: t.curve for kind, t in known.items() if t.curve is not None}
-    return Kernels(names, times, cuts, estimated=guessed, firings=firings, curves=curves)
+    return KernelRow(names, times, cuts, estimated=guessed, firings=firings, curves=curves)
 
 
 def require_possible(problem: JointProblem) -> None:
     """Raise errors that need no search: a task that can run nowhere, or more work than a kind of
     processor has time for."""
     faults = []
-    for item in problem.items:
-        if not problem.places(item):
-            kinds = one_of(sorted(item.wcet_ns))
+    for task in problem.tasks:
+        if not problem.places(task):
+            kinds = one_of(sorted(task.wcet_ns))
             message = (
-                f"`{item.name}` can run nowhere on `{problem.platform.name}`: it has times for"
+                f"`{task.name}` can run nowhere on `{problem.platform.name}`: it has times for"
                 f" {kinds} only"
             )
             faults.append(
                 Diagnostic("F503", message, None, help="add such a processor to the platform")
             )
-    for net in problem.nets:
-        if not net.candidates:
+    for network in problem.networks:
+        if not network.candidates:
             message = (
-                f"`{net.name}` cannot run on `{problem.platform.name}`: some layer runs nowhere"
+                f"`{network.name}` cannot run on `{problem.platform.name}`: some layer runs nowhere"
             )
             faults.append(
                 Diagnostic(
@@ -344,10 +348,10 @@ def require_possible(problem: JointProblem) -> None:
         raise Errors(faults)
     for kind, processors in problem.of_kind.items():
         share = sum(
-            Fraction(item.work(kind)) / problem.period[item.group]
-            for item in problem.items
-            if set(item.wcet_ns) == {kind}
-            or problem.kind.get(problem.pins.get(item.name, "")) == kind
+            Fraction(task.work(kind)) / problem.period[task.group]
+            for task in problem.tasks
+            if set(task.wcet_ns) == {kind}
+            or problem.kind.get(problem.pins.get(task.name, "")) == kind
         )
         if share > len(processors):
             message = (

@@ -26,10 +26,11 @@ from ...model.workload import workload
 from ...profiling.measure import WARM_UP, Seen, worst_case
 from ...report.gantt import Bar, Chart
 from ...search.deadline.answer import mapping_of
+from ...search.deadline.limits import Held, held, in_ms
 from ...search.deadline.outcome import Outcome
-from ...search.deadline.problem import Assignment, JointProblem, Team, slowed
+from ...search.deadline.problem import Assignment, JointProblem, TaskGroup, slowed
 from ...search.deadline.program import firing_times, program_paths, timed
-from ...search.deadline.verdict import Held, Verdict, held, verdict, with_bounds
+from ...search.deadline.verdict import MappingVerdict, verdict, with_bounds
 from ...search.registry import search_named
 from ..measure.measure import run_deployed
 from ..plan.program import place, plan
@@ -59,7 +60,7 @@ class Joint:
     problem: JointProblem
     outcome: Outcome
     mapping: Mapping
-    verdict: Verdict | None
+    verdict: MappingVerdict | None
     program: TimedSystem | None = None
     seen: Seen | None = None
     doubt: str = ""
@@ -91,7 +92,7 @@ def map_jointly(valid: Valid, known: KnownTimes, request: Request) -> Joint:
     """
     problem = joint_problem(valid, known.times, request.crew)
     require_possible(problem)
-    counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
+    counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.networks)
     request.say(f"candidates: {counts}" if counts else "no networks")
     try:
         outcome = searched(problem, request)
@@ -148,10 +149,10 @@ def judged(
 def _require_bounds(problem: JointProblem) -> None:
     """Raises Refused if not even the simplest assignment has bounds, for example without a
     period."""
-    chosen = [net.candidates[0].steps for net in problem.nets]
-    steps = tuple(tuple(problem.of_kind[s.kind][0] for s in made) for made in chosen)
-    items = tuple(problem.places(item)[0] for item in problem.items)
-    verdict(problem, Assignment((0,) * len(chosen), steps, items))
+    chosen = [network.candidates[0].stages for network in problem.networks]
+    stages = tuple(tuple(problem.of_kind[s.kind][0] for s in made) for made in chosen)
+    tasks = tuple(problem.places(task)[0] for task in problem.tasks)
+    verdict(problem, Assignment((0,) * len(chosen), stages, tasks))
 
 
 def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> Joint:
@@ -169,16 +170,16 @@ def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request)
             return joint
         system, seen = planned
         used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
-        told = replace(
+        verdict = replace(
             with_bounds(joint.problem, joint.outcome.verdict, worst_cases(system)), utilization=used
         )
         if best.seen is None or (seen is not None and seen.delayed < best.seen.delayed):
-            mapping = mapping_of(joint.problem, joint.outcome, told, request.seed, seen)
+            mapping = mapping_of(joint.problem, joint.outcome, verdict, request.seed, seen)
             said = () if seen is None else _exceeding(valid, known.times, seen)
             best = replace(
-                joint, mapping=mapping, verdict=told, program=system, seen=seen, diagnostics=said
+                joint, mapping=mapping, verdict=verdict, program=system, seen=seen, diagnostics=said
             )
-        if seen is None or seen.delayed <= DISTURBED or not told.late:
+        if seen is None or seen.delayed <= DISTURBED or not verdict.late:
             break
         request.say(f"other programs had the cores for {seen.delayed:.0%} of its time")
     return best
@@ -287,33 +288,35 @@ def reasons(joint: Joint) -> list[str]:
         f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its"
         " time"
     ]
-    for pool in verdict.engines:
-        lines.append(f"`{pool}` has too many engines: cut networks less often")
-    tight: list[tuple[Fraction, Team, Held]] = []
+    for broken in verdict.beyond_board:
+        lines.append(f"{broken.reason}: {broken.remedy}" if broken.remedy else broken.reason)
+    tight: list[tuple[Fraction, TaskGroup, Held]] = []
     unbounded = False
-    for team in problem.teams:
-        if verdict.worst.groups[team.name] is None:
+    for group in problem.groups:
+        if verdict.worst.groups[group.name] is None:
             lines.append(
-                f"`{team.name}` has no bound: too many tasks can delay it on some processor"
+                f"`{group.name}` has no bound: too many tasks can delay it on some processor"
             )
             unbounded = True
             continue
         tight += [
-            (h.bound / h.due, team, h)
-            for h in held(team, verdict.worst)
+            (h.bound / h.due, group, h)
+            for h in held(group, verdict.worst)
             if h.bound is not None and h.due
         ]
     if unbounded:
         lines += _with_less_to_do(joint, busiest)
     if tight:
-        share, team, what = max(tight, key=lambda t: t[0])
+        share, group, what = max(tight, key=lambda t: t[0])
         assert what.bound is not None
-        lines.append(f"{_called(team, what)} is the tightest: {_ms(what.bound)} of {_ms(what.due)}")
-        lines += _taken_apart(joint, team, what)
+        lines.append(
+            f"{what.name(group)} is the tightest: {in_ms(what.bound)} of {in_ms(what.due)}"
+        )
+        lines += _taken_apart(joint, group, what)
         if share > 1:
-            hopeless = what.due is not None and _alone(joint, team, what) > what.due
-            rival = "" if hopeless else f", or a higher priority than {team.priority}"
-            lines.append(f"a deadline of {_ms(what.bound)} would be met{rival}")
+            hopeless = what.due is not None and _alone(joint, group, what) > what.due
+            rival = "" if hopeless else f", or a higher priority than {group.priority}"
+            lines.append(f"a deadline of {in_ms(what.bound)} would be met{rival}")
     lines += [
         f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
         for name in verdict.conditional
@@ -321,30 +324,14 @@ def reasons(joint: Joint) -> list[str]:
     return lines
 
 
-def missed(problem: JointProblem, told: Verdict) -> Iterator[str]:
+def missed(verdict: MappingVerdict) -> Iterator[str]:
     """What has more to do than it has time, what is late by how much, and limits of the board that
     are not kept."""
-    for name, share in told.utilization.items():
+    for name, share in verdict.utilization.items():
         if share > 1:
             yield f"`{name}` needs {float(share):.0%} of its time"
-    for team in problem.teams:
-        for what in held(team, told.worst):
-            if what.bound is None:
-                yield f"{_called(team, what)} has no bound"
-            elif not what.met:
-                yield (
-                    f"{_called(team, what)} takes up to {_ms(what.bound)}, and has {_ms(what.due)}"
-                )
-    yield from (f"`{pool}` would hold more engines than it can" for pool in told.engines)
-
-
-def _ms(ns: Fraction | None) -> str:
-    return f"{float(ns or 0) / 1e6:.2f} ms"
-
-
-def _called(team: Team, what: Held) -> str:
-    """An app, or one of its paths."""
-    return f"`{team.name}`" if what.path is None else f"`{what.path.source} -> {what.path.sink}`"
+    for broken in verdict.broken:
+        yield broken.reason
 
 
 def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
@@ -355,11 +342,9 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
         seldom = slowed(joint.problem, factor)
         worst = worst_cases(timed(seldom, joint.outcome.assignment))
         if None not in worst.groups.values():
-            late = {
-                _called(t, h): h.bound for t in seldom.teams for h in held(t, worst) if not h.met
-            }
+            late = {h.name(t): h.bound for t in seldom.groups for h in held(t, worst) if not h.met}
             if late:
-                said = " and ".join(f"{name} {_ms(ns)}" for name, ns in late.items())
+                said = " and ".join(f"{name} {in_ms(ns)}" for name, ns in late.items())
                 yield (
                     f"with {factor} times the periods, {said} would be needed: such deadlines and"
                     " periods would help"
@@ -371,17 +356,19 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
     yield f"longer periods would help, or a faster `{busiest}`"
 
 
-def _alone(joint: Joint, team: Team, what: Held) -> Fraction:
+def _alone(joint: Joint, group: TaskGroup, what: Held) -> Fraction:
     """The bound of a group, or of one of its paths, if it were alone."""
     assert joint.system is not None
-    own = tuple(g for g in joint.system.groups if g.name == team.name)
-    workers = tuple(w for w in joint.system.workers if {p.group for p in w.sequence} == {team.name})
+    own = tuple(g for g in joint.system.groups if g.name == group.name)
+    workers = tuple(
+        w for w in joint.system.workers if {p.group for p in w.sequence} == {group.name}
+    )
     if len(workers) < len(
-        [w for w in joint.system.workers if any(p.group == team.name for p in w.sequence)]
+        [w for w in joint.system.workers if any(p.group == group.name for p in w.sequence)]
     ):
         workers = ()  # it shares an order with other groups: the order that it would have
     worst = worst_cases(replace(joint.system, groups=own, workers=workers))
-    return next(h.bound for h in held(team, worst) if h.path == what.path) or Fraction(0)
+    return next(h.bound for h in held(group, worst) if h.path == what.path) or Fraction(0)
 
 
 #: How the tasks behind each term of a bound delay the group.
@@ -396,7 +383,7 @@ _WORDS = {
 }
 
 
-def _taken_apart(joint: Joint, team: Team, what: Held) -> Iterator[str]:
+def _taken_apart(joint: Joint, team: TaskGroup, what: Held) -> Iterator[str]:
     """The terms of a bound: the group's own path, and the delays by others."""
     system, group = joint.system, team.name
     assert system is not None
@@ -429,7 +416,7 @@ def simulated(joint: Joint) -> Chart | None:
     system = joint.system
     if system is None:
         return None
-    horizon = 3 * max(t.period_ns for t in joint.problem.teams)
+    horizon = 3 * max(t.period_ns for t in joint.problem.groups)
     seen = simulate(system, horizon, Choices(), random.Random(0), keep=True)
     bars: list[Bar] = []
     for s in sorted(seen.slices, key=lambda s: (s.processor, s.start)):
@@ -443,7 +430,7 @@ def simulated(joint: Joint) -> Chart | None:
             bars[-1] = replace(last, end=float(s.end))  # until its next kernel, or the next task
         elif s.end > s.start:
             bars.append(Bar(s.processor, s.group, s.iteration, float(s.start), float(s.end)))
-    releases = tuple(float(k * t.period_ns) for t in joint.problem.teams[:1] for k in range(3))
+    releases = tuple(float(k * t.period_ns) for t in joint.problem.groups[:1] for k in range(3))
     return Chart(
         f"{joint.outcome.search}, worst-case times",
         joint.problem.processors,

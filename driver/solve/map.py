@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...codegen.deploy import missing
 from ...machines.crew import Crew
 from ...machines.host import HERE, Host
+from ...model.deployment import PlannedMemory
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping
 from ...model.platform import Platform
@@ -29,7 +31,7 @@ from ..text import store
 from ..text.check import Valid, ValidScenario, prepare
 from ..text.notebook_result import NotebookResult
 from .best import map_states_jointly
-from .clocks import unknown_power
+from .clocks import unchecked_power, unknown_power
 from .contest import Runs
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
@@ -147,7 +149,8 @@ def _map_with_deadlines(
         if limit is None
         else map_jointly_within(valid, known, request, limit)
     )
-    fits = bool(joint.mapping.groups) and joint.verdict is not None and not joint.verdict.engines
+    verdict = joint.verdict
+    fits = bool(joint.mapping.groups) and verdict is not None and not verdict.beyond_board
     return Answer(joint.mapping, valid, (*joint.diagnostics, *request.crew.told), joint, fits)
 
 
@@ -180,18 +183,16 @@ def _map_states_apart(
     part = request.part(1 / len(valid.states))
 
     def find(state: Valid) -> Mapping:
-        planned = taken_beside(valid, state, known.profile)
-        return _fastest(
-            state, known.of(state), part, limit, planned, runnable=_runnable(valid, request)
-        )
+        within = None
+        if limit is not None:
+            within = _Within(limit, taken_beside(valid, state, known.profile))
+        return _fastest(state, known.of(state), part, within, runnable=_runnable(valid, request))
 
     mapping = map_states_apart(valid, find)
     if limit is not None:
         mapping = replace(mapping, memory=taken_in_states(valid, known.profile, mapping))
         require_within(limit, mapping)
-    return Answer(
-        mapping, valid, (*unknown_power(valid.scenario, valid.platform), *_idle(request.crew))
-    )
+    return Answer(mapping, valid, (*unchecked_power(valid.scenario), *_idle(request.crew)))
 
 
 def _map_without_periods(
@@ -201,11 +202,8 @@ def _map_without_periods(
     runnable = _runnable(valid, request)
     if request.measure and not runnable:
         require_some_time(valid, known)
-
-    def planned(mapping: Mapping) -> Any:
-        return taken(valid, known.profile, mapping)
-
-    mapping = _fastest(valid, known, request, limit, planned, runnable=runnable)
+    within = None if limit is None else _Within(limit, partial(taken, valid, known.profile))
+    mapping = _fastest(valid, known, request, within, runnable=runnable)
     said = (
         _idle(request.crew)
         if request.measure
@@ -214,17 +212,23 @@ def _map_without_periods(
     return Answer(mapping, valid, said)
 
 
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """A limit on memory; `planned` computes the memory of a mapping's networks."""
+
+    limit: MemoryLimit
+    planned: Callable[[Mapping], PlannedMemory]
+
+
 def _fastest(
     valid: Valid,
     known: KnownTimes,
     request: Request,
-    limit: MemoryLimit | None,
-    planned: Callable[[Mapping], Any],
+    within: _Within | None,
     *,
     runnable: bool,
 ) -> Mapping:
-    """The best mapping of apps without periods; `planned` computes the memory of its networks.
-    Raises Errors."""
+    """The best mapping of apps without periods. Raises Errors."""
     problem = problem_of(valid, known.times, known.profile)
     first = next(iter(request.objectives("throughput")), "throughput")
     objective = "throughput" if first == "memory" else first
@@ -238,11 +242,13 @@ def _fastest(
         "progress": request.progress,
         "measure": runs,
     }
-    if limit is not None:
-        return search_within(problem, fronts(problem, known.profile), limit, planned, **asked)
+    if within is not None:
+        choices = fronts(problem, known.profile)
+        return search_within(problem, choices, within.limit, within.planned, **asked)
     found: Mapping = search_named(request.search, "throughput").run(
         problem, objective=objective, **asked
     )
+    _require_one_machine(request.search, found, valid.platform)
     return found
 
 
@@ -293,14 +299,19 @@ def _needs_too_much(valid: Valid) -> bool:
     alien = any(pool.kind != "cpu" for pool in valid.platform.pools)
     if has is None or alien or valid.platform.span is None:
         return False
-    if isinstance(valid, ValidScenario) or missing(valid.system):
+    if any(missing(part.system) for part in valid.parts):
         return False
     try:
-        times = times_of(valid.system, valid.platform)
-        planned = plan(valid, times, place(valid, times)).deployment.planned
+        return any(_planned_total(part) > has for part in valid.parts)
     except Errors:  # the search reports the fault
         return False
-    return planned is not None and planned.total > has
+
+
+def _planned_total(valid: Valid) -> int:
+    """The memory of networks under a quick mapping. Raises Errors."""
+    times = times_of(valid.system, valid.platform)
+    planned = plan(valid, times, place(valid, times)).deployment.planned
+    return 0 if planned is None else planned.total
 
 
 def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
@@ -318,6 +329,15 @@ def _require_auto(search: str) -> None:
     if search != "auto":
         message = f"search `{search}` does not support a memory limit"
         raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
+
+
+def _require_one_machine(search: str, mapping: Mapping, platform: Platform) -> None:
+    """A network may not be shared by machines, which some searches do not know. Raises Errors."""
+    for network in mapping.networks:
+        for stage in network.stages:
+            if len({platform.machine_of.get(p) for p in stage.processors}) > 1:
+                message = f"search `{search}` does not support several machines"
+                raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
 
 
 def _require(problem: Problem, objective: str) -> None:

@@ -14,7 +14,7 @@ from ...machines.crew import ALONE, Crew
 from ...model.mapping import Supposed
 from ...search.budget import Budget
 from ...search.events import Listener, heard
-from ...search.objectives import Kind, objectives
+from ...search.objectives import Kind, objectives, words_of
 from ..text.check import OnMeasure, Report, Valid, ValidScenario
 
 
@@ -44,20 +44,17 @@ class Request:
 
     - `search`: a name of `search.registry`.
     - `objective`: a list such as `cores,utilization`, the most important one first
-      (`search.objectives`); empty for
-      the default of the text's kind.
+      (`search.objectives`); empty for the default of the text's kind.
     - `budget`: seconds that the search may take. With `evaluations` it tries so many things
-      instead, however long they
-      take, and without measured runs the answer depends on `seed` only.
+      instead, however long they take, and without measured runs the answer depends on `seed` only.
     - `crew`: processes that help searches for deadlines.
     - `what_if`: what to suppose instead of the text.
     - `memory`: bytes that networks may take.
-    - `measure`: tasks and programs may be run. If not, the times that are known decide, also
-      those of another machine.
+    - `measure`: tasks and programs may be run. If not, the times that are known decide, also those
+      of another machine.
     - `keep`: a mapping for what is only supposed is stored, too.
-    - `on_measure` is told that tasks are going to run (`report` where there is none), `report`
-      gets lines of progress,
-      and `on_event` the progress of the search as data.
+    - `on_measure` is told that tasks are going to run (`report` where there is none), `report` gets
+      lines of progress, and `on_event` the progress of the search as data.
     """
 
     search: str = "auto"
@@ -86,7 +83,7 @@ class Request:
     @property
     def wants_least_memory(self) -> bool:
         """Is the least memory of networks an objective?"""
-        return "memory" in self.objective.split(",")
+        return "memory" in words_of(self.objective)
 
     @property
     def progress(self) -> Listener:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from math import ceil
 
 from ...analysis.timing.switching import Halves, halves
@@ -22,7 +21,7 @@ from ...model.profile import Profile
 from ...model.times import times_of
 from ...search.budget import Budget
 from ...search.deadline.answer import mapping_of
-from ...search.deadline.cores import on_fewest
+from ...search.deadline.cores import by_objectives
 from ...search.deadline.memory import banded
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.own_places import own_places, with_own
@@ -79,13 +78,16 @@ class States:
         mapping = _together(self.valid, self, seed, control_ns)
         if not mapping.placements:
             return replace(self, mapping=mapping)
-        changes, told = _with_protocols(self.valid, profile, self.joints, mapping)
-        return replace(self, mapping=replace(mapping, transitions=changes), diagnostics=told)
+        changes, diagnostics = _with_protocols(self.valid, profile, self.joints, mapping)
+        return replace(self, mapping=replace(mapping, transitions=changes), diagnostics=diagnostics)
 
     @property
     def fits(self) -> bool:
         """Are the limits of the board kept in all states?"""
-        return all(j.verdict is not None and not j.verdict.engines for j in self.joints.values())
+        return all(
+            joint.verdict is not None and not joint.verdict.beyond_board
+            for joint in self.joints.values()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StateSearch:
     """A search for states, independent of their variants; `chosen` are bands of networks."""
 
     known: KnownTimes
@@ -127,6 +129,8 @@ class Asked:
                 [Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]
             ) from refused
         times = {name: self.known.of(state) for name, state in valid.states.items()}
+        if outcome.cores is not None:
+            problems = _without(problems, outcome.cores.left_out)
         found = Searched(valid, budget, times, problems, outcome, {})
         own = {name: self._with_own_places(found, name) for name in _late_in_search(found)}
         return replace(found, own={name: o for name, o in own.items() if o is not None})
@@ -134,28 +138,18 @@ class Asked:
     def _common(
         self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget
     ) -> StatesOutcome:
-        """One placement for all problems; with the objective `cores` on the fewest CPUs. Raises
-        Refused."""
+        """One placement for all problems, by the objectives of the request. Raises Refused."""
         alternatives = _alternatives(valid)
-        spent = 0
 
         def attempt(left_out: frozenset[str], part: Budget) -> StatesOutcome:
-            nonlocal spent
-            restricted = {
-                name: replace(problem, left_out=left_out) for name, problem in problems.items()
-            }
-            found = search_states(restricted, self._run, budget=part, alternatives=alternatives)
-            spent += sum(outcome.counted for outcome in found.states.values())
-            return found
+            without = _without(problems, left_out)
+            return search_states(without, self._run, budget=part, alternatives=alternatives)
 
-        if "cores" not in self.request.objectives("deadlines"):
-            return attempt(frozenset(), budget)
-        spending = budget.begin(lambda: spent)
-        found, cores = on_fewest(
-            problems.values(), attempt, spending, _is_in_time, lambda o: o.impossible
-        )
-        best = min(found, key=_lateness)
-        return replace(best, cores=cores, seconds=spending.seconds)
+        objectives = self.request.objectives("deadlines")
+        outcome = by_objectives(problems.values(), attempt, budget, objectives)
+        if any(problem.bands for problem in problems.values()):  # other bands were not searched
+            return outcome.without_proof
+        return outcome
 
     def _run(self, problem: JointProblem, part: Budget) -> Outcome:
         utilization = replace(
@@ -220,22 +214,12 @@ class Asked:
         )
 
 
-def _is_in_time(found: StatesOutcome) -> bool:
-    """Has every searched state a mapping that keeps all deadlines and limits?
-
-    A search ends with the first state that has none.
-    """
-    verdicts = [outcome.verdict for outcome in found.states.values()]
-    return all(verdict is not None and verdict.feasible for verdict in verdicts)
-
-
-def _lateness(found: StatesOutcome) -> tuple[bool, Fraction]:
-    """The minimum is the best of several answers: in time, with the least maximum utilization over
-    all states."""
-    verdicts = [outcome.verdict for outcome in found.states.values() if outcome.verdict is not None]
-    return not _is_in_time(found), max(
-        (verdict.maximum for verdict in verdicts), default=Fraction(2)
-    )
+def _without(problems: dict[str, JointProblem], cpus: frozenset[str]) -> dict[str, JointProblem]:
+    """The problems with some CPUs left out."""
+    return {
+        name: replace(problem, left_out=problem.left_out | cpus)
+        for name, problem in problems.items()
+    }
 
 
 def _late_in_search(searched: Searched) -> list[str]:
@@ -246,7 +230,7 @@ def _late_in_search(searched: Searched) -> list[str]:
 
 
 def _missed(joint: Joint) -> list[str]:
-    return [] if joint.verdict is None else [*missed(joint.problem, joint.verdict)]
+    return [] if joint.verdict is None else [*missed(joint.verdict)]
 
 
 def _alternatives(valid: ValidScenario) -> list[list[str]]:
@@ -272,7 +256,6 @@ def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | 
     }
     for name in valid.options:
         bounds[name] = replace(bounds[name], choices=valid.scenario.state(name).choices)
-    looked = sum(o.evaluations for o in outcome.states.values())
     return replace(
         whole,
         search=empty.search,
@@ -280,7 +263,9 @@ def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | 
         utilization=(),
         predicted_period_ns=(),
         bound=None if outcome.bound is None else float(outcome.bound),
-        effort=Effort(outcome.objective, seed, looked, 0, outcome.seconds, None, outcome.proved),
+        effort=Effort(
+            outcome.objective, seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved
+        ),
         states=tuple(bounds[name] for name in joints),
         transitions=tuple(_changes(valid, joints, control_ns)),
     )
@@ -320,8 +305,8 @@ def _with_protocols(
         mapped = state.mapped(joints[name].mapping)
         known = times_of(mapped.system, mapped.platform, profile)
         deployments[name] = plan(mapped, known, place(mapped, known))
-        told = joints[name].verdict
-        timings[name] = Timing(joints[name].program, told is not None and told.feasible)
+        verdict = joints[name].verdict
+        timings[name] = Timing(joints[name].program, verdict is not None and verdict.feasible)
     return with_protocols(
         scenario, deployed_states(scenario, deployments), timings, mapping.transitions
     )

@@ -17,7 +17,7 @@ from .request import WhatIf
 
 
 @dataclass(frozen=True, slots=True)
-class Supposed:
+class SweptAnswer:
     """The answer under a supposition: a mapping, or the reason why there is none."""
 
     what_if: WhatIf
@@ -71,7 +71,7 @@ def suppositions(rates: Iterable[Fraction], cores: Iterable[int], what_if: WhatI
     return [WhatIf(rate, count, what_if.profile) for rate in every_rate for count in every_count]
 
 
-def sweep(path: Path, what_ifs: Iterable[WhatIf], **options: Any) -> Iterator[Supposed]:
+def sweep(path: Path, what_ifs: Iterable[WhatIf], **options: Any) -> Iterator[SweptAnswer]:
     """Search under each supposition, with the options of `find_mapping`. Raises Errors if the text
     itself is faulty.
 
@@ -85,4 +85,4 @@ def sweep(path: Path, what_ifs: Iterable[WhatIf], **options: Any) -> Iterator[Su
             if not any(d.code in ("F509", "F503") for d in errors.diagnostics):
                 raise
             mapped, faults = None, tuple(errors.diagnostics)
-        yield Supposed(what_if, mapped, faults)
+        yield SweptAnswer(what_if, mapped, faults)

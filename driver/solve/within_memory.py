@@ -59,8 +59,8 @@ def map_jointly_within(
     fronts = fronts_of(
         [t for t in _free(valid, [valid]) if t.name in on_cpu], on_cpu, known.profile
     )
-    steps = sizes(fronts) or [0]
-    part = request.part(1 / len(steps))
+    stages = sizes(fronts) or [0]
+    part = request.part(1 / len(stages))
 
     def attempt(chosen: Chosen) -> Attempt[tuple[JointProblem, Outcome]] | None:
         changed = banded(problem, chosen)
@@ -72,13 +72,13 @@ def map_jointly_within(
         )
         return Attempt((changed, outcome), chosen, memory, not outcome.verdict.feasible)
 
-    best = _first_within(limit, fronts, steps, attempt, " to meet deadlines")
+    best = _first_within(limit, fronts, stages, attempt, " to meet deadlines")
     if best is None:  # no mapping with or without bands: the whole search reports why
         return judged(valid, known, problem, searched(problem, request), request)
     request.say(f"networks take {in_mb(best.memory.total)}")
     changed, outcome = best.answer
-    if changed.bands:  # the proofs hold for these bands, and others were not searched
-        outcome = replace(outcome, proved=False, bound=None)
+    if changed.bands:  # other bands were not searched
+        outcome = outcome.without_proof
     joint = judged(valid, known, changed, outcome, request)
     return replace(joint, mapping=replace(joint.mapping, memory=best.memory))
 
@@ -92,8 +92,8 @@ def map_states_within(
     on_cpu = _cpu_ns(known.of(state).times for state in every_state)
     fronts = fronts_of(_free(valid, every_state), on_cpu, known.profile)
     every_size = sizes(fronts) or [0]
-    steps = [s for s in every_size if limit.bytes is None or s <= limit.bytes] or every_size[-1:]
-    part = request.part(1 / (len(steps) + request.runs_program))
+    stages = [s for s in every_size if limit.bytes is None or s <= limit.bytes] or every_size[-1:]
+    part = request.part(1 / (len(stages) + request.runs_program))
     nothing_runs = replace(part, measure=False)
 
     def attempt(chosen: Chosen, asked: Request = nothing_runs) -> Attempt[States] | None:
@@ -108,7 +108,7 @@ def map_states_within(
         request.say(f"networks with at most {in_mb(most)} between layers")
         return attempt(chosen)
 
-    best = _first_within(limit, fronts, steps, announced, " in all states")
+    best = _first_within(limit, fronts, stages, announced, " in all states")
     if best is None:  # no mapping with or without bands: the search without bands reports why
         return map_states_jointly(valid, known, nothing_runs)
     # only the chosen one is run
@@ -121,7 +121,7 @@ def map_states_within(
 def _first_within(
     limit: MemoryLimit,
     fronts: Fronts,
-    steps: list[int],
+    stages: list[int],
     attempt: Callable[[Chosen], Attempt[A] | None],
     aim: str,
 ) -> Attempt[A] | None:
@@ -130,7 +130,7 @@ def _first_within(
     None if no bands have any mapping. Raises Errors (F521) if no size is small enough.
     """
     attempts: list[Attempt[A]] = []
-    for size in reversed(steps) if limit.least else steps:
+    for size in reversed(stages) if limit.least else stages:
         one = attempt({task: fastest(front, size) for task, front in fronts.items()})
         if one is None:
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -23,7 +24,7 @@ from ...model.mapping import Mapping
 from ...model.platform import Platform
 from ...model.scenario import Option, Scenario
 from ...model.system import System
-from ...model.times import times_of
+from ...model.times import Times, times_of
 from ...model.verdict import AppVerdicts
 from ...passes import Staged, stage, with_transfers
 from ...passes.staged import BUILD_ONLY
@@ -90,30 +91,35 @@ class Valid:
     @property
     def tasks(self) -> dict[str, Task]:
         """All tasks by name."""
-        return {t.name: t for a in self.system.apps for t in a.tasks}
+        tasks: dict[str, Task] = {}
+        for app in self.system.apps:
+            tasks |= {task.name: task for task in app.tasks}
+        return tasks
 
     @property
     def every_task(self) -> dict[str, Task]:
         """All tasks, also those of other variants of networks."""
-        return {name: t for part in (*self.others, self) for name, t in part.tasks.items()}
+        tasks: dict[str, Task] = {}
+        for part in (*self.others, self):
+            tasks |= part.tasks
+        return tasks
 
     def mapped(self, mapping: Mapping) -> Self:
         """The same with a mapping applied. Raises Errors."""
         system, faults = carried_out(self.system, self.platform, mapping)
-        system, more = with_transfers(system, self.platform)
-        if has_errors((*faults, *more)):
-            raise Errors((*faults, *more))
+        system, of_transfers = with_transfers(system, self.platform)
+        if has_errors((*faults, *of_transfers)):
+            raise Errors((*faults, *of_transfers))
         return replace(self.rewritten(system), mapping=mapping)
 
     def rewritten(self, system: System) -> Self:
         """The same with other tasks, for which the results still hold."""
         before = {a.name: a for a in self.system.apps}
-        verdicts = {
-            a.name: self.verdicts[a.name]
-            if a is before[a.name]
-            else _again(self.verdicts[a.name], a)
-            for a in system.apps
-        }
+        verdicts = {}
+        for app in system.apps:
+            verdicts[app.name] = self.verdicts[app.name]
+            if app is not before[app.name]:
+                verdicts[app.name] = _again(self.verdicts[app.name], app)
         return replace(self, system=system, verdicts=verdicts)
 
 
@@ -177,7 +183,10 @@ class Checked(NotebookResult):
     @property
     def impossible(self) -> bool:
         """Is some app late on every mapping, in any state?"""
-        return any(v.impossible for c in (self, *self.states.values()) for v in c.verdicts.values())
+        verdicts = [*self.verdicts.values()]
+        for state in self.states.values():
+            verdicts += state.verdicts.values()
+        return any(verdict.impossible for verdict in verdicts)
 
     @property
     def ok(self) -> bool:
@@ -211,7 +220,7 @@ class Checked(NotebookResult):
         if broken or self.staged is None:
             raise Errors(self.diagnostics)
         staged = self.staged
-        found = Valid(
+        valid = Valid(
             self.loaded,
             staged.system,
             staged.platform,
@@ -222,13 +231,15 @@ class Checked(NotebookResult):
             host=self.host,
             others=tuple(o.require(despite) for o in self.others),
         )
-        if not self.states:
-            return found
+        return self._with_states(valid, despite) if self.states else valid
+
+    def _with_states(self, valid: Valid, despite: Collection[str]) -> ValidScenario:
+        """The same with the states of its scenario. Raises Errors."""
         states = {name: c.require(despite) for name, c in self.states.items()}
         options: dict[str, tuple[Valid | str, ...]] = {}
         for name, own in self.options.items():
             options[name] = tuple(c.require(despite) if c.ok else c.first_error for c in own)
-        same = {f.name: getattr(found, f.name) for f in fields(found)}
+        same = {each.name: getattr(valid, each.name) for each in fields(valid)}
         return ValidScenario(**same, states=states, options=options)
 
 
@@ -271,66 +282,98 @@ def prepare(
     """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone.
     Raises Errors."""
     checked = check(path, platform=platform, mapped=mapped, opened=opened, host=host)
-    options = (c for own in checked.options.values() for c in own)
-    parts = [
-        c
-        for c in (checked, *checked.others, *checked.states.values(), *options)
-        if c.staged is not None and c.staged.unquantized
-    ]
-    if not checked.ok or not parts:
+    unconverted = _unconverted(checked)
+    if not checked.ok or not unconverted:
         return checked
     from ...passes.precision import convert_network
 
-    for part in parts:
-        assert part.staged is not None
-        for task in part.staged.unquantized:
+    for staged in unconverted:
+        for task in staged.unquantized:
             if report is not None:
                 report(f"converting {task.definition}")
-            convert_network(part.system, task, part.staged.platform.tensorrt)
+            convert_network(staged.system, task, staged.platform.tensorrt)
     return _checked(checked.loaded, mapped and opened is None, host)
 
 
+def _unconverted(checked: Checked) -> list[Staged]:
+    """The versions of a system that have networks to be converted."""
+    parts = [checked, *checked.others, *checked.states.values()]
+    for options in checked.options.values():
+        parts += options
+    stages = [part.staged for part in parts if part.staged is not None]
+    return [staged for staged in stages if staged.unquantized]
+
+
 def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
+    """The whole text: its apps, other variants of their networks, and the states of a scenario."""
     scenario = loaded.system.scenario
-    found = _alone(loaded, mapped and scenario is None, host)
-    if not found.ok or not (loaded.system.others or scenario):
-        return found
+    whole = _alone(loaded, mapped and scenario is None, host)
+    if not whole.ok or not (loaded.system.others or scenario):
+        return whole
 
     def part(apps: tuple[Application, ...]) -> Checked:
-        return _alone(
-            replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()), False, host
-        )
+        system = loaded.system.with_apps(apps)
+        return _alone(replace(loaded, system=system, diagnostics=()), False, host)
 
     others = tuple(part(apps) for apps in loaded.system.others)
-    options: dict[str, tuple[Checked, ...]] = {}
-    states: dict[str, Checked] = {}
-    taken: dict[str, tuple[Application, ...]] = {}
-    stored = _stored_choices(found.staged) if mapped and found.staged is not None else {}
-    for state in () if scenario is None else scenario.states:
+    stored = _stored_choices(whole.staged) if mapped and whole.staged is not None else {}
+    own = _CheckedStates()
+    if scenario is not None:
+        own = _check_states(scenario, stored, part, not mapped)
+        if own.best and whole.staged is not None:
+            system = replace(whole.staged.system, scenario=scenario.taking(own.best))
+            whole = replace(whole, staged=replace(whole.staged, system=system))
+    diagnostics: dict[Diagnostic, None] = {}
+    for checked in (whole, *others, *own.states.values()):
+        diagnostics |= dict.fromkeys(checked.diagnostics)
+    return replace(
+        whole,
+        diagnostics=in_order(diagnostics),
+        others=others,
+        states=own.states,
+        options=own.options,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedStates:
+    """The states of a scenario; of those that ask for the best variants, the candidates and the
+    apps of the best one."""
+
+    states: dict[str, Checked] = field(default_factory=dict)
+    options: dict[str, tuple[Checked, ...]] = field(default_factory=dict)
+    best: dict[str, tuple[Application, ...]] = field(default_factory=dict)
+
+
+def _check_states(
+    scenario: Scenario,
+    stored: MappingABC[str, Choices],
+    part: Callable[[tuple[Application, ...]], Checked],
+    for_search: bool,
+) -> _CheckedStates:
+    """Check each state; a search for a mapping needs all candidates of states with the best
+    variants."""
+    own = _CheckedStates()
+    for state in scenario.states:
         if not state.options:
-            states[state.name] = part(state.apps)
+            own.states[state.name] = part(state.apps)
             continue
-        wanted = [o for o in state.options if o.choices == stored.get(state.name)] or [
-            *state.options
-        ]
-        checked = (part(option.apps) for option in wanted)
-        if not mapped:  # a search for a mapping needs all of them
-            options[state.name] = tuple(checked)
-        states[state.name], taken[state.name] = _best(wanted, options.get(state.name, checked))
-    if scenario is not None and taken and found.staged is not None:
-        system = replace(found.staged.system, scenario=scenario.taking(taken))
-        found = replace(found, staged=replace(found.staged, system=system))
-    told = dict.fromkeys(d for c in (found, *others, *states.values()) for d in c.diagnostics)
-    return replace(found, diagnostics=in_order(told), others=others, states=states, options=options)
+        wanted = [o for o in state.options if o.choices == stored.get(state.name)]
+        wanted = wanted or [*state.options]
+        candidates: Iterable[Checked] = (part(option.apps) for option in wanted)
+        if for_search:
+            candidates = own.options[state.name] = tuple(candidates)
+        own.states[state.name], own.best[state.name] = _best(wanted, candidates)
+    return own
 
 
 def _best(
     options: Sequence[Option], checked: Iterable[Checked]
 ) -> tuple[Checked, tuple[Application, ...]]:
     """The first option that may keep its deadlines, else the last one, with its apps."""
-    for option, found in zip(options, checked, strict=True):
-        best = found, option.apps
-        if found.ok and not found.impossible:
+    for option, candidate in zip(options, checked, strict=True):
+        best = candidate, option.apps
+        if candidate.ok and not candidate.impossible:
             break
     return best
 
@@ -349,31 +392,16 @@ def _stored_choices(staged: Staged) -> dict[str, Choices]:
 def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     """The apps of the system, and no other variants of their networks."""
     diagnostics = list(loaded.diagnostics)
-    broken = has_errors(diagnostics)
     staged = None
-    if loaded.platform is not None and not broken:
-        stored, told = store.read_mapping(loaded.system, loaded.platform) if mapped else (None, ())
-        staged = stage(loaded.system, loaded.platform, stored)
-        diagnostics += staged.diagnostics
-        if not has_errors(staged.diagnostics):
-            diagnostics += told
+    if loaded.platform is not None and not has_errors(loaded.diagnostics):
+        staged, warnings = _staged(loaded, loaded.platform, mapped)
+        diagnostics += warnings
     system = loaded.system if staged is None else staged.system
-    whole = not broken or not any(d.code in NOT_WHOLE for d in loaded.diagnostics)
     times = times_of(system, loaded.platform) if loaded.platform is not None else None
     verdicts = {}
     for app in system.apps:
-        given = (
-            {}
-            if times is None
-            else {t.name: known.worst_ns for t in app.tasks if (known := times.here(t.name))}
-        )
-        verdicts[app.name], found = check_app(app, given)
-        # A graph with missing arrows or ports balances differently: check rates only if it is
-        # complete.
-        if whole:
-            diagnostics += found
-        elif has_errors(found):
-            diagnostics += [d for d in found if d.code in ("F203", "F204")]
+        verdicts[app.name], faults = check_app(app, _worst_ns(app, times))
+        diagnostics += _meaningful(faults, loaded)
     if loaded.unknown_platform is not None:
         diagnostics.append(loaded.unknown_platform)
     if staged is not None and not has_errors(diagnostics):
@@ -381,5 +409,41 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         wishes = pinned(staged.system.apps, staged.platform, staged.system.pins)[1]
         diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
         too_much = too_little(loaded.system.apps, staged.platform)
-        diagnostics += [] if too_much is None else [too_much]
+        if too_much is not None:
+            diagnostics.append(too_much)
     return Checked(loaded, staged, verdicts, in_order(diagnostics), host)
+
+
+def _staged(
+    loaded: Loaded, platform: Platform, mapped: bool
+) -> tuple[Staged, Sequence[Diagnostic]]:
+    """The system after all passes, and diagnostics; that of the stored mapping only if there is no
+    error."""
+    stored, warnings = store.read_mapping(loaded.system, platform) if mapped else (None, ())
+    staged = stage(loaded.system, platform, stored)
+    if has_errors(staged.diagnostics):
+        return staged, staged.diagnostics
+    return staged, (*staged.diagnostics, *warnings)
+
+
+def _worst_ns(app: Application, times: Times | None) -> dict[str, tuple[Fraction, ...]]:
+    """The known worst-case times of an app's tasks here, per phase or one for all."""
+    worst: dict[str, tuple[Fraction, ...]] = {}
+    if times is None:
+        return worst
+    for task in app.tasks:
+        time = times.here(task.name)
+        if time is not None:
+            worst[task.name] = time.worst_ns
+    return worst
+
+
+def _meaningful(faults: Sequence[Diagnostic], loaded: Loaded) -> Sequence[Diagnostic]:
+    """The diagnostics about an app's rates that apply: a graph with missing arrows or ports
+    balances differently."""
+    complete = not has_errors(loaded.diagnostics)
+    if complete or not any(d.code in NOT_WHOLE for d in loaded.diagnostics):
+        return faults
+    if not has_errors(faults):
+        return ()
+    return [d for d in faults if d.code in ("F203", "F204")]

@@ -71,6 +71,11 @@ def require_place(valid: Valid) -> None:
         raise _unwritable(path, error) from error
 
 
+def said_in(file: str) -> str:
+    """Where a value stands that is wrong, for the help of a diagnostic without a place."""
+    return f"this is said in `{file}`"
+
+
 def _unwritable(path: Path, error: OSError) -> Errors:
     help_text = (
         "`map` stores its mapping beside the text: copy the text to a folder that you may write to"
@@ -108,14 +113,14 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
     name = profile_path(valid.system, valid.platform).name
     elsewhere = _elsewhere(valid, profile)
     changed = _changed(profile, _hashes(valid))
-    said = []
+    messages = []
     if elsewhere:
-        said.append(
+        messages.append(
             f"`{name}` was measured on another machine ({profile.host}): its times count as"
             " estimates"
         )
     if changed:
-        said.append(
+        messages.append(
             f"`{name}` is stale: {listed(changed)} changed since, and their times count as"
             " estimates"
         )
@@ -126,14 +131,17 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
         elif elsewhere:
             e = replace(e, estimated=True)
         entries.append(e)
-    warnings = tuple(Diagnostic("F614", message, None, severity="warning") for message in said)
+    warnings = tuple(Diagnostic("F614", message, None, severity="warning") for message in messages)
     return replace(profile, entries=tuple(entries)), warnings
 
 
 def _hashes(valid: Valid) -> dict[str, str]:
     """The identity of each task; with states, of tasks of all variants of networks."""
     parts = (*valid.others, valid) if valid.system.scenario is not None else (valid,)
-    return {name: digest for part in parts for name, digest in task_hashes(part.system).items()}
+    hashes: dict[str, str] = {}
+    for part in parts:
+        hashes |= task_hashes(part.system)
+    return hashes
 
 
 def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
@@ -157,10 +165,10 @@ def _elsewhere(valid: Valid, profile: Profile) -> bool:
 
 def _digests(profile: Profile) -> dict[str, set[str]]:
     """The identity of each task when it was measured."""
-    found: dict[str, set[str]] = {}
+    digests: dict[str, set[str]] = {}
     for e in profile.entries:
-        found.setdefault(e.subject, set()).add(e.content_hash)
-    return found
+        digests.setdefault(e.subject, set()).add(e.content_hash)
+    return digests
 
 
 def _changed(profile: Profile, digests: MappingABC[str, str]) -> list[str]:

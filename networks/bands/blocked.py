@@ -10,7 +10,7 @@ size of blocks, and for one version of ONNX Runtime: `probe` shows which they ar
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -20,7 +20,7 @@ from ..onnx.interface import Border
 from ..onnx.layers import SAME
 from ..onnx.own_graph import NCHWC, block_here, bytes_of, flows_of, optimized, source_of
 from ..onnx.read_layers import RULES, Graph, Node
-from .net import PADDED, Group, Net, Read, Step, Way, height_of, rules_of, way_of
+from .net import ALL_ROWS, PADDED, Group, Net, Read, Step, Way, height_of, rules_of, way_of
 
 #: Kernels that read rows by a window, whatever their domain.
 WINDOWS = {"Conv": "Conv", "FusedConv": "Conv", "MaxPool": "MaxPool", "AveragePool": "AveragePool"}
@@ -66,13 +66,32 @@ class _NotUnderstood(Exception):
 @dataclass(frozen=True, slots=True)
 class _Kernel:
     """A node, its number, what flows through it, and the tensor of the model after which it is
-    called, if any."""
+    called, if any.
+
+    `reads` are positions of inputs with their tensors.
+    """
 
     node: Any
     number: int
     reads: tuple[tuple[int, str], ...]
     makes: tuple[str, ...]
     source: str
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors that it reads."""
+        return tuple(t for _, t in self.reads)
+
+    def group(self, number: int, read: Container[str]) -> Group:
+        """The group of this kernel alone; `read` are the tensors that kernels or the world read."""
+        makes = tuple(t for t in self.makes if t in read)
+        return Group((number,), tuple(dict.fromkeys(self.tensors)), makes)
+
+    def renamed(self, names: Mapping[str, str]) -> _Kernel:
+        """The same with other names of some tensors."""
+        reads = tuple((i, names.get(t, t)) for i, t in self.reads)
+        makes = tuple(names.get(t, t) for t in self.makes)
+        return replace(self, reads=reads, makes=makes)
 
 
 def _reorders(kernel: _Kernel, tensor: str) -> bool:
@@ -93,57 +112,42 @@ class _Reader:
     def __init__(self, plain: Net, model: Any) -> None:
         self.plain, self.model = plain, model
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
-        self.groups = {t: g for g in plain.groups for k in g.steps for t in plain.steps[k].makes}
+        #: By each tensor that layers of the model make, the number of their group.
+        self.groups: dict[str, int] = {}
+        for number, group in enumerate(plain.groups):
+            for step in group.steps:
+                self.groups |= dict.fromkeys(plain.steps[step].makes, number)
 
     def net(self) -> Net:
         """All of it. Raises _NotUnderstood."""
+        plain = self.plain
         kernels = self._kernels()
         if not any(k.node.domain == NCHWC for k in kernels):
             raise _NotUnderstood
         blocked = self._blocked(kernels)
-        known = self.plain.chain.tensors
-        flows = flows_of(
-            self.model, {t: Border(t, known[t].dtype, s) for t, s in self.plain.shapes.items()}
-        )
+        dtypes = {t: plain.chain.tensors[t].dtype for t in plain.shapes}
+        known = {t: Border(t, dtypes[t], shape) for t, shape in plain.shapes.items()}
+        flows = flows_of(self.model, known)
+
         names = self._names(kernels, blocked)
         self._rename(names)
-        kernels = [
-            replace(
-                k,
-                reads=tuple((i, names.get(t, t)) for i, t in k.reads),
-                makes=tuple(names.get(t, t) for t in k.makes),
-            )
-            for k in kernels
-        ]
+        kernels = self._in_order([k.renamed(names) for k in kernels])
         blocks = dict.fromkeys((names.get(t, t) for t in blocked), block_here())
         flows = {names.get(t, t): border for t, border in flows.items()}
         shapes = {t: border.shape for t, border in flows.items()}
-        graph = _Shapes(self.plain.file, self.model, shapes)
-        kernels = self._in_order(kernels)
+        graph = _Shapes(plain.file, self.model, shapes)
         steps = tuple(self._step(n, k, graph) for n, k in enumerate(kernels))
-        outputs = self.plain.chain.outputs
-        read = {t for k in kernels for _, t in k.reads} | set(outputs)
-        groups = tuple(
-            Group(
-                (n,),
-                tuple(dict.fromkeys(t for _, t in k.reads)),
-                tuple(t for t in k.makes if t in read),
-            )
-            for n, k in enumerate(kernels)
-        )
-        chain = Chain(
-            self.plain.file,
-            (),
-            self.plain.chain.inputs,
-            outputs,
-            tensors_of(self.model.graph) | flows,
-        )
-        named = frozenset(t for t in read if t in self.plain.made)
+
+        read = set(plain.chain.outputs).union(*(k.tensors for k in kernels))
+        groups = tuple(k.group(n, read) for n, k in enumerate(kernels))
+        tensors = tensors_of(self.model.graph) | flows
+        chain = Chain(plain.file, (), plain.chain.inputs, plain.chain.outputs, tensors)
+        named = frozenset(t for t in read if t in plain.made)
         return Net(
-            self.plain.file,
+            plain.file,
             chain,
             self.model,
-            self.plain.folder,
+            plain.folder,
             steps,
             groups,
             shapes,
@@ -154,70 +158,77 @@ class _Reader:
     # -- what is there
     def _kernels(self) -> list[_Kernel]:
         flow = set(self.plain.chain.inputs)
-        found = []
+        kernels = []
         for number, node in enumerate(self.model.graph.node):
             reads = tuple((i, t) for i, t in enumerate(node.input) if t in flow)
             if not reads:
                 continue
             makes = tuple(t for t in node.output if t)
             flow.update(makes)
-            found.append(_Kernel(node, number, reads, makes, source_of(node, self.groups)))
+            kernels.append(_Kernel(node, number, reads, makes, source_of(node, self.groups)))
         if not {*self.plain.chain.outputs} <= flow:
             raise _NotUnderstood
-        return found
+        return kernels
 
     def _blocked(self, kernels: Sequence[_Kernel]) -> set[str]:
         """The tensors that lie in blocks."""
-        found: set[str] = set()
-        for k in kernels:
-            if any(a.name == "channels_last" and a.i for a in k.node.attribute):
+        blocked: set[str] = set()
+        for kernel in kernels:
+            if any(a.name == "channels_last" and a.i for a in kernel.node.attribute):
                 raise _NotUnderstood
-            if k.node.domain == NCHWC:
-                if k.node.op_type != "ReorderOutput":
-                    found.update(k.makes)
-            elif any(t in found for _, t in k.reads):
-                if not all(t in found for _, t in k.reads):
+            if kernel.node.domain == NCHWC:
+                if kernel.node.op_type != "ReorderOutput":
+                    blocked.update(kernel.makes)
+            elif not blocked.isdisjoint(kernel.tensors):
+                if not blocked.issuperset(kernel.tensors):
                     raise _NotUnderstood
-                found.update(k.makes)
-        return found
+                blocked.update(kernel.makes)
+        return blocked
 
     # -- names
     def _names(self, kernels: Sequence[_Kernel], blocked: set[str]) -> dict[str, str]:
         """Of tensors in blocks, what the model calls them; of plain ones that are there in blocks
         as well, another."""
-        last: dict[str, str] = {}
-        for k in kernels:
-            group = self._group(k)
-            if (
-                group is not None
-                and len(group.makes) == 1
-                and len(k.makes) == 1
-                and k.makes[0] in blocked
-            ):
-                last[group.makes[0]] = k.makes[0]
+        makers: dict[str, _Kernel] = {}
+        for kernel in kernels:
+            makers |= dict.fromkeys(kernel.makes, kernel)
         names = {}
-        there = {t: k for k in kernels for t in k.makes}
-        for source, tensor in last.items():
-            maker = there.get(source)
+        for source, tensor in self._last_in_blocks(kernels, blocked).items():
+            maker = makers.get(source)
             if tensor == source or (maker is not None and not _reorders(maker, tensor)):
                 continue  # a kernel of its own ends these layers
             if source in self.plain.chain.outputs:
                 names[tensor] = source + BLOCKS
                 continue
             names[tensor] = source
-            if source in there:
+            if source in makers:
                 names[source] = source + PLAIN
         return names
+
+    def _last_in_blocks(
+        self, kernels: Sequence[_Kernel], blocked: Container[str]
+    ) -> dict[str, str]:
+        """Per tensor that ends a group of the model the one in blocks that ends its kernels."""
+        last = {}
+        for kernel in kernels:
+            group = self._group(kernel)
+            if group is None or len(group.makes) != 1 or len(kernel.makes) != 1:
+                continue
+            if kernel.makes[0] in blocked:
+                last[group.makes[0]] = kernel.makes[0]
+        return last
 
     def _group(self, kernel: _Kernel) -> Group | None:
         """The layers of the model that end with a kernel: a sum may have gone to the other one of
         its convolutions."""
-        group = self.groups.get(kernel.source)
+        number = self.groups.get(kernel.source)
+        group = None if number is None else self.plain.groups[number]
         if group is None or not any(i == SUMMED for i, _ in kernel.reads) or self._adds(group):
             return group
-        return next(
-            (g for g in self.plain.groups if {*group.makes} & {*g.reads} and self._adds(g)), None
-        )
+        for other in self.plain.groups:
+            if not set(group.makes).isdisjoint(other.reads) and self._adds(other):
+                return other
+        return None
 
     def _adds(self, group: Group) -> bool:
         return any(self.plain.steps[k].operator in ("Add", "Sum") for k in group.steps)
@@ -225,43 +236,49 @@ class _Reader:
     def _rename(self, names: Mapping[str, str]) -> None:
         for node in self.model.graph.node:
             for side in (node.input, node.output):
-                for i, t in enumerate(side):
-                    if t in names:
-                        side[i] = names[t]
+                side[:] = [names.get(t, t) for t in side]
 
     def _in_order(self, kernels: Sequence[_Kernel]) -> list[_Kernel]:
         """As the layers of the model; what is new stands behind what it reads, and copies for
         readers before them."""
-        place = {
-            t: n
-            for n, g in enumerate(self.plain.groups)
-            for k in g.steps
-            for t in self.plain.steps[k].makes
-        }
-        maker = {t: n for n, k in enumerate(kernels) for t in k.makes}
-        rank = [float(place[k.source]) if k.source else -1.0 for k in kernels]
-        readers: dict[int, list[int]] = {}
-        for n, k in enumerate(kernels):
-            for _, t in k.reads:
-                if t in maker:
-                    readers.setdefault(maker[t], []).append(n)
-            if not k.source:
-                rank[n] = max((rank[maker[t]] for _, t in k.reads if t in maker), default=-1.0)
-        for n in range(len(kernels) - 1, -1, -1):
-            if kernels[n].node.op_type == "ReorderInput":
-                rank[n] = min((rank[r] for r in readers.get(n, ())), default=rank[n]) - 0.5
-        waits = [len({maker[t] for _, t in k.reads if t in maker}) for k in kernels]
-        ready = [(rank[n], n) for n in range(len(kernels)) if not waits[n]]
+        maker: dict[str, int] = {}
+        for number, kernel in enumerate(kernels):
+            maker |= dict.fromkeys(kernel.makes, number)
+        before = [{maker[t] for t in kernel.tensors if t in maker} for kernel in kernels]
+        readers: list[list[int]] = [[] for _ in kernels]
+        for number, makers in enumerate(before):
+            for k in makers:
+                readers[k].append(number)
+        ranks = self._ranks(kernels, before, readers)
+        waits = [len(makers) for makers in before]
+        ready = [(ranks[n], n) for n, count in enumerate(waits) if not count]
         heapq.heapify(ready)
-        found = []
+        ordered = []
         while ready:
-            _, n = heapq.heappop(ready)
-            found.append(kernels[n])
-            for r in dict.fromkeys(readers.get(n, ())):
-                waits[r] -= 1
-                if not waits[r]:
-                    heapq.heappush(ready, (rank[r], r))
-        return found
+            _, number = heapq.heappop(ready)
+            ordered.append(kernels[number])
+            for reader in readers[number]:
+                waits[reader] -= 1
+                if not waits[reader]:
+                    heapq.heappush(ready, (ranks[reader], reader))
+        return ordered
+
+    def _ranks(
+        self,
+        kernels: Sequence[_Kernel],
+        before: Sequence[Collection[int]],
+        readers: Sequence[Collection[int]],
+    ) -> list[float]:
+        """The places of kernels among the groups of the model."""
+        ranks = [float(self.groups[k.source]) if k.source else -1.0 for k in kernels]
+        for number, kernel in enumerate(kernels):
+            if not kernel.source:
+                ranks[number] = max((ranks[k] for k in before[number]), default=-1.0)
+        for number in range(len(kernels) - 1, -1, -1):
+            if kernels[number].node.op_type == "ReorderInput":
+                first = min((ranks[r] for r in readers[number]), default=ranks[number])
+                ranks[number] = first - 0.5
+        return ranks
 
     # -- rules
     def _step(self, number: int, kernel: _Kernel, graph: _Shapes) -> Step:
@@ -289,37 +306,38 @@ class _Reader:
         if op in REORDERS or op in ALIKE:
             return "", dict.fromkeys((i for i, _ in kernel.reads), (SAME, None))
         node.op = WINDOWS.get(op, op)
-        found: dict[int, Way] = {}
+        ways: dict[int, Way] = {}
         for position, tensor in kernel.reads:
-            height = graph.shape(tensor)[2]
-            if node.op in PADDED:
-                way = (
-                    (SAME, None)
-                    if position
-                    else way_of(node, 0, RULES[node.op](node, 0), height, node.result[2])
-                )
-            elif op == "Upsample" and node.text("mode", "nearest") == "nearest":
-                way = None, int(node.attributes["scales"][2])
-            else:
-                way = "every row of its result needs all rows of its data"
+            way = _way(node, position, graph.shape(tensor)[2])
             if isinstance(way, str):
                 return way, {}
-            found[position] = way
-        return "", found
+            ways[position] = way
+        return "", ways
+
+
+def _way(node: Node, position: int, height: int) -> Way | str:
+    """How a kernel of ONNX Runtime's own reads an input of that height, or why not by rows."""
+    if node.op in PADDED:
+        if position:
+            return SAME, None
+        return way_of(node, RULES[node.op](node, 0), height, node.result[2])
+    if node.op == "Upsample" and node.text("mode", "nearest") == "nearest":
+        return None, int(node.attributes["scales"][2])
+    return ALL_ROWS
 
 
 def without(model: bytes, location: str, places: Mapping[str, int]) -> bytes:
     """A model whose initializers lie at some bytes of a file beside it."""
     import onnx
 
-    found = onnx.load_model_from_string(model)
-    for weight in found.graph.initializer:
+    light = onnx.load_model_from_string(model)
+    for weight in light.graph.initializer:
         if weight.name in places:
             size = bytes_of(weight)
             onnx.external_data_helper.set_external_data(weight, location, places[weight.name], size)
             weight.ClearField("raw_data")
             weight.ClearField("float_data")
-    return bytes(found.SerializeToString(deterministic=True))
+    return bytes(light.SerializeToString(deterministic=True))
 
 
 def initializers(model: bytes) -> set[str]:

@@ -86,17 +86,20 @@ class Extra:
 def extra_of(planned: Plan) -> Extra:
     """What a plan does beside the network."""
     net = planned.net
-    banded = [(c, c.firing.unit, c.firing.band) for c in planned.calls if c.firing.band is not None]
-    moved = planned.moved
-    if not net.blocked:
-        moved = sum(
-            net.bytes(v.tensor, v.rows[1] - v.rows[0])
-            for c, _, _ in banded
-            for v in (*c.reads, *c.makes)
-        )
-    cut = sum(cut_bytes(unit, *band) for _, unit, band in banded)
-    read = sum(s.weights for c in planned.calls for s in c.firing.unit.steps)
-    once = sum(s.weights for segment in planned.segments for u in segment.units for s in u.steps)
+    moved = planned.moved if net.blocked else 0
+    cut = read = once = 0
+    for call in planned.calls:
+        unit, band = call.firing.unit, call.firing.band
+        read += sum(s.weights for s in unit.steps)
+        if band is None:
+            continue
+        cut += cut_bytes(unit, *band)
+        if not net.blocked:
+            for view in (*call.reads, *call.makes):
+                moved += net.bytes(view.tensor, view.rows[1] - view.rows[0])
+    for segment in planned.segments:
+        for unit in segment.units:
+            once += sum(s.weights for s in unit.steps)
     return Extra(planned.work, moved + cut, len(planned.calls) - 1, read - once)
 
 
@@ -136,11 +139,9 @@ def choice_of(
 
 def exact(net: Net, choice: Choice) -> Choice:
     """What is as estimated, as it is."""
-    return (
-        choice
-        if net.blocked or not choice.bands
-        else replace(choice, block=as_made(net, choice.bands).block)
-    )
+    if net.blocked or not choice.bands:
+        return choice
+    return replace(choice, block=as_made(net, choice.bands).block)
 
 
 def front(
@@ -168,7 +169,7 @@ def front(
         share = 1 if left == 1 else 2
         proposals |= search.proposals(ends[left - 1], (looks - search.looks) // share)
     as_whole = Choice((), whole.weights, 0, whole.block, 1.0, 1, whole.dictated_by, not price.plans)
-    found, firings = [as_whole], int(seconds * FIRINGS)
+    choices, firings = [as_whole], int(seconds * FIRINGS)
     units: dict[Band, Unit] = {}
     for proposal in _best_first(proposals):
         if firings <= 0:
@@ -176,9 +177,9 @@ def front(
         bands = (search.bands(proposal),)
         if plain is not None and not _possible(plain, bands, units):
             continue
-        found.append(choice_of(plan(net, search.segments(proposal)), bands, whole_ns, costs))
-        firings -= found[-1].firings
-    return pareto([exact(net, choice) for choice in pareto(found)])
+        choices.append(choice_of(plan(net, search.segments(proposal)), bands, whole_ns, costs))
+        firings -= choices[-1].firings
+    return pareto([exact(net, choice) for choice in pareto(choices)])
 
 
 def _rate(net: Net, whole_ns: float | None) -> float:
@@ -209,10 +210,10 @@ def _best_first(proposals: dict[Proposal, tuple[float, float]]) -> Iterator[Prop
         left = beaten
 
 
-def pareto(found: Sequence[Choice]) -> tuple[Choice, ...]:
+def pareto(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     """Those that no other one beats."""
     kept: list[Choice] = []
-    for c in sorted(found, key=lambda c: (c.bytes, c.time)):
-        if not kept or c.time < kept[-1].time - 1e-4:
-            kept.append(c)
+    for choice in sorted(choices, key=lambda choice: (choice.bytes, choice.time)):
+        if not kept or choice.time < kept[-1].time - 1e-4:
+            kept.append(choice)
     return tuple(kept)

@@ -13,7 +13,7 @@ from ...analysis.placement import Item, Placed, place
 from ...model.profile import BandCosts
 from ..onnx.memory import needs_of
 from .choose import Choice, front
-from .net import Net, Step
+from .net import Net, Read, Step
 
 #: Seconds for each way to place whole tensors better than by quick rules.
 PLACING = 2.0
@@ -51,29 +51,28 @@ def compare(
 
     The front is that of the `blocked` form, if there is one.
     """
-    tensors = [t for t, k in net.made.items() if k >= 0 and t not in net.chain.outputs]
-    items = [
-        Item(-(-net.bytes(t) // 64) * 64, net.made[t], net.read.get(t, net.made[t]))
-        for t in tensors
-    ]
-    edges = [Edge(t, 0, i.size, i.first, i.last) for t, i in zip(tensors, items, strict=True)]
+    items, edges = [], []
+    for tensor, maker in net.made.items():
+        if maker >= 0 and tensor not in net.chain.outputs:
+            size = -(-net.bytes(tensor) // 64) * 64
+            last = net.read.get(tensor, maker)
+            items.append(Item(size, maker, last))
+            edges.append(Edge(tensor, 0, size, maker, last))
     least = {s.makes[0]: _under(net, s) for s in net.steps}
     dictator = max(least, key=lambda name: least[name])
+    needs = needs_of(net.chain, net.model, net.folder)
+    if blocked is None:
+        choices = front(net, needs, whole_ns, seconds, costs=costs)
+    else:
+        choices = front(blocked, needs, whole_ns, seconds, net, costs)
     return Comparison(
         sum(i.size for i in items),
         sum(b.size for b in algorithm8(edges, ())),
         place(items, seconds=PLACING),
         least[dictator],
         dictator,
-        front(
-            blocked or net,
-            needs_of(net.chain, net.model, net.folder),
-            whole_ns,
-            seconds,
-            net if blocked is not None else None,
-            costs,
-        ),
-        max(blocked.blocks.values()) if blocked is not None else 0,
+        choices,
+        0 if blocked is None else max(blocked.blocks.values()),
     )
 
 
@@ -82,19 +81,22 @@ def _under(net: Net, step: Step) -> int:
     not count."""
     tokens = {*net.chain.inputs, *net.chain.outputs}
     made = step.makes[0]
-    height = net.height(made)
-    own = 0 if made in tokens else net.bytes(made) if step.why else net.bytes(made, step.factor)
-    rows = {}
+    own = 0
+    if made not in tokens:
+        own = net.bytes(made, None if step.why else step.factor)
+    rows: dict[str, int] = {}
     for read in step.reads:
-        if read.tensor in tokens:
-            continue
-        if step.why:
-            rows[read.tensor] = net.height(read.tensor)
-        else:
-            most = max(
-                b - a
-                for r in range(0, height, step.factor)
-                for a, b, _, _ in [read.needs(r, r + step.factor)]
-            )
-            rows[read.tensor] = max(rows.get(read.tensor, 0), most)
+        if read.tensor not in tokens:
+            rows[read.tensor] = max(rows.get(read.tensor, 0), _rows_at_once(net, step, read))
     return own + sum(net.bytes(t, n) for t, n in rows.items())
+
+
+def _rows_at_once(net: Net, step: Step, read: Read) -> int:
+    """The most rows that a layer reads for one of its rows, or all if it cannot go by rows."""
+    if step.why:
+        return net.height(read.tensor)
+    most = 0
+    for row in range(0, net.height(step.makes[0]), step.factor):
+        first, end, _, _ = read.needs(row, row + step.factor)
+        most = max(most, end - first)
+    return most

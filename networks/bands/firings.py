@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from ...analysis.placement import Item, Placed, place
@@ -163,11 +164,13 @@ def segments_of(
     net: Net, bands: Sequence[Bands], known: dict[Band, Unit] | None = None
 ) -> tuple[Segment, ...]:
     """The segments that a text asks for, and the rest in one. Raises CannotBand."""
-    found: list[Segment] = []
+    segments: list[Segment] = []
     begin = 0
-    for k, wish in enumerate(bands):
-        end = len(net.groups) if wish.until is None else _after(net, wish.until, "until", begin)
-        if wish.until is None and k + 1 < len(bands):
+    for number, wish in enumerate(bands, 1):
+        end = len(net.groups)
+        if wish.until is not None:
+            end = _after(net, wish.until, "until", begin)
+        elif number < len(bands):
             raise CannotBand(
                 "F523", "nothing is left for the next bands", "say `until` where these end", "until"
             )
@@ -180,41 +183,20 @@ def segments_of(
                     "F523", message, "keep tensors between the units of these bands", keep
                 )
             borders.append(at)
-        units = tuple(
-            unit_of(net, a, b, known) for a, b in zip(borders, [*borders[1:], end], strict=True)
-        )
+        units = tuple(unit_of(net, a, b, known) for a, b in pairwise([*borders, end]))
         _require(net, units, wish)
-        found.append(Segment(units, wish.rows))
+        segments.append(Segment(units, wish.rows))
         begin = end
     if begin < len(net.groups):
-        found.append(Segment((unit_of(net, begin, len(net.groups), known),), None))
-    return tuple(found)
+        segments.append(Segment((unit_of(net, begin, len(net.groups), known),), None))
+    return tuple(segments)
 
 
 def _after(net: Net, tensor: str, word: str, begin: int) -> int:
     """The number of groups up to the one that makes a tensor. Raises CannotBand."""
-    from difflib import get_close_matches
-
     made = net.made.get(tensor)
     if made is None:
-        inside = {t for s in net.steps for t in s.makes}
-        if tensor in inside:
-            message = f"`{tensor}` is inside of layers that become one kernel: it is never there"
-            last = next(
-                net.groups[g].makes
-                for g in range(len(net.groups))
-                if any(tensor in net.steps[k].makes for k in net.groups[g].steps)
-            )
-            raise CannotBand(
-                "F523", message, f"name what the kernel makes: `{last[0]}`" if last else "", tensor
-            )
-        close = get_close_matches(tensor, net.made, 1)
-        help_text = (
-            f"did you mean `{close[0]}`?"
-            if close
-            else f"`flowc analyze {net.file} --memory` names some"
-        )
-        raise CannotBand("F522", f"`{net.file}` has no tensor `{tensor}`", help_text, tensor)
+        raise _not_made(net, tensor)
     if made < begin:
         raise CannotBand(
             "F523",
@@ -225,28 +207,33 @@ def _after(net: Net, tensor: str, word: str, begin: int) -> int:
     return made + 1
 
 
+def _not_made(net: Net, tensor: str) -> CannotBand:
+    """The fault of naming what no group makes."""
+    from difflib import get_close_matches
+
+    for group in net.groups:
+        if any(tensor in net.steps[k].makes for k in group.steps):
+            message = f"`{tensor}` is inside of layers that become one kernel: it is never there"
+            help_text = f"name what the kernel makes: `{group.makes[0]}`" if group.makes else ""
+            return CannotBand("F523", message, help_text, tensor)
+    close = get_close_matches(tensor, net.made, 1)
+    help_text = f"`flowc analyze {net.file} --memory` names some"
+    if close:
+        help_text = f"did you mean `{close[0]}`?"
+    return CannotBand("F522", f"`{net.file}` has no tensor `{tensor}`", help_text, tensor)
+
+
 def _require(net: Net, units: Sequence[Unit], wish: Bands) -> None:
     """Every unit can be done by rows, and makes one tensor. Raises CannotBand."""
     for unit in units:
-        step = next((s for s in unit.steps if s.why), None)
-        if step is not None:
-            group = next(k for k, g in enumerate(net.groups) if step.number in g.steps)
-            before = [t for g in net.groups[:group] for t in g.makes]
-            help_text = (
-                f'end the bands before it: `until "{before[-1]}"`'
-                if before
-                else "leave `bands` out"
-            )
-            message = f"layer `{step.makes[0]}` ({step.operator}) cannot go by rows: {step.why}"
-            raise CannotBand("F525", message, help_text, step.makes[0])
+        _require_rows(net, unit)
         if len(unit.makes) != 1:
             message = (
                 f"the layers up to `{unit.makes[-1]}` make {len(unit.makes)} tensors that others"
                 " read"
             )
-            help_text = "keep each of them between units: " + ", ".join(
-                f'"{t}"' for t in unit.makes[:-1]
-            )
+            kept = ", ".join(f'"{t}"' for t in unit.makes[:-1])
+            help_text = f"keep each of them between units: {kept}"
             raise CannotBand("F523", message, help_text, unit.makes[0])
     height = net.height(units[-1].out)
     if wish.rows > height:
@@ -263,6 +250,21 @@ def _require(net: Net, units: Sequence[Unit], wish: Bands) -> None:
         )
 
 
+def _require_rows(net: Net, unit: Unit) -> None:
+    """Every layer of a unit can be done by rows. Raises CannotBand."""
+    step = next((s for s in unit.steps if s.why), None)
+    if step is None:
+        return
+    help_text = "leave `bands` out"
+    for group in net.groups:
+        if step.number in group.steps:
+            break
+        if group.makes:
+            help_text = f'end the bands before it: `until "{group.makes[-1]}"`'
+    message = f"layer `{step.makes[0]}` ({step.operator}) cannot go by rows: {step.why}"
+    raise CannotBand("F525", message, help_text, step.makes[0])
+
+
 # -- firings ---------------------------------------------------------------------------------------
 def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]:
     """In order; `ends` are the tensors made here that are read elsewhere, or by the world: all
@@ -272,8 +274,8 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
         return [Firing(unit, None, tuple((t, (0, net.height(t))) for t in unit.reads))]
     units = {u.out: u for u in segment.units}
     made = dict.fromkeys(units, 0)
-    found: list[Firing] = []
-    wants = list(_wants(net, segment, ends))
+    firings: list[Firing] = []
+    wants = list(_wants(net, segment, segment.rows, ends))
     before, after = wants[1:3] if len(wants) > 2 else (wants[0], wants[-1])
     usual = {t: after.get(t, 0) - before.get(t, 0) for t in units}
 
@@ -289,7 +291,7 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
             for tensor in unit.reads:
                 if tensor in units and tensor in rows_of:
                     fire(units[tensor], rows_of[tensor][1])
-            found.append(
+            firings.append(
                 Firing(
                     unit, (first, end), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)
                 )
@@ -300,15 +302,14 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
         for unit in reversed(segment.units):
             # each has the others fire what it needs, as late as can be
             fire(unit, want.get(unit.out, 0))
-    return found
+    return firings
 
 
-def _wants(net: Net, segment: Segment, ends: frozenset[str]) -> Iterator[dict[str, int]]:
-    """For each band the rows of every tensor that have to be there at its end."""
+def _wants(net: Net, segment: Segment, step: int, ends: frozenset[str]) -> Iterator[dict[str, int]]:
+    """For each band of so many rows the rows of every tensor that have to be there at its end."""
     tensors = {u.out for u in segment.units}
     last = segment.units[-1].out
-    assert segment.rows is not None
-    for end in [*range(segment.rows, net.height(last), segment.rows), net.height(last)]:
+    for end in [*range(step, net.height(last), step), net.height(last)]:
         want = {last: end}
         if end == net.height(last):
             want |= {t: net.height(t) for t in ends}
@@ -372,9 +373,8 @@ class _Builder:
     def _whole(self, tensor: str) -> View:
         """All of a tensor, as a token or in the arena."""
         everything = 0, self.net.height(tensor)
-        return View(
-            ("token" if tensor in self.tokens else "whole", tensor), tensor, everything, everything
-        )
+        key = "token" if tensor in self.tokens else "whole", tensor
+        return View(key, tensor, everything, everything)
 
     # -- calls
     def add(self, segment: Segment) -> None:
@@ -518,7 +518,7 @@ class _Builder:
 def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
     """Per firing the rows of what it makes that are to be there after it, because it or a later one
     left them."""
-    found: dict[int, Band] = {}
+    held: dict[int, Band] = {}
     first_needed: dict[str, int] = {}
     wanted = set(lines)
     for number in range(len(firings) - 1, -1, -1):
@@ -526,11 +526,11 @@ def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
         out = firing.unit.out
         if out in wanted and firing.band is not None:
             end = firing.band[1]
-            found[number] = min(first_needed.get(out, end - 1), end - 1), end
+            held[number] = min(first_needed.get(out, end - 1), end - 1), end
         for tensor, (first, _) in firing.reads:
             if tensor in wanted:
                 first_needed[tensor] = min(first, first_needed.get(tensor, first))
-    return found
+    return held
 
 
 def _moved(net: Net, call: Call) -> int:

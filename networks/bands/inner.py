@@ -6,16 +6,26 @@ estimate of what ONNX Runtime will make of them; for its own kernels it is what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ..onnx.executed import IN_PLACE, SAME, Kernel, block
 from ..onnx.pattern import in_turn
 from ..onnx.scratch import own_bytes
 from .net import Band, Group, Net, Step
-from .units import Unit
+from .units import Unit, made_of
 
 #: Channels of a block, and those that a convolution takes as they are.
 BLOCK, DIRECT = 16, 4
+#: Bytes, and the number of the last group that needs them.
+Taken = tuple[int, int]
+
+
+class _Span(NamedTuple):
+    """From a group to the last one that reads what it makes, by numbers."""
+
+    group: int
+    until: int
 
 
 def inner_bytes(unit: Unit, first: int, end: int) -> int:
@@ -49,7 +59,8 @@ def _executed(unit: Unit, first: int, end: int) -> int:
             reads.append(tensor)
             if r.read.position in IN_PLACE.get(step.operator, ()):
                 over.append(tensor)
-        out, count = step.makes[0], rows[step.makes[0]][1] - rows[step.makes[0]][0]
+        out = step.makes[0]
+        count = rows[out][1] - rows[out][0]
         own = own_of(net, step, {out: count, **{r.read.tensor: r.end - r.first for r in readings}})
         shape = shape_of(net, out, count)
         kernels.append(
@@ -107,50 +118,82 @@ def _estimated(unit: Unit, first: int, end: int) -> int:
     outside is there twice, so is what goes out, and rows that are cut out of a tensor inside are
     copied.
     """
-    net, rows = unit.net, unit.ranges(first, end)
-    groups = net.groups[unit.first : unit.end]
-    last = {t: k for k, g in enumerate(groups) for t in g.reads}
-    steps = {s.number: s for s in unit.steps}
-    copied: set[str] = set()
-    made: list[list[tuple[int, int]]] = []
-    for k, group in enumerate(groups):
-        taken: list[tuple[int, int]] = []
-        until = max((last.get(t, k) for t in group.makes), default=k)
+    firing = _Firing(unit, first, end)
+    return in_turn([firing.taken(k) for k in range(len(firing.groups))])
+
+
+class _Firing:
+    """What the groups of a unit are expected to take in a firing, asked for in their order."""
+
+    def __init__(self, unit: Unit, first: int, end: int) -> None:
+        self._unit, self._net = unit, unit.net
+        self._rows = unit.ranges(first, end)
+        self.groups = unit.net.groups[unit.first : unit.end]
+        self._last = _last_readers(self.groups)
+        self._copied: set[str] = set()
+
+    def taken(self, number: int) -> list[Taken]:
+        """What group `number` of the unit takes: copies, and its results unless they lie in one."""
+        group = self.groups[number]
+        until = max((self._last.get(t, number) for t in group.makes), default=number)
+        taken: list[Taken] = []
         in_place = False
-        for number in group.steps:
-            step = steps[number]
-            band = rows.get(step.makes[0])
+        for k in group.steps:
+            step = self._net.steps[k]
+            band = self._rows.get(step.makes[0])
             if band is None:
                 continue
-            outside = any(r.tensor in unit.reads for r in step.reads)
             summed = step.operator in ("Add", "Sum") and len(group.steps) > 1
-            for read in step.reads:
-                a, b, _, _ = read.needs(*band)
-                if read.tensor in unit.reads:
-                    if (
-                        summed or (step.operator == "Conv" and net.shapes[read.tensor][1] > DIRECT)
-                    ) and (read.tensor not in copied):
-                        copied.add(read.tensor)
-                        taken.append(
-                            (
-                                _blocked(net, read.tensor, rows[read.tensor]),
-                                max(last[read.tensor], until),
-                            )
-                        )
-                        in_place = in_place or (summed and last[read.tensor] == k)
-                elif (a, b) != rows[read.tensor]:
-                    taken.append((net.bytes(read.tensor, b - a), k))
-                    taken.append((_blocked(net, read.tensor, (a, b)), until if summed else k))
-                    in_place = in_place or summed
-                elif outside and step.operator == "Concat":
-                    taken.append((net.bytes(read.tensor, b - a), k))
-            if outside and step.operator == "Concat":
-                # in the plain layout, and then blocked for who reads it
-                taken.append((net.bytes(step.makes[0], band[1] - band[0]), k + 1))
+            copies, over = self._copies(step, band, _Span(number, until), summed)
+            taken += copies
+            in_place = in_place or over
         if not in_place:
-            taken += [(_blocked(net, t, rows[t]), last.get(t, k)) for t in group.makes if t in rows]
-        made.append(taken)
-    return in_turn(made)
+            for t in group.makes:
+                if t in self._rows:
+                    count = _blocked(self._net, t, self._rows[t])
+                    taken.append((count, self._last.get(t, number)))
+        return taken
+
+    def _copies(
+        self, step: Step, band: Band, span: _Span, summed: bool
+    ) -> tuple[list[Taken], bool]:
+        """The copies that a layer takes for rows `band` of its result.
+
+        Also whether one of them becomes the result: what is `summed` with a convolution.
+        """
+        net = self._net
+        joined = step.operator == "Concat" and any(r.tensor in self._unit.reads for r in step.reads)
+        taken: list[Taken] = []
+        in_place = False
+        for read in step.reads:
+            tensor = read.tensor
+            a, b, _, _ = read.needs(*band)
+            if tensor in self._unit.reads:
+                large = step.operator == "Conv" and net.shapes[tensor][1] > DIRECT
+                if (summed or large) and tensor not in self._copied:
+                    self._copied.add(tensor)
+                    last = self._last[tensor]
+                    taken.append((_blocked(net, tensor, self._rows[tensor]), max(last, span.until)))
+                    in_place = in_place or (summed and last == span.group)
+            elif (a, b) != self._rows[tensor]:
+                taken.append((net.bytes(tensor, b - a), span.group))
+                blocks = _blocked(net, tensor, (a, b))
+                taken.append((blocks, span.until if summed else span.group))
+                in_place = in_place or summed
+            elif joined:
+                taken.append((net.bytes(tensor, b - a), span.group))
+        if joined:
+            # in the plain layout, and then blocked for who reads it
+            taken.append((net.bytes(step.makes[0], band[1] - band[0]), span.group + 1))
+        return taken, in_place
+
+
+def _last_readers(groups: Sequence[Group]) -> dict[str, int]:
+    """Per tensor the number of the last group that reads it."""
+    last: dict[str, int] = {}
+    for number, group in enumerate(groups):
+        last |= dict.fromkeys(group.reads, number)
+    return last
 
 
 def _blocked(net: Net, tensor: str, band: Band) -> int:
@@ -164,40 +207,58 @@ def _blocked(net: Net, tensor: str, band: Band) -> int:
 def _estimated_whole(unit: Unit) -> tuple[int, str]:
     net = unit.net
     groups = net.groups[unit.first : unit.end]
-    last = {t: k for k, g in enumerate(groups) for t in g.reads}
-    outside = {*unit.makes, *net.chain.outputs}
+    last = _last_readers(groups)
+    copies = _copies_of_inputs(unit, groups)
+    copied = set[str]().union(*copies.values())
+    apart = {*unit.makes, *net.chain.outputs}
+    for number in range(len(groups) - 1, -1, -1):
+        group = groups[number]
+        if net.steps[group.steps[-1]].operator not in ("Add", "Sum", "Relu"):
+            continue
+        # What is added to a convolution becomes its result.
+        skip = _added(net, group)
+        for t in group.makes:
+            ends_here = skip in last and last[skip] == number
+            if ends_here and (skip in copied or skip not in unit.reads):
+                last[skip] = last.get(t, number)
+                apart.add(t)
+    made: list[list[Taken]] = []
+    for number, group in enumerate(groups):
+        taken = [(net.bytes(t), last.get(t, number)) for t in group.makes if t not in apart]
+        taken += [(net.bytes(t), last[t]) for t in copies.get(number, ())]
+        made.append(taken)
+    return in_turn(made), net.steps[groups[_fullest(made)].steps[-1]].makes[0]
+
+
+def _copies_of_inputs(unit: Unit, groups: Sequence[Group]) -> dict[int, list[str]]:
+    """Per number of a group the tensors in the plain layout that it copies into blocks."""
+    net = unit.net
     copies: dict[int, list[str]] = {}
     for t in unit.reads:  # what others made is in the plain layout
         first = next(k for k, g in enumerate(groups) if t in g.reads)
         convolved = net.steps[groups[first].steps[0]].operator == "Conv" and len(net.shapes[t]) == 4
         if convolved and net.shapes[t][1] > DIRECT:
             copies.setdefault(first, []).append(t)
-    copied = {t for ts in copies.values() for t in ts}
-    in_place = set()
-    for k in range(len(groups) - 1, -1, -1):  # what is added to a convolution becomes its result
-        for t in (
-            groups[k].makes
-            if net.steps[groups[k].steps[-1]].operator in ("Add", "Sum", "Relu")
-            else ()
-        ):
-            skip = _added(net, groups[k])
-            if skip in last and last[skip] == k and (skip in copied or skip not in unit.reads):
-                last[skip] = last.get(t, k)
-                in_place.add(t)
-    made = [
-        [(net.bytes(t), last.get(t, k)) for t in g.makes if t not in outside and t not in in_place]
-        + [(net.bytes(t), last[t]) for t in copies.get(k, ())]
-        for k, g in enumerate(groups)
-    ]
-    live = [
-        sum(n for ts in made[: k + 1] for n, until in ts if until >= k) for k in range(len(groups))
-    ]
-    most = max(range(len(groups)), key=live.__getitem__)
-    return in_turn(made), net.steps[groups[most].steps[-1]].makes[0]
+    return copies
+
+
+def _fullest(made: Sequence[Sequence[Taken]]) -> int:
+    """The number of the first group beside which most is there."""
+    there = [0] * len(made)
+    for number, taken in enumerate(made):
+        for count, until in taken:
+            for k in range(number, until + 1):
+                there[k] += count
+    return there.index(max(there))
 
 
 def _added(net: Net, group: Group) -> str:
     """What is added to the convolution of a group; empty where nothing is."""
-    inside = {t for k in group.steps for t in net.steps[k].makes}
-    sums = [net.steps[k] for k in group.steps[1:] if net.steps[k].operator in ("Add", "Sum")]
-    return next((r.tensor for s in sums for r in s.reads if r.tensor not in inside), "")
+    steps = [net.steps[k] for k in group.steps]
+    inside = made_of(steps)
+    for step in steps[1:]:
+        if step.operator in ("Add", "Sum"):
+            for read in step.reads:
+                if read.tensor not in inside:
+                    return read.tensor
+    return ""

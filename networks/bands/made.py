@@ -16,8 +16,8 @@ from ...model.application import Network
 from ...model.files import scratch
 from ...model.mapping import Bands
 from ..onnx.whole import whole_of
-from .blocked import read_blocked
-from .firings import CannotBand, Plan, plan_of
+from .blocked import initializers, read_blocked
+from .firings import CannotBand, Firing, Plan, plan_of
 from .inner import inner_bytes, whole_inner_bytes
 from .models import models
 from .net import Net, read_net
@@ -67,11 +67,9 @@ _made: dict[tuple[object, ...], Forms] = {}
 
 def net_of(network: Network) -> Net:
     """A network of a text, by rows. Raises CannotBand, NetworkError."""
-    shapes = {t.name: t.type.shape for t in network.inputs}
-    if any(
-        min(s, default=1) < 1 for s in (*shapes.values(), *(t.type.shape for t in network.outputs))
-    ):
+    if any(min(t.type.shape, default=1) < 1 for t in (*network.inputs, *network.outputs)):
         raise CannotBand("F527", "its sizes depend on data", "leave `bands` out")
+    shapes = {t.name: t.type.shape for t in network.inputs}
     key = network.content_hash, network.path, tuple(sorted(shapes.items()))
     if key not in _nets:
         if network.model:
@@ -112,10 +110,10 @@ def forms(net: Net, blocked: Net | None, bands: Sequence[Bands]) -> Forms:
             why="ONNX Runtime has no blocks for it here, or none that bands can follow",
         )
     try:
-        found = as_made(blocked, bands)
+        own = as_made(blocked, bands)
     except CannotBand as error:
         return Forms(as_made(net, bands), why=error.message)
-    return Forms(as_made(net, bands, asked=False), found, shared_weights(found))
+    return Forms(as_made(net, bands, asked=False), own, shared_weights(own))
 
 
 def as_made(net: Net, bands: Sequence[Bands], *, asked: bool = True) -> Made:
@@ -136,33 +134,28 @@ def _asked(model: bytes, estimate: int) -> int:
     """What ONNX Runtime holds inside of a model; as estimated where its graph is not understood."""
     import onnx
 
-    found = whole_of(onnx.load_model_from_string(model))
-    return estimate if found is None else found.block
+    whole = whole_of(onnx.load_model_from_string(model))
+    return estimate if whole is None else whole.block
 
 
 def _blocks(planned: Plan, which: Sequence[int], count: int) -> tuple[int, ...]:
     """By the rules of the planner."""
-    found = [0] * count
+    blocks = [0] * count
     for call, model in zip(planned.calls, which, strict=True):
-        firing = call.firing
-        inner = (
-            whole_inner_bytes(firing.unit)[0]
-            if firing.band is None
-            else inner_bytes(firing.unit, *firing.band)
-        )
-        found[model] = max(found[model], inner)
-    return tuple(found)
+        blocks[model] = max(blocks[model], _block(call.firing))
+    return tuple(blocks)
+
+
+def _block(firing: Firing) -> int:
+    if firing.band is None:
+        return whole_inner_bytes(firing.unit)[0]
+    return inner_bytes(firing.unit, *firing.band)
 
 
 def shared_weights(made: Made) -> tuple[str, ...]:
     """The weights of the network that several models have."""
-    import onnx
-
     weights = {w.name for w in made.plan.net.model.graph.initializer}
-    count = Counter(
-        w.name
-        for m in made.models
-        for w in onnx.load_model_from_string(m).graph.initializer
-        if w.name in weights
-    )
-    return tuple(sorted(name for name, n in count.items() if n > 1))
+    count: Counter[str] = Counter()
+    for model in made.models:
+        count.update(initializers(model) & weights)
+    return tuple(sorted(name for name, models in count.items() if models > 1))

@@ -9,13 +9,18 @@ blocks as it lies.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..onnx.cuts import shape_value
+from ..onnx.cuts import folded
+from ..onnx.extract import load_weights
+from ..onnx.nodes import made_by, read_by
 from .firings import Firing, kind_of
 from .net import PADDED, Net
 from .units import Reading, Unit
 
+#: Of tensors, by name.
+Shapes = Mapping[str, tuple[int, ...]]
 #: Of ONNX: rows are along this axis.
 ROWS = 2
 
@@ -24,51 +29,47 @@ def models(net: Net, firings: tuple[Firing, ...]) -> tuple[tuple[bytes, ...], tu
     """The models that firings need, and which one each runs."""
     numbers: dict[tuple[object, ...], int] = {}
     made: list[bytes] = []
-    which = []
+    chosen = []
     for firing in firings:
         kind = kind_of(firing)
         if kind not in numbers:
             numbers[kind] = len(made)
             made.append(_model(net, firing).SerializeToString(deterministic=True))
-        which.append(numbers[kind])
-    return tuple(made), tuple(which)
+        chosen.append(numbers[kind])
+    return tuple(made), tuple(chosen)
 
 
 def _model(net: Net, firing: Firing) -> Any:
     unit = firing.unit
     if firing.band is None:
         nodes = [copy.deepcopy(net.model.graph.node[s.node]) for s in unit.steps]
-        return _wrapped(
-            net,
-            nodes,
-            [],
-            {t: net.shapes[t] for t in unit.reads},
-            {t: net.shapes[t] for t in unit.makes},
-        )
+        reads = {t: net.shapes[t] for t in unit.reads}
+        return _wrapped(net, nodes, [], reads, {t: net.shapes[t] for t in unit.makes})
     rows = unit.ranges(*firing.band)
     nodes, constants, cut = [], [], set[str]()
-    for step, reads in unit.readings(*firing.band):
+    for step, readings in unit.readings(*firing.band):
         node = copy.deepcopy(net.model.graph.node[step.node])
-        for reading in reads:
-            first, end = (n - rows[reading.read.tensor][0] for n in (reading.first, reading.end))
-            if (reading.first, reading.end) != rows[reading.read.tensor]:
-                name = f"{reading.read.tensor}__rows_{first}_{end}"
-                if name not in cut:
-                    cut.add(name)
-                    a, b = rows[reading.read.tensor]
-                    found = _cut(net, reading.read.tensor, name, (first, end), b - a)
-                    nodes += found[0]
-                    constants += found[1]
-                node.input[reading.read.position] = name
+        for reading in readings:
+            tensor = reading.read.tensor
+            begin, end = rows[tensor]
+            if (reading.first, reading.end) == (begin, end):
+                continue
+            band = reading.first - begin, reading.end - begin
+            name = f"{tensor}__rows_{band[0]}_{band[1]}"
+            if name not in cut:
+                cut.add(name)
+                slices, numbers = _cut(net, tensor, name, band, end - begin)
+                nodes += slices
+                constants += numbers
+            node.input[reading.read.position] = name
         if step.operator in PADDED:
-            _pad(node, net, step.makes[0], reads[0])
+            _pad(node, net, step.makes[0], readings[0])
         if step.operator in ("Resize", "Upsample"):
-            constants += _scaled(node, net, step.makes[0], reads[0])
+            constants += _scaled(node, net, step.makes[0], readings[0])
         nodes.append(node)
-    reads_shapes = {t: _shape(net, t, rows[t]) for t in unit.reads if t in rows}
-    return _wrapped(
-        net, nodes, constants, reads_shapes, {unit.out: _shape(net, unit.out, rows[unit.out])}
-    )
+    reads = {t: _shape(net, t, rows[t]) for t in unit.reads if t in rows}
+    makes = {unit.out: _shape(net, unit.out, rows[unit.out])}
+    return _wrapped(net, nodes, constants, reads, makes)
 
 
 def _shape(net: Net, tensor: str, band: tuple[int, int]) -> tuple[int, ...]:
@@ -94,37 +95,44 @@ def _cut(
             helper.make_node("Slice", [f"{name}_from", *ends], [f"{name}_to"]),
             helper.make_node("Reshape", [f"{name}_to", f"{name}_shape"], [name]),
         ]
-    return nodes, [
-        numpy_helper.from_array(np.array(v, np.int64), f"{name}_{k}") for k, v in numbers.items()
-    ]
+    constants = []
+    for key, values in numbers.items():
+        constants.append(numpy_helper.from_array(np.array(values, np.int64), f"{name}_{key}"))
+    return nodes, constants
 
 
 def _pad(node: Any, net: Net, out: str, data: Reading) -> None:
     """The padding of a band in place of the layer's own; the width keeps what the layer has."""
     from onnx import helper
 
-    window = data.read.window
-    assert window is not None
+    left, right = _padding_of_width(node, net, data.read.tensor, out)
+    kept = [a for a in node.attribute if a.name not in ("pads", "auto_pad", "ceil_mode")]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    node.attribute.append(helper.make_attribute("pads", [data.above, left, data.below, right]))
+
+
+def _padding_of_width(node: Any, net: Net, tensor: str, out: str) -> tuple[int, int]:
+    """The columns of padding on the left and on the right of a tensor."""
+    from onnx import helper
+
     known = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    kernel = (
-        known["kernel_shape"][1]
-        if "kernel_shape" in known
-        else net.chain.tensors[node.input[1]].shape[3]
-    )
+    if "kernel_shape" in known:
+        kernel = known["kernel_shape"][1]
+    else:
+        kernel = net.chain.tensors[node.input[1]].shape[3]
     stride, dilation = known.get("strides", [1, 1])[1], known.get("dilations", [1, 1])[1]
-    width, result = net.shapes[data.read.tensor][3], net.shapes[out][3]
+    width, result = net.shapes[tensor][3], net.shapes[out][3]
     span = (kernel - 1) * dilation + 1
     place = known.get("auto_pad", b"NOTSET").decode(errors="replace")
     if place.startswith("SAME"):
         total = max((-(-width // stride) - 1) * stride + span - width, 0)
         left = total - total // 2 if place == "SAME_LOWER" else total // 2
+    elif place == "VALID":
+        left = 0
     else:
-        left = 0 if place == "VALID" else known.get("pads", [0, 0, 0, 0])[1]
-    right = max(0, (result - 1) * stride + span - width - left)
-    kept = [a for a in node.attribute if a.name not in ("pads", "auto_pad", "ceil_mode")]
-    del node.attribute[:]
-    node.attribute.extend(kept)
-    node.attribute.append(helper.make_attribute("pads", [data.above, left, data.below, right]))
+        left = known.get("pads", [0, 0, 0, 0])[1]
+    return left, max(0, (result - 1) * stride + span - width - left)
 
 
 def _scaled(node: Any, net: Net, out: str, data: Reading) -> list[Any]:
@@ -143,48 +151,17 @@ def _scaled(node: Any, net: Net, out: str, data: Reading) -> list[Any]:
     return [numpy_helper.from_array(scales, name)]
 
 
-def _wrapped(
-    net: Net,
-    nodes: list[Any],
-    constants: list[Any],
-    reads: dict[str, tuple[int, ...]],
-    makes: dict[str, tuple[int, ...]],
-) -> Any:
+def _wrapped(net: Net, nodes: list[Any], constants: list[Any], reads: Shapes, makes: Shapes) -> Any:
     """A model of nodes with the weights, and what is computed from them, that they need."""
-    import numpy as np
-    import onnx
     from onnx import helper
 
-    made = {t for n in nodes for t in n.output} | set(reads)
-    makers = {t: k for k, n in enumerate(net.model.graph.node) for t in n.output if t}
-    needed: dict[int, Any] = {}
-    wanted = [t for n in nodes for t in n.input]
-    while wanted:
-        tensor = wanted.pop()
-        k = makers.get(tensor)
-        if tensor not in made and k is not None and k not in needed:
-            needed[k] = _answer(net.model.graph.node[k], net)
-            wanted += needed[k].input
-    nodes = [*(needed[k] for k in sorted(needed)), *nodes]
-    used = {t for n in nodes for t in n.input}
+    nodes = [*_constant_nodes(net, nodes, reads), *nodes]
+    used = read_by(nodes)
     weights = [copy.deepcopy(w) for w in net.model.graph.initializer if w.name in used]
-    for weight in weights:
-        if weight.external_data:
-            onnx.external_data_helper.load_external_data_for_tensor(weight, str(net.folder))
-            weight.data_location = onnx.TensorProto.DEFAULT
-            del weight.external_data[:]
-
-    def border(shapes: dict[str, tuple[int, ...]]) -> list[Any]:
-        return [
-            helper.make_tensor_value_info(
-                t,
-                helper.np_dtype_to_tensor_dtype(np.dtype(net.chain.tensors[t].dtype)),
-                list(shape),
-            )
-            for t, shape in shapes.items()
-        ]
-
-    graph = helper.make_graph(nodes, "band", border(reads), border(makes), [*weights, *constants])
+    load_weights(weights, net.folder)
+    graph = helper.make_graph(
+        nodes, "band", _border(net, reads), _border(net, makes), [*weights, *constants]
+    )
     model = helper.make_model(
         graph, opset_imports=net.model.opset_import, functions=net.model.functions
     )
@@ -192,16 +169,33 @@ def _wrapped(
     return model
 
 
-def _answer(node: Any, net: Net) -> Any:
-    """A node that asks for a fixed shape becomes its answer."""
-    from onnx import TensorProto, helper
+def _constant_nodes(net: Net, nodes: list[Any], reads: Iterable[str]) -> list[Any]:
+    """The nodes that compute what others take from constants, in the order of the file."""
+    made = made_by(nodes).union(reads)
+    makers: dict[str, int] = {}
+    for number, node in enumerate(net.model.graph.node):
+        makers |= {t: number for t in node.output if t}
+    needed: dict[int, Any] = {}
+    wanted = list(read_by(nodes))
+    while wanted:
+        tensor = wanted.pop()
+        maker = makers.get(tensor)
+        if tensor not in made and maker is not None and maker not in needed:
+            needed[maker] = folded(net.model.graph.node[maker], net.chain.tensors)
+            wanted += needed[maker].input
+    return [needed[k] for k in sorted(needed)]
 
-    value = shape_value(node, net.chain.tensors)
-    if value is None:
-        return node
-    numbers, dims = ([value], []) if isinstance(value, int) else (value, [len(value)])
-    tensor = helper.make_tensor("", TensorProto.INT64, dims, numbers)
-    return helper.make_node("Constant", [], list(node.output), node.name, value=tensor)
+
+def _border(net: Net, shapes: Shapes) -> list[Any]:
+    """Inputs or outputs of a model."""
+    import numpy as np
+    from onnx import helper
+
+    values = []
+    for tensor, shape in shapes.items():
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(net.chain.tensors[tensor].dtype))
+        values.append(helper.make_tensor_value_info(tensor, kind, list(shape)))
+    return values
 
 
 def reads_of(unit: Unit, firing: Firing) -> tuple[str, ...]:

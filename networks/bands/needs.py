@@ -53,20 +53,30 @@ class Need:
 def ending(net: Net, end: int) -> Ending | None:
     """What units make that end before a group; None: they make nothing that another unit can go on
     with."""
-    for last in range(end - 1, -1, -1):
-        if net.why_not(last):
-            return None
-        makes = _crossing(net, last, end)
-        if makes:
-            break
-    else:
+    crossing = _last_crossing(net, end)
+    if crossing is None:
         return None
+    last, makes = crossing
     out = makes[0]
     named = end == len(net.groups) or net.names is None or out in net.names
     if len(makes) != 1 or len(net.shapes[out]) != 4 or not named:
         return None
     maker = next(net.steps[k] for k in net.groups[last].steps if out in net.steps[k].makes)
     return Ending(end, last, out, net.height(out), maker.factor)
+
+
+def _last_crossing(net: Net, end: int) -> tuple[int, list[str]] | None:
+    """The last group before `end` that makes something for what comes behind, and what it makes.
+
+    None if there is no such group, or if one that cannot go by rows comes first.
+    """
+    for group in range(end - 1, -1, -1):
+        if net.why_not(group):
+            return None
+        makes = _crossing(net, group, end)
+        if makes:
+            return group, makes
+    return None
 
 
 def _crossing(net: Net, group: int, end: int) -> list[str]:

@@ -8,7 +8,7 @@ whole factors of scaling. The same network as ONNX Runtime executes it is read b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -19,6 +19,7 @@ from ...model.types import DTYPES
 from ..onnx.cuts import Chain, chain_of
 from ..onnx.interface import read_fixed
 from ..onnx.layers import SAME, Rows, Scaled, Transposed, Whole, Window
+from ..onnx.nodes import first_output
 from ..onnx.own_graph import bytes_of
 from ..onnx.read_layers import ELEMENTWISE, RULES, Graph, Node
 from ..onnx.scratch import takes_some
@@ -35,6 +36,10 @@ ALIKE = frozenset(ELEMENTWISE) - {"Expand", "CastLike"} | {
 }
 #: What has a window whose padding is an attribute.
 PADDED = frozenset({"Conv", "MaxPool", "AveragePool"})
+#: What makes several rows of each row of its data, without weights.
+SCALING = frozenset({"Resize", "Upsample", "DepthToSpace"})
+#: Why a layer cannot be done by rows, where nothing more precise can be said.
+ALL_ROWS = "every row of its result needs all rows of its data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +125,7 @@ class Net:
 
     def height(self, tensor: str) -> int:
         """Rows of a tensor; one below rank 4."""
-        shape = self.shapes[tensor]
-        return shape[2] if len(shape) == 4 else 1
+        return height_of(self.shapes[tensor])
 
     def bytes(self, tensor: str, rows: int | None = None) -> int:
         """Of a tensor, or of so many rows of it."""
@@ -131,14 +135,14 @@ class Net:
     @cached_property
     def _sizes(self) -> dict[str, tuple[int, int | None]]:
         """Bytes of tensors, and of a row of each that has rows."""
-        found: dict[str, tuple[int, int | None]] = {}
+        sizes: dict[str, tuple[int, int | None]] = {}
         for tensor, shape in self.shapes.items():
-            size = DTYPES[self.chain.tensors[tensor].dtype][1]
-            found[tensor] = (
-                size * prod(shape),
-                size * shape[1] * shape[3] if len(shape) == 4 else None,
-            )
-        return found
+            element = DTYPES[self.chain.tensors[tensor].dtype][1]
+            row = None
+            if len(shape) == 4:
+                row = element * shape[1] * shape[3]
+            sizes[tensor] = element * prod(shape), row
+        return sizes
 
     def laid(self, tensor: str, rows: int) -> tuple[int, ...]:
         """The shape in which so many rows of a tensor lie in memory; rows are its third axis."""
@@ -156,28 +160,33 @@ class Net:
     @cached_property
     def made(self) -> dict[str, int]:
         """The group that makes a tensor; -1 for inputs."""
-        return dict.fromkeys(self.chain.inputs, -1) | {
-            t: k for k, g in enumerate(self.groups) for t in g.makes
-        }
+        made = dict.fromkeys(self.chain.inputs, -1)
+        for number, group in enumerate(self.groups):
+            made |= dict.fromkeys(group.makes, number)
+        return made
 
     @cached_property
     def read(self) -> dict[str, int]:
         """The last group that reads a tensor; as many as there are groups for outputs."""
-        last = {t: k for k, g in enumerate(self.groups) for t in g.reads}
+        last: dict[str, int] = {}
+        for number, group in enumerate(self.groups):
+            last |= dict.fromkeys(group.reads, number)
         return last | dict.fromkeys(self.chain.outputs, len(self.groups))
 
     @cached_property
     def busy(self) -> dict[int, tuple[Any, dict[str, tuple[int, ...]]]]:
         """Layers by number whose kernels take memory for themselves: their nodes, and the shapes of
         what they read."""
+        if not self.blocked:
+            return {}
         graph = self.model.graph
         shapes = {w.name: tuple(w.dims) for w in graph.initializer} | dict(self.shapes)
-        steps = [(s.number, graph.node[s.node]) for s in self.steps] if self.blocked else []
-        return {
-            k: (n, {t: shapes[t] for t in n.input if t in shapes})
-            for k, n in steps
-            if takes_some(n)
-        }
+        busy = {}
+        for step in self.steps:
+            node = graph.node[step.node]
+            if takes_some(node):
+                busy[step.number] = node, {t: shapes[t] for t in node.input if t in shapes}
+        return busy
 
     def crossing(self, after: int) -> tuple[str, ...]:
         """Tensors that are there after a group and read later."""
@@ -185,7 +194,8 @@ class Net:
 
     def why_not(self, group: int) -> str:
         """Why a group cannot be done by rows; empty if it can."""
-        return next((self.steps[k].why for k in self.groups[group].steps if self.steps[k].why), "")
+        reasons = (self.steps[k].why for k in self.groups[group].steps)
+        return next(filter(None, reasons), "")
 
 
 def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
@@ -194,61 +204,67 @@ def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
     interface, model = read_fixed(path, fixed, 1)
     chain = chain_of(model, interface.inputs, interface.outputs, path.name)
     graph = Graph(path.name, interface, model)
-    nodes = {next((t for t in n.node.output if t), ""): (k, n) for k, n in enumerate(graph.nodes)}
+    nodes = {first_output(n.node): (k, n) for k, n in enumerate(graph.nodes)}
     spans = chain.spans()
     sizes = {w.name: bytes_of(w) for w in model.graph.initializer}
     shapes = {t: graph.shape(t) for t in spans if t}
     steps = []
     for number, layer in enumerate(chain.layers):
         index, node = nodes[layer.name]
-        reads = tuple((i, t) for i, t in enumerate(node.inputs) if t in spans)
+        flowing = tuple((i, t) for i, t in enumerate(node.inputs) if t in spans)
         weights = sum(sizes.get(t, 0) for t in node.inputs)
-        why, rules = rules_of(node, layer.makes, reads, graph)
-        ways = tuple(
-            Read(i, t, height_of(shapes[t]), *rules.get(i, (None, None))) for i, t in reads
-        )
+        why, rules = rules_of(node, layer.makes, flowing, graph)
+        reads = []
+        for position, tensor in flowing:
+            window, factor = rules.get(position, (None, None))
+            reads.append(Read(position, tensor, height_of(shapes[tensor]), window, factor))
         steps.append(
-            Step(number, index, layer.operator, ways, layer.makes, layer.macs, weights, why)
+            Step(number, index, layer.operator, tuple(reads), layer.makes, layer.macs, weights, why)
         )
-    return Net(
-        path.name,
-        chain,
-        model,
-        path.parent,
-        tuple(steps),
-        _groups(chain, spans),
-        shapes,
-    )
+    groups = _groups(chain, spans)
+    return Net(path.name, chain, model, path.parent, tuple(steps), groups, shapes)
 
 
 def height_of(shape: tuple[int, ...]) -> int:
-    """Rows of a tensor of that shape."""
+    """Rows of a tensor of that shape; one below rank 4."""
     return shape[2] if len(shape) == 4 else 1
 
 
 def _groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> tuple[Group, ...]:
     """In the order of their last layers: what goes between the layers of a group does not need
     it."""
-    of = list(range(len(chain.layers)))
-    for k, layer in enumerate(chain.layers):
+    readers: dict[str, set[int]] = {}
+    for number, layer in enumerate(chain.layers):
+        for tensor in layer.reads:
+            readers.setdefault(tensor, set()).add(number)
+    groups = []
+    for steps in sorted(_fused(chain, spans), key=lambda steps: steps[-1]):
+        layers = [chain.layers[k] for k in steps]
+        inside = set[str]().union(*(x.makes for x in layers))
+        reads = dict.fromkeys(t for x in layers for t in x.reads if t not in inside)
+        makes = []
+        for layer in layers:
+            for tensor in layer.makes:
+                if tensor in chain.outputs or readers.get(tensor, set()).difference(steps):
+                    makes.append(tensor)
+        groups.append(Group(tuple(steps), tuple(reads), tuple(makes)))
+    return tuple(groups)
+
+
+def _fused(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> Collection[list[int]]:
+    """The numbers of the layers that become one kernel, each group in order."""
+    group_of = list(range(len(chain.layers)))
+    for number, layer in enumerate(chain.layers):
         if layer.fused:
-            old, new = of[k], of[spans[layer.fused][0]]
-            of = [new if g == old else g for g in of]
+            old, new = group_of[number], group_of[spans[layer.fused][0]]
+            group_of = [new if g == old else g for g in group_of]
     members: dict[int, list[int]] = {}
-    for k, g in enumerate(of):
-        members.setdefault(g, []).append(k)
-    found = []
-    for steps in sorted(members.values(), key=lambda m: m[-1]):
-        inside = {t for k in steps for t in chain.layers[k].makes}
-        reads = dict.fromkeys(t for k in steps for t in chain.layers[k].reads if t not in inside)
-        others = {t for k, x in enumerate(chain.layers) if k not in steps for t in x.reads} | set(
-            chain.outputs
-        )
-        makes = tuple(t for k in steps for t in chain.layers[k].makes if t in others)
-        found.append(Group(tuple(steps), tuple(reads), makes))
-    return tuple(found)
+    for number, group in enumerate(group_of):
+        members.setdefault(group, []).append(number)
+    return members.values()
 
 
+#: A window, or a factor, or neither: see `Read`.
 Way = tuple[Window | None, int | None]
 
 
@@ -264,64 +280,80 @@ def rules_of(
     if shape[0] != 1:
         return f"it works on a batch of {shape[0]}", {}
     if node.op not in RULES:
-        return "every row of its result needs all rows of its data", {}
+        return ALL_ROWS, {}
     rules: dict[int, Way] = {}
     for position, tensor in reads:
         if len(graph.shape(tensor)) != 4:
             return "it reads data that is no image of four dimensions", {}
-        way = way_of(
-            node, position, RULES[node.op](node, position), graph.shape(tensor)[2], shape[2]
-        )
+        way = way_of(node, RULES[node.op](node, position), graph.shape(tensor)[2], shape[2])
         if isinstance(way, str):
             return way, {}
         rules[position] = way
-    flowing = {i for i, _ in reads}
-    for position, tensor in enumerate(node.inputs):
-        if (
-            position not in flowing
-            and tensor
-            and node.op in ALIKE
-            and graph.shape(tensor)[-2:-1] not in ((), (1,))
-        ):
-            return "it has weights for each row", {}
+    weights = [t for k, t in enumerate(node.inputs) if t and k not in rules]
+    if node.op in ALIKE and any(_differs_by_row(graph.shape(t)) for t in weights):
+        return "it has weights for each row", {}
     return "", rules
 
 
-def way_of(node: Node, position: int, rule: Rows | None, height: int, result: int) -> Way | str:
+def _differs_by_row(weight: tuple[int, ...]) -> bool:
+    """Does a weight of that shape, which is spread over all else, have rows of its own?"""
+    return weight[-2:-1] not in ((), (1,))
+
+
+def way_of(node: Node, rule: Rows | None, height: int, result: int) -> Way | str:
     """How one input is read by rows, or why it cannot be."""
-    every = "every row of its result needs all rows of its data"
-    if node.op in PADDED and isinstance(rule, Window):
-        if min(rule.top, rule.bottom) < 0 or max(rule.top, rule.bottom) >= rule.span:
-            return "its padding is larger than its window"
-        if node.op == "AveragePool" and node.attributes.get("ceil_mode"):
-            return "it counts rows below its data"
-        last = (result - 1) * rule.stride - rule.top
-        return every if last >= height else (rule, None)
-    if node.op == "SpaceToDepth" and isinstance(rule, Window):
-        return rule, None
-    if node.op in ALIKE and rule == SAME:
-        return SAME, None
-    if node.op in ALIKE and isinstance(rule, Whole) and height == 1 and node.op != "Concat":
-        return None, None
-    factor = result // height if result % height == 0 else 0
-    if factor and node.op in ("Resize", "Upsample", "DepthToSpace") and isinstance(rule, Scaled):
-        plain = node.op == "DepthToSpace" or (
-            node.text("mode", "nearest") == "nearest" and _whole_width(node)
-        )
-        if plain and all(
-            rule.needs(r, height) == range(r // factor, r // factor + 1) for r in range(result)
-        ):
-            return None, factor
-        return "its rows lie between those of its data"
-    if node.op == "ConvTranspose" and isinstance(rule, Transposed):
-        if (
-            rule.kernel == rule.stride == factor
-            and rule.top == rule.slack == 0
-            and rule.dilation == 1
-        ):
-            return None, factor
-        return "its windows overlap in the result"
-    return every
+    match rule:
+        case Window() if node.op in PADDED:
+            return _padded(node, rule, height, result)
+        case Window() if node.op == "SpaceToDepth":
+            return rule, None
+        case Window() if node.op in ALIKE and rule == SAME:
+            return SAME, None
+        case Whole() if node.op in ALIKE and node.op != "Concat" and height == 1:
+            return None, None
+        case Scaled() if node.op in SCALING and result % height == 0:
+            return _scaled(node, rule, height, result)
+        case Transposed() if node.op == "ConvTranspose":
+            apart = Transposed(kernel=rule.stride, stride=rule.stride, dilation=1, top=0)
+            if rule == apart and result == height * rule.stride:
+                return None, rule.stride
+            return "its windows overlap in the result"
+    return ALL_ROWS
+
+
+def _padded(node: Node, rule: Window, height: int, result: int) -> Way | str:
+    """How data is read by a window whose padding is an attribute."""
+    if min(rule.top, rule.bottom) < 0 or max(rule.top, rule.bottom) >= rule.span:
+        return "its padding is larger than its window"
+    if node.op == "AveragePool" and node.attributes.get("ceil_mode"):
+        return "it counts rows below its data"
+    last = (result - 1) * rule.stride - rule.top
+    return ALL_ROWS if last >= height else (rule, None)
+
+
+def _copies_rows(node: Node) -> bool:
+    """Is what a scaled row holds copied from the data, not computed between its rows?"""
+    if node.op == "DepthToSpace":
+        return True
+    return node.text("mode", "nearest") == "nearest" and _whole_width(node)
+
+
+def _scaled(node: Node, rule: Scaled, height: int, result: int) -> Way | str:
+    """How data is read of which each row becomes several of the result."""
+    factor = result // height
+    if not factor:
+        return ALL_ROWS
+    if _copies_rows(node) and _repeats(rule, factor, height, result):
+        return None, factor
+    return "its rows lie between those of its data"
+
+
+def _repeats(rule: Scaled, factor: int, height: int, result: int) -> bool:
+    """Does each row of the data become `factor` rows of the result?"""
+    for row in range(result):
+        if rule.needs(row, height) != range(row // factor, row // factor + 1):
+            return False
+    return True
 
 
 def _whole_width(node: Node) -> bool:

@@ -83,25 +83,36 @@ class Search:
     def ends(self) -> list[int]:
         """Numbers of groups after which little crosses; where there are many, those with the least
         in each stretch."""
-        found = list(self._ends())
-        stretch = -(-len(found) // MOST_ENDS)
-        parts = [found[k : k + stretch] for k in range(0, len(found), stretch)] if found else []
-        return [
-            min(part, key=lambda end: sum(map(self.net.bytes, self.net.crossing(end - 1))))
-            for part in parts
-        ]
+        ends = list(self._ends())
+        if not ends:
+            return []
+        stretch = -(-len(ends) // MOST_ENDS)
+        parts = [ends[k : k + stretch] for k in range(0, len(ends), stretch)]
+        return [min(part, key=self._crossing) for part in parts]
+
+    def _crossing(self, end: int) -> int:
+        """Bytes that cross the border in front of a group."""
+        return sum(map(self.net.bytes, self.net.crossing(end - 1)))
 
     def _ends(self) -> Iterator[int]:
+        """The numbers of groups after which less crosses than before and behind."""
         net = self.net
         count = next((k for k in range(len(net.groups)) if net.why_not(k)), len(net.groups))
-        sizes = [sum(map(net.bytes, net.crossing(k))) for k in range(count)]
+        sizes = [self._crossing(k + 1) for k in range(count)]
         for k, size in enumerate(sizes):
-            last = k == len(net.groups) - 1
-            low = (k == 0 or size <= sizes[k - 1]) and (k + 1 == len(sizes) or size <= sizes[k + 1])
             makes = net.groups[k].makes
-            named = last or net.names is None or net.names.issuperset(makes)
-            if (low or last) and named and len(makes) == 1 and net.height(makes[0]) > 1:
+            least_near = min(sizes[max(k - 1, 0) : k + 2])
+            if size > least_near and k + 1 < len(net.groups):
+                continue
+            if len(makes) == 1 and net.height(makes[0]) > 1 and self._is_named(k):
                 yield k + 1
+
+    def _is_named(self, group: int) -> bool:
+        """Can a text say that bands end behind a group?"""
+        net = self.net
+        if group == len(net.groups) - 1 or net.names is None:
+            return True
+        return net.names.issuperset(net.groups[group].makes)
 
     def bands(self, proposal: Proposal) -> Bands:
         """A proposal in words."""
@@ -114,9 +125,9 @@ class Search:
         rows, path = proposal
         first = Segment(tuple(self.unit(a, b) for a, b in pairwise(path)), rows)
         count = len(self.net.groups)
-        return (
-            (first,) if path[-1] == count else (first, Segment((self.unit(path[-1], count),), None))
-        )
+        if path[-1] == count:
+            return (first,)
+        return first, Segment((self.unit(path[-1], count),), None)
 
     def proposals(self, end: int, looks: int) -> dict[Proposal, tuple[float, float]]:
         """Rows and paths up to an end, with estimates of bytes and ns beside the network's own.
@@ -127,9 +138,9 @@ class Search:
         net = self.net
         height = net.height(net.groups[end - 1].makes[0])
         tail = self._tail(end)
-        found: dict[Proposal, tuple[float, float]] = {}
-        every = sorted({*(r for r in ROWS if r < height), *(-(-height // n) for n in PARTS)})
-        for rows in (*every[::2], *every[1::2]):  # if time is short, some of all sizes
+        proposed: dict[Proposal, tuple[float, float]] = {}
+        counts = sorted({*(r for r in ROWS if r < height), *(-(-height // n) for n in PARTS)})
+        for rows in (*counts[::2], *counts[1::2]):  # if time is short, some of all sizes
             if self.looks >= until:
                 break
             table = self._table(Fraction(rows, height), end)
@@ -138,18 +149,18 @@ class Search:
                 if costs is None:
                     continue
                 path = *(c.first for c in costs), end
-                if (rows, path) not in found and sum(c.firings for c in costs) <= MOST_FIRINGS:
+                if (rows, path) not in proposed and sum(c.firings for c in costs) <= MOST_FIRINGS:
                     lines, need = sum(c.reads for c in costs), max(c.needs for c in costs)
-                    found[rows, path] = max(lines + need, tail), sum(c.ns for c in costs)
-        return found
+                    proposed[rows, path] = max(lines + need, tail), sum(c.ns for c in costs)
+        return proposed
 
     def _tail(self, end: int) -> float:
         """What the whole rest needs."""
         net = self.net
         crossing = float(sum(map(net.bytes, net.crossing(end - 1))))
-        return crossing + (
-            whole_inner_bytes(self.unit(end, len(net.groups)))[0] if end < len(net.groups) else 0
-        )
+        if end == len(net.groups):
+            return crossing
+        return crossing + whole_inner_bytes(self.unit(end, len(net.groups)))[0]
 
     def _table(self, share: Fraction, end: int) -> _Table:
         """Of that share of the height, with all units up to an end that need no more than the
@@ -207,13 +218,13 @@ def _shortest(table: _Table, limit: int, price: float, end: int) -> list[Cost] |
                 if least is None or total < least[0]:
                     least = total, cost
         best.append(least)
-    found: list[Cost] = []
+    path: list[Cost] = []
     at = end
     while at:
         place = best[at]
         if place is None:
             return None
         assert place[1] is not None
-        found.append(place[1])
+        path.append(place[1])
         at = place[1].first
-    return found[::-1]
+    return path[::-1]

@@ -6,8 +6,9 @@ In: a `Net` and a run of its groups. Out: which rows a firing reads, and what te
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, TypeVar
 
 from .net import Band, Net, Read, Step
@@ -54,16 +55,12 @@ class Unit:
 
     def __init__(self, net: Net, first: int, end: int) -> None:
         self.net, self.first, self.end = net, first, end
-        self.steps: tuple[Step, ...] = tuple(
-            net.steps[k] for k in sorted(k for g in net.groups[first:end] for k in g.steps)
-        )
-        inside = {t for s in self.steps for t in s.makes}
-        self.reads = tuple(
-            dict.fromkeys(r.tensor for s in self.steps for r in s.reads if r.tensor not in inside)
-        )
-        self.makes = tuple(
-            t for g in net.groups[first:end] for t in g.makes if net.read.get(t, -1) >= end
-        )
+        groups = net.groups[first:end]
+        numbers = sorted(chain.from_iterable(g.steps for g in groups))
+        self.steps: tuple[Step, ...] = tuple(net.steps[k] for k in numbers)
+        self.reads = _read_from_outside(self.steps)
+        makes = chain.from_iterable(g.makes for g in groups)
+        self.makes = tuple(t for t in makes if net.read.get(t, -1) >= end)
         self.why = next((s.why for s in self.steps if s.why), "")
         #: Rows of what it makes come in multiples of `factor`; `out` is that, where it makes one
         #: tensor.
@@ -102,12 +99,12 @@ class Unit:
     def readings(self, first: int, end: int) -> list[tuple[Step, list[Reading]]]:
         """Every layer that is needed for rows [first, end), with what it reads."""
         rows = self.ranges(first, end)
-        found = []
+        needed = []
         for step in self.steps:
             band = rows.get(step.makes[0])
             if band is not None:
-                found.append((step, [Reading(r, *r.needs(*band)) for r in step.reads]))
-        return found
+                needed.append((step, [Reading(r, *r.needs(*band)) for r in step.reads]))
+        return needed
 
     def kind(self, first: int, end: int) -> Kind:
         """Firings of one kind have one model."""
@@ -115,14 +112,14 @@ class Unit:
         if known is not None:
             return known
         rows = self.ranges(first, end)
-        found = []
+        layers = []
         for step, reads in self.readings(first, end):
             numbers = [step.number]
             for r in reads:
                 a, b = rows[r.read.tensor]
                 numbers += [r.first - a, r.end - r.first, b - a, r.above, r.below]
-            found.append(tuple(numbers))
-        self._kinds[first, end] = tuple(found)
+            layers.append(tuple(numbers))
+        self._kinds[first, end] = tuple(layers)
         return self._kinds[first, end]
 
 
@@ -136,15 +133,27 @@ def _cut_bytes(unit: Unit, first: int, end: int) -> int:
     return sum(unit.net.bytes(tensor, b - a) for tensor, a, b in cuts_of(unit, first, end))
 
 
+def made_of(steps: Iterable[Step]) -> set[str]:
+    """The tensors that layers make."""
+    return set(chain.from_iterable(s.makes for s in steps))
+
+
+def _read_from_outside(steps: Sequence[Step]) -> tuple[str, ...]:
+    """The tensors that layers read and do not make, in the order in which they are read."""
+    inside = made_of(steps)
+    reads = chain.from_iterable(s.reads for s in steps)
+    return tuple(dict.fromkeys(r.tensor for r in reads if r.tensor not in inside))
+
+
 def cuts_of(unit: Unit, first: int, end: int) -> set[tuple[str, int, int]]:
     """Tensors with the rows that layers take out of them inside of a firing."""
     rows = unit.ranges(first, end)
-    return {
-        (r.read.tensor, r.first, r.end)
-        for _, readings in unit.readings(first, end)
-        for r in readings
-        if (r.first, r.end) != rows[r.read.tensor]
-    }
+    cuts = set()
+    for _, readings in unit.readings(first, end):
+        for r in readings:
+            if (r.first, r.end) != rows[r.read.tensor]:
+                cuts.add((r.read.tensor, r.first, r.end))
+    return cuts
 
 
 def macs(unit: Unit, first: int, end: int) -> float:

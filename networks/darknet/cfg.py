@@ -42,15 +42,14 @@ class CfgError(NetworkError):
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         # A line that two options depend on is asked twice.
-        self.diagnostics = tuple(
-            sorted(dict.fromkeys(diagnostics), key=lambda d: d.span.line if d.span else 0)
-        )
-        lines = [
-            f"{d.span.file}:{d.span.line}: {d.message}" if d.span else d.message
-            for d in self.diagnostics
-        ]
-        helps = [d.help for d in self.diagnostics if d.help]
-        super().__init__("F402", "\n".join(lines), helps[0] if helps else "")
+        once = dict.fromkeys(diagnostics)
+        self.diagnostics = tuple(sorted(once, key=lambda d: d.span.line if d.span else 0))
+        lines = []
+        for fault in self.diagnostics:
+            place = f"{fault.span.file}:{fault.span.line}: " if fault.span else ""
+            lines.append(place + fault.message)
+        helps = (d.help for d in self.diagnostics if d.help)
+        super().__init__("F402", "\n".join(lines), next(helps, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +77,9 @@ class Section:
 
     def refuse(self, message: str, option: str = "", help: str = "") -> None:
         """Note a fault, at an option if it is there."""
-        found = self.options.get(option)
+        lines = self.options.get(option)
         self.faults.append(
-            Diagnostic("F402", message, found[0].span if found else self.span, help=help)
+            Diagnostic("F402", message, lines[0].span if lines else self.span, help=help)
         )
 
     def text(self, name: str, default: str | None = None) -> str | None:
@@ -88,16 +87,16 @@ class Section:
         first silently.
         """
         self._asked.add(name)
-        found = self.options.get(name)
-        if not found:
+        stated = self.options.get(name)
+        if not stated:
             return default
-        again = next((o for o in found if o.value != found[0].value), None)
+        again = next((o for o in stated if o.value != stated[0].value), None)
         if again is not None:
-            message = f"`{name}` is {found[0].value} and {again.value}"
+            message = f"`{name}` is {stated[0].value} and {again.value}"
             self.faults.append(
                 Diagnostic("F402", message, again.span, help="leave one of the two lines")
             )
-        return found[0].value
+        return stated[0].value
 
     def whole(self, name: str, default: int | None, least: int = 1) -> int:
         """A whole number that is not below `least`; without a default it has to be there."""
@@ -125,13 +124,13 @@ class Section:
     def reals(self, name: str) -> list[float] | None:
         """A list of numbers; empty without the option, None where it is faulty."""
         try:
-            found = [float(item) for item in self._items(name)]
+            reals = [float(item) for item in self._items(name)]
         except ValueError:
-            found = [float("nan")]
-        if not all(map(isfinite, found)):
+            reals = [float("nan")]
+        if not all(map(isfinite, reals)):
             self.refuse(f"`{name}` is not a list of numbers", name)
             return None
-        return found
+        return reals
 
     def _items(self, name: str) -> list[str]:
         items = [item.strip() for item in (self.text(name) or "").split(",")]
@@ -187,8 +186,8 @@ def is_darknet(path: Path) -> bool:
     """
     for line in _text(path).split("\n"):
         if _bare(line):
-            found = _HEADER.fullmatch(_bare(line))
-            return found is not None and found[1] in NET
+            header = _HEADER.fullmatch(_bare(line))
+            return header is not None and header[1] in NET
     return False
 
 
@@ -223,11 +222,9 @@ def read_sections(path: Path) -> tuple[Section, ...]:
                 sections[-1].options.setdefault(name, []).append(Option(value, span))
             else:
                 sections[-1].broken = True
-                what = (
-                    f"`{name}` has no value"
-                    if equals and name
-                    else f"{line!r} is no `option=value`"
-                )
+                what = f"{line!r} is no `option=value`"
+                if equals and name:
+                    what = f"`{name}` has no value"
                 sections[-1].faults.append(
                     Diagnostic("F402", what, span, help="write `option=value`")
                 )

@@ -8,7 +8,7 @@ what detection layers give to the user's code.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,11 +65,18 @@ def network_of(sections: Sequence[Section]) -> DarknetNet:
         done.append(_layer(index, section, net, done))
     if first.faults:
         raise CfgError(first.faults)
-    read = {t for node in net.nodes for t in node.inputs}
-    net.outputs = {
-        t: shape for t, shape in done[1:] if shape is not None and (t in net.heads or t not in read)
-    }
+    net.outputs = _outputs(net, done[1:])
     return net
+
+
+def _outputs(net: DarknetNet, done: Iterable[tuple[str, Shape | None]]) -> dict[str, Shape]:
+    """The heads, and what no layer reads."""
+    read = set[str]().union(*(node.inputs for node in net.nodes))
+    outputs = {}
+    for tensor, shape in done:
+        if shape is not None and (tensor in net.heads or tensor not in read):
+            outputs[tensor] = shape
+    return outputs
 
 
 def _layer(
@@ -125,32 +132,35 @@ def _model(
     header: Mapping[str, Any],
 ) -> ModelProto:
     import numpy as np
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import helper, numpy_helper
 
     tensors = [numpy_helper.from_array(v, t) for t, v in values.items()]
     for constant, entries in net.constants.items():
         array = np.array(entries)
         dtype = np.float32 if array.dtype.kind == "f" else np.int64
         tensors.append(numpy_helper.from_array(array.astype(dtype), constant))
-    nodes = [
-        helper.make_node(n.op, n.inputs, [n.output], n.output, **n.attributes) for n in net.nodes
-    ]
-    ends = [{INPUT: net.input}, net.outputs]
-    inputs, outputs = (
-        [
-            helper.make_tensor_value_info(t, TensorProto.FLOAT, (1, *shape))
-            for t, shape in end.items()
-        ]
-        for end in ends
-    )
+    nodes = []
+    for n in net.nodes:
+        nodes.append(helper.make_node(n.op, n.inputs, [n.output], n.output, **n.attributes))
+    inputs, outputs = _values({INPUT: net.input}), _values(net.outputs)
     name = name.encode(errors="replace").decode()  # names of files may be no text
     graph = helper.make_graph(nodes, name, inputs, outputs, tensors)
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(
         graph, producer_name="flowc", opset_imports=opsets, ir_version=IR_VERSION
     )
-    said = {"weights": header, "tkdnn_layers": net.steps, **net.heads}
+    about = {"weights": header, "tkdnn_layers": net.steps, **net.heads}
     helper.set_model_props(
-        model, {f"darknet.{key}": json.dumps(value) for key, value in said.items()}
+        model, {f"darknet.{key}": json.dumps(value) for key, value in about.items()}
     )
     return model
+
+
+def _values(shapes: Mapping[str, Shape]) -> list[Any]:
+    """Inputs or outputs of the model, one image at a time."""
+    from onnx import TensorProto, helper
+
+    values = []
+    for tensor, shape in shapes.items():
+        values.append(helper.make_tensor_value_info(tensor, TensorProto.FLOAT, (1, *shape)))
+    return values

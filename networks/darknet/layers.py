@@ -160,11 +160,9 @@ def _route(x: Layer) -> Shape:
             )
         share = channels // groups
         total += share
-        pieces.append(
-            x.channels(f"part{k}", tensor, group * share, (group + 1) * share)
-            if groups > 1
-            else tensor
-        )
+        if groups > 1:
+            tensor = x.channels(f"part{k}", tensor, group * share, (group + 1) * share)
+        pieces.append(tensor)
     x.tensor = pieces[0]
     if len(pieces) > 1:
         x.add("Concat", "out", *pieces, axis=1)
@@ -276,10 +274,10 @@ def _yolo(x: Layer) -> Shape:
     wrong = [k for k in mask if not 0 <= k < total]
     if wrong:
         x.unfit(f"`mask` takes anchor {wrong[0]} of {total}", "mask", "anchors count from 0")
-    said = {"classes": classes, "num": total, "mask": mask, "anchors": anchors}
-    said |= {"scale_x_y": scale[0] if scale else 1.0, "new_coords": new_coords}
+    options = {"classes": classes, "num": total, "mask": mask, "anchors": anchors}
+    options |= {"scale_x_y": scale[0] if scale else 1.0, "new_coords": new_coords}
     return _head(
-        x, len(mask) * (classes + 5), f"{len(mask)} anchors x ({classes} classes + 5)", said
+        x, len(mask) * (classes + 5), f"{len(mask)} anchors x ({classes} classes + 5)", options
     )
 
 
@@ -287,9 +285,9 @@ def _region(x: Layer) -> Shape:
     """As `_yolo`: the head of YOLOv2."""
     o = x.section
     classes, total, coords = o.whole("classes", 20), o.whole("num", 1), o.whole("coords", 4)
-    said = {"classes": classes, "num": total, "coords": coords, "anchors": _anchors(x, total)}
+    options = {"classes": classes, "num": total, "coords": coords, "anchors": _anchors(x, total)}
     why = f"{total} anchors x ({classes} classes + {coords} + 1)"
-    return _head(x, total * (classes + coords + 1), why, said)
+    return _head(x, total * (classes + coords + 1), why, options)
 
 
 def _anchors(x: Layer, total: int) -> list[list[float]]:
@@ -303,8 +301,8 @@ def _anchors(x: Layer, total: int) -> list[list[float]]:
     return [flat[k : k + 2] for k in range(0, 2 * total, 2)]
 
 
-def _head(x: Layer, wanted: int, why: str, said: dict[str, Any]) -> Shape:
-    """`said` is what was read of the options; the others are kept as they stand."""
+def _head(x: Layer, wanted: int, why: str, known: dict[str, Any]) -> Shape:
+    """`known` is what was read of the options; the others are kept as they stand."""
     channels = x.shape[0]
     if channels != wanted:
         message = f"[{x.section.kind}] is given {channels} channels, and needs {wanted}: {why}"
@@ -313,7 +311,9 @@ def _head(x: Layer, wanted: int, why: str, said: dict[str, Any]) -> Shape:
             "classes",
             f"set `filters={wanted}` in the layer before, or correct what stands here",
         )
-    x.net.heads[x.name] = {name: found[0].value for name, found in x.section.options.items()} | said
+    x.net.heads[x.name] = {
+        name: lines[0].value for name, lines in x.section.options.items()
+    } | known
     return x.shape
 
 

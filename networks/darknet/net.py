@@ -160,10 +160,11 @@ class Layer:
 
     def channels(self, what: str, tensor: str, first: int, end: int) -> str:
         """Some channels of a tensor."""
-        bounds = [
-            self.constant(f"{what}_{k}", (v,))
-            for k, v in (("from", first), ("to", end), ("axis", 1))
-        ]
+        bounds = (
+            self.constant(f"{what}_from", (first,)),
+            self.constant(f"{what}_to", (end,)),
+            self.constant(f"{what}_axis", (1,)),
+        )
         return self.add("Slice", what, tensor, *bounds)
 
     def activate(self, activation: str) -> None:
@@ -178,9 +179,9 @@ class Layer:
             self.add("Identity", "out", self.tensor)
         self.nodes[-1] = replace(self.nodes[-1], output=self.name)
         self.net.nodes += self.nodes
-        self.net.steps += (
-            [self.before_activation, self.name] if self.before_activation else [self.name]
-        )
+        if self.before_activation:
+            self.net.steps.append(self.before_activation)
+        self.net.steps.append(self.name)
 
 
 # -- activations -----------------------------------------------------------------------------------

@@ -85,11 +85,11 @@ def as_sdf(cnn: Cnn, name: str) -> Application:
     Minakova's thesis, ch. 3, Algorithm 1 (with |e.data|, where the conference version's |X_j| fails
     for concat).
     """
-    arrows = [
-        Arrow(edge.source, layer.name, (edge.elements,), (edge.elements,))
-        for layer in cnn.layers
-        for edge in layer.inputs
-    ]
+    arrows = []
+    for layer in cnn.layers:
+        for edge in layer.inputs:
+            rate = (edge.elements,)
+            arrows.append(Arrow(edge.source, layer.name, rate, rate))
     return application(name, cnn.file, {x.name: x.operator for x in cnn.layers}, arrows)
 
 
@@ -132,24 +132,34 @@ def _assemble(
 ) -> Phased:
     """Make the actors; channels are the edges in `outer` (by destination), or all edges between
     different phases."""
-    place = {
-        x: (home, k) for home, parts in phases.items() for k, part in enumerate(parts) for x in part
-    }
+    place: dict[str, tuple[str, int]] = {}
+    for home, parts in phases.items():
+        for number, part in enumerate(parts):
+            place |= dict.fromkeys(part, (home, number))
     arrows = []
     for layer in cnn.layers:
         for edge in layer.inputs:
             start, end = place[edge.source], place[layer.name]
-            if (start != end) if outer is None else ((layer.name, edge) in outer):
-                rates = [
-                    tuple(edge.elements if k == phase else 0 for k in range(len(phases[home])))
-                    for home, phase in (start, end)
-                ]
-                arrows.append(Arrow(start[0], end[0], rates[0], rates[1]))
+            if outer is None:
+                is_channel = start != end
+            else:
+                is_channel = (layer.name, edge) in outer
+            if is_channel:
+                made = _in_one_phase(edge.elements, start[1], len(phases[start[0]]))
+                taken = _in_one_phase(edge.elements, end[1], len(phases[end[0]]))
+                arrows.append(Arrow(start[0], end[0], made, taken))
     app = application(name, cnn.file, {home: home for home in phases}, arrows)
     # Breadth-first order is no order to run in: within a phase, that of the network is.
     rank = {layer.name: k for k, layer in enumerate(cnn.layers)}
-    order = {
-        f"{name}.{home}": tuple(tuple(sorted(part, key=rank.__getitem__)) for part in parts)
-        for home, parts in phases.items()
-    }
+    order = {}
+    for home, parts in phases.items():
+        in_order = (tuple(sorted(part, key=rank.__getitem__)) for part in parts)
+        order[f"{name}.{home}"] = tuple(in_order)
     return Phased(app, order)
+
+
+def _in_one_phase(elements: int, phase: int, phases: int) -> tuple[int, ...]:
+    """The rates of a port that only one phase uses."""
+    rates = [0] * phases
+    rates[phase] = elements
+    return tuple(rates)

@@ -35,9 +35,9 @@ def derived(cnn: Cnn, chosen: Collection[str], part: int = 0) -> tuple[tuple[Edg
     app = by_parts(phased, "Net")
     sizes = {f"Net.{x.name}": x.bytes for x in cnn.layers}
     graph = graph_of(app, repetition(app).vector, overlap=True)
-    found = least_capacities(graph)
+    capacities = least_capacities(graph).capacities
     runs: list[tuple[int, int]] = []
-    Execution(bounded(graph, found.capacities)).run(record=runs)
+    Execution(bounded(graph, capacities)).run(record=runs)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     steps = 0
@@ -45,18 +45,13 @@ def derived(cnn: Cnn, chosen: Collection[str], part: int = 0) -> tuple[tuple[Edg
         first.setdefault(task, steps + 1)
         steps += count
         last[task] = steps
-    edges = tuple(
-        Edge(
-            graph.channels[e.channel],
-            part,
-            found.capacities[e.channel] * sizes[app.channels[e.channel].source],
-            first[e.source],
-            last[e.destination],
-        )
-        for e in graph.edges
-        if e.kind == "data"
-    )
-    return edges, steps
+    edges = []
+    for e in graph.edges:
+        if e.kind == "data":
+            size = capacities[e.channel] * sizes[app.channels[e.channel].source]
+            name = graph.channels[e.channel]
+            edges.append(Edge(name, part, size, first[e.source], last[e.destination]))
+    return tuple(edges), steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +86,13 @@ def reduction(cnn: Cnn, enough: Callable[[], bool] | None = None, seed: int = 0)
         return looks[-1]
 
     edges, steps = derived(cnn, names)
-    found = Reduction(
+    without_search = Reduction(
         sum(e.size for e in edges), look((False,) * len(names)).memory, _shared(edges), steps
     )
     if enough is None:
-        return found
+        return without_search
     least = algorithm9(len(names), look, 0, (float("inf"),), random.Random(seed), enough=enough)
-    return replace(found, least=least, chosen=sum(least.chosen), looks=len(looks))
+    return replace(without_search, least=least, chosen=sum(least.chosen), looks=len(looks))
 
 
 def _shared(edges: Collection[Edge]) -> int:

@@ -84,15 +84,23 @@ class Layer:
         it is not known."""
         import onnx
 
+        value = None
         if attribute in self.attributes:
             value = self.attributes[attribute]
-        else:
-            value = self.constants.get(self.inputs[index]) if index < len(self.inputs) else None
+        elif index < len(self.inputs):
+            value = self.constants.get(self.inputs[index])
         if isinstance(value, onnx.TensorProto):
             if value.data_location == onnx.TensorProto.EXTERNAL:
                 return None
             value = onnx.numpy_helper.to_array(value).ravel().tolist()
         return [value] if isinstance(value, int | float) else value
+
+    def shapeless(self) -> str | None:
+        """The first tensor of the data whose shape is not fixed."""
+        for tensor in (*self.inputs, *self.outputs):
+            if tensor in self.flowing and self.shape(tensor) is None:
+                return tensor
+        return None
 
 
 def broken(layer: Layer, generation: Generation, tensorrt: Version, precision: str) -> Broken:
@@ -100,36 +108,42 @@ def broken(layer: Layer, generation: Generation, tensorrt: Version, precision: s
     tensors."""
     if layer.op == "Cast" and layer.before and set(layer.before) <= set(COMPARISONS):
         return  # The cast that GUIDE demands behind a comparison.
-    since = dla.OFFERED.get(layer.op)
-    if layer.op in generation.without:
-        yield NOT_OFFERED, f"not on {generation.name}"
+    instead = _not_offered(layer.op, generation, tensorrt)
+    if instead is not None:
+        yield NOT_OFFERED, instead
         return
-    if since is None or tensorrt < since:
-        known = f"from TensorRT {'.'.join(map(str, since))} on" if since else layer.op
-        yield (
-            NOT_OFFERED,
-            "can be rebuilt from other operators" if layer.op in dla.REBUILT else known,
-        )
-        return
-    shapeless = [
-        t for t in (*layer.inputs, *layer.outputs) if t in layer.flowing and layer.shape(t) is None
-    ]
-    if shapeless:
-        yield "static shapes", f"`{shapeless[0]}` has no fixed shape"
+    shapeless = layer.shapeless()
+    if shapeless is not None:
+        yield "static shapes", f"`{shapeless}` has no fixed shape"
         return
     if layer.op in dla.INT8_ONLY and precision != "int8":
         yield "int8 only", precision
     if layer.op in dla.FP16_ONLY and precision != "fp16":
         yield "fp16 only", precision
     yield from _tensors(layer)
-    if layer.op in FOUR and not len(layer.data) == len(layer.result) == 4:
-        yield "4 dimensions", f"{len(layer.data)} to {len(layer.result)} dimensions"
-    elif max(len(layer.data), len(layer.result)) > 4:
-        yield "at most 4 dimensions", f"{len(layer.data)} to {len(layer.result)} dimensions"
+    ranks = len(layer.data), len(layer.result)
+    if layer.op in FOUR and ranks != (4, 4):
+        yield "4 dimensions", f"{ranks[0]} to {ranks[1]} dimensions"
+    elif max(ranks) > 4:
+        yield "at most 4 dimensions", f"{ranks[0]} to {ranks[1]} dimensions"
     elif layer.op in CHECKS and 0 not in (*layer.data, *layer.result):
         yield from CHECKS[layer.op](layer)
         if layer.op == "AveragePool" and generation.inclusive_averages:
             yield from _inclusive(layer)
+
+
+def _not_offered(op: str, generation: Generation, tensorrt: Version) -> str | None:
+    """What is there instead of an operator that TensorRT does not offer; None if it offers it."""
+    if op in generation.without:
+        return f"not on {generation.name}"
+    since = dla.OFFERED.get(op)
+    if since is not None and tensorrt >= since:
+        return None
+    if op in dla.REBUILT:
+        return "can be rebuilt from other operators"
+    if since is None:
+        return op
+    return f"from TensorRT {'.'.join(map(str, since))} on"
 
 
 def _tensors(layer: Layer) -> Broken:
@@ -147,9 +161,9 @@ def _tensors(layer: Layer) -> Broken:
 
 
 def _kernel(layer: Layer) -> list[int]:
-    shape = (
-        layer.attributes.get("kernel_shape") or (layer.shape(layer.inputs[1]) or (0, 0, 0, 0))[2:]
-    )
+    shape = layer.attributes.get("kernel_shape")
+    if not shape:
+        shape = (layer.shape(layer.inputs[1]) or (0, 0, 0, 0))[2:]
     return [int(v) for v in shape]
 
 
@@ -161,15 +175,15 @@ def _padding(layer: Layer, kernel: Sequence[int]) -> list[int]:
         return [max(pads[0], pads[2]), max(pads[1], pads[3])]
     if place == "VALID":
         return [0, 0]
-    steps = zip(kernel, layer.spatial("strides", 1), layer.spatial("dilations", 1), strict=True)
-    spans = [
-        ((out - 1) * s, (k - 1) * d + 1)
-        for out, (k, s, d) in zip(layer.result[2:], steps, strict=True)
-    ]
-    totals = [
-        max(0, last + span - size) for size, (last, span) in zip(layer.data[2:], spans, strict=True)
-    ]
-    return [total - total // 2 for total in totals]
+    strides, dilations = layer.spatial("strides", 1), layer.spatial("dilations", 1)
+    padding = []
+    for size, result, elements, stride, dilation in zip(
+        layer.data[2:], layer.result[2:], kernel, strides, dilations, strict=True
+    ):
+        last, span = (result - 1) * stride, (elements - 1) * dilation + 1
+        total = max(0, last + span - size)
+        padding.append(total - total // 2)
+    return padding
 
 
 def _conv(layer: Layer) -> Broken:
@@ -193,13 +207,14 @@ def _transposed(layer: Layer) -> Broken:
     dilations, extra = layer.spatial("dilations", 1), layer.spatial("output_padding", 0)
     yield from dla.TRANSPOSED_KERNEL.breaks(kernel)
     yield from dla.TRANSPOSED_STRIDE.breaks(strides)
-    # Without padding the output is as large as this; what `auto_pad` or `output_shape` cut off
-    # shows as well.
-    full = [
-        (d - 1) * s + (k - 1) * e + 1
-        for d, s, k, e in zip(layer.data[2:], strides, kernel, dilations, strict=True)
-    ]
-    cut = [f + x - r for f, x, r in zip(full, extra, layer.result[2:], strict=True)]
+    cut = []
+    for size, result, elements, stride, dilation, more in zip(
+        layer.data[2:], layer.result[2:], kernel, strides, dilations, extra, strict=True
+    ):
+        # Without padding the output is as large as this; what `auto_pad` or `output_shape` cut
+        # off shows as well.
+        full = (size - 1) * stride + (elements - 1) * dilation + 1
+        cut.append(full + more - result)
     if any((*layer.attributes.get("pads", ()), *cut)):
         yield "no padding", f"{cut[0]}x{cut[1]} rows and columns cut off"
     if any(extra):
@@ -271,10 +286,8 @@ def _power(layer: Layer) -> Broken:
 
 def _comparison(layer: Layer) -> Broken:
     if set(layer.after) != {"Cast"}:
-        yield (
-            "result for a Cast alone",
-            f"read by {', '.join(op or 'an output' for op in layer.after)}",
-        )
+        readers = ", ".join(op or "an output" for op in layer.after)
+        yield "result for a Cast alone", f"read by {readers}"
     yield from _elementwise(layer)
 
 
@@ -285,20 +298,13 @@ def _concat(layer: Layer) -> Broken:
 
 
 def _resize(layer: Layer) -> Broken:
-    mode = layer.text("mode", "nearest")
-    place = layer.text("coordinate_transformation_mode", "half_pixel")
-    rounding = layer.text("nearest_mode", "round_prefer_floor") if mode == "nearest" else ""
-    if layer.op == "Upsample" or layer.opset < 11:
-        place, rounding = "asymmetric", "floor" if mode == "nearest" else ""
-    yield from (
-        ("static shapes", f"`{t}` is computed") for t in layer.inputs[1:] if t in layer.flowing
-    )
+    yield from _static_parameters(layer)
     # Of the sizes: a scale such as 2.5 shows, unless rounding the sizes hides it.
-    scales = [
-        Fraction(after, before) for before, after in zip(layer.data, layer.result, strict=True)
-    ]
+    sizes = zip(layer.data, layer.result, strict=True)
+    scales = [Fraction(after, before) for before, after in sizes]
     if scales[:2] != [1, 1]:
         yield "batch and channels not resized", f"scale {scales[0]}x{scales[1]}"
+    mode, place, rounding = _coordinates(layer)
     if mode not in dla.SCALES:
         yield "nearest or linear", mode
         return
@@ -312,16 +318,34 @@ def _resize(layer: Layer) -> Broken:
         )
 
 
+def _coordinates(layer: Layer) -> tuple[str, str, str]:
+    """How a layer resizes: its mode, its coordinates, and its rounding, where it rounds."""
+    mode = layer.text("mode", "nearest")
+    if layer.op == "Upsample" or layer.opset < 11:
+        place, rounding = "asymmetric", "floor"
+    else:
+        place = layer.text("coordinate_transformation_mode", "half_pixel")
+        rounding = layer.text("nearest_mode", "round_prefer_floor")
+    return mode, place, rounding if mode == "nearest" else ""
+
+
+def _static_parameters(layer: Layer) -> Broken:
+    """All inputs but the first one are to be constants."""
+    for tensor in layer.inputs[1:]:
+        if tensor in layer.flowing:
+            yield "static shapes", f"`{tensor}` is computed"
+
+
 def _softmax(layer: Layer) -> Broken:
     old = layer.opset < 13
-    rank = len(layer.data)
-    axis = layer.attributes.get("axis", 1 if old else -1) % rank
+    axis = layer.attributes.get("axis", 1 if old else -1) % len(layer.data)
     if axis == 0:
         yield "axis within channels, height and width", f"axis {axis}"
         return
     # Before operator set 13 everything from the axis on was one vector.
     size = prod(layer.data[axis:]) if old else layer.data[axis]
-    if size > (dla.SOFTMAX_ALONE if prod(layer.data[1:]) == size else dla.SOFTMAX_BESIDE):
+    most = dla.SOFTMAX_ALONE if prod(layer.data[1:]) == size else dla.SOFTMAX_BESIDE
+    if size > most:
         rule = f"at most {dla.SOFTMAX_BESIDE} along the axis, {dla.SOFTMAX_ALONE} if all else is 1"
         yield rule, f"{size} along axis {axis}"
 
@@ -349,16 +373,16 @@ def _normalization(layer: Layer) -> Broken:
 
 
 def _reduction(layer: Layer) -> Broken:
+    rule = "axes within channels, height and width"
     axes = layer.numbers(1, "axes")
-    if axes is None or any(axis in (0, -4) for axis in axes):
-        told = "unknown or all" if axes is None else ", ".join(f"{axis:g}" for axis in axes)
-        yield "axes within channels, height and width", f"axes {told}"
+    if axes is None:
+        yield rule, "axes unknown or all"
+    elif any(axis in (0, -4) for axis in axes):
+        yield rule, f"axes {', '.join(f'{axis:g}' for axis in axes)}"
 
 
 def _slice(layer: Layer) -> Broken:
-    yield from (
-        ("static shapes", f"`{t}` is computed") for t in layer.inputs[1:] if t in layer.flowing
-    )
+    yield from _static_parameters(layer)
     for tensor in layer.outputs:
         size = (layer.shape(tensor) or (0,))[0]
         if size != layer.data[0]:

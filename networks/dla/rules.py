@@ -20,6 +20,7 @@ from typing import Any
 
 from ..onnx.cuts import read_chain
 from ..onnx.interface import read_fixed
+from ..onnx.nodes import first_output
 from .checks import Layer, broken
 from .limits import PRECISIONS, Generation, Version
 
@@ -74,36 +75,38 @@ def breaches(
         raise ValueError(f"a DLA computes in {' or '.join(PRECISIONS)}, not in {precision}")
     if not generation.works_with(tensorrt):
         raise ValueError(f"TensorRT {'.'.join(map(str, tensorrt))} has no DLA of {generation.name}")
-    found: dict[tuple[str, str], Breach] = {}
+    by_rule: dict[tuple[str, str], Breach] = {}
     for layer in _layers(path, input_shapes, batch):
         for rule, detail in broken(layer, generation, tensorrt, precision):
-            found.setdefault((layer.name, rule), Breach(layer.name, layer.op, rule, detail))
-    return tuple(found.values())
+            by_rule.setdefault((layer.name, rule), Breach(layer.name, layer.op, rule, detail))
+    return tuple(by_rule.values())
 
 
-def legal_runs(layers: Iterable[str], found: Iterable[Breach]) -> tuple[Run, ...]:
+def legal_runs(layers: Iterable[str], breached: Iterable[Breach]) -> tuple[Run, ...]:
     """The runs of layers without a breach, longest first; `layers` are all names in order (those of
     a `Chain`).
 
     A run lies between two cuts of the chain, so it can be a stage of its own.
     """
-    illegal = {b.layer for b in found}
+    illegal = {b.layer for b in breached}
     groups = (list(g) for legal, g in groupby(layers, lambda name: name not in illegal) if legal)
     runs = (Run(g[0], g[-1], len(g)) for g in groups)
     return tuple(sorted(runs, key=lambda run: -run.count))
 
 
-def summary(found: Iterable[Breach], shown: int = 3) -> tuple[Row, ...]:
+def summary(breached: Iterable[Breach], shown: int = 3) -> tuple[Row, ...]:
     """Rows of the table op | count | rule | layers, most layers first; at most `shown` layers are
     named in a row.
     """
     layers: dict[tuple[str, str], list[str]] = {}
-    for breach in found:
+    for breach in breached:
         layers.setdefault((breach.op, breach.rule), []).append(breach.layer)
     rows = []
     for (op, rule), names in layers.items():
-        more = f" and {len(names) - shown} more" if len(names) > shown else ""
-        rows.append(Row(op, len(names), rule, ", ".join(names[:shown]) + more))
+        listed = ", ".join(names[:shown])
+        if len(names) > shown:
+            listed += f" and {len(names) - shown} more"
+        rows.append(Row(op, len(names), rule, listed))
     return tuple(sorted(rows, key=lambda row: -row.count))
 
 
@@ -115,32 +118,36 @@ def _layers(
 
     chain = read_chain(path, input_shapes, batch)
     interface, model = read_fixed(path, input_shapes, batch)
-    nodes = {next((t for t in n.output if t), ""): n for n in model.graph.node}
+    nodes = {first_output(n): n for n in model.graph.node}
     constants: dict[str, Any] = {t.name: t for t in model.graph.initializer}
     for name, node in nodes.items():
         if node.op_type == "Constant":
             constants[name] = onnx.helper.get_attribute_value(node.attribute[0])
-    makers = {t: _operator(nodes[x.name]) for x in chain.layers for t in x.makes}
+    makers: dict[str, str] = {}
+    for link in chain.layers:
+        makers |= dict.fromkeys(link.makes, _operator(nodes[link.name]))
     readers: dict[str, list[str]] = {t: [""] for t in chain.outputs}
-    for x in chain.layers:
-        for t in x.reads:
-            readers.setdefault(t, []).append(makers[x.name])
+    for link in chain.layers:
+        for tensor in link.reads:
+            readers.setdefault(tensor, []).append(makers[link.name])
     flowing = frozenset({*chain.inputs, *makers})
-    for x in chain.layers:
+    for link in chain.layers:
+        node = nodes[link.name]
+        after: list[str] = []
+        for tensor in link.makes:
+            after += readers.get(tensor, ())
         yield Layer(
-            name=x.name,
-            op=makers[x.name],
-            inputs=tuple(nodes[x.name].input),
-            outputs=x.makes,
-            attributes={
-                a.name: onnx.helper.get_attribute_value(a) for a in nodes[x.name].attribute
-            },
+            name=link.name,
+            op=makers[link.name],
+            inputs=tuple(node.input),
+            outputs=link.makes,
+            attributes={a.name: onnx.helper.get_attribute_value(a) for a in node.attribute},
             opset=interface.opset,
             flowing=flowing,
             tensors=chain.tensors,
             constants=constants,
-            before=tuple(makers[t] for t in x.reads if t in makers),
-            after=tuple(op for t in x.makes for op in readers.get(t, ())),
+            before=tuple(makers[t] for t in link.reads if t in makers),
+            after=tuple(after),
         )
 
 

@@ -19,13 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from ...model.types import DTYPES
-from .interface import Border, NetworkError, inferred, read_fixed
+from .interface import Border, NetworkError, dims_of, inferred, read_fixed
+from .nodes import first_output, made_by
 
 #: What onnxruntime (with its blocked layouts) and TensorRT make one kernel of with what follows.
 HEADS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
 ACTIVATIONS = frozenset(
     {"Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Swish"}
 )
+#: What follows a layer with weights as its scale or bias.
+SCALINGS = frozenset({"BatchNormalization", "Mul", "Add"})
+#: How a group of fused layers may go on, if not by any layer: only by the second layer of a gate
+#: (x * Sigmoid(x), x * HardSigmoid(x)), only by an activation, not at all.
+GATE, ACTIVATION, ENDED = "gate", "activation", "ended"
 #: Copies of them would disagree: they are layers although nothing flows into them.
 RANDOM = frozenset(
     {
@@ -91,19 +97,23 @@ class Chain:
         Inputs of the network are made by -1, and outputs are read by the number of layers when they
         are inputs too. A tensor that is only an output is read last by its maker.
         """
-        made = dict.fromkeys(self.inputs, -1) | {
-            t: k for k, x in enumerate(self.layers) for t in x.makes
-        }
-        last = made | {t: k for k, x in enumerate(self.layers) for t in x.reads}
+        made = dict.fromkeys(self.inputs, -1)
+        for number, layer in enumerate(self.layers):
+            made |= dict.fromkeys(layer.makes, number)
+        last = dict(made)
+        for number, layer in enumerate(self.layers):
+            last |= dict.fromkeys(layer.reads, number)
         last |= {t: len(self.layers) for t in self.outputs if t in self.inputs}
-        return {t: (k, last[t]) for t, k in made.items()}
+        return {t: (maker, last[t]) for t, maker in made.items()}
 
     def shares(self) -> tuple[float, ...]:
         """Of the multiplications, per layer: a guess at its share of the time. Without any, layers
         share alike.
         """
         total = sum(x.macs for x in self.layers)
-        return tuple(x.macs / total if total else 1 / len(self.layers) for x in self.layers)
+        if not total:
+            return (1 / len(self.layers),) * len(self.layers)
+        return tuple(x.macs / total for x in self.layers)
 
     def cuts(self) -> Iterator[Cut]:
         """All cuts that do not go through a tensor of unknown size; those inside fused groups among
@@ -118,8 +128,8 @@ class Chain:
 
     def fused(self, after: int) -> bool:
         """Does the cut after that layer part layers that become one kernel?"""
-        behind = {t for x in self.layers[: after + 1] for t in x.makes}
-        return any(x.fused in behind for x in self.layers[after + 1 :])
+        before = set[str]().union(*(x.makes for x in self.layers[: after + 1]))
+        return any(x.fused in before for x in self.layers[after + 1 :])
 
 
 def cut_points(
@@ -180,6 +190,20 @@ def shape_value(node: Any, tensors: Mapping[str, Border]) -> int | tuple[int, ..
     return tensor.shape[ends.get("start", 0) : ends.get("end")]
 
 
+def folded(node: Any, tensors: Mapping[str, Border]) -> Any:
+    """A node that asks for a fixed shape becomes its answer; all other nodes stay."""
+    from onnx import TensorProto, helper
+
+    value = shape_value(node, tensors)
+    if value is None:
+        return node
+    if isinstance(value, int):
+        tensor = helper.make_tensor("", TensorProto.INT64, [], [value])
+    else:
+        tensor = helper.make_tensor("", TensorProto.INT64, [len(value)], value)
+    return helper.make_node("Constant", [], list(node.output), node.name, value=tensor)
+
+
 def read_chain(
     path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1
 ) -> Chain:
@@ -202,18 +226,14 @@ def chain_of(model: Any, inputs: Sequence[Border], results: Sequence[Border], fi
     nodes = _needed(_flowing(model.graph, borders, tensors, file), outputs)
     if not nodes:
         raise NetworkError("F402", f"no output of `{file}` depends on an input", "export it again")
-    flow = {*borders, *(t for n in nodes for t in n.output if t)}
+    flow = (made_by(nodes) | borders.keys()) - {""}
     reads = [tuple(dict.fromkeys(t for t in n.input if t in flow)) for n in nodes]
-    fused = _fusions(nodes, reads, outputs, tensors)
-    layers = tuple(
-        Link(_name(n), n.op_type, r, tuple(t for t in n.output if t), f, _macs(n, tensors))
-        for n, r, f in zip(nodes, reads, fused, strict=True)
-    )
-    return Chain(file, layers, tuple(borders), outputs, tensors)
-
-
-def _name(node: Any) -> str:
-    return str(next(t for t in node.output if t))
+    fused = _Groups(nodes, reads, outputs, tensors).fused()
+    layers = []
+    for node, data, over in zip(nodes, reads, fused, strict=True):
+        makes = tuple(t for t in node.output if t)
+        layers.append(Link(makes[0], node.op_type, data, makes, over, _macs(node, tensors)))
+    return Chain(file, tuple(layers), tuple(borders), outputs, tensors)
 
 
 def tensors_of(graph: Any) -> dict[str, Border]:
@@ -222,31 +242,34 @@ def tensors_of(graph: Any) -> dict[str, Border]:
     """
     from onnx import helper
 
-    found: dict[str, Border] = {}
+    tensors: dict[str, Border] = {}
     for weight in graph.initializer:
         dtype = helper.tensor_dtype_to_np_dtype(weight.data_type).name
-        found[weight.name] = Border(weight.name, dtype, tuple(weight.dims))
+        tensors[weight.name] = Border(weight.name, dtype, tuple(weight.dims))
     for value in (*graph.output, *graph.value_info, *graph.input):
-        tensor = value.type.tensor_type
-        if value.name not in found and tensor.elem_type and tensor.HasField("shape"):
-            dims = tuple(
-                d.dim_value if d.HasField("dim_value") else d.dim_param or "?"
-                for d in tensor.shape.dim
-            )
-            found[value.name] = Border(
-                value.name, helper.tensor_dtype_to_np_dtype(tensor.elem_type).name, dims
-            )
-    return {t: b for t, b in found.items() if b.dtype in DTYPES}
+        kind = value.type.tensor_type
+        if value.name not in tensors and kind.elem_type and kind.HasField("shape"):
+            tensors[value.name] = declared(value)
+    return {t: b for t, b in tensors.items() if b.dtype in DTYPES}
+
+
+def declared(value: Any) -> Border:
+    """A tensor as a ValueInfoProto declares it."""
+    from onnx import helper
+
+    kind = value.type.tensor_type
+    return Border(value.name, helper.tensor_dtype_to_np_dtype(kind.elem_type).name, dims_of(kind))
 
 
 def _flowing(
     graph: Any, inputs: Mapping[str, Border], tensors: Mapping[str, Border], file: str
 ) -> list[Any]:
     """The nodes into which data of an input flows, checked to be in order."""
-    weights = {t.name for t in graph.initializer} | {
-        t.values.name for t in graph.sparse_initializer
-    }
-    made, flow, found = {*inputs, *weights, ""}, set(inputs), []
+    made = {*inputs, ""}
+    made.update(t.name for t in graph.initializer)
+    made.update(t.values.name for t in graph.sparse_initializer)
+    flow = set(inputs)
+    nodes = []
     for node in graph.node:
         for t in node.input:
             if t not in made:
@@ -257,8 +280,8 @@ def _flowing(
         drawn = node.op_type in RANDOM
         if drawn or (not flow.isdisjoint(node.input) and shape_value(node, tensors) is None):
             flow.update(t for t in node.output if t)
-            found.append(node)
-    return found
+            nodes.append(node)
+    return nodes
 
 
 def _needed(nodes: Sequence[Any], outputs: Sequence[str]) -> list[Any]:
@@ -271,65 +294,98 @@ def _needed(nodes: Sequence[Any], outputs: Sequence[str]) -> list[Any]:
     return kept[::-1]
 
 
-def _fusions(
-    nodes: Sequence[Any],
-    reads: Sequence[tuple[str, ...]],
-    outputs: Sequence[str],
-    tensors: Mapping[str, Border],
-) -> list[str]:
-    """Per layer the tensor over which it is fused with the one before, or nothing.
+class _Groups:
+    """Groups of layers that become one kernel each.
 
-    An open tensor ends a group that may go on; it maps to the operator that began the group, to
-    "gate" where only the second node of a gate can follow (x * Sigmoid(x), x * HardSigmoid(x)), to
-    nothing where only an activation can. Conversions from and to 8 bits go with the layer between.
+    An open tensor ends a group that may go on. It maps to the operator that began the group, to
+    `GATE` or to `ACTIVATION` where only these may follow.
     """
-    readers = Counter(t for r in reads for t in r) + Counter(outputs)
-    gated = _gated(nodes, readers)
-    opened: dict[str, str] = {}
-    plain: set[str] = set()
-    makers = {t: k for k, n in enumerate(nodes) for t in n.output}
-    found = []
-    for node, data in zip(nodes, reads, strict=True):
-        op = node.op_type if node.domain in ("", "ai.onnx") else ""
-        out = _name(node)
-        near = {
-            t
-            for t in data
-            if (readers[t] == 1 or gated.get(t) == out) and list(node.input).count(t) == 1
-        }
+
+    def __init__(
+        self,
+        nodes: Sequence[Any],
+        reads: Sequence[tuple[str, ...]],
+        outputs: Sequence[str],
+        tensors: Mapping[str, Border],
+    ) -> None:
+        self._nodes, self._reads, self._tensors = nodes, reads, tensors
+        self._readers = Counter(outputs)
+        for data in reads:
+            self._readers.update(data)
+        self._gated = _gated(nodes, self._readers)
+        self._makers = {t: k for k, n in enumerate(nodes) for t in n.output}
+        self._open: dict[str, str] = {}
+
+    def fused(self) -> list[str]:
+        """Per layer the tensor over which it is fused with the one before, or nothing.
+
+        Conversions from and to 8 bits go with the layer between.
+        """
+        converted: set[str] = set()
+        fused = []
+        for node, data in zip(self._nodes, self._reads, strict=True):
+            over = self._joined(node, data)
+            operator = _operator(node)
+            if operator == "DequantizeLinear" and self._readers[first_output(node)] == 1:
+                converted.add(first_output(node))
+            elif operator == "QuantizeLinear":
+                read = node.input[0]
+                if read in self._makers and read in self._alone(node, data):
+                    over = read
+            # What comes first: no cut is left between any of them and the layer.
+            near = (t for t in data if t in converted or t == over)
+            fused.append(min(near, key=self._makers.__getitem__, default=""))
+        return fused
+
+    def _joined(self, node: Any, data: tuple[str, ...]) -> str:
+        """The tensor that ends the group which a layer goes on with, or nothing; notes what may
+        follow the layer."""
+        alone = self._alone(node, data)
         # The tensor that is made last: fewest cuts are lost, and the other side of a sum is there
         # by then.
-        last = next((t for t in reversed(opened) if t in near), "")
-        kind = opened.get(last, "")
-        fused = ""
-        if data == (last,) and op in ACTIVATIONS and kind != "gate":
-            fused = last
-            if gated.get(last) == out:
-                opened[out] = "gate"
-        elif kind == "gate" or (
-            data == (last,) and op in ("BatchNormalization", "Mul", "Add") and kind
-        ):
-            fused = last
-            if kind != "gate":
-                opened[out] = kind
-        elif (
-            kind == "Conv"
-            and op in ("Add", "Sum")
-            and len(data) == len(node.input) == 2
-            and _alike(data, tensors)
-        ):
-            fused, opened[out] = last, ""
-        if op in HEADS and not fused:
-            opened[out] = op
-        if op == "DequantizeLinear" and readers[out] == 1:
-            plain.add(out)
-        elif op == "QuantizeLinear" and node.input[0] in near and node.input[0] in makers:
-            fused = node.input[0]
-        # What comes first: no cut is left between any of them and the layer.
-        found.append(
-            min((t for t in data if t in plain or t == fused), key=makers.__getitem__, default="")
-        )
-    return found
+        last = next((t for t in reversed(self._open) if t in alone), "")
+        operator = _operator(node)
+        behind = self._behind(node, data, last) if last else None
+        if behind is None:
+            if operator in HEADS:
+                self._open[first_output(node)] = operator
+            return ""
+        if behind != ENDED:
+            self._open[first_output(node)] = behind
+        return last
+
+    def _behind(self, node: Any, data: tuple[str, ...], last: str) -> str | None:
+        """What may follow a layer that goes on with the group which ends in `last`; None if the
+        layer is not of the group."""
+        group = self._open[last]
+        operator = _operator(node)
+        if group == GATE:
+            return ENDED
+        if data == (last,):
+            if operator in ACTIVATIONS:
+                return GATE if self._gated.get(last) == first_output(node) else ENDED
+            if operator in SCALINGS and group != ACTIVATION:
+                return group
+        sums_two = operator in ("Add", "Sum") and len(data) == len(node.input) == 2
+        if group == "Conv" and sums_two and _alike(data, self._tensors):
+            return ACTIVATION
+        return None
+
+    def _alone(self, node: Any, data: Sequence[str]) -> set[str]:
+        """What a layer reads once, and no other layer but the second one of a gate."""
+        name = first_output(node)
+        inputs = list(node.input)
+        alone = set()
+        for t in data:
+            unshared = self._readers[t] == 1 or self._gated.get(t) == name
+            if unshared and inputs.count(t) == 1:
+                alone.add(t)
+        return alone
+
+
+def _operator(node: Any) -> str:
+    """The standard operator of a node; empty for others."""
+    return str(node.op_type) if node.domain in ("", "ai.onnx") else ""
 
 
 def _alike(names: Sequence[str], tensors: Mapping[str, Border]) -> bool:
@@ -340,26 +396,30 @@ def _alike(names: Sequence[str], tensors: Mapping[str, Border]) -> bool:
 def _gated(nodes: Sequence[Any], readers: Mapping[str, int]) -> dict[str, str]:
     """Per tensor x of a gate its sigmoid, if no other layer reads either."""
     sigmoids = {n.output[0]: n.input[0] for n in nodes if n.op_type in ("Sigmoid", "HardSigmoid")}
-    found = {}
+    gated = {}
     for node in nodes:
         if node.op_type == "Mul":
             for gate, x in (tuple(node.input), tuple(node.input)[::-1]):
                 if sigmoids.get(gate) == x and readers[x] == 2 and readers[gate] == 1:
-                    found[x] = gate
-    return found
+                    gated[x] = gate
+    return gated
 
 
 def _macs(node: Any, tensors: Mapping[str, Border]) -> int:
     """Multiplications of a layer, as far as its shapes are fixed."""
     if node.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
         return 0
-    borders = [tensors.get(t) for t in (node.input[0], node.input[1], node.output[0])]
-    if not all(b is not None and b.fixed for b in borders):
-        return 0
-    data, weight, result = (b.shape for b in borders if b is not None)
+    shapes = []
+    for t in (node.input[0], node.input[1], node.output[0]):
+        border = tensors.get(t)
+        if border is None or not border.fixed:
+            return 0
+        shapes.append(border.shape)
+    data, weight, result = shapes
     if node.op_type == "Conv":
         return prod(result) * prod(weight[1:])
     if node.op_type == "ConvTranspose":
         return prod(data) * prod(weight[1:])
-    across = node.op_type == "Gemm" and any(a.name == "transA" and a.i for a in node.attribute)
-    return prod(result) * data[0 if across else -1]
+    transposed = any(a.name == "transA" and a.i for a in node.attribute)
+    across = 0 if transposed and node.op_type == "Gemm" else -1
+    return prod(result) * data[across]

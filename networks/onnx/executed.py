@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from .pattern import aligned, in_turn
@@ -64,70 +65,104 @@ def order(
     """The numbers of nodes as they are executed; those with higher `ranks` go first where nothing
     else decides.
     """
-    maker = {t: k for k, made in enumerate(makes) for t in made if t}
+    maker: dict[str, int] = {}
+    for number, made in enumerate(makes):
+        maker |= {t: number for t in made if t}
     before = []
     for read in reads:
-        makers = [maker[t] for t in read if t in maker]
-        before.append(sorted(set(makers), key=ranks.__getitem__) if len(makers) > 1 else makers)
-    needed = {k for makers in before for k in makers}
-    stack = [
-        (k, False) for k in sorted(range(len(reads)), key=ranks.__getitem__) if k not in needed
-    ]
+        makers = {maker[t] for t in read if t in maker}
+        before.append(sorted(makers, key=ranks.__getitem__))
+    needed = set(chain.from_iterable(before))
+    ends = [k for k in range(len(reads)) if k not in needed]
+    # Numbers with whether all that comes before the node is done.
+    stack = [(k, False) for k in sorted(ends, key=ranks.__getitem__)]
     seen: set[int] = set()
-    found: list[int] = []
+    executed: list[int] = []
     while stack:
-        k, left = stack.pop()
-        if left:
-            found.append(k)
+        k, ready = stack.pop()
+        if ready:
+            executed.append(k)
         elif k not in seen:
             seen.add(k)
             stack.append((k, True))
             stack += [(j, False) for j in before[k] if j not in seen]
-    return found
+    return executed
 
 
 def held(run: Sequence[Kernel], outside: Collection[str]) -> int:
     """Bytes for nodes in the order in which they run, with what the arena keeps about them."""
-    uses = Counter(t for k in run for t in k.reads)
-    home: dict[str, str] = {}
-    left: dict[str, int] = {}
-    life: dict[str, list[int]] = {}
-    of = {k.made: k for k in run}
-    free: list[str] = []
-    for now, k in enumerate(run):
-        if k.same and k.reads[0] in home:
-            home[k.made] = home[k.reads[0]]
-        elif not k.same and k.made not in outside:
-            host = next(
-                (
-                    home[t]
-                    for t in k.over
-                    if t in home and left[home[t]] == 1 and _alike(of[home[t]], k)
-                ),
-                None,
-            )
-            if host is None and not uses[k.made]:  # it is not read, so it is not released
-                life[k.made] = [now, len(run)]
+    memory = _Memory(run)
+    for now, kernel in enumerate(run):
+        memory.place(now, kernel, outside)
+        memory.release(now, kernel)
+    return (in_turn(memory.made()) + _apart(run)) * (HANDLED + 1) // HANDLED
+
+
+class _Memory:
+    """Where the results of kernels lie while these run in order.
+
+    `home`: per tensor the one that had its memory first. By these: `left`, how often what lies
+    there is still read; `life`, the numbers of the first and the last kernel that need it; `free`,
+    whose memory is done with, the latest first.
+    """
+
+    def __init__(self, run: Sequence[Kernel]) -> None:
+        self._end = len(run)
+        self._uses = Counter(chain.from_iterable(k.reads for k in run))
+        self._kernels = {k.made: k for k in run}
+        self._home: dict[str, str] = {}
+        self._left: dict[str, int] = {}
+        self._life: dict[str, list[int]] = {}
+        self._free: list[str] = []
+
+    def place(self, now: int, kernel: Kernel, outside: Collection[str]) -> None:
+        """Find the memory of what a kernel makes."""
+        home, made = self._home, kernel.made
+        if kernel.same and kernel.reads[0] in home:
+            home[made] = home[kernel.reads[0]]
+        elif not kernel.same and made not in outside:
+            host = self._taken_over(kernel)
+            if host is None and not self._uses[made]:  # it is not read, so it is not released
+                self._life[made] = [now, self._end]
             else:
-                if host is None:
-                    host = next((t for t in free if _alike(of[t], k)), None)
-                    free = [t for t in free if t != host]
-                home[k.made] = host or k.made
-                life.setdefault(home[k.made], [now, now])
-        if k.made in home:
-            left[home[k.made]] = left.get(home[k.made], 0) + uses[k.made]
-        for t in k.reads:
+                home[made] = host or self._reused(kernel) or made
+                self._life.setdefault(home[made], [now, now])
+        if made in home:
+            self._left[home[made]] = self._left.get(home[made], 0) + self._uses[made]
+
+    def _taken_over(self, kernel: Kernel) -> str | None:
+        """The home of an input that no other kernel needs any more."""
+        for t in kernel.over:
+            host = self._home.get(t)
+            if host and self._left[host] == 1 and _alike(self._kernels[host], kernel):
+                return host
+        return None
+
+    def _reused(self, kernel: Kernel) -> str | None:
+        """Memory of the same shape that is done with."""
+        for host in self._free:
+            if _alike(self._kernels[host], kernel):
+                self._free = [t for t in self._free if t != host]
+                return host
+        return None
+
+    def release(self, now: int, kernel: Kernel) -> None:
+        """A kernel has read its inputs."""
+        home, left = self._home, self._left
+        for t in kernel.reads:
             if t in home:
                 left[home[t]] -= 1
-                life[home[t]][1] = now
-        ended = dict.fromkeys(
-            home[t] for t in (*k.reads, k.made) if t in home and not left[home[t]]
-        )
-        free = [*reversed(ended), *free]
-    made: list[list[tuple[int, int]]] = [[] for _ in run]
-    for t, (first, last) in life.items():
-        made[first].append((of[t].bytes, last))
-    return (in_turn(made) + _apart(run)) * (HANDLED + 1) // HANDLED
+                self._life[home[t]][1] = now
+        homes = [home[t] for t in (*kernel.reads, kernel.made) if t in home]
+        ended = dict.fromkeys(t for t in homes if not left[t])
+        self._free = [*reversed(ended), *self._free]
+
+    def made(self) -> list[list[tuple[int, int]]]:
+        """Per kernel what is placed when it runs: bytes, and the last kernel that needs them."""
+        made: list[list[tuple[int, int]]] = [[] for _ in range(self._end)]
+        for t, (first, last) in self._life.items():
+            made[first].append((self._kernels[t].bytes, last))
+        return made
 
 
 def _alike(one: Kernel, other: Kernel) -> bool:

@@ -12,19 +12,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .nodes import read_by
+
 #: Protocol buffers end here.
 LIMIT = 2**31 - 1
 
 
 def needed(model: Any, outputs: Iterable[str]) -> list[int]:
     """The numbers of the nodes that some of these tensors follow from, in their order."""
-    wanted, found = set(outputs), []
+    wanted = set(outputs)
+    numbers = []
     for number in range(len(model.graph.node) - 1, -1, -1):
         node = model.graph.node[number]
         if not wanted.isdisjoint(t for t in node.output if t):
             wanted.update(node.input)
-            found.append(number)
-    return found[::-1]
+            numbers.append(number)
+    return numbers[::-1]
 
 
 def extract(
@@ -34,28 +37,38 @@ def extract(
     onnx' ValueInfoProto."""
     import onnx
 
-    kept = [model.graph.node[k] for k in sorted(nodes)]
-    used = {t for n in kept for t in n.input} | {v.name for v in outputs}
+    whole = model.graph
+    kept = [whole.node[k] for k in sorted(nodes)]
+    used = read_by(kept) | {v.name for v in outputs}
     made = onnx.ModelProto()
     made.ir_version = model.ir_version
     made.opset_import.extend(model.opset_import)
     made.functions.extend(model.functions)
     graph = made.graph
-    graph.name = model.graph.name
+    graph.name = whole.name
     graph.node.extend(kept)
-    graph.initializer.extend(w for w in model.graph.initializer if w.name in used)
-    graph.sparse_initializer.extend(
-        w for w in model.graph.sparse_initializer if w.values.name in used
-    )
-    graph.quantization_annotation.extend(
-        a for a in model.graph.quantization_annotation if a.tensor_name in used
-    )
+    graph.initializer.extend(w for w in whole.initializer if w.name in used)
+    sparse = [w for w in whole.sparse_initializer if w.values.name in used]
+    graph.sparse_initializer.extend(sparse)
+    notes = [a for a in whole.quantization_annotation if a.tensor_name in used]
+    graph.quantization_annotation.extend(notes)
     graph.input.extend(inputs)
-    weights, given = {w.name for w in graph.initializer}, {v.name for v in inputs}
     # Before version 4 of the format weights had to be listed as inputs.
-    graph.input.extend(v for v in model.graph.input if v.name in weights and v.name not in given)
+    listed = {w.name for w in graph.initializer}.difference(v.name for v in inputs)
+    graph.input.extend(v for v in whole.input if v.name in listed)
     graph.output.extend(outputs)
     return made
+
+
+def load_weights(tensors: Iterable[Any], folder: Path) -> None:
+    """Read those of the tensors that lie in files of a folder into the model."""
+    import onnx
+
+    for tensor in tensors:
+        if tensor.external_data:
+            onnx.external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
 
 
 @lru_cache(maxsize=8)

@@ -119,15 +119,15 @@ def read_fixed(
 def _who_makes(path: Path) -> str:
     """A missing network is often made by a script beside it: name the script that mentions the
     file."""
-    for script in sorted(path.parent.glob("*.py")) if os.path.isdir(path.parent) else ():
-        try:
-            text = read_bytes(script).decode(errors="ignore")
-        except OSError:
-            continue
-        if path.name in text or (
-            ".onnx" in text and script.stem.startswith(("make", "train", "export"))
-        ):
-            return f"it may be made by `python3 {script.name}` in its folder"
+    if os.path.isdir(path.parent):
+        for script in sorted(path.parent.glob("*.py")):
+            try:
+                text = read_bytes(script).decode(errors="ignore")
+            except OSError:
+                continue
+            exports = script.stem.startswith(("make", "train", "export"))
+            if path.name in text or (".onnx" in text and exports):
+                return f"it may be made by `python3 {script.name}` in its folder"
     return "check the path: it is relative to the .flow file"
 
 
@@ -138,13 +138,7 @@ def _read(
     file = Path(path)
     model = _load(file)
     external = _external(model, file)
-    control = sorted({f"{n.op_type}" for n in model.graph.node if n.op_type in CONTROL_FLOW})
-    if control:
-        raise NetworkError(
-            "F404",
-            f"`{file.name}` has control flow ({', '.join(control)})",
-            "export it with fixed shapes and constant conditions, so that the branches disappear",
-        )
+    _require_no_control_flow(model, file)
     weights = {t.name for t in model.graph.initializer}
     wanted = dict(fixed)
     for value in model.graph.input:
@@ -165,6 +159,16 @@ def _read(
     return NetworkInterface(inputs, outputs, opset, external, _hash(file, external))
 
 
+def _require_no_control_flow(model: ModelProto, file: Path) -> None:
+    control = sorted({str(n.op_type) for n in model.graph.node if n.op_type in CONTROL_FLOW})
+    if control:
+        raise NetworkError(
+            "F404",
+            f"`{file.name}` has control flow ({', '.join(control)})",
+            "export it with fixed shapes and constant conditions, so that the branches disappear",
+        )
+
+
 def inferred(model: ModelProto, *, strict: bool = False) -> Any:
     """The graph with the shapes that the standard's inference finds. Raises whatever onnx raises,
     if `strict`.
@@ -181,10 +185,10 @@ def light(model: ModelProto) -> ModelProto:
     """A copy of a model in which large weights have a shape and no numbers."""
     import onnx
 
-    found = onnx.ModelProto(ir_version=model.ir_version)
-    found.opset_import.extend(model.opset_import)
-    found.functions.extend(model.functions)
-    graph = found.graph
+    copy = onnx.ModelProto(ir_version=model.ir_version)
+    copy.opset_import.extend(model.opset_import)
+    copy.functions.extend(model.functions)
+    graph = copy.graph
     graph.name = model.graph.name
     for field in ("node", "input", "output", "value_info", "sparse_initializer"):
         getattr(graph, field).extend(getattr(model.graph, field))
@@ -193,7 +197,7 @@ def light(model: ModelProto) -> ModelProto:
             graph.initializer.append(weight)
         else:
             graph.initializer.add(name=weight.name, data_type=weight.data_type, dims=weight.dims)
-    return found
+    return copy
 
 
 def _load(file: Path) -> ModelProto:
@@ -265,12 +269,13 @@ def _tensors(graph: Any) -> Iterator[Any]:
     """All constant tensors of a graph: initializers, and those in attributes of nodes (also in
     inner graphs)."""
     yield from graph.initializer
-    for attribute in (a for node in graph.node for a in node.attribute):
-        yield attribute.t
-        yield from attribute.tensors
-        for inner in (attribute.g, *attribute.graphs):
-            if inner.node or inner.initializer:
-                yield from _tensors(inner)
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield attribute.t
+            yield from attribute.tensors
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node or inner.initializer:
+                    yield from _tensors(inner)
 
 
 def _fix(value: Any, shape: tuple[int, ...] | None, batch: int | None) -> None:
@@ -312,10 +317,18 @@ def _border(value: Any) -> Border:
         )
     if not tensor.HasField("shape"):
         return Border(value.name, dtype, ("?",))
-    dims = tuple(
-        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
-    )
-    return Border(value.name, dtype, dims)
+    return Border(value.name, dtype, dims_of(tensor))
+
+
+def dims_of(tensor: Any) -> tuple[int | str, ...]:
+    """The dimensions of a type as a `Border` has them."""
+    dims: list[int | str] = []
+    for dim in tensor.shape.dim:
+        if dim.HasField("dim_value"):
+            dims.append(dim.dim_value)
+        else:
+            dims.append(dim.dim_param or "?")
+    return tuple(dims)
 
 
 def _hash(file: Path, external: Iterable[str]) -> str:

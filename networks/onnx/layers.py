@@ -41,11 +41,9 @@ class Window:
         start = row * self.stride - self.top
         first = max(0, -(start // self.dilation))
         last = min(self.kernel - 1, (height - 1 - start) // self.dilation)
-        return (
-            range(start + first * self.dilation, start + last * self.dilation + 1)
-            if first <= last
-            else range(0)
-        )
+        if first > last:
+            return range(0)
+        return range(start + first * self.dilation, start + last * self.dilation + 1)
 
 
 @dataclass(frozen=True, slots=True)

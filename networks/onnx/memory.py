@@ -8,11 +8,11 @@ whose kernels are others, it is by the layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...model.application import Network
+from ...model.application import Network, Tensor
 from .cuts import Chain, chain_of, size
 from .interface import Border, NetworkError, read_fixed
 from .own_graph import weights_of
@@ -33,12 +33,8 @@ def needs_in_tensorrt(network: Network) -> Needs | None:
 
 
 def _once(engine: str, network: Network, find: Callable[[Chain, Any, Path], Needs]) -> Needs | None:
-    key = (
-        engine,
-        network.content_hash,
-        network.path,
-        tuple((t.name, t.type.dtype, t.type.shape) for t in network.inputs),
-    )
+    inputs = tuple((t.name, t.type.dtype, t.type.shape) for t in network.inputs)
+    key = engine, network.content_hash, network.path, inputs
     if key not in _known:
         try:
             _known[key] = find(*_read(network))
@@ -57,11 +53,12 @@ def _read(network: Network) -> tuple[Chain, Any, Path]:
         interface, model = read_fixed(Path(network.path), network.shapes, 1)
         return chain_of(model, interface.inputs, interface.outputs, network.file), model, folder
     model = onnx.load_model_from_string(network.model)
-    inputs, outputs = (
-        [Border(x.name, x.type.dtype, x.type.shape) for x in side]
-        for side in (network.inputs, network.outputs)
-    )
+    inputs, outputs = _borders(network.inputs), _borders(network.outputs)
     return chain_of(model, inputs, outputs, network.file), model, folder
+
+
+def _borders(ports: Iterable[Tensor]) -> list[Border]:
+    return [Border(p.name, p.type.dtype, p.type.shape) for p in ports]
 
 
 def needs_of(chain: Chain, model: Any, folder: Path) -> Needs:
@@ -74,33 +71,29 @@ def by_layers(chain: Chain, model: Any) -> Needs:
 
     Each is placed when it is made, and gone after its last reader.
     """
-    group = list(range(len(chain.layers)))
     spans = chain.spans()
+    last_of = _last_of_groups(chain, spans)
+    fused = {x.fused for x in chain.layers}
+    sizes: dict[str, int] = {}
+    made: list[list[tuple[int, int]]] = [[] for _ in chain.layers]
+    for tensor, (maker, reader) in spans.items():
+        border = chain.tensors.get(tensor)
+        if maker < 0 or tensor in fused or tensor in chain.outputs:
+            continue
+        if border is None or not border.fixed:
+            continue
+        readers = [last_of[k] for k, x in enumerate(chain.layers) if tensor in x.reads]
+        sizes[tensor] = size(border)
+        made[last_of[maker]].append((sizes[tensor], max(readers, default=reader)))
+    most = max(chain.layers, key=lambda x: sum(sizes.get(t, 0) for t in (*x.reads, *x.makes)))
+    return Needs(weights_of(model), in_turn(made), most.name)
+
+
+def _last_of_groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> list[int]:
+    """Per layer the number of the last one that it is fused with."""
+    group = list(range(len(chain.layers)))
     for k, layer in enumerate(chain.layers):
         if layer.fused:
             group[k] = group[spans[layer.fused][0]]
-    last_of = {g: k for k, g in enumerate(group)}
-    fused = {x.fused for x in chain.layers}
-    made: dict[int, list[tuple[str, int]]] = {}
-    for tensor, (maker, reader) in spans.items():
-        border = chain.tensors.get(tensor)
-        if (
-            maker < 0
-            or tensor in fused
-            or tensor in chain.outputs
-            or border is None
-            or not border.fixed
-        ):
-            continue
-        until = max(
-            (last_of[group[k]] for k, x in enumerate(chain.layers) if tensor in x.reads),
-            default=reader,
-        )
-        made.setdefault(last_of[group[maker]], []).append((tensor, until))
-    block = in_turn(
-        [(size(chain.tensors[tensor]), until) for tensor, until in made.get(k, ())]
-        for k in range(len(chain.layers))
-    )
-    sizes = {t: size(chain.tensors[t]) for tensors in made.values() for t, _ in tensors}
-    most = max(chain.layers, key=lambda x: sum(sizes.get(t, 0) for t in (*x.reads, *x.makes)))
-    return Needs(weights_of(model), block, most.name)
+    last = {g: k for k, g in enumerate(group)}
+    return [last[g] for g in group]

@@ -10,21 +10,23 @@ from typing import Any
 def in_order(nodes: Sequence[Any], places: Sequence[float]) -> list[Any]:
     """The nodes by their places, as far as what they read allows; equal places in the order
     given."""
-    makers = {t: k for k, n in enumerate(nodes) for t in n.output if t}
-    behind: list[list[int]] = [[] for _ in nodes]
+    makers: dict[str, int] = {}
+    for number, node in enumerate(nodes):
+        makers |= {t: number for t in node.output if t}
+    readers: list[list[int]] = [[] for _ in nodes]
     waits = [0] * len(nodes)
-    for k, node in enumerate(nodes):
+    for number, node in enumerate(nodes):
         for maker in {makers[t] for t in node.input if t in makers}:
-            behind[maker].append(k)
-            waits[k] += 1
-    ready = [(places[k], k) for k, n in enumerate(waits) if not n]
+            readers[maker].append(number)
+            waits[number] += 1
+    ready = [(places[k], k) for k, count in enumerate(waits) if not count]
     heapify(ready)
-    found = []
+    ordered = []
     while ready:
-        _, k = heappop(ready)
-        found.append(nodes[k])
-        for b in behind[k]:
-            waits[b] -= 1
-            if not waits[b]:
-                heappush(ready, (places[b], b))
-    return found
+        _, number = heappop(ready)
+        ordered.append(nodes[number])
+        for reader in readers[number]:
+            waits[reader] -= 1
+            if not waits[reader]:
+                heappush(ready, (places[reader], reader))
+    return ordered

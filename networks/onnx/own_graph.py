@@ -16,6 +16,7 @@ from typing import Any
 from ...model.files import scratch
 from .cuts import shape_value, size
 from .interface import TELLING, Border, light
+from .nodes import first_output
 
 #: ONNX Runtime's own operators, whose tensors lie in blocks of channels.
 NCHWC = "com.microsoft.nchwc"
@@ -49,19 +50,24 @@ def _require_small(model: Any, known: Mapping[str, Border]) -> None:
 
     `known` are the tensors of the model. Raises TooLarge.
     """
-    fixed = {
-        "",
-        *(w.name for w in model.graph.initializer),
-        *(w.values.name for w in model.graph.sparse_initializer),
-    }
+    constant = {""}
+    constant.update(w.name for w in model.graph.initializer)
+    constant.update(w.values.name for w in model.graph.sparse_initializer)
     total = 0
     for node in model.graph.node:
-        if fixed.issuperset(node.input) or shape_value(node, known) is not None:
-            fixed.update(node.output)
-            made = [known.get(t) for t in node.output if t]
-            total += sum(MOST_WEIGHTS + 1 if b is None or not b.fixed else size(b) for b in made)
+        if constant.issuperset(node.input) or shape_value(node, known) is not None:
+            constant.update(node.output)
+            total += sum(_bytes_if_known(t, known) for t in node.output if t)
     if total > MOST_WEIGHTS:
         raise TooLarge
+
+
+def _bytes_if_known(tensor: str, known: Mapping[str, Border]) -> int:
+    """Bytes of a tensor; too many where its size is not known."""
+    border = known.get(tensor)
+    if border is None or not border.fixed:
+        return MOST_WEIGHTS + 1
+    return size(border)
 
 
 def optimized(model: Any, known: Mapping[str, Border]) -> Any:
@@ -90,23 +96,23 @@ def outlined(model: Any, folder: Path, known: Mapping[str, Border]) -> Any:
     import onnx
 
     _require_small(model, known)
-    given = light(model)
-    _call_after_results(given)
-    large = [w for w in given.graph.initializer if prod(w.dims) > TELLING]
+    outline = light(model)
+    _call_after_results(outline)
+    large = [w for w in outline.graph.initializer if prod(w.dims) > TELLING]
     for weight in large:
         weight.data_location = onnx.TensorProto.EXTERNAL
         for key, value in (("location", ZEROS), ("offset", "0"), ("length", str(bytes_of(weight)))):
             weight.external_data.add(key=key, value=value)
-    for weight in given.graph.initializer:
+    for weight in outline.graph.initializer:
         if weight.external_data and prod(weight.dims) <= TELLING:
             onnx.external_data_helper.load_external_data_for_tensor(weight, str(folder))
             weight.ClearField("data_location")
             weight.ClearField("external_data")
     with scratch() as place:
-        file, made = place / "given.onnx", place / "optimized.onnx"
+        file, made = place / "outline.onnx", place / "optimized.onnx"
         with (place / ZEROS).open("wb") as zeros:
             zeros.truncate(max(map(bytes_of, large), default=0))
-        file.write_bytes(given.SerializeToString())
+        file.write_bytes(outline.SerializeToString())
         options = _options(made)
         options.add_session_config_entry(
             "session.optimized_model_external_initializers_file_name", "weights"
@@ -118,7 +124,7 @@ def outlined(model: Any, folder: Path, known: Mapping[str, Border]) -> Any:
 
 def _call_after_results(model: Any) -> None:
     for node in model.graph.node:
-        node.name = next((t for t in node.output if t), "")
+        node.name = first_output(node)
 
 
 def _options(file: Path) -> Any:
@@ -157,69 +163,76 @@ def flows_of(model: Any, known: Mapping[str, Border]) -> dict[str, Border]:
     In blocks there are as many channels as fill them. Raises KeyError for what is not understood,
     and what onnx raises.
     """
-    graph = model.graph
-    weights = {w.name: w for w in graph.initializer}
-    opset = next((o.version for o in model.opset_import if o.domain in STANDARD), 1)
-    found = {v.name: known[v.name] for v in graph.input if v.name in known}
-    for node in graph.node:
-        fresh = [t for t in node.output if t and t not in known]
-        found |= {t: known[t] for t in node.output if t in known}
-        if fresh and node.domain in STANDARD:
-            made = _inferred(node, found, weights, opset)
-            found |= {t: made[t] for t in fresh}
-        elif fresh:
-            read = [found[t] for t in node.input if t in found]
-            found |= {t: _own(t, node, read, weights, known) for t in fresh}
-    return found
+    flows = _Flows(model, known)
+    for node in model.graph.node:
+        flows.add(node)
+    return flows.found
 
 
-def _inferred(
-    node: Any, there: Mapping[str, Border], weights: Mapping[str, Any], opset: int
-) -> dict[str, Border]:
-    """What a standard node makes, by the rules of the standard."""
-    import numpy as np
-    from onnx import defs, helper, shape_inference
+class _Flows:
+    """What flows in an optimized graph, node by node."""
 
-    kinds = {t: weights[t].data_type for t in node.input if t in weights}
-    shapes: dict[str, Sequence[int]] = {t: weights[t].dims for t in node.input if t in weights}
-    for t in (t for t in node.input if t in there):
-        kinds[t], shapes[t] = (
-            helper.np_dtype_to_tensor_dtype(np.dtype(there[t].dtype)),
-            there[t].shape,
-        )
-    types = {t: helper.make_tensor_type_proto(kinds[t], shapes[t]) for t in kinds}
-    schema = defs.get_schema(node.op_type, opset, "")
-    data = {t: weights[t] for t in node.input if t in weights and not weights[t].external_data}
-    made = shape_inference.infer_node_outputs(schema, node, types, data)
-    found = {}
-    for t, kind in made.items():
-        dims = [d.dim_value for d in kind.tensor_type.shape.dim if d.HasField("dim_value")]
-        if len(dims) == len(kind.tensor_type.shape.dim):
-            dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type).name
-            found[t] = Border(t, dtype, tuple(dims))
-    return found
+    def __init__(self, model: Any, known: Mapping[str, Border]) -> None:
+        self._known = known
+        self._weights = {w.name: w for w in model.graph.initializer}
+        opsets = [o.version for o in model.opset_import if o.domain in STANDARD]
+        self._opset = opsets[0] if opsets else 1
+        self.found = {v.name: known[v.name] for v in model.graph.input if v.name in known}
 
+    def add(self, node: Any) -> None:
+        """What a node makes; those that make what it reads were added before."""
+        self.found |= {t: self._known[t] for t in node.output if t in self._known}
+        fresh = [t for t in node.output if t and t not in self._known]
+        if not fresh:
+            return
+        if node.domain in STANDARD:
+            made = self._inferred(node)
+            self.found |= {t: made[t] for t in fresh}
+        else:
+            read = [self.found[t] for t in node.input if t in self.found]
+            self.found |= {t: self._own(t, node, read) for t in fresh}
 
-def _own(
-    tensor: str,
-    node: Any,
-    read: Sequence[Border],
-    weights: Mapping[str, Any],
-    known: Mapping[str, Border],
-) -> Border:
-    """What a node makes that only ONNX Runtime knows."""
-    dtype = read[0].dtype
-    if node.domain != NCHWC:
-        like = known[source_of(node, known)].shape
-        last = any(a.name == "channels_last" and a.i for a in node.attribute)
-        return Border(tensor, dtype, (like[0], *like[2:], like[1]) if last else like)
-    batch, channels, *rest = read[0].shape
-    if node.op_type == "ReorderInput":
-        return Border(tensor, dtype, (batch, -(-channels // block_here()) * block_here(), *rest))
-    like = known[source_of(node, known)].shape
-    if node.op_type == "Conv":
-        channels = weights[node.input[1]].dims[0]
-    return Border(tensor, dtype, (like[0], channels, *like[2:]))
+    def _inferred(self, node: Any) -> dict[str, Border]:
+        """What a standard node makes, by the rules of the standard."""
+        import numpy as np
+        from onnx import defs, helper, shape_inference
+
+        types, data = {}, {}
+        for t in node.input:
+            weight = self._weights.get(t)
+            if t in self.found:
+                kind = helper.np_dtype_to_tensor_dtype(np.dtype(self.found[t].dtype))
+                types[t] = helper.make_tensor_type_proto(kind, self.found[t].shape)
+            elif weight is not None:
+                types[t] = helper.make_tensor_type_proto(weight.data_type, weight.dims)
+            if weight is not None and not weight.external_data:
+                data[t] = weight
+        schema = defs.get_schema(node.op_type, self._opset, "")
+        made = shape_inference.infer_node_outputs(schema, node, types, data)
+        inferred = {}
+        for t, kind in made.items():
+            dims = [d.dim_value for d in kind.tensor_type.shape.dim if d.HasField("dim_value")]
+            if len(dims) == len(kind.tensor_type.shape.dim):
+                dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type).name
+                inferred[t] = Border(t, dtype, tuple(dims))
+        return inferred
+
+    def _own(self, tensor: str, node: Any, read: Sequence[Border]) -> Border:
+        """What a node makes that only ONNX Runtime knows."""
+        dtype = read[0].dtype
+        if node.domain != NCHWC:
+            like = self._known[source_of(node, self._known)].shape
+            if any(a.name == "channels_last" and a.i for a in node.attribute):
+                like = (like[0], *like[2:], like[1])
+            return Border(tensor, dtype, like)
+        batch, channels, *rest = read[0].shape
+        if node.op_type == "ReorderInput":
+            blocks = -(-channels // block_here())
+            return Border(tensor, dtype, (batch, blocks * block_here(), *rest))
+        like = self._known[source_of(node, self._known)].shape
+        if node.op_type == "Conv":
+            channels = self._weights[node.input[1]].dims[0]
+        return Border(tensor, dtype, (like[0], channels, *like[2:]))
 
 
 # -- blocks ----------------------------------------------------------------------------------------

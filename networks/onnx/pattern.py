@@ -36,11 +36,11 @@ def aligned(count: int) -> int:
 
 def _gap(there: list[tuple[int, int, int]], wanted: int, most: int) -> int:
     """The beginning of the smallest gap, that up to `most` among them, or the end of all."""
-    free, gap, found = 0, None, 0
+    free, gap, begin = 0, None, 0
     for at, end, _ in there:
         if at - free >= wanted and (gap is None or at - free < gap):
-            gap, found = at - free, free
+            gap, begin = at - free, free
         free = max(free, end)
     if gap is None or wanted <= most - free < gap:
         return free
-    return found
+    return begin

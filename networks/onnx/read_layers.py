@@ -6,7 +6,7 @@ here takes and gives everything at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import lcm, prod
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from .interface import NetworkError, NetworkInterface, inferred, read_fixed
 from .layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Scaled, Transposed, Window, layout
+from .nodes import first_output, read_by
 
 
 def read_layers(
@@ -32,30 +33,21 @@ def read_layers(
     graph = Graph(path.name, *read_fixed(path, fixed, batch))
     layers: list[Layer] = []
     source: dict[str, str] = {}
-    for name in (t for t in graph.inputs if not graph.empty(t)):
-        shape = layout(graph.shape(name))
-        source[name] = name
-        layers.append(Layer(name, "input", shape, graph.bytes(name), shape[1], ()))
+    for name in graph.inputs:
+        if not graph.empty(name):
+            shape = layout(graph.shape(name))
+            source[name] = name
+            layers.append(Layer(name, "input", shape, graph.bytes(name), shape[1], ()))
     for node in graph.nodes:
         taken = [i for i, t in enumerate(node.inputs) if t in source and not graph.empty(t)]
         if not taken or node.op in ("Shape", "Size"):
             continue
         outputs = [t for t in node.node.output if t in graph.read and not graph.empty(t)]
-        if not outputs:
-            continue
-        name = next(t for t in node.node.output if t)
-        layers.append(_layer(name, node, taken, outputs, source, graph))
-        source.update(dict.fromkeys(outputs, name))
-    names = {layer.name for layer in layers}
-    for tensor in graph.outputs:
-        if tensor in source:
-            shape = layout(graph.shape(tensor))
-            name = f"{tensor}:output"
-            while name in names:
-                name += "'"
-            names.add(name)
-            edge = Edge(source[tensor], prod(shape), shape[1], WHOLE)
-            layers.append(Layer(name, "output", shape, graph.bytes(tensor), 1, (edge,)))
+        if outputs:
+            layer = _layer(node, taken, outputs, source, graph)
+            layers.append(layer)
+            source.update(dict.fromkeys(outputs, layer.name))
+    layers += _output_layers(graph, source, {layer.name for layer in layers})
     kept = _reaching_an_output(layers)
     if not kept:
         raise NetworkError(
@@ -64,14 +56,23 @@ def read_layers(
     return Cnn(kept, str(path))
 
 
+def _output_layers(graph: Graph, source: Mapping[str, str], names: set[str]) -> Iterator[Layer]:
+    """The layers that take the outputs of the network; `names` are those of all others."""
+    for tensor in graph.outputs:
+        if tensor in source:
+            shape = layout(graph.shape(tensor))
+            name = f"{tensor}:output"
+            while name in names:
+                name += "'"
+            names.add(name)
+            edge = Edge(source[tensor], prod(shape), shape[1], WHOLE)
+            yield Layer(name, "output", shape, graph.bytes(tensor), 1, (edge,))
+
+
 def _layer(
-    name: str,
-    node: Node,
-    taken: list[int],
-    outputs: list[str],
-    source: Mapping[str, str],
-    graph: Graph,
+    node: Node, taken: list[int], outputs: list[str], source: Mapping[str, str], graph: Graph
 ) -> Layer:
+    name = first_output(node.node)
     shape = layout(graph.shape(outputs[0]))
     rule = RULES.get(node.op)
     if rule is _transposed and len(node.result) != len(node.dims(0)):
@@ -79,16 +80,17 @@ def _layer(
         raise NetworkError(
             "F403", f"tensor `{name}` of `{graph.file}` has no shape", "give it one with `pads`"
         )
-    # Below rank 3 there is one row.
-    rules = {i: rule(node, i) if rule and len(node.result) > 2 else None for i in taken}
-    by_rows = all(rules.values()) and all(layout(graph.shape(t))[1] == shape[1] for t in outputs)
+    by_rows = all(layout(graph.shape(t))[1] == shape[1] for t in outputs)
     edges: dict[tuple[str, Rows], Edge] = {}
-    for i, rows in rules.items():
+    for i in taken:
+        # Below rank 3 there is one row.
+        rows = rule(node, i) if rule and len(node.result) > 2 else None
         tensor = node.inputs[i]
         data = layout(graph.shape(tensor))
         edge = Edge(source[tensor], prod(data), data[1], rows or WHOLE)
         edges[tensor, edge.rows] = edge
-        by_rows = by_rows and not (edge.rows == WHOLE and edge.height > 1)
+        if rows is None or (rows == WHOLE and edge.height > 1):
+            by_rows = False
     phases = shape[1] if by_rows else 1
     return Layer(
         name, node.node.op_type, shape, graph.bytes(outputs[0]), phases, tuple(edges.values())
@@ -113,34 +115,33 @@ class Graph:
         self.file = file
         self.inputs = [b.name for b in interface.inputs]
         self.outputs = [v.name for v in known.output]
+        #: Per tensor the type of its elements, and its dimensions, None for what is not known.
         self._types: dict[str, tuple[int, tuple[int | None, ...] | None]] = {}
         for value in (*known.output, *known.value_info, *known.input):
             tensor = value.type.tensor_type
-            dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-            self._types[value.name] = tensor.elem_type, dims if tensor.HasField("shape") else None
+            self._types[value.name] = tensor.elem_type, _dims(tensor)
         self.constants: dict[str, Any] = {}
         for weight in model.graph.initializer:
             self._types[weight.name] = weight.data_type, tuple(weight.dims)
             self.constants[weight.name] = weight
-        opset = interface.opset
-        self.nodes = [Node(node, opset, self) for node in model.graph.node]
+        self.nodes = [Node(node, interface.opset, self) for node in model.graph.node]
         self.constants |= {n.node.output[0]: n.constant() for n in self.nodes if n.op == "Constant"}
-        self.read = {t for n in self.nodes for t in n.inputs if t} | set(self.outputs)
-        made = {
-            *self.inputs,
-            *self.constants,
-            *(t.values.name for t in model.graph.sparse_initializer),
-            "",
-        }
-        for n in self.nodes:
-            for t in n.inputs:
+        self.read = read_by(model.graph.node).union(self.outputs) - {""}
+        self._require_order(model)
+
+    def _require_order(self, model: Any) -> None:
+        """Raise NetworkError where a node reads what is not made before it."""
+        made = {*self.inputs, *self.constants, ""}
+        made.update(t.values.name for t in model.graph.sparse_initializer)
+        for node in model.graph.node:
+            for t in node.input:
                 if t not in made:
                     raise NetworkError(
                         "F402",
                         f"`{self.file}` reads tensor `{t}` before it is made",
                         "export it again",
                     )
-            made.update(n.node.output)
+            made.update(node.output)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Fixed dimensions. Raises NetworkError (F403)."""
@@ -214,7 +215,9 @@ class Node:
 
         if attribute in self.attributes:
             return list(self.attributes[attribute])
-        value = self._graph.constants.get(self.inputs[index]) if self.given(index) else None
+        if not self.given(index):
+            return None
+        value = self._graph.constants.get(self.inputs[index])
         if isinstance(value, onnx.TensorProto):
             if value.data_location == onnx.TensorProto.EXTERNAL:
                 return None
@@ -225,6 +228,13 @@ class Node:
         """The value of a Constant node: a tensor, or a list."""
         value = next(iter(self.attributes.values()))
         return [value] if isinstance(value, int | float) else value
+
+
+def _dims(tensor: Any) -> tuple[int | None, ...] | None:
+    """The dimensions of a type; None for what is not known."""
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
 
 
 Rule = Callable[[Node, int], Rows | None]
@@ -263,11 +273,9 @@ def _window(n: Node, index: int) -> Rows | None:
 def _kernel(n: Node) -> tuple[int, int, int]:
     """Kernel, stride and dilation along the height."""
     kernel = n.attributes["kernel_shape"][0] if "kernel_shape" in n.attributes else n.dims(1)[2]
-    return (
-        int(kernel),
-        int(n.attributes.get("strides", [1])[0]),
-        int(n.attributes.get("dilations", [1])[0]),
-    )
+    stride = n.attributes.get("strides", [1])[0]
+    dilation = n.attributes.get("dilations", [1])[0]
+    return int(kernel), int(stride), int(dilation)
 
 
 def _declared(n: Node) -> tuple[int, int]:
@@ -279,13 +287,10 @@ def _transposed(n: Node, index: int) -> Rows | None:
     if index:
         return WHOLE
     kernel, stride, dilation = _kernel(n)
-    if "output_shape" not in n.attributes and not n.text("auto_pad", "NOTSET").startswith("SAME"):
-        return Transposed(
-            kernel,
-            stride,
-            dilation,
-            0 if n.text("auto_pad", "NOTSET") == "VALID" else _declared(n)[0],
-        )
+    place = n.text("auto_pad", "NOTSET")
+    if "output_shape" not in n.attributes and not place.startswith("SAME"):
+        top = 0 if place == "VALID" else _declared(n)[0]
+        return Transposed(kernel, stride, dilation, top)
     extra = int(n.attributes.get("output_padding", [0])[0])
     total = stride * (n.dims(0)[2] - 1) + extra + (kernel - 1) * dilation + 1 - n.result[2]
     # Which side gets the odd row differs between versions of the standard: cover both.
@@ -293,12 +298,16 @@ def _transposed(n: Node, index: int) -> Rows | None:
 
 
 def _concat(n: Node, index: int) -> Rows | None:
-    return Window(top=sum(n.dims(i)[2] for i in range(index))) if n.axis(1) == 2 else SAME
+    if n.axis(1) != 2:
+        return SAME
+    return Window(top=sum(n.dims(i)[2] for i in range(index)))
 
 
 def _split(n: Node, index: int) -> Rows | None:
-    rank = len(n.dims(0))
-    return WHOLE if index else None if int(n.attributes.get("axis", 0)) % rank == 2 else SAME
+    if index:
+        return WHOLE
+    along_rows = int(n.attributes.get("axis", 0)) % len(n.dims(0)) == 2
+    return None if along_rows else SAME
 
 
 def _pad(n: Node, index: int) -> Rows | None:
@@ -322,18 +331,19 @@ def _slice(n: Node, index: int) -> Rows | None:
     if index:
         return WHOLE
     starts = n.numbers(1, "starts")
-    axes = (
-        n.numbers(3, "axes")
-        if n.given(3) or "axes" in n.attributes
-        else list(range(len(starts or ())))
-    )
-    steps = n.numbers(4) if n.given(4) else [1] * len(starts or ())
-    if starts is None or axes is None or steps is None:
+    if starts is None:
+        return None
+    axes: list[int] | None = list(range(len(starts)))
+    if n.given(3) or "axes" in n.attributes:
+        axes = n.numbers(3, "axes")
+    steps = n.numbers(4) if n.given(4) else [1] * len(starts)
+    if axes is None or steps is None:
         return None
     height = n.dims(0)[2]
     for start, axis, step in zip(starts, axes, steps, strict=True):
         if axis % len(n.result) == 2:
-            first = min(max(start + height if start < 0 else start, 0), height)
+            from_top = start + height if start < 0 else start
+            first = min(max(from_top, 0), height)
             return Window(stride=step, top=-first) if step > 0 else None
     return SAME
 
@@ -363,23 +373,10 @@ def _resize(n: Node, index: int) -> Rows | None:
     if index:
         return WHOLE
     before, after = n.dims(0)[2], n.result[2]
-    mode, place = n.text("mode", "nearest"), n.text("coordinate_transformation_mode", "half_pixel")
-    rounding = n.text("nearest_mode", "round_prefer_floor")
-    if n.op == "Upsample" or n.opset < 11:
-        place, rounding = "asymmetric", "either"
-    scales = n.numbers(2 if n.op == "Resize" and n.opset >= 11 else 1, "scales")
-    if n.given(3):
-        scales = [Fraction(after, before)] * len(n.result)
-    fits = n.text("keep_aspect_ratio_policy", "stretch") == "stretch"
-    if (
-        not scales
-        or len(scales) != len(n.result)
-        or n.attributes.get("antialias")
-        or not fits
-        or after == 1
-    ):
+    place, rounding = _coordinates(n)
+    step = _resize_step(n, before, after, place)
+    if step is None:
         return None
-    step = Fraction(before - 1, after - 1) if place == "align_corners" else 1 / Fraction(scales[2])
     if before == after:
         return SAME if step == 1 else None  # onnxruntime copies, whatever the scale
     half = step / 2
@@ -396,16 +393,48 @@ def _resize(n: Node, index: int) -> Rows | None:
     # whole row.
     exact = all(k & (k - 1) == 0 for k in (step.numerator, step.denominator))
     slack = Fraction(0) if exact else Fraction(1, 64)
+    mode = n.text("mode", "nearest")
     if mode != "nearest":
         below, above = {"linear": (0, 1), "cubic": (-1, 2)}[mode]
         return Scaled(step, shift + below - slack, shift + above + slack)
-    shift += {"round_prefer_floor": Fraction(-1, 2), "round_prefer_ceil": Fraction(1, 2)}.get(
-        rounding, 0
-    )
+    return _nearest(step, shift, slack, rounding)
+
+
+def _coordinates(n: Node) -> tuple[str, str]:
+    """How coordinates are transformed, and how they are rounded."""
+    if n.op == "Upsample" or n.opset < 11:
+        return "asymmetric", "either"
+    place = n.text("coordinate_transformation_mode", "half_pixel")
+    return place, n.text("nearest_mode", "round_prefer_floor")
+
+
+def _resize_step(n: Node, before: int, after: int, place: str) -> Fraction | None:
+    """Rows of the data from one row of the result to the next; None where that is not all that
+    decides which ones are needed."""
+    scales = n.numbers(2 if n.op == "Resize" and n.opset >= 11 else 1, "scales")
+    if n.given(3):
+        scales = [Fraction(after, before)] * len(n.result)
+    if not scales or len(scales) != len(n.result) or after == 1:
+        return None
+    stretched = n.text("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if n.attributes.get("antialias") or not stretched:
+        return None
+    if place == "align_corners":
+        return Fraction(before - 1, after - 1)
+    return 1 / Fraction(scales[2])
+
+
+def _nearest(step: Fraction, shift: Fraction, slack: Fraction, rounding: str) -> Scaled:
+    """The nearest row, by the way in which a coordinate is rounded; `slack` is 0 where coordinates
+    are exact."""
+    if rounding == "round_prefer_floor":
+        shift -= Fraction(1, 2)
+    elif rounding == "round_prefer_ceil":
+        shift += Fraction(1, 2)
     floor = (-slack, slack)
     # The ceiling of x is the floor of x + 1 - 1/q for x with denominator q.
     up = 1 - Fraction(1, lcm(step.denominator, shift.denominator))
-    ceiling = (up, up) if exact else (1 - 2 * slack, 1 + slack)
+    ceiling = (1 - 2 * slack, 1 + slack) if slack else (up, up)
     low = ceiling[0] if rounding in ("round_prefer_floor", "ceil") else floor[0]
     high = floor[1] if rounding in ("round_prefer_ceil", "floor") else ceiling[1]
     return Scaled(step, shift + low, shift + high)

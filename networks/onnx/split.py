@@ -8,19 +8,18 @@ hands on what it does not make.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
-from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .cuts import Chain, read_chain, shape_value
+from .cuts import Chain, folded, read_chain
+from .extract import load_weights
 from .interface import Border, NetworkError
-
-if TYPE_CHECKING:
-    pass
+from .nodes import made_by, read_by
+from .own_graph import bytes_of
 
 #: Protocol buffers end here.
 LIMIT = 2**31 - 1
@@ -34,7 +33,9 @@ class NoSuchLayer(SplitError):
     """`close` are the names of layers that are spelt alike."""
 
     def __init__(self, layer: str, file: str, close: Sequence[str]) -> None:
-        hint = f"; did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
+        hint = ""
+        if close:
+            hint = f"; did you mean {' or '.join(f'`{c}`' for c in close)}?"
         super().__init__(f"`{file}` has no layer `{layer}`{hint}")
         self.layer, self.file, self.close = layer, file, tuple(close)
 
@@ -120,15 +121,16 @@ def split(
 
 
 def _places(chain: Chain, after: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of the last layers of all stages but the last; raises SplitError."""
     numbers = {x.name: k for k, x in enumerate(chain.layers)}
     for name in after:
         if name not in numbers:
             raise NoSuchLayer(name, chain.file, get_close_matches(name, numbers, 3))
     if len(after) >= len(numbers):
         raise TooManyStages(len(after) + 1, len(numbers), chain.file)
-    for k, (first, then) in enumerate(pairwise(after), 1):
+    for stage, (first, then) in enumerate(pairwise(after), 1):
         if first == then:
-            raise EmptyStage(k, first)
+            raise EmptyStage(stage, first)
         if numbers[then] < numbers[first]:
             raise OutOfOrder(first, then)
     if after and after[-1] == chain.layers[-1].name:
@@ -149,22 +151,14 @@ class _Whole:
         """The layers after number `ends[number]`, up to `ends[number + 1]`."""
         before, end = ends[number], ends[number + 1]
         layers = self.chain.layers[before + 1 : end + 1]
-        read = {t for x in layers for t in x.reads}
-        outputs = [
-            t for x in layers for t in x.makes if t in self.chain.outputs or self.spans[t][1] > end
-        ]
+        read = set[str]().union(*(x.reads for x in layers))
+        outputs = [t for x in layers for t in x.makes if self._is_given_out(t, end)]
         if end == len(self.chain.layers) - 1:
-            left = [t for t in self.chain.outputs if self.spans.get(t, (-1, -1))[0] < 0]
-            read.update(t for t in left if t in self.spans)
-            outputs += left
-        inputs = tuple(
-            StageInput(self._border(t), bisect_left(ends, made) - 1 if made >= 0 else None)
-            for t, (made, _) in self.spans.items()
-            if t in read and made <= before
-        )
-        results = tuple(
-            self.chain.tensors[t] if t in self.chain.outputs else self._border(t) for t in outputs
-        )
+            unmade = [t for t in self.chain.outputs if self._maker_of(t) < 0]
+            read.update(t for t in unmade if t in self.spans)
+            outputs += unmade
+        inputs = tuple(self._inputs(read, ends[: number + 1]))
+        results = tuple(self._output(t) for t in outputs)
         nodes = self._with_constants([self.maker[x.name] for x in layers], outputs)
         model = self._model(number, nodes, [i.tensor for i in inputs], results)
         return Stage(
@@ -174,46 +168,74 @@ class _Whole:
             tuple(x.name for x in layers),
         )
 
+    def _inputs(self, read: Container[str], ends: Sequence[int]) -> Iterator[StageInput]:
+        """What a stage reads of the inputs of the network and of the stages before it, which end
+        with these layers."""
+        for tensor, (made, _) in self.spans.items():
+            if tensor in read and made <= ends[-1]:
+                maker = bisect_left(ends, made) - 1 if made >= 0 else None
+                yield StageInput(self._fixed(tensor), maker)
+
+    def _maker_of(self, tensor: str) -> int:
+        """The number of the layer that makes a tensor; -1 for an input, and where no layer does."""
+        return self.spans.get(tensor, (-1, -1))[0]
+
+    def _is_given_out(self, tensor: str, end: int) -> bool:
+        """Does a stage up to layer number `end` give out a tensor that it makes?"""
+        return tensor in self.chain.outputs or self.spans[tensor][1] > end
+
+    def _output(self, tensor: str) -> Border:
+        if tensor in self.chain.outputs:
+            return self.chain.tensors[tensor]
+        return self._fixed(tensor)
+
     def _with_constants(self, layers: Sequence[int], outputs: Iterable[str]) -> list[Any]:
         """The nodes of layers and those that their constants are computed by, in the order of the
         file."""
-        found = {k: self.nodes[k] for k in layers}
-        wanted = [*outputs, *(t for n in found.values() for t in n.input)]
+        nodes = {k: self.nodes[k] for k in layers}
+        wanted = [*outputs, *read_by(nodes.values())]
         while wanted:
             tensor = wanted.pop()
-            k = self.maker.get(tensor)
-            if tensor not in self.spans and k is not None and k not in found:
-                found[k] = self._folded(self.nodes[k])
-                wanted += found[k].input
-        return [found[k] for k in sorted(found)]
-
-    def _folded(self, node: Any) -> Any:
-        """A node that asks for a fixed shape becomes its answer."""
-        from onnx import TensorProto, helper
-
-        value = shape_value(node, self.chain.tensors)
-        if value is None:
-            return node
-        numbers, dims = ([value], []) if isinstance(value, int) else (value, [len(value)])
-        tensor = helper.make_tensor("", TensorProto.INT64, dims, numbers)
-        return helper.make_node("Constant", [], list(node.output), node.name, value=tensor)
+            maker = self.maker.get(tensor)
+            if tensor not in self.spans and maker is not None and maker not in nodes:
+                nodes[maker] = folded(self.nodes[maker], self.chain.tensors)
+                wanted += nodes[maker].input
+        return [nodes[k] for k in sorted(nodes)]
 
     def _model(
         self, number: int, nodes: Sequence[Any], inputs: Sequence[Border], outputs: Sequence[Border]
     ) -> Any:
-        import onnx
-
+        """A model of these nodes, with what they use of the weights and of what the whole says of
+        tensors."""
         whole = self.model.graph
         border = {b.name for b in (*inputs, *outputs)}
-        used = {t for n in nodes for t in n.input} | {b.name for b in outputs}
-        inner = (used | {t for n in nodes for t in n.output}) - border
-        weights = [t for t in whole.initializer if t.name in used]
-        external = [
-            t for t in (*weights, *(t for n in nodes for t in _attributes(n))) if t.external_data
-        ]
-        bytes = sum(t.ByteSize() for t in weights) + sum(map(_external_bytes, external))
-        if bytes > LIMIT:
-            raise StageTooLarge(number, bytes)
+        used = read_by(nodes) | {b.name for b in outputs}
+        inner = (used | made_by(nodes)) - border
+        weights = {t.name: t for t in whole.initializer if t.name in used}
+        _require_one_file(number, weights.values(), nodes)
+
+        model = self._without_graph()
+        graph = model.graph
+        graph.name, graph.doc_string = f"{whole.name}.{number}", whole.doc_string
+        graph.metadata_props.extend(whole.metadata_props)
+        graph.node.extend(nodes)
+        graph.initializer.extend(weights.values())
+        sparse = [t for t in whole.sparse_initializer if t.values.name in used]
+        graph.sparse_initializer.extend(sparse)
+        graph.value_info.extend(v for v in whole.value_info if v.name in inner)
+        notes = [a for a in whole.quantization_annotation if a.tensor_name in used | border]
+        graph.quantization_annotation.extend(notes)
+        graph.input.extend(_value(b) for b in inputs)
+        # Before version 4 of the format weights had to be listed as inputs.
+        graph.input.extend(v for v in whole.input if v.name in weights)
+        declared = {v.name: v for v in whole.output}
+        graph.output.extend(_value(b) if b.fixed else declared[b.name] for b in outputs)
+        load_weights((*graph.initializer, *_attributes(graph.node)), self.path.parent)
+        return model
+
+    def _without_graph(self) -> Any:
+        """What the model says beside its graph."""
+        import onnx
 
         model = onnx.ModelProto()
         for field, value in self.model.ListFields():
@@ -221,34 +243,10 @@ class _Whole:
                 setattr(model, field.name, value)
             elif field.name not in ("graph", "training_info"):
                 getattr(model, field.name).extend(value)
-        graph = model.graph
-        graph.name, graph.doc_string = f"{whole.name}.{number}", whole.doc_string
-        graph.metadata_props.extend(whole.metadata_props)
-        graph.node.extend(nodes)
-        graph.initializer.extend(weights)
-        graph.sparse_initializer.extend(
-            t for t in whole.sparse_initializer if t.values.name in used
-        )
-        graph.value_info.extend(v for v in whole.value_info if v.name in inner)
-        graph.quantization_annotation.extend(
-            a for a in whole.quantization_annotation if a.tensor_name in used | border
-        )
-        graph.input.extend(_value(b) for b in inputs)
-        # Before version 4 of the format weights had to be listed as inputs.
-        names = {t.name for t in weights}
-        graph.input.extend(v for v in whole.input if v.name in names)
-        declared = {v.name: v for v in whole.output}
-        graph.output.extend(_value(b) if b.fixed else declared[b.name] for b in outputs)
-        for tensor in (*graph.initializer, *(t for n in graph.node for t in _attributes(n))):
-            if tensor.external_data:
-                onnx.external_data_helper.load_external_data_for_tensor(
-                    tensor, str(self.path.parent)
-                )
-                tensor.data_location = onnx.TensorProto.DEFAULT
-                del tensor.external_data[:]
         return model
 
-    def _border(self, tensor: str) -> Border:
+    def _fixed(self, tensor: str) -> Border:
+        """A tensor between stages; raises NetworkError where it has no fixed shape."""
         border = self.chain.tensors.get(tensor)
         if border is None or not border.fixed:
             message = (
@@ -261,6 +259,14 @@ class _Whole:
         return border
 
 
+def _require_one_file(number: int, weights: Collection[Any], nodes: Iterable[Any]) -> None:
+    """Raise StageTooLarge where the weights of a stage do not fit into one ONNX file."""
+    external = [t for t in (*weights, *_attributes(nodes)) if t.external_data]
+    bytes = sum(t.ByteSize() for t in weights) + sum(map(bytes_of, external))
+    if bytes > LIMIT:
+        raise StageTooLarge(number, bytes)
+
+
 def _value(tensor: Border) -> Any:
     import numpy as np
     from onnx import helper
@@ -269,12 +275,9 @@ def _value(tensor: Border) -> Any:
     return helper.make_tensor_value_info(tensor.name, kind, tensor.shape)
 
 
-def _attributes(node: Any) -> list[Any]:
-    """Tensors in the attributes of a node."""
-    return [t for a in node.attribute for t in (a.t, *a.tensors)]
-
-
-def _external_bytes(tensor: Any) -> int:
-    from onnx import helper
-
-    return int(prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+def _attributes(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Tensors in the attributes of nodes."""
+    for node in nodes:
+        for attribute in node.attribute:
+            yield attribute.t
+            yield from attribute.tensors

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +43,7 @@ def why_not(model: ModelProto) -> str:
     for message, depth in _messages(model, 0):
         if depth > DEEPEST:
             return "it is nested too deeply"
-        reason = (
-            _wrong_operator(message, opset)
-            if message.DESCRIPTOR.name == "NodeProto"
-            else _wrong(message)
-        )
+        reason = _wrong(message, opset)
         if reason:
             return reason
     return ""
@@ -70,17 +67,18 @@ def _fields(descriptor: Any) -> tuple[tuple[tuple[str, bool], ...], tuple[tuple[
     several."""
     texts, messages = [], []
     for field in descriptor.fields:
-        # `label` is what older versions of protobuf have.
-        several = bool(
-            field.is_repeated
-            if hasattr(field, "is_repeated")
-            else field.label == field.LABEL_REPEATED
-        )
         if field.type == field.TYPE_STRING:
-            texts.append((field.name, several))
+            texts.append((field.name, _is_repeated(field)))
         elif field.message_type is not None:
-            messages.append((field.name, several))
+            messages.append((field.name, _is_repeated(field)))
     return tuple(texts), tuple(messages)
+
+
+def _is_repeated(field: Any) -> bool:
+    if hasattr(field, "is_repeated"):
+        return bool(field.is_repeated)
+    # `label` is what older versions of protobuf have.
+    return bool(field.label == field.LABEL_REPEATED)
 
 
 def _wrong_text(message: Any) -> str:
@@ -91,20 +89,18 @@ def _wrong_text(message: Any) -> str:
     return ""
 
 
-def _wrong(message: Any) -> str:
+def _wrong(message: Any, opset: int) -> str:
+    """What is wrong with one message, without those inside of it."""
     reason = _wrong_text(message)
     if reason:
         return reason
     match message.DESCRIPTOR.name:
+        case "NodeProto":
+            return _wrong_operator(message, opset)
         case "TensorProto":
             return _wrong_constant(message)
-        case "SparseTensorProto" if (
-            min(message.dims, default=0) < 0 or prod(message.dims) >= LONGEST
-        ):
-            return (
-                f"sparse constant `{message.values.name}` has {' x '.join(map(str, message.dims))}"
-                " elements"
-            )
+        case "SparseTensorProto":
+            return _wrong_sparse(message)
         case "AttributeProto":
             return _wrong_attribute(message)
         case "GraphProto":
@@ -137,11 +133,20 @@ def type_name(number: int) -> str:
     """`FLOAT`, `INT8` and so on; empty where there is no such type."""
     from onnx import TensorProto
 
-    return str(TensorProto.DataType.Name(number)) if number in TensorProto.DataType.values() else ""
+    if number not in TensorProto.DataType.values():
+        return ""
+    return str(TensorProto.DataType.Name(number))
+
+
+def _wrong_sparse(constant: Any) -> str:
+    if min(constant.dims, default=0) < 0 or prod(constant.dims) >= LONGEST:
+        sizes = " x ".join(map(str, constant.dims))
+        return f"sparse constant `{constant.values.name}` has {sizes} elements"
+    return ""
 
 
 def _wrong_constant(tensor: Any) -> str:
-    from onnx import TensorProto, helper
+    from onnx import TensorProto
 
     name = type_name(tensor.data_type)
     if not tensor.data_type and not tensor.ByteSize():  # an attribute that is none
@@ -157,16 +162,22 @@ def _wrong_constant(tensor: Any) -> str:
         return f"constant `{tensor.name}` has {count} elements"
     if not all(map(_is_utf8, tensor.string_data)):
         return f"a text in constant `{tensor.name}` is no text"
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return ""
+    if tensor.HasField("raw_data"):
+        return _wrong_bytes(tensor, name, count)
+    return _wrong_list(tensor, name, count)
+
+
+def _wrong_bytes(tensor: Any, name: str, count: int) -> str:
+    """Elements as bytes: as many as their shape needs."""
+    from onnx import helper
+
     bits = _PACKED.get(name)
     if bits is None:
         bits = 8 * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
-    if tensor.HasField("raw_data") and tensor.data_location != TensorProto.EXTERNAL:
-        if name == "STRING" or len(tensor.raw_data) != -(-count * bits // 8):
-            return (
-                f"constant `{tensor.name}` has {len(tensor.raw_data)} bytes, and {count} elements"
-            )
-    elif tensor.data_location != TensorProto.EXTERNAL:
-        return _wrong_list(tensor, name, count)
+    if name == "STRING" or len(tensor.raw_data) != -(-count * bits // 8):
+        return f"constant `{tensor.name}` has {len(tensor.raw_data)} bytes, and {count} elements"
     return ""
 
 
@@ -175,16 +186,14 @@ def _wrong_list(tensor: Any, name: str, count: int) -> str:
     where complex."""
     from onnx import helper
 
-    found = len(getattr(tensor, helper.tensor_dtype_to_field(tensor.data_type)))
+    numbers = len(getattr(tensor, helper.tensor_dtype_to_field(tensor.data_type)))
     if name.startswith("COMPLEX"):
         count *= 2
     elif name in _PACKED and name != "STRING":
         count = -(-count * _PACKED[name] // 8)
-    return (
-        ""
-        if found == count
-        else f"constant `{tensor.name}` has {found} numbers, and its shape {count}"
-    )
+    if numbers != count:
+        return f"constant `{tensor.name}` has {numbers} numbers, and its shape {count}"
+    return ""
 
 
 def _wrong_attribute(attribute: Any) -> str:
@@ -201,10 +210,8 @@ def _wrong_attribute(attribute: Any) -> str:
 
 def _made_twice(graph: Any) -> str:
     made: set[str] = set()
-    for name in (
-        *(v.name for v in graph.input),
-        *(t for node in graph.node for t in node.output if t),
-    ):
+    outputs = chain.from_iterable(node.output for node in graph.node)
+    for name in chain((v.name for v in graph.input), filter(None, outputs)):
         if name in made:
             return f"tensor `{name}` is made twice"
         made.add(name)
@@ -214,33 +221,37 @@ def _made_twice(graph: Any) -> str:
 def _wrong_operator(node: Any, opset: int) -> str:
     from onnx import defs
 
-    reason = _wrong_text(node)
     attributes = {a.name: a for a in node.attribute}
     what = f"{node.op_type} `{next(iter(node.output), '')}`"
-    if reason:
-        return reason
     if len(attributes) < len(node.attribute):
         return f"{what} has an attribute twice"
     if node.domain not in STANDARD or not defs.has(node.op_type, opset, ""):
         return ""
     schema = defs.get_schema(node.op_type, opset, "")
-    for count, least, most, kind in (
-        (len(node.input), schema.min_input, schema.max_input, "inputs"),
-        (len(node.output), schema.min_output, schema.max_output, "outputs"),
-    ):
-        if not least <= count <= most:
-            return f"{what} has {count} {kind}"
-    for name, wanted in schema.attributes.items():
-        if name not in attributes:
-            if wanted.required:
-                return f"{what} has no `{name}`"
-        elif attributes[name].type != wanted.type.value:  # type: ignore[attr-defined]  # the stubs lack it
-            return f"`{name}` of {what} has another type than it has to have"
-        elif not all(map(_is_utf8, (attributes[name].s, *attributes[name].strings))):
-            return f"`{name}` of {what} is no text"
+    if not schema.min_input <= len(node.input) <= schema.max_input:
+        return f"{what} has {len(node.input)} inputs"
+    if not schema.min_output <= len(node.output) <= schema.max_output:
+        return f"{what} has {len(node.output)} outputs"
+    reason = _wrong_attributes(what, schema, attributes)
+    if reason:
+        return reason
     if node.op_type == "Constant" and len(attributes) != 1:
         return f"{what} has {len(attributes)} values"
     return _wrong_size(what, attributes) or _wrong_window(what, attributes)
+
+
+def _wrong_attributes(what: str, schema: Any, attributes: dict[str, Any]) -> str:
+    """Those that an operator needs are there, and those that it knows have their types."""
+    for name, wanted in schema.attributes.items():
+        attribute = attributes.get(name)
+        if attribute is None:
+            if wanted.required:
+                return f"{what} has no `{name}`"
+        elif attribute.type != wanted.type.value:
+            return f"`{name}` of {what} has another type than it has to have"
+        elif not all(map(_is_utf8, (attribute.s, *attribute.strings))):
+            return f"`{name}` of {what} is no text"
+    return ""
 
 
 def _wrong_size(what: str, attributes: dict[str, Any]) -> str:
@@ -264,4 +275,6 @@ def _wrong_window(what: str, attributes: dict[str, Any]) -> str:
                 return f"`{name}` of {what} is {list(sizes)[:8]}"
     if "pads" in attributes and lengths:
         lengths.add(len(attributes["pads"].ints) // 2)
-    return f"the windows of {what} have different numbers of axes" if len(lengths) > 1 else ""
+    if len(lengths) > 1:
+        return f"the windows of {what} have different numbers of axes"
+    return ""

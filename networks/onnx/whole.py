@@ -8,7 +8,7 @@ filled up.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from .cuts import size, tensors_of
 from .executed import IN_PLACE, SAME, Kernel, Shape, held, order
 from .interface import Border, inferred
+from .nodes import first_output
 from .own_graph import NCHWC, flows_of, outlined, source_of, weights_of
 from .scratch import own_bytes
 
@@ -35,9 +36,6 @@ class Needs:
 
 def whole_of(model: Any, folder: Path = Path()) -> Needs | None:
     """Of a model whose weights may lie in a folder."""
-    kept = {
-        next((t for t in n.output if t), ""): (k, n.op_type) for k, n in enumerate(model.graph.node)
-    }
     try:
         known = {t: b for t, b in tensors_of(inferred(model)).items() if b.fixed}
         own = outlined(model, folder, known)
@@ -45,31 +43,38 @@ def whole_of(model: Any, folder: Path = Path()) -> Needs | None:
     except Exception:  # what ONNX Runtime and onnx raise has no common type
         return None
     nodes = own.graph.node
-    shapes = {w.name: tuple(w.dims) for w in own.graph.initializer} | {
-        t: b.shape for t, b in flows.items()
-    }
+    shapes = {w.name: tuple(w.dims) for w in own.graph.initializer}
+    shapes |= {t: b.shape for t, b in flows.items()}
     try:
         kernels = [tuple(_kernels(node, flows, shapes)) for node in nodes]
     except KeyError:  # a weight that is no initializer
         return None
+    kept = {first_output(n): (k, n.op_type) for k, n in enumerate(model.graph.node)}
     outside = {t.name for t in (*own.graph.input, *own.graph.output)}
+    reads, makes = [n.input for n in nodes], [n.output for n in nodes]
     blocks = []
     for sign in (1, -1):
         # by chance, sessions bring results back in one order or in the other: the larger one counts
-        found = order(
-            [n.input for n in nodes], [n.output for n in nodes], list(_ranks(nodes, kept, sign))
-        )
-        blocks.append(held([kernel for k in found for kernel in kernels[k]], outside))
-    beside = [
-        (k.bytes + sum(size(flows[t]) for t in k.reads), n)
-        for n, ks in enumerate(kernels)
-        for k in ks
-    ]
-    most = nodes[max(beside)[1]] if beside else None
-    dictated_by = (
-        "" if most is None else source_of(most, known) or next(t for t in most.output if t)
-    )
-    return Needs(weights_of(own), max(blocks), dictated_by)
+        numbers = order(reads, makes, list(_ranks(nodes, kept, sign)))
+        blocks.append(held([kernel for k in numbers for kernel in kernels[k]], outside))
+    return Needs(weights_of(own), max(blocks), _dictated_by(nodes, kernels, flows, known))
+
+
+def _dictated_by(
+    nodes: Sequence[Any],
+    kernels: Sequence[Sequence[Kernel]],
+    flows: Mapping[str, Border],
+    known: Mapping[str, Border],
+) -> str:
+    """What the node with most beside it makes; empty where no node does anything."""
+    beside = []
+    for number, own in enumerate(kernels):
+        for kernel in own:
+            beside.append((kernel.bytes + sum(size(flows[t]) for t in kernel.reads), number))
+    if not beside:
+        return ""
+    most = nodes[max(beside)[1]]
+    return source_of(most, known) or first_output(most)
 
 
 def _kernels(
@@ -80,9 +85,10 @@ def _kernels(
     over = tuple(node.input[k] for k in IN_PLACE.get(node.op_type, ()) if k < len(node.input))
     same = node.op_type in SAME and node.input[0] in flows
     own = own_bytes(node, shapes)
-    for t in (t for t in node.output if t):
-        yield Kernel(reads, t, size(flows[t]), flows[t].shape, over, same, own)
-        own = ()
+    for t in node.output:
+        if t:
+            yield Kernel(reads, t, size(flows[t]), flows[t].shape, over, same, own)
+            own = ()
 
 
 def _ranks(nodes: Any, kept: Mapping[str, tuple[int, str]], sign: int) -> Iterator[tuple[int, int]]:
@@ -104,5 +110,5 @@ def _ranks(nodes: Any, kept: Mapping[str, tuple[int, str]], sign: int) -> Iterat
 
 def _token(name: str) -> int:
     """The number that ONNX Runtime gave to a tensor of its own: the first one has none."""
-    found = re.search(r"_token_(\d+)$", name)
-    return int(found[1]) if found else -1
+    number = re.search(r"_token_(\d+)$", name)
+    return int(number[1]) if number else -1

@@ -112,7 +112,7 @@ def _column(array: np.ndarray, border: Border, name: str) -> np.ndarray:
     """The samples of one input along a new first axis."""
     import numpy as np
 
-    shape, dtype = border.shape, np.dtype(border.dtype)
+    dtype = np.dtype(border.dtype)
     what = f"`{border.name}` in `{name}`" if name.endswith(".npz") else f"`{name}`"
     if not isinstance(array, np.ndarray):
         # a member of an archive that is no array is handed out as its bytes
@@ -121,18 +121,7 @@ def _column(array: np.ndarray, border: Border, name: str) -> np.ndarray:
         raise NetworkError(
             "F410", f"{what} has type {array.dtype}, the network takes {dtype}", "convert it"
         )
-    if array.shape == shape:
-        column = array[None]
-    elif array.shape[1:] == shape:
-        column = array
-    elif shape[:1] == (1,) and array.shape[1:] == shape[1:] and array.ndim:
-        column = array[:, None]
-    else:
-        found, wanted = (f"[{', '.join(map(str, s))}]" for s in (array.shape, shape))
-        help_text = "several samples lie along one more axis in front"
-        raise NetworkError(
-            "F410", f"{what} has shape {found}, the network takes {wanted}", help_text
-        )
+    column = _stacked(array, border.shape, what)
     if not len(column):
         raise NetworkError("F410", f"{what} holds no sample", "remove the file")
     with np.errstate(over="ignore"):
@@ -142,3 +131,20 @@ def _column(array: np.ndarray, border: Border, name: str) -> np.ndarray:
             "F410", f"{what} holds values that are infinite or no numbers", "remove such samples"
         )
     return column
+
+
+def _stacked(array: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """One sample, or several along an axis in front, or along the batch of 1 that the network
+    has; raises NetworkError."""
+    if array.shape == shape:
+        return array[None]
+    if array.shape[1:] == shape:
+        return array
+    if shape[:1] == (1,) and array.shape[1:] == shape[1:] and array.ndim:
+        return array[:, None]
+    has, wanted = (f"[{', '.join(map(str, s))}]" for s in (array.shape, shape))
+    raise NetworkError(
+        "F410",
+        f"{what} has shape {has}, the network takes {wanted}",
+        "several samples lie along one more axis in front",
+    )

@@ -48,21 +48,24 @@ def rest_in_half(quantized: bytes) -> bytes:
 def _in_order(nodes: list[Any], count: int) -> list[Any]:
     """The first `count` nodes in their order, and the others, which are casts, where they
     belong."""
-    makers = {t: k for k, n in enumerate(nodes) for t in n.output if t}
+    makers: dict[str, int] = {}
+    for number, node in enumerate(nodes):
+        makers |= {t: number for t in node.output if t}
     readers: dict[int, list[int]] = {}
-    for k, node in enumerate(nodes):
-        for t in node.input:
-            if t in makers:
-                readers.setdefault(makers[t], []).append(k)
-    places: dict[int, float] = {k: float(k) for k in range(count)}
+    for number, node in enumerate(nodes):
+        for tensor in node.input:
+            if tensor in makers:
+                readers.setdefault(makers[tensor], []).append(number)
+    places: dict[int, float] = {number: float(number) for number in range(count)}
 
-    def place(k: int) -> float:
+    def place(cast: int) -> float:
         """Half a step behind what is cast, or half a step before the first reader."""
-        if k not in places:
-            source = makers.get(nodes[k].input[0])
-            places[k] = (
-                place(source) + 0.5 if source is not None else min(map(place, readers[k])) - 0.5
-            )
-        return places[k]
+        if cast not in places:
+            source = makers.get(nodes[cast].input[0])
+            if source is not None:
+                places[cast] = place(source) + 0.5
+            else:
+                places[cast] = min(map(place, readers[cast])) - 0.5
+        return places[cast]
 
-    return in_order(nodes, [place(k) for k in range(len(nodes))])
+    return in_order(nodes, [place(number) for number in range(len(nodes))])

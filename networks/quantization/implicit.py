@@ -11,12 +11,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...model.files import scratch
 from ...model.json_reader import parse, read
+from ..onnx.nodes import made_by, read_by
 from .quantize import PAIR, Reader, silence
 
 if TYPE_CHECKING:
@@ -45,11 +47,11 @@ def with_ranges(model: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> by
         calibrator = create_calibrator(path, None, str(folder / "watched.onnx"))
         calibrator.collect_data(Reader(samples))
         seen = calibrator.compute_data().data
-    largest = {
-        name: max(float(np.abs(x).max()) for x in (v.lowest, v.highest))
-        for name, v in sorted(seen.items())
-    }
-    ranges = {name: value for name, value in largest.items() if 0 < value < inf}
+    ranges = {}
+    for name, values in sorted(seen.items()):
+        largest = max(float(np.abs(end).max()) for end in (values.lowest, values.highest))
+        if 0 < largest < inf:
+            ranges[name] = largest
     changed = onnx.load_model_from_string(model)
     changed.metadata_props.add(key=KEY, value=json.dumps(ranges))
     return bytes(changed.SerializeToString(deterministic=True))
@@ -71,6 +73,23 @@ def has_pairs(path: Path) -> bool:
     return any(n.op_type in PAIR for n in onnx.load(str(path), load_external_data=False).graph.node)
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What tensors are called once the pairs are gone.
+
+    `sources`: per tensor that a node of a pair makes the one that it reads. `results`: per tensor
+    that is made under the name of an output of the network that name.
+    """
+
+    sources: Mapping[str, str]
+    results: Mapping[str, str]
+
+    def of(self, tensor: str) -> str:
+        """The name under which a tensor of the model is there without pairs."""
+        origin = _origin(self.sources, tensor)
+        return self.results.get(origin, origin)
+
+
 def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     """The network in floating point, and the largest absolute values of its tensors.
 
@@ -80,71 +99,113 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     of the ranges.
     """
     import onnx
-    from onnx import TensorProto, numpy_helper
 
     model = onnx.load_model_from_string(content)
     graph = model.graph
     pairs = [n for n in graph.node if n.op_type in PAIR]
     nodes = [n for n in graph.node if n.op_type not in PAIR]
-    source = {n.output[0]: n.input[0] for n in pairs}
-
-    def root(tensor: str) -> str:
-        while tensor in source:
-            tensor = source[tensor]
-        return tensor
-
-    # What makes an output in 8 bits makes it under its name, or a copy has it.
-    results = [v.name for v in graph.output]
-    dims = {v.name: len(v.type.tensor_type.shape.dim) for v in graph.output}
-    makers = {t for n in nodes for t in n.output}
-    names: dict[str, str] = {}
-    for result in results:
-        origin = root(result)
-        if origin in makers and origin not in (*results, *names):
-            names[origin] = result
-        elif origin != result:
-            nodes.append(_copy(origin, result, dims[result]))
-
-    def name(tensor: str) -> str:
-        return names.get(root(tensor), root(tensor))
-
+    sources = {n.output[0]: n.input[0] for n in pairs}
+    results, copies = _outputs(graph.output, sources, made_by(nodes))
+    nodes += copies
+    names = _Names(sources, results)
     for node in nodes:
-        node.input[:] = [name(t) for t in node.input]
-        node.output[:] = [names.get(t, t) for t in node.output]
-    ranges: dict[str, float] = {}
+        node.input[:] = [names.of(t) for t in node.input]
+        node.output[:] = [results.get(t, t) for t in node.output]
+
     constants = {t.name: t for t in graph.initializer}
-    for node in pairs:
-        if node.input[1] in constants and not constants[node.input[1]].dims:
-            ranges[name(node.output[0])] = LARGEST * float(
-                numpy_helper.to_array(constants[node.input[1]])
-            )
+    ranges = _ranges_of_scales(pairs, constants, names)
     for tensor, largest in ranges_of(model).items():
-        ranges.setdefault(name(tensor), largest)
-    ranges |= {r: ranges[name(r)] for r in results if name(r) in ranges}
+        ranges.setdefault(names.of(tensor), largest)
+    for value in graph.output:
+        origin = names.of(value.name)
+        if origin in ranges:
+            ranges[value.name] = ranges[origin]
+
+    borders = _declared_as_floats((*graph.input, *graph.output))
+    there = read_by(nodes) | made_by(nodes)
+    _trim(model, nodes, there)
+    ranges = {t: v for t, v in ranges.items() if t in there - constants.keys()}
+    _agree(nodes, ranges, borders)
+    ranges |= _ranges_of_constants(nodes, constants)
+    return bytes(model.SerializeToString(deterministic=True)), dict(sorted(ranges.items()))
+
+
+def _trim(model: Any, nodes: Sequence[Any], tensors: Set[str]) -> None:
+    """Leave a model these nodes, and what concerns these tensors."""
+    graph = model.graph
+    _replace(graph.node, nodes)
+    _replace(graph.initializer, [t for t in graph.initializer if t.name in tensors])
+    _replace(model.metadata_props, [p for p in model.metadata_props if p.key != KEY])
+    del graph.value_info[:]
+
+
+def _origin(sources: Mapping[str, str], tensor: str) -> str:
+    """The tensor that a chain of pairs begins with."""
+    while tensor in sources:
+        tensor = sources[tensor]
+    return tensor
+
+
+def _outputs(
+    outputs: Iterable[Any], sources: Mapping[str, str], made: Set[str]
+) -> tuple[dict[str, str], list[Any]]:
+    """The outputs by the tensors that are made under their names, and copies for the others."""
+    dims = {v.name: len(v.type.tensor_type.shape.dim) for v in outputs}
+    results: dict[str, str] = {}
+    copies = []
+    for result in dims:
+        origin = _origin(sources, result)
+        if origin in made and origin not in dims and origin not in results:
+            results[origin] = result
+        elif origin != result:
+            copies.append(_copy(origin, result, dims[result]))
+    return results, copies
+
+
+def _ranges_of_scales(
+    pairs: Iterable[Any], constants: Mapping[str, Any], names: _Names
+) -> dict[str, float]:
+    """The ranges of what has one scale for the whole tensor."""
+    from onnx import numpy_helper
+
+    ranges = {}
+    for node in pairs:
+        scale = constants.get(node.input[1])
+        if scale is not None and not scale.dims:
+            ranges[names.of(node.output[0])] = LARGEST * float(numpy_helper.to_array(scale))
+    return ranges
+
+
+def _ranges_of_constants(nodes: Iterable[Any], constants: Mapping[str, Any]) -> dict[str, float]:
+    """The ranges of constants that are tensors to TensorRT."""
+    from onnx import TensorProto, numpy_helper
+
+    ranges = {}
+    for tensor in read_by(n for n in nodes if n.op_type in ELEMENTWISE):
+        constant = constants.get(tensor)
+        if constant is not None and constant.data_type == TensorProto.FLOAT:
+            largest = float(abs(numpy_helper.to_array(constant)).max(initial=0))
+            if 0 < largest < inf:
+                ranges[tensor] = largest
+    return ranges
+
+
+def _declared_as_floats(values: Iterable[Any]) -> set[str]:
+    """The names of the inputs and outputs of 8 bits, which become float32."""
+    from onnx import TensorProto
+
     borders = set()
-    for value in (*graph.input, *graph.output):
+    for value in values:
         if value.type.tensor_type.elem_type == TensorProto.INT8:
             borders.add(value.name)
             value.type.tensor_type.elem_type = TensorProto.FLOAT
-    there = {t for n in nodes for t in (*n.input, *n.output)}
-    kept = [t for t in graph.initializer if t.name in there]
-    others = [p for p in model.metadata_props if p.key != KEY]
-    for field, values in (
-        (graph.node, nodes),
-        (graph.initializer, kept),
-        (model.metadata_props, others),
-    ):
-        del field[:]
-        field.extend(values)
-    del graph.value_info[:]
-    ranges = {t: v for t, v in ranges.items() if t in there - constants.keys()}
-    _agree(nodes, ranges, borders)
-    beside = {t for n in nodes if n.op_type in ELEMENTWISE for t in n.input if t in constants}
-    for tensor in beside:
-        if constants[tensor].data_type == TensorProto.FLOAT:
-            largest = float(abs(numpy_helper.to_array(constants[tensor])).max(initial=0))
-            ranges |= {tensor: largest} if 0 < largest < inf else {}
-    return bytes(model.SerializeToString(deterministic=True)), dict(sorted(ranges.items()))
+    return borders
+
+
+def _replace(field: Any, values: Sequence[Any]) -> None:
+    """Put other values into a repeated field of a protocol buffer."""
+    del field[:]
+    field.extend(values)
 
 
 def _copy(source: str, target: str, dims: int) -> Any:
@@ -159,17 +220,11 @@ def _copy(source: str, target: str, dims: int) -> Any:
 def _agree(nodes: Iterable[Any], ranges: dict[str, float], borders: Set[str]) -> None:
     """One range for all that layers of one scale read and make.
 
-    `borders` have 8 bits in other stages too, so their ranges stay; where that is not the one of
-    its group, the others lose theirs, and the layer is computed in 16 bits.
+    `borders` have 8 bits in other stages too, so their ranges stay. Where the range of a border is
+    not that of its group, the other tensors of the group lose theirs, and the layer is computed in
+    16 bits.
     """
-    import networkx
-
-    groups = networkx.Graph()
-    for node in nodes:
-        if node.op_type in ONE_SCALE:
-            tensors = [t for t in (*node.input, *node.output) if t in ranges]
-            groups.add_edges_from((tensors[0], t) for t in tensors)
-    for group in networkx.connected_components(groups):
+    for group in _groups_of_one_scale(nodes, ranges):
         largest = max(ranges[t] for t in group)
         fixed = group & borders
         if all(ranges[t] == largest for t in fixed):
@@ -177,3 +232,15 @@ def _agree(nodes: Iterable[Any], ranges: dict[str, float], borders: Set[str]) ->
         else:
             for tensor in group - fixed:
                 del ranges[tensor]
+
+
+def _groups_of_one_scale(nodes: Iterable[Any], ranges: Mapping[str, float]) -> list[set[str]]:
+    """Tensors with ranges that layers of one scale connect."""
+    import networkx
+
+    groups = networkx.Graph()
+    for node in nodes:
+        if node.op_type in ONE_SCALE:
+            tensors = [t for t in (*node.input, *node.output) if t in ranges]
+            groups.add_edges_from((tensors[0], t) for t in tensors)
+    return list(networkx.connected_components(groups))

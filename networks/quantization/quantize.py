@@ -37,12 +37,14 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from itertools import chain
 from math import inf, log10, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...model.files import scratch
 from ..onnx.interface import NetworkError, read_network
+from ..onnx.nodes import first_output, made_by, read_by
 from ..onnx.order import in_order
 
 if TYPE_CHECKING:
@@ -140,14 +142,7 @@ def quantize(
 
     read_network(path, {}, None)
     whole = onnx.load(str(path))
-    if any(n.op_type in PAIR for n in whole.graph.node):
-        raise NetworkError("F411", f"`{path.name}` is quantized already", "leave `precision` out")
-    given = (a.t for n in whole.graph.node if n.op_type == "Constant" for a in n.attribute)
-    if scheme.symmetric and any(
-        t.data_type == onnx.TensorProto.FLOAT16 for t in (*whole.graph.initializer, *given)
-    ):
-        message = f"`{path.name}` computes in fp16, and 8 bits are found from fp32"
-        raise NetworkError("F411", message, "export it in fp32")
+    _require_floats(path, whole, scheme)
     try:
         with scratch() as folder, silence():
             made, left_out = _quantized(whole, samples, folder, scheme)
@@ -174,6 +169,24 @@ def quantize(
     domains = {n.domain or "" for n in model.graph.node}
     model.opset_import.extend(o for o in made.opset_import if o.domain in domains)
     return bytes(model.SerializeToString(deterministic=True))
+
+
+def _require_floats(path: Path, whole: Any, scheme: Scheme) -> None:
+    """Raise NetworkError for a model that is quantized already, or that has other floating point
+    than ranges are found from."""
+    from onnx import TensorProto
+
+    if any(n.op_type in PAIR for n in whole.graph.node):
+        raise NetworkError("F411", f"`{path.name}` is quantized already", "leave `precision` out")
+    if not scheme.symmetric:
+        return
+    constants = list(whole.graph.initializer)
+    for node in whole.graph.node:
+        if node.op_type == "Constant":
+            constants += (a.t for a in node.attribute)
+    if any(t.data_type == TensorProto.FLOAT16 for t in constants):
+        message = f"`{path.name}` computes in fp16, and 8 bits are found from fp32"
+        raise NetworkError("F411", message, "export it in fp32")
 
 
 def loss(
@@ -226,35 +239,16 @@ def _quantized(
     Also the names of those of the scheme's operators that stay in floating point all the same.
     """
     import onnx
-    import onnxruntime as ort
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
     prepared, result = folder / "prepared.onnx", folder / "quantized.onnx"
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.optimized_model_filepath = str(prepared)
-    # Layers that happen to be the same remain two, each with its name.
-    kept = ["CommonSubexpressionElimination"]
-    plain = _plain(whole).SerializeToString()
-    ort.InferenceSession(
-        plain, options, providers=["CPUExecutionProvider"], disabled_optimizers=kept
-    )
-    model = onnx.load(str(prepared))
-    floats = (t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT)
-    # What is added to each element alike is part of the layer before it, for TensorRT.
-    constants = {t.name for t in floats if prod(t.dims) > (0 if scheme.symmetric else 1)}
-    results = {v.name for v in model.graph.output}
-    left_out = set()
+    model = _prepared(whole, prepared)
     for node in model.graph.node:
         # Two nodes of one name would confuse the quantizer.
-        node.name = _name(node)
-        if node.op_type in WITHOUT_CONSTANTS and not constants.isdisjoint(node.input):
-            left_out.add(node.name)
-        # The quantizer would cut off its input for all others too.
-        if node.op_type in RECTIFIERS and node.input[0] in results:
-            left_out.add(node.name)
+        node.name = first_output(node)
+    left_out = _left_out(model.graph, scheme)
     # Types of what only ONNX Runtime knows; it does not write them itself.
-    made = {t for n in model.graph.node for t in n.output}
+    made = made_by(model.graph.node)
     model.graph.value_info.extend(v for v in whole.graph.value_info if v.name in made)
     onnx.save(model, str(prepared))
     quantize_static(
@@ -270,6 +264,45 @@ def _quantized(
         extra_options=_symmetric(scheme.operators) if scheme.symmetric else {},
     )
     return onnx.load(str(result)), left_out
+
+
+def _prepared(whole: Any, target: Path) -> Any:
+    """The model with its constants and normalizations folded by ONNX Runtime, which writes it to a
+    file."""
+    import onnx
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(target)
+    # Layers that happen to be the same remain two, each with its name.
+    kept = ["CommonSubexpressionElimination"]
+    plain = _plain(whole).SerializeToString()
+    ort.InferenceSession(
+        plain, options, providers=["CPUExecutionProvider"], disabled_optimizers=kept
+    )
+    return onnx.load(str(target))
+
+
+def _left_out(graph: Any, scheme: Scheme) -> set[str]:
+    """The names of the nodes that are not to be quantized though the scheme has their operators."""
+    from onnx import TensorProto
+
+    # What is added to each element alike is part of the layer before it, for TensorRT.
+    least = 1 if scheme.symmetric else 2
+    constants = set()
+    for tensor in graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT and prod(tensor.dims) >= least:
+            constants.add(tensor.name)
+    results = {v.name for v in graph.output}
+    left_out = set()
+    for node in graph.node:
+        if node.op_type in WITHOUT_CONSTANTS and not constants.isdisjoint(node.input):
+            left_out.add(node.name)
+        # The quantizer would cut off its input for all others too.
+        if node.op_type in RECTIFIERS and node.input[0] in results:
+            left_out.add(node.name)
+    return left_out
 
 
 def _symmetric(operators: Sequence[str]) -> dict[str, object]:
@@ -305,30 +338,37 @@ class _Sum:
         self._same: list[float] = []
         self.alike = True
 
-    def add(self, wanted: np.ndarray, found: np.ndarray) -> None:
+    def add(self, wanted: np.ndarray, coarse: np.ndarray) -> None:
+        """What the network gives for one sample, and what it gives in 8 bits."""
         import numpy as np
 
-        self.alike &= wanted.shape == found.shape
+        self.alike &= wanted.shape == coarse.shape
         if not self.alike:
             return
         exact = wanted.astype(np.float64)
-        off = np.abs(exact - found)
+        off = np.abs(exact - coarse)
         self._difference = max(self._difference, off.max(initial=0))
         self._value = max(self._value, np.abs(exact).max(initial=0))
         self._noise += np.square(off).sum()
         self._signal += np.square(exact).sum()
         long = [k for k, size in enumerate(wanted.shape) if size > 1 and (k or wanted.ndim == 1)]
         if len(long) == 1:
-            self._same.append(float((wanted.argmax(long[0]) == found.argmax(long[0])).mean()))
+            axis = long[0]
+            self._same.append(float((wanted.argmax(axis) == coarse.argmax(axis)).mean()))
 
     def loss(self, name: str) -> Loss:
         """Of a network that gives nothing but zeros, everything else is infinitely far off."""
-        largest, square = (
-            (a / b if b else inf) if a else 0.0
-            for a, b in ((self._difference, self._value), (self._noise, self._signal))
-        )
+        largest = _share(self._difference, self._value)
+        square = _share(self._noise, self._signal)
         best = sum(self._same) / len(self._same) if self._same else None
         return Loss(name, float(largest), float(square**0.5), best)
+
+
+def _share(part: float, whole: float) -> float:
+    """0 of nothing is 0, all else of nothing is infinite."""
+    if not part:
+        return 0.0
+    return part / whole if whole else inf
 
 
 class Reader:
@@ -369,10 +409,6 @@ def _inputs(graph: Any) -> list[Any]:
     return [v for v in graph.input if v.name not in weights]
 
 
-def _name(node: Any) -> str:
-    return str(next(t for t in node.output if t))
-
-
 class _Arranged:
     """A quantized graph: pairs around data taken out, and put back in so that every cut is a good
     one.
@@ -385,28 +421,26 @@ class _Arranged:
         self._inputs = [v.name for v in _inputs(whole)]
         self._results = {v.name for v in whole.output}
         #: Those that are there before any conversion, under their own names.
-        self._plain = {*self._inputs, *(self._results if scheme.symmetric else ())}
+        self._plain = set(self._inputs)
+        if scheme.symmetric:
+            self._plain |= self._results
         self.scales: dict[str, tuple[str, str]] = {}
         self._nodes = self._without_pairs()
         self._spare_sums(left_out, scheme.operators)
         if scheme.symmetric:
             self._spare_joined()
         self._used = {*self._inputs, *self._results, *(t.name for t in made.initializer)}
-        self._used.update(t for n in self._nodes for t in n.output)
+        self._used |= made_by(self._nodes)
 
     def _without_pairs(self) -> list[Any]:
-        weights = {t.name for t in self._made.initializer}
-        coded = {
-            n.output[0]: n
-            for n in self._made.node
-            if n.op_type == PAIR[0] and n.input[0] not in weights
-        }
+        """The nodes but those of pairs around data, whose scales are noted."""
+        coded = self._coded()
         names: dict[str, str] = {}
         rest = []
         for node in self._made.node:
             if node.op_type == PAIR[1] and node.input[0] in coded:
                 _, scale, zero = node.input
-                before, behind = coded[node.input[0]].input[0], node.output[0]
+                before, behind = coded[node.input[0]], node.output[0]
                 # An output of the network has its name behind the pair, all other tensors before
                 # it.
                 name = behind if behind in self._results else before
@@ -419,22 +453,29 @@ class _Arranged:
             node.output[:] = [names.get(t, t) for t in node.output]
         return rest
 
+    def _coded(self) -> dict[str, str]:
+        """What tensors of 8 bits are converted from, without weights."""
+        weights = {t.name for t in self._made.initializer}
+        coded = {}
+        for node in self._made.node:
+            if node.op_type == PAIR[0] and node.input[0] not in weights:
+                coded[node.output[0]] = node.input[0]
+        return coded
+
     def _spare_sums(self, left_out: Set[str], operators: Sequence[str]) -> None:
         """Results of a sum without a reader in 8 bits stay in floating point: more exact, and not
         clipped to ranges.
 
         Not those of a rectifier that has become part of a sum, for it is nothing but the range.
         """
-        taken = {
-            t
-            for n in self._nodes
-            if n.op_type in operators and n.name not in left_out
-            for t in n.input
-        }
-        rectified = {t for n in self._whole.node if n.op_type in RECTIFIERS for t in n.output}
+        in_8_bits = (n for n in self._nodes if n.op_type in operators and n.name not in left_out)
+        kept = read_by(in_8_bits) | made_by(self._rectifiers())
         for node in self._nodes:
-            if node.op_type in SUMS and node.output[0] not in taken | rectified:
+            if node.op_type in SUMS and node.output[0] not in kept:
                 self.scales.pop(node.output[0], None)
+
+    def _rectifiers(self) -> list[Any]:
+        return [n for n in self._whole.node if n.op_type in RECTIFIERS]
 
     def _spare_joined(self) -> None:
         """A layer and the sum behind it are one kernel of TensorRT, unless something stands between
@@ -443,83 +484,92 @@ class _Arranged:
         So of what a sum reads, one tensor that a layer with weights makes for it alone is not
         quantized: the last one.
         """
-        readers = Counter(t for n in self._nodes for t in n.input) + Counter(self._results)
-        makers = {
-            n.output[0]: k
-            for k, n in enumerate(self._nodes)
-            if n.op_type in WEIGHTED and n.op_type != "Add"
-        }
+        readers = Counter(self._results)
+        makers: dict[str, int] = {}
+        for number, node in enumerate(self._nodes):
+            readers.update(node.input)
+            if node.op_type in WEIGHTED and node.op_type != "Add":
+                makers[node.output[0]] = number
         for node in self._nodes:
-            own = (
-                [t for t in node.input if t in makers and readers[t] == 1]
-                if node.op_type == "Add"
-                else []
-            )
-            if own:
-                self.scales.pop(max(own, key=makers.__getitem__), None)
+            if node.op_type == "Add":
+                own = [t for t in node.input if t in makers and readers[t] == 1]
+                if own:
+                    self.scales.pop(max(own, key=makers.__getitem__), None)
 
     def graph(self) -> Any:
         """The graph with its pairs, and with the inputs and outputs of the whole."""
         from onnx import helper
 
         plain, coded = self._names()
-        readers: Counter[str] = Counter()
-        nodes: list[Any] = []
-
-        def convert(kind: str, source: str, target: str, tensor: str) -> None:
-            nodes.append(helper.make_node(kind, [source, *self.scales[tensor]], [target], target))
-
-        def close(tensor: str) -> None:
-            """Behind what makes a tensor."""
-            if tensor in self.scales:
-                convert(PAIR[0], plain[tensor], coded[tensor], tensor)
-                if tensor in self._results and tensor not in self._plain:
-                    convert(PAIR[1], coded[tensor], tensor, tensor)
-
-        for tensor in self._inputs:
-            close(tensor)
-        for node in self._in_order():
-            for k, tensor in enumerate(node.input):
-                if tensor in self.scales:
-                    readers[tensor] += 1
-                    node.input[k] = self._new(f"{coded[tensor]}.{readers[tensor]}")
-                    convert(PAIR[1], coded[tensor], node.input[k], tensor)
-            made = list(node.output)
-            node.output[:] = [plain.get(t, t) for t in made]
-            node.name = _name(node)
-            nodes.append(node)
-            for tensor in made:
-                close(tensor)
+        nodes = self._with_pairs(plain, coded)
         # Of what operators make that only ONNX Runtime knows; the types of all else can be
         # inferred.
-        own = {t for n in nodes if n.domain not in STANDARD for t in n.output}
+        own = made_by(n for n in nodes if n.domain not in STANDARD)
         types = {plain.get(v.name, v.name): v.type for v in self._made.value_info}
-        read = {t for n in nodes for t in n.input} | self._results
+        read = read_by(nodes) | self._results
+        weights = [t for t in self._made.initializer if t.name in read]
         return helper.make_graph(
             nodes,
             self._whole.name,
             _inputs(self._whole),
             list(self._whole.output),
-            sorted((t for t in self._made.initializer if t.name in read), key=lambda t: t.name),
+            sorted(weights, key=lambda t: t.name),
             self._whole.doc_string,
             [helper.make_value_info(t, kind) for t, kind in types.items() if t in own],
             [t for t in self._made.sparse_initializer if t.values.name in read],
         )
+
+    def _with_pairs(self, plain: Mapping[str, str], coded: Mapping[str, str]) -> list[Any]:
+        """The nodes in their order, and conversions behind what makes a tensor and before each of
+        its readers."""
+        readers: Counter[str] = Counter()
+        nodes: list[Any] = []
+        for tensor in self._inputs:
+            nodes += self._closed(tensor, plain, coded)
+        for node in self._in_order():
+            for k, tensor in enumerate(node.input):
+                if tensor in self.scales:
+                    readers[tensor] += 1
+                    node.input[k] = self._new(f"{coded[tensor]}.{readers[tensor]}")
+                    nodes.append(self._conversion(PAIR[1], coded[tensor], node.input[k], tensor))
+            made = list(node.output)
+            node.output[:] = [plain.get(t, t) for t in made]
+            node.name = first_output(node)
+            nodes.append(node)
+            for tensor in made:
+                nodes += self._closed(tensor, plain, coded)
+        return nodes
+
+    def _closed(
+        self, tensor: str, plain: Mapping[str, str], coded: Mapping[str, str]
+    ) -> Iterator[Any]:
+        """The conversions behind what makes a tensor."""
+        if tensor in self.scales:
+            yield self._conversion(PAIR[0], plain[tensor], coded[tensor], tensor)
+            if tensor in self._results and tensor not in self._plain:
+                yield self._conversion(PAIR[1], coded[tensor], tensor, tensor)
+
+    def _conversion(self, kind: str, source: str, target: str, tensor: str) -> Any:
+        """A node of a pair, with the scale of a tensor."""
+        from onnx import helper
+
+        return helper.make_node(kind, [source, *self.scales[tensor]], [target], target)
 
     def _names(self) -> tuple[dict[str, str], dict[str, str]]:
         """What tensors that have a pair are called before it, and in 8 bits."""
         border = self._results.union(self._inputs)
         coded = {t: self._new(f"{t}.int8") if t in border else t for t in self.scales}
         # A rectifier that has become part of a layer leaves it the name of what it read.
-        freed = {n.output[0]: n.input[0] for n in self._whole.node if n.op_type in RECTIFIERS}
+        freed = {n.output[0]: n.input[0] for n in self._rectifiers()}
         plain = {}
         for tensor in self.scales:
+            if tensor in self._plain:
+                plain[tensor] = tensor
+                continue
             name = freed.get(tensor, tensor)
-            plain[tensor] = (
-                tensor
-                if tensor in self._plain
-                else self._new(f"{tensor}.float" if name in self._used else name)
-            )
+            if name in self._used:
+                name = f"{tensor}.float"
+            plain[tensor] = self._new(name)
         return plain, coded
 
     def _new(self, name: str) -> str:
@@ -530,14 +580,18 @@ class _Arranged:
 
     def _in_order(self) -> list[Any]:
         """As in the whole; what is not of it comes directly before its first reader."""
-        order = {t: k for k, n in enumerate(self._whole.node) for t in n.output}
-        places = [order.get(_name(n), len(order)) for n in self._nodes]
+        order: dict[str, int] = {}
+        for number, node in enumerate(self._whole.node):
+            order |= dict.fromkeys(node.output, number)
         readers: dict[str, list[int]] = {}
-        for k, node in enumerate(self._nodes):
-            for t in node.input:
-                readers.setdefault(t, []).append(k)
-        for k in reversed(range(len(places))):  # the quantizer sorts nodes
-            if _name(self._nodes[k]) not in order:
-                behind = (b for t in self._nodes[k].output for b in readers.get(t, ()))
-                places[k] = min((places[b] for b in behind), default=len(order))
+        for number, node in enumerate(self._nodes):
+            for tensor in node.input:
+                readers.setdefault(tensor, []).append(number)
+        end = len(order)
+        places = [order.get(first_output(n), end) for n in self._nodes]
+        for number in reversed(range(len(places))):  # the quantizer sorts nodes
+            node = self._nodes[number]
+            if first_output(node) not in order:
+                behind = chain.from_iterable(readers.get(t, ()) for t in node.output)
+                places[number] = min((places[reader] for reader in behind), default=end)
         return in_order(self._nodes, places)

@@ -8,6 +8,7 @@ import os
 import random
 import sys
 import time
+from itertools import chain
 from typing import Dict, List
 
 import numpy as np
@@ -30,17 +31,12 @@ def times(directory: str, seconds: float) -> List[List[int]]:
     random data."""
     with open(os.path.join(directory, ENDS), encoding="utf-8") as file:
         ends: Dict[str, List[List[object]]] = json.load(file)
-    inputs, outputs = (
-        [Port(str(name), str(dtype), tuple(shape)) for name, dtype, shape in ends[side]]  # type: ignore[arg-type]
-        for side in ("inputs", "outputs")
-    )
-    names, wanted = [p.name for p in inputs], [p.name for p in outputs]
-    codes: List[Code] = [Network(MODEL, names, wanted)]
-    while os.path.isdir(os.path.join(directory, str(len(codes) - 1))):
-        codes.append(Bands(os.path.join(str(len(codes) - 1), PLAN), names, wanted))
+    inputs, outputs = _ports(ends["inputs"]), _ports(ends["outputs"])
+    codes = _codes(directory, [p.name for p in inputs], [p.name for p in outputs])
     for code in codes:
         code.open(directory, inputs, outputs)
-    for _, step in rehearsed((None, r) for code in codes for r in code.rehearsals()):
+    rehearsals = chain.from_iterable(code.rehearsals() for code in codes)
+    for _, step in rehearsed((None, rehearsal) for rehearsal in rehearsals):
         step()
     rng = np.random.default_rng(0)
     tokens = [random_value(rng, p.dtype.name, p.shape) for p in inputs]
@@ -56,6 +52,18 @@ def times(directory: str, seconds: float) -> List[List[int]]:
             codes[k].fire(tokens, 0)
             spent[k].append(time.thread_time_ns() - begin)
     return spent
+
+
+def _ports(ends: List[List[object]]) -> List[Port]:
+    return [Port(str(name), str(dtype), tuple(shape)) for name, dtype, shape in ends]  # type: ignore[arg-type]
+
+
+def _codes(directory: str, inputs: List[str], outputs: List[str]) -> List[Code]:
+    """The unsplit network, and each plan."""
+    codes: List[Code] = [Network(MODEL, inputs, outputs)]
+    while os.path.isdir(os.path.join(directory, str(len(codes) - 1))):
+        codes.append(Bands(os.path.join(str(len(codes) - 1), PLAN), inputs, outputs))
+    return codes
 
 
 if __name__ == "__main__":

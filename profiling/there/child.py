@@ -14,7 +14,7 @@ import time
 from bisect import bisect_left
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 from .interpreter import Holding
 
@@ -78,45 +78,58 @@ class _Paced(_Times):
         last token had ended; that of a source, when it was released.
         """
         tasks = {t.name: t for app in program.apps for t in app.tasks}
-        ends = {
-            (name, firing + k): end
-            for end, _, name, firing, group, _ in self.events
-            for k in range(group)
-        }
-        counts: dict[str, int] = {}
-        for name, firing in ends:
-            counts[name] = max(counts.get(name, 0), firing + 1)
-        makers = {
-            id(c): (t, port)
-            for t in tasks.values()
-            for port, cs in zip(t.outputs, t.readers)
-            for c in cs
-        }
-        made: dict[int, list[int]] = {}
-        for channel, (task, port) in makers.items():
-            made[channel] = list(accumulate(port.rate(k) for k in range(counts.get(task.name, 0))))
-        needed: dict[str, list[tuple[str, list[int], list[int], int]]] = {}
-        for task in tasks.values():
-            for port, channel in zip(task.inputs, task.feeders):
-                maker, _ = makers[id(channel)]
-                taken = list(accumulate(port.rate(k) for k in range(counts.get(task.name, 0))))
-                needed.setdefault(task.name, []).append(
-                    (maker.name, made[id(channel)], taken, channel.delay)
-                )
+        ends: dict[tuple[str, int], int] = {}
+        counts = dict.fromkeys(tasks, 0)
+        for end, _, name, firing, group, _ in self.events:
+            for k in range(firing, firing + group):
+                ends[name, k] = end
+            counts[name] = max(counts[name], firing + group)
+        needs = _needs(list(tasks.values()), counts)
         before: dict[int, int] = {}
         for end, start, name, firing, group, thread in sorted(self.events):
             task = tasks[name]
             ready = before.get(thread, 0)
             before[thread] = end
             if task.is_source and task.app.period is not None:
-                ready = max(
-                    ready, program.begin + int(firing * task.app.period / task.per_iteration)
-                )
-            for maker, totals, taken, delay in needed.get(name, ()):
-                wanted = taken[firing + group - 1] - delay
+                release = int(firing * task.app.period / task.per_iteration)
+                ready = max(ready, program.begin + release)
+            for need in needs[name]:
+                wanted = need.taken[firing + group - 1] - need.delay
                 if wanted > 0:  # otherwise initial tokens were enough
-                    ready = max(ready, ends.get((maker, bisect_left(totals, wanted)), 0))
+                    last = bisect_left(need.made, wanted)
+                    ready = max(ready, ends.get((need.maker, last), 0))
             self.samples.setdefault(name, []).append((end - min(start, ready or start)) // group)
+
+
+class _Need(NamedTuple):
+    """What a task takes from a channel: `made` and `taken` are the tokens after each firing of the
+    maker and of the task, without the initial ones."""
+
+    maker: str
+    made: list[int]
+    taken: list[int]
+    delay: int
+
+
+def _needs(tasks: list[Any], counts: dict[str, int]) -> dict[str, list[_Need]]:
+    """By task; `counts` are the firings of each."""
+    makers: dict[int, tuple[str, list[int]]] = {}
+    for task in tasks:
+        for port, channels in zip(task.outputs, task.readers):
+            made = _totals(port, counts[task.name])
+            makers.update((id(channel), (task.name, made)) for channel in channels)
+    needs: dict[str, list[_Need]] = {}
+    for task in tasks:
+        needs[task.name] = []
+        for port, channel in zip(task.inputs, task.feeders):
+            taken = _totals(port, counts[task.name])
+            needs[task.name].append(_Need(*makers[id(channel)], taken, channel.delay))
+    return needs
+
+
+def _totals(port: Any, firings: int) -> list[int]:
+    """The tokens of a port after each firing."""
+    return list(accumulate(port.rate(k) for k in range(firings)))
 
 
 class _Load:
@@ -128,20 +141,21 @@ class _Load:
 
     @staticmethod
     def _read() -> dict[str, tuple[int, int]]:
-        found = {}
+        threads = {}
         for file in Path("/proc/self/task").glob("*/schedstat"):
             with contextlib.suppress(OSError, ValueError):
                 # a thread that has just ended, or a kernel without it
                 computed, waited, _ = file.read_text().split()
-                found[file.parent.name] = int(computed), int(waited)
-        return found
+                threads[file.parent.name] = int(computed), int(waited)
+        return threads
 
     def delayed(self) -> float:
         """The share of the time since then in which ready threads had no core."""
         computed = waited = 0
-        for thread, (c, w) in self._read().items():
-            c0, w0 = self.seen.get(thread, (0, 0))
-            computed, waited = computed + c - c0, waited + w - w0
+        for thread, (computed_now, waited_now) in self._read().items():
+            computed_then, waited_then = self.seen.get(thread, (0, 0))
+            computed += computed_now - computed_then
+            waited += waited_now - waited_then
         return waited / (computed + waited) if waited else 0.0
 
 
@@ -159,11 +173,70 @@ class _Frames:
 
     def period_ns(self, later: _Frames) -> dict[str, float]:
         """Mean time between frames from then on, for apps that had at least one more."""
-        found = {}
-        for app, (n, t), (m, u) in zip(self._apps, self.seen, later.seen):
-            if m > n and t:
-                found[app.name] = (u - t) / (m - n)
-        return found
+        periods = {}
+        for app, (frames, end), (frames_later, end_later) in zip(self._apps, self.seen, later.seen):
+            if frames_later > frames and end:
+                periods[app.name] = (end_later - end) / (frames_later - frames)
+        return periods
+
+
+class _Watch:
+    """Ends a run when it has been watched for long enough: a thread of its own."""
+
+    def __init__(self, program: Any, seconds: float, holding: Optional[_Times]) -> None:
+        self._program, self._seconds = program, seconds
+        #: What takes note of which task holds the interpreter, if that is to be measured.
+        self._holding = holding
+        self._marks: list[_Frames] = []
+        self._before = _Load()
+        #: See `_Load`.
+        self.delayed = 0.0
+        self._failure: type = importlib.import_module("runtime.failures").Failure
+
+    def start(self) -> None:
+        """Begin to watch; the program is started after it."""
+        threading.Thread(target=self._stop_when_seen, daemon=True).start()
+
+    def _stop_when_seen(self) -> None:
+        """Wait for the time, and until every app has finished a frame, within a limit."""
+        program = self._program
+        time.sleep(self._seconds * WARM_UP)
+        self._marks.append(_Frames(program.apps))
+        time.sleep(self._seconds * (1 - WARM_UP))
+        give_up = time.monotonic() + max(LONGEST_FRAME, 10 * self._seconds)
+        while waiting := [a.name for a in program.apps if a.frames == 0 and a.limit > 0]:
+            if time.monotonic() > give_up:
+                reason = f"no frame of {waiting[0]} was finished; {program.who_waits()}"
+                program.fail(self._failure("", "", None, reason))
+                return
+            time.sleep(0.05)
+        self._marks.append(_Frames(program.apps))
+        self.delayed = self._before.delayed()
+        if self._holding is not None:
+            self._holding.holding = Holding()
+            self._holding.holding.watch(HOLDING)
+        program.interrupts += 1
+
+    def periods(self) -> dict[str, float]:
+        """Mean time between frames in ns, by app."""
+        apps = self._program.apps
+        first, last = (*self._marks, _Frames(apps), _Frames(apps))[:2]
+        periods = first.period_ns(last)
+        for app in apps:  # a stream that ended early, or few frames: use everything
+            if app.name not in periods and app.frames > 0 and app.first_start is not None:
+                periods[app.name] = (app.last_end - app.first_start) / app.frames
+        return periods
+
+
+def _loaded(directory: str) -> Any:
+    """The module of a build's main.py."""
+    path = os.path.join(directory, "main.py")
+    spec = importlib.util.spec_from_file_location("measured_program", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def main(directory: str, seconds: str, output: str, mode: str) -> int:
@@ -174,89 +247,63 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     ("paced").
     """
     sys.stdout = sys.stderr  # tasks may print; that is not this program's output
-    spec = importlib.util.spec_from_file_location(
-        "measured_program", os.path.join(directory, "main.py")
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    strict, paced = mode == "strict", mode == "paced"
+    program = _loaded(directory).program()
     # the copy in the build, found by its main.py
-    failures = importlib.import_module("runtime.failures")
-    program = module.program()
     importlib.import_module("runtime.ends").feed(program)
     importlib.import_module("runtime.keeper").keep(program, WATCHDOG)
-    paced = mode == "paced"
     times = _Paced() if paced else _Times()
     if mode:
         # otherwise single firings are not needed, and a tracer would only slow the program down
         program.tracer = times
-    marks: list[_Frames] = []
-    before = _Load()
-    delayed: list[float] = []
-
-    def stop_when_seen() -> None:
-        """Wait for the time, and until every app has finished a frame, within a limit."""
-        wanted = float(seconds)
-        time.sleep(wanted * WARM_UP)
-        marks.append(_Frames(program.apps))
-        time.sleep(wanted * (1 - WARM_UP))
-        give_up = time.monotonic() + max(LONGEST_FRAME, 10 * wanted)
-        while waiting := [a.name for a in program.apps if a.frames == 0 and a.limit > 0]:
-            if time.monotonic() > give_up:
-                said = f"no frame of {waiting[0]} was finished; {program.who_waits()}"
-                program.fail(failures.Failure("", "", None, said))
-                return
-            time.sleep(0.05)
-        marks.append(_Frames(program.apps))
-        delayed.append(before.delayed())
-        if mode == "strict":
-            # one thread fires everything: its hold on the interpreter can be measured
-            times.holding = Holding()
-            times.holding.watch(HOLDING)
-        program.interrupts += 1
-
-    threading.Thread(target=stop_when_seen, daemon=True).start()
-    good = program.run(
-        full_speed=not paced, strict=mode == "strict", watchdog=WATCHDOG, drain=float("inf")
-    )
+    # one thread fires everything if strict: its hold on the interpreter can be measured
+    watch = _Watch(program, float(seconds), times if strict else None)
+    watch.start()
+    good = program.run(full_speed=not paced, strict=strict, watchdog=WATCHDOG, drain=float("inf"))
     if isinstance(times, _Paced):
         times.summed_up(program)
-    if not good:
-        document: dict[str, Any] = {"failure": f"{program.failure.details}{program.failure}"}
+    if good:
+        document = _measured(program, times, watch)
     else:
-        first, last = (*marks, _Frames(program.apps), _Frames(program.apps))[:2]
-        periods = first.period_ns(last)
-        for app in program.apps:  # a stream that ended early, or few frames: use everything
-            if app.name not in periods and app.frames > 0 and app.first_start is not None:
-                periods[app.name] = (app.last_end - app.first_start) / app.frames
-        busy: dict[str, float] = {}
-        for worker in program.workers:
-            busy[worker.processor] = (
-                busy.get(worker.processor, 0.0) + worker.busy / 1e9 / program.seconds
-            )
-        latency = {a.name: a.total_latency / a.frames for a in program.apps if a.frames}
-        held = times.holding.shares() if times.holding is not None else {}
-        tasks = [t for app in program.apps for t in app.tasks]
-        document = {
-            "samples": times.samples,
-            "mean_ns": {t.name: t.busy / t.firings for t in tasks if t.firings},
-            "held": held,
-            "waits": [t.name for t in tasks if t.is_source and not t.live and _waits(t)],
-            "period_ns": periods,
-            "latency_ns": latency,
-            "longest_ns": {a.name: a.longest_latency for a in program.apps if a.frames},
-            "frames": {a.name: a.frames for a in program.apps},
-            "misses": {a.name: a.misses for a in program.apps},
-            "paths": {
-                a.name: [(p.longest if p.count else None, p.count, p.misses) for p in a.paths]
-                for a in program.apps
-            },
-            "busy": busy,
-            "delayed": delayed[0] if delayed else 0.0,
-        }
+        document = {"failure": f"{program.failure.details}{program.failure}"}
     Path(output).write_text(json.dumps(document))
     program.board.leave(0)
     return 0
+
+
+def _measured(program: Any, times: _Times, watch: _Watch) -> dict[str, Any]:
+    """What was seen of a program that has ended well, as a document."""
+    finished = [a for a in program.apps if a.frames]
+    tasks = [t for app in program.apps for t in app.tasks]
+    return {
+        "samples": times.samples,
+        "mean_ns": {t.name: t.busy / t.firings for t in tasks if t.firings},
+        "held": {} if times.holding is None else times.holding.shares(),
+        "waits": [t.name for t in tasks if t.is_source and not t.live and _waits(t)],
+        "period_ns": watch.periods(),
+        "latency_ns": {a.name: a.total_latency / a.frames for a in finished},
+        "longest_ns": {a.name: a.longest_latency for a in finished},
+        "frames": {a.name: a.frames for a in program.apps},
+        "misses": {a.name: a.misses for a in program.apps},
+        "paths": {a.name: [_path(p) for p in a.paths] for a in program.apps},
+        "busy": _busy(program),
+        "delayed": watch.delayed,
+    }
+
+
+def _path(path: Any) -> tuple[Optional[float], int, int]:
+    """The longest latency of a path, if there was any, how many there were, and how many of them
+    too long."""
+    return path.longest if path.count else None, path.count, path.misses
+
+
+def _busy(program: Any) -> dict[str, float]:
+    """The share of the time in which processors fired tasks."""
+    busy: dict[str, float] = {}
+    for worker in program.workers:
+        share = worker.busy / 1e9 / program.seconds
+        busy[worker.processor] = busy.get(worker.processor, 0.0) + share
+    return busy
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import zlib
+from math import inf
 from typing import Any, Callable, Dict, Sequence
 
 import numpy as np
@@ -47,16 +48,12 @@ def runtime_costs() -> Dict[str, float]:
     another worker.
     """
     work = bytes(WORK)
-    runs = [
-        (
-            _frame_ns(b"", _one_worker, IDLE),
-            _alone_ns(work),
-            _frame_ns(work, _worker_of_its_own),
-            _frame_ns(work, _in_turn),
-        )
-        for _ in range(TURNS)
-    ]
-    idle, alone, apart, turns = (min(column) for column in zip(*runs))
+    idle = alone = apart = turns = inf
+    for _ in range(TURNS):
+        idle = min(idle, _frame_ns(b"", _one_worker, IDLE))
+        alone = min(alone, _alone_ns(work))
+        apart = min(apart, _frame_ns(work, _worker_of_its_own))
+        turns = min(turns, _frame_ns(work, _in_turn))
     firing = idle / 3  # for three tasks without work
     # In turn, each worker has half of the work and of its token, the first one also the token that
     # comes back.

@@ -146,8 +146,8 @@ class Holding:
         """Shares by task, without those with too few samples. Empty if several threads fired."""
         if self._several:
             return {}
-        found = {task: spent.share() for task, spent in self._tasks.items()}
-        return {task: share for task, share in found.items() if share is not None}
+        shares_of = {task: spent.share() for task, spent in self._tasks.items()}
+        return {task: share for task, share in shares_of.items() if share is not None}
 
     # -- where the times go ------------------------------------------------------------------------
     def _now(self, thread: Watched) -> tuple[int, int, int]:

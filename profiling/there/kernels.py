@@ -48,17 +48,19 @@ def kernels(directory: str, nodes: int, seconds: float) -> Kernels:
             now = time.perf_counter_ns()
         with open(session.end_profiling(), encoding="utf-8") as file:
             document: List[Dict[str, Any]] = json.load(file)
-    first = [e for e in document if e.get("name") == "model_run"][WARM_UP]["ts"]
-    seen = [
-        e
-        for e in document
-        if e.get("cat") == "Node" and e["name"].endswith("_kernel_time") and e["ts"] >= first
-    ]
-    return (
-        [(e["name"], e["dur"] * 1e3) for e in sorted(seen, key=lambda e: e["ts"])],
-        runs,
-        float(now - begin),
-    )
+    return _kernel_times(document), runs, float(now - begin)
+
+
+def _kernel_times(document: List[Dict[str, Any]]) -> List[Tuple[str, float]]:
+    """(kernel, ns) in order of execution, from ONNX Runtime's document, without warming up."""
+    begin = [e for e in document if e.get("name") == "model_run"][WARM_UP]["ts"]
+    events = [e for e in document if _is_kernel(e) and e["ts"] >= begin]
+    events.sort(key=lambda e: e["ts"])
+    return [(e["name"], e["dur"] * 1e3) for e in events]
+
+
+def _is_kernel(event: Dict[str, Any]) -> bool:
+    return bool(event.get("cat") == "Node" and event["name"].endswith("_kernel_time"))
 
 
 def random_value(rng: np.random.Generator, dtype: str, shape: Tuple[int, ...]) -> Any:

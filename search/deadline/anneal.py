@@ -15,8 +15,8 @@ from math import exp
 from ...machines.crew import ALONE, Crew
 from ..budget import Budget, Spending
 from ..events import Progress
-from .genetic import Best, look
-from .problem import Assignment, JointProblem, Net
+from .genetic import BestSoFar, look
+from .problem import Assignment, DeadlineNetwork, JointProblem
 from .relaxed import Relaxed
 from .verdict import utilizations
 
@@ -45,7 +45,7 @@ class Walk:
 
     here: Assignment
     value: float
-    best: Best
+    best: BestSoFar
     rng: random.Random
     known: int = 0
 
@@ -70,10 +70,10 @@ def anneal(
     *,
     seed: int,
     budget: Budget,
-    best: Best,
+    best: BestSoFar,
     progress: Progress | None = None,
     crew: Crew = ALONE,
-) -> Best:
+) -> BestSoFar:
     """Improve `best` until the budget is used up. Ctrl-C returns the best so far.
 
     Everybody who helps walks alone, and after each leg the walk that is behind goes on from the
@@ -81,7 +81,7 @@ def anneal(
     does not depend on who helps.
     """
     spending = budget.begin(lambda: best.looks)
-    liked = [_liked(n, r) for n, r in zip(problem.nets, relaxed.rises, strict=True)]
+    liked = [_liked(n, r) for n, r in zip(problem.networks, relaxed.rises, strict=True)]
     ground: Ground = (problem, liked)
     walks: list[Walk] = []
     try:
@@ -156,9 +156,9 @@ def relieve(
     *,
     seed: int,
     budget: Budget,
-    best: Best,
+    best: BestSoFar,
     progress: Progress | None = None,
-) -> Best:
+) -> BestSoFar:
     """Move tasks of the busiest processor elsewhere as long as deadlines are met. Ctrl-C returns
     the best so far.
 
@@ -181,15 +181,15 @@ def relieve(
     return best
 
 
-def _liked(net: Net, rises: tuple[float, ...]) -> list[int]:
+def _liked(network: DeadlineNetwork, rises: tuple[float, ...]) -> list[int]:
     """The candidates of a network to choose from: those that could be in a good answer, and those
     that are fast.
 
     Time on the GPU counts more: it is what other networks wait for.
     """
-    of, all_of_them = net.candidates, range(len(net.candidates))
+    of, all_of_them = network.candidates, range(len(network.candidates))
     rules: tuple[Callable[[int], tuple[float, ...]], ...] = (
-        lambda c: (rises[c] > 0.02, len(of[c].steps), rises[c]),
+        lambda c: (rises[c] > 0.02, len(of[c].stages), rises[c]),
         lambda c: (of[c].latency,),
         lambda c: (float(of[c].latency + of[c].work("gpu")),),
         lambda c: (float(of[c].latency + 3 * of[c].work("gpu")),),
@@ -200,46 +200,46 @@ def _liked(net: Net, rises: tuple[float, ...]) -> list[int]:
 def _starts(problem: JointProblem, liked: list[list[int]]) -> Iterator[Assignment]:
     whole = tuple(
         min(own, key=lambda c, n=n: (len(n.candidates[c].steps), n.candidates[c].latency))  # type: ignore[misc]
-        for own, n in zip(liked, problem.nets, strict=True)
+        for own, n in zip(liked, problem.networks, strict=True)
     )
     fast = tuple(
         min(own, key=lambda c, n=n: n.candidates[c].latency)  # type: ignore[misc]
-        for own, n in zip(liked, problem.nets, strict=True)
+        for own, n in zip(liked, problem.networks, strict=True)
     )
     for choice in dict.fromkeys((whole, fast)):
         for best in (True, False):
-            items = []
-            for item in problem.items:
-                places = problem.at_home(item)
-                order = sorted(places, key=lambda p: (item.work(problem.kind[p]), p))
-                items.append(order[0] if best else order[-1])
-            yield _placed(problem, Assignment(choice, (), tuple(items)))
+            tasks = []
+            for task in problem.tasks:
+                places = problem.at_home(task)
+                order = sorted(places, key=lambda p: (task.work(problem.kind[p]), p))
+                tasks.append(order[0] if best else order[-1])
+            yield _placed(problem, Assignment(choice, (), tuple(tasks)))
 
 
 def _placed(problem: JointProblem, rough: Assignment) -> Assignment:
     """Stages that have no place yet to the processors of their kind with the least to do."""
     used = dict.fromkeys(problem.processors, 0.0)
-    for item, place in zip(problem.items, rough.items, strict=True):
-        used[place] += float(item.work(problem.kind[place]) / problem.period[item.group])
+    for task, place in zip(problem.tasks, rough.tasks, strict=True):
+        used[place] += float(task.work(problem.kind[place]) / problem.period[task.group])
     places: dict[tuple[int, int], str] = {}
     slots = []
-    for n, (net, c) in enumerate(zip(problem.nets, rough.choice, strict=True)):
-        for s, step in enumerate(net.candidates[c].steps):
-            load = float(step.work / problem.period[net.group])
-            if rough.steps and rough.steps[n]:
-                places[n, s] = rough.steps[n][s]
+    for n, (network, c) in enumerate(zip(problem.networks, rough.choice, strict=True)):
+        for s, stage in enumerate(network.candidates[c].stages):
+            load = float(stage.work / problem.period[network.group])
+            if rough.stages and rough.stages[n]:
+                places[n, s] = rough.stages[n][s]
                 used[places[n, s]] += load
             else:
-                slots.append((-load, n, s, step.kind))
+                slots.append((-load, n, s, stage.kind))
     for load, n, s, kind in sorted(slots):
         place = min(problem.of_kind[kind], key=lambda p: used[p])
         used[place] -= load
         places[n, s] = place
-    steps = tuple(
-        tuple(places[n, s] for s in range(len(net.candidates[c].steps)))
-        for n, (net, c) in enumerate(zip(problem.nets, rough.choice, strict=True))
+    stages = tuple(
+        tuple(places[n, s] for s in range(len(network.candidates[c].stages)))
+        for n, (network, c) in enumerate(zip(problem.networks, rough.choice, strict=True))
     )
-    return replace(rough, steps=steps)
+    return replace(rough, stages=stages)
 
 
 def _changed(
@@ -247,15 +247,15 @@ def _changed(
 ) -> Assignment:
     """Another candidate for a network, another place for a task (at home rather than elsewhere), or
     both."""
-    choice, items, steps = list(here.choice), list(here.items), list(here.steps)
-    if problem.nets and rng.random() < 0.4:
-        n = rng.randrange(len(problem.nets))
-        choice[n], steps[n] = rng.choice(liked[n]), ()
-    if problem.items and (rng.random() < 0.7 or not problem.nets):
-        t = rng.randrange(len(problem.items))
-        item = problem.items[t]
-        items[t] = rng.choice(problem.at_home(item) if rng.random() < 0.8 else problem.places(item))
-    return _placed(problem, Assignment(tuple(choice), tuple(steps), tuple(items)))
+    choice, tasks, stages = list(here.choice), list(here.tasks), list(here.stages)
+    if problem.networks and rng.random() < 0.4:
+        n = rng.randrange(len(problem.networks))
+        choice[n], stages[n] = rng.choice(liked[n]), ()
+    if problem.tasks and (rng.random() < 0.7 or not problem.networks):
+        t = rng.randrange(len(problem.tasks))
+        task = problem.tasks[t]
+        tasks[t] = rng.choice(problem.at_home(task) if rng.random() < 0.8 else problem.places(task))
+    return _placed(problem, Assignment(tuple(choice), tuple(stages), tuple(tasks)))
 
 
 def _relieved(problem: JointProblem, here: Assignment, rng: random.Random) -> Assignment | None:
@@ -264,11 +264,11 @@ def _relieved(problem: JointProblem, here: Assignment, rng: random.Random) -> As
     used = utilizations(problem, here)
     busiest = max(used, key=lambda p: used[p])
     moves = []
-    for t, item in enumerate(problem.items):
-        if here.items[t] == busiest:
+    for t, task in enumerate(problem.tasks):
+        if here.tasks[t] == busiest:
             share = {
-                p: used[p] + item.work(problem.kind[p]) / problem.period[item.group]
-                for p in problem.places(item)
+                p: used[p] + task.work(problem.kind[p]) / problem.period[task.group]
+                for p in problem.places(task)
             }
             best = min((p for p in share if p != busiest), key=lambda p: share[p], default=busiest)
             if best != busiest and share[best] < used[busiest]:
@@ -276,4 +276,4 @@ def _relieved(problem: JointProblem, here: Assignment, rng: random.Random) -> As
     if not moves:
         return None
     t, place = rng.choice(moves)
-    return replace(here, items=(*here.items[:t], place, *here.items[t + 1 :]))
+    return replace(here, tasks=(*here.tasks[:t], place, *here.tasks[t + 1 :]))

@@ -24,15 +24,16 @@ from ...model.mapping import (
     as_text,
 )
 from ...profiling.measure import Seen
+from .limits import held
 from .outcome import Outcome
-from .problem import Assignment, JointProblem, Team
-from .verdict import Verdict, held
+from .problem import Assignment, JointProblem, TaskGroup
+from .verdict import MappingVerdict
 
 
 def mapping_of(
     problem: JointProblem,
     outcome: Outcome,
-    verdict: Verdict | None,
+    verdict: MappingVerdict | None,
     seed: int,
     seen: Seen | None = None,
 ) -> Mapping:
@@ -56,11 +57,11 @@ def mapping_of(
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
         return empty
-    groups = tuple(_bound(t, verdict, seen) for t in problem.teams)
+    groups = tuple(_bound(t, verdict, seen) for t in problem.groups)
     return replace(
         empty,
         placements=_placements(problem, found),
-        predicted_period_ns=tuple((t.name, float(t.period_ns)) for t in problem.teams),
+        predicted_period_ns=tuple((t.name, float(t.period_ns)) for t in problem.groups),
         networks=_plans(problem, found),
         utilization=tuple((p, float(u)) for p, u in verdict.utilization.items()),
         groups=groups,
@@ -75,21 +76,21 @@ def assignment_of(problem: JointProblem, pins: Iterable[Pin]) -> Assignment:
     """
     stages = {p.task: p.stages for p in pins}
     choice, steps = [], []
-    for net in problem.nets:
-        places = tuple(s.processors[0] for s in stages[net.name])
-        cut = [(problem.kind[s.processors[0]], s.until) for s in stages[net.name]]
-        shapes = [[(s.kind, s.last_layer) for s in c.steps] for c in net.candidates]
+    for network in problem.networks:
+        places = tuple(s.processors[0] for s in stages[network.name])
+        cut = [(problem.kind[s.processors[0]], s.until) for s in stages[network.name]]
+        shapes = [[(s.kind, s.last_layer) for s in c.stages] for c in network.candidates]
         if cut not in shapes:
-            raise KeyError(net.name)
+            raise KeyError(network.name)
         choice.append(shapes.index(cut))
         steps.append(places)
-    items = (problem.pins.get(i.name) or stages[i.name][0].processors[0] for i in problem.items)
-    return Assignment(tuple(choice), tuple(steps), tuple(items))
+    tasks = (problem.pins.get(i.name) or stages[i.name][0].processors[0] for i in problem.tasks)
+    return Assignment(tuple(choice), tuple(steps), tuple(tasks))
 
 
-def _bound(team: Team, verdict: Verdict, seen: Seen | None) -> GroupBound:
-    whole, *paths = held(team, verdict.worst)
-    name = team.name
+def _bound(group: TaskGroup, verdict: MappingVerdict, seen: Seen | None) -> GroupBound:
+    whole, *paths = held(group, verdict.worst)
+    name = group.name
     latencies = () if seen is None else seen.paths.get(name, ())
     return GroupBound(
         name,
@@ -132,21 +133,23 @@ def _placements(problem: JointProblem, found: Assignment) -> tuple[Placement, ..
         Placement(
             i.name, (p,), bands=problem.bands.get(i.name, ()) if problem.kind[p] == "cpu" else ()
         )
-        for i, p in zip(problem.items, found.items, strict=True)
+        for i, p in zip(problem.tasks, found.tasks, strict=True)
     )
 
 
 def _plans(problem: JointProblem, found: Assignment) -> tuple[NetworkPlan, ...]:
-    return tuple(_plan(problem, found, n) for n in range(len(problem.nets)))
+    return tuple(_plan(problem, found, n) for n in range(len(problem.networks)))
 
 
 def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:
-    steps = problem.nets[n].candidates[found.choice[n]].steps
+    steps = problem.networks[n].candidates[found.choice[n]].stages
     bands = (
-        problem.bands.get(problem.nets[n].name, ()) if [s.kind for s in steps] == ["cpu"] else ()
+        problem.bands.get(problem.networks[n].name, ())
+        if [s.kind for s in steps] == ["cpu"]
+        else ()
     )
     stages = (
-        StagePlan((place,), step.last_layer, predicted_ns=float(step.firing), bands=bands)
-        for step, place in zip(steps, found.steps[n], strict=True)
+        StagePlan((place,), stage.last_layer, predicted_ns=float(stage.firing), bands=bands)
+        for stage, place in zip(steps, found.stages[n], strict=True)
     )
-    return NetworkPlan(problem.nets[n].name, tuple(stages))
+    return NetworkPlan(problem.networks[n].name, tuple(stages))

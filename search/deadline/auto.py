@@ -16,10 +16,9 @@ from ...machines.crew import ALONE, Crew
 from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
-from .cores import Run as SearchWithin
-from .cores import fewest_cores
+from .cores import by_objectives
 from .exact import RESOLUTION, solve
-from .genetic import Best, baseline, entire_ga, heuristic_ga
+from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
 from .outcome import Outcome
 from .problem import Assignment, JointProblem
 from .relaxed import relax
@@ -36,9 +35,6 @@ RELIEF = 0.3
 #: Of what is left then, what the exact search gets; the rest is for annealing where that is far
 #: above the bound.
 EXACT, FAR = 0.7, 1.02
-#: Of the budget, what the search for the least maximum utilization gets where the fewest CPUs for
-#: it are wanted, too.
-SPARING = 0.5
 
 
 def search(
@@ -57,12 +53,11 @@ def search(
     leaves slack. Raises KeyError for a name that is none.
     """
 
-    def run(problem: JointProblem, budget: Budget) -> Outcome:
-        return SEARCHES[name](problem, seed, budget, progress, crew)
+    def attempt(left_out: frozenset[str], part: Budget) -> Outcome:
+        within = replace(problem, left_out=problem.left_out | left_out)
+        return SEARCHES[name](within, seed, part, progress, crew)
 
-    found = _by_objectives(
-        problem, run, budget, [o for o in objectives if o in ("utilization", "cores")]
-    )
+    found = by_objectives([problem], attempt, budget, objectives)
     found = replace(found, limit=budget.evaluations)
     if found.assignment is None or found.verdict is None:
         return found
@@ -70,26 +65,6 @@ def search(
         return _spared(problem, found) if name == "auto" and not objectives else found
     # Searches do not follow bounds beyond the deadlines; what is reported has to be right.
     return replace(found, verdict=verdict(problem, found.assignment))
-
-
-def _by_objectives(
-    problem: JointProblem, run: SearchWithin, budget: Budget, objectives: Sequence[str]
-) -> Outcome:
-    if "cores" not in objectives:
-        return run(problem, budget)
-    if objectives[0] == "cores":
-        return fewest_cores(problem, run, budget)
-    best = run(problem, budget.part(SPARING))
-    if best.verdict is None or not best.verdict.feasible:
-        return best
-    few = fewest_cores(problem, run, budget.part(1 - SPARING), best.verdict.maximum)
-    if (
-        few.verdict is None
-        or not few.verdict.feasible
-        or few.verdict.maximum > best.verdict.maximum + RESOLUTION
-    ):
-        return best
-    return replace(few, bound=best.bound, proved=best.proved)
 
 
 def _spared(problem: JointProblem, found: Outcome) -> Outcome:
@@ -125,7 +100,7 @@ def _cpus(problem: JointProblem, assignment: Assignment) -> set[str]:
 
 
 def _places(assignment: Assignment) -> list[str]:
-    return [*assignment.items, *(p for places in assignment.steps for p in places)]
+    return [*assignment.tasks, *(p for places in assignment.stages for p in places)]
 
 
 def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
@@ -134,45 +109,47 @@ def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
     pinned = set(problem.pins.values())
     cores = sorted(problem.of_kind["cpu"], key=lambda p: p not in pinned)[:count]
     used = dict.fromkeys(problem.processors, Fraction(0))
-    for item in problem.items:
-        if item.name in problem.pins:
-            place = problem.pins[item.name]
-            used[place] += item.work(problem.kind[place]) / problem.period[item.group]
-    choice, steps, items = list(like.choice), list(like.steps), list(like.items)
-    work: dict[str, Fraction] = {t.name: Fraction(0) for t in problem.teams}
-    for n, net in enumerate(problem.nets):
-        if all(s.kind == "cpu" for s in net.candidates[choice[n]].steps):
+    for task in problem.tasks:
+        if task.name in problem.pins:
+            place = problem.pins[task.name]
+            used[place] += task.work(problem.kind[place]) / problem.period[task.group]
+    choice, stages, tasks = list(like.choice), list(like.stages), list(like.tasks)
+    work: dict[str, Fraction] = {t.name: Fraction(0) for t in problem.groups}
+    for n, network in enumerate(problem.networks):
+        if all(s.kind == "cpu" for s in network.candidates[choice[n]].stages):
             whole = [
                 c
-                for c, made in enumerate(net.candidates)
-                if [s.kind for s in made.steps] == ["cpu"]
+                for c, made in enumerate(network.candidates)
+                if [s.kind for s in made.stages] == ["cpu"]
             ]
-            choice[n] = min(whole, key=lambda c: net.candidates[c].latency, default=choice[n])
-        work[net.group] += net.candidates[choice[n]].work("cpu") / problem.period[net.group]
-    for item, place in zip(problem.items, items, strict=True):
-        if problem.kind[place] == "cpu" and item.name not in problem.pins:
-            work[item.group] += item.work("cpu") / problem.period[item.group]
+            choice[n] = min(whole, key=lambda c: network.candidates[c].latency, default=choice[n])
+        work[network.group] += (
+            network.candidates[choice[n]].work("cpu") / problem.period[network.group]
+        )
+    for task, place in zip(problem.tasks, tasks, strict=True):
+        if problem.kind[place] == "cpu" and task.name not in problem.pins:
+            work[task.group] += task.work("cpu") / problem.period[task.group]
     for group in sorted(work, key=lambda g: (-work[g], g)):
         core = min(cores, key=lambda p: used[p])
         used[core] += work[group]
-        for t, item in enumerate(problem.items):
+        for t, task in enumerate(problem.tasks):
             if (
-                item.group == group
-                and problem.kind[items[t]] == "cpu"
-                and item.name not in problem.pins
+                task.group == group
+                and problem.kind[tasks[t]] == "cpu"
+                and task.name not in problem.pins
             ):
-                items[t] = core
-        for n, net in enumerate(problem.nets):
-            if net.group == group:
-                made = net.candidates[choice[n]].steps
-                kept = steps[n] if choice[n] == like.choice[n] else (core,) * len(made)
-                steps[n] = tuple(
+                tasks[t] = core
+        for n, network in enumerate(problem.networks):
+            if network.group == group:
+                made = network.candidates[choice[n]].stages
+                kept = stages[n] if choice[n] == like.choice[n] else (core,) * len(made)
+                stages[n] = tuple(
                     core if s.kind == "cpu" else p for s, p in zip(made, kept, strict=True)
                 )
-    return Assignment(tuple(choice), tuple(steps), tuple(items))
+    return Assignment(tuple(choice), tuple(stages), tuple(tasks))
 
 
-def _genetic(name: str, run: Callable[..., Best]) -> Run:
+def _genetic(name: str, run: Callable[..., BestSoFar]) -> Run:
     def wrapped(
         problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew
     ) -> Outcome:
@@ -182,7 +159,7 @@ def _genetic(name: str, run: Callable[..., Best]) -> Run:
     return wrapped
 
 
-def _outcome(name: str, best: Best, seconds: float) -> Outcome:
+def _outcome(name: str, best: BestSoFar, seconds: float) -> Outcome:
     front, count = tuple(best.front), best.evaluations + best.looks
     found = Outcome(
         name, best.assignment, best.verdict, None, False, None, count, seconds, front=front
@@ -217,7 +194,7 @@ def _auto(
 
     Where that stays far above its bound, annealing again.
     """
-    best, solved = Best(), 0
+    best, solved = BestSoFar(), 0
     spending = budget.begin(lambda: best.looks + solved)
     relaxed = relax(problem)
     if relaxed is None:
@@ -272,12 +249,14 @@ def _auto(
             progress=progress,
             crew=crew,
         )
-    told = best.verdict
-    proved = told is not None and told.feasible and told.maximum <= found.bound + RESOLUTION
+    verdict = best.verdict
+    proved = (
+        verdict is not None and verdict.feasible and verdict.maximum <= found.bound + RESOLUTION
+    )
     return Outcome(
         "auto",
         best.assignment,
-        told,
+        verdict,
         found.bound,
         proved,
         None if best.feasible else found.impossible,

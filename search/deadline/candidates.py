@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...model.platform import Platform
 from ...model.workload import WorkloadCurve
-from .problem import Candidate, Step
+from .problem import Candidate, CandidateStage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ MOST_CUTS = 4000
 
 
 @dataclass(frozen=True)
-class Kernels:
+class KernelRow:
     """A network as a row of kernels: `wcet_ns[kind][k]` (infinite where it cannot run) and the
     layer it ends with.
 
@@ -52,7 +52,7 @@ class Kernels:
 
 
 @dataclass(frozen=True)
-class Front:
+class CandidateFront:
     """The undominated candidates, and how many ways of cutting they were chosen from. `exact`: all
     ways there are.
     """
@@ -91,7 +91,7 @@ def _split(
             yield row
 
 
-def front(network: Kernels, platform: Platform) -> Front:
+def front(network: KernelRow, platform: Platform) -> CandidateFront:
     """All candidates over (time on each kind's busiest processor when stages are spread, engines on
     limited pools).
 
@@ -120,10 +120,10 @@ def front(network: Kernels, platform: Platform) -> Front:
         for row in rows
     ]
     ordered = tuple(sorted(kept, key=lambda c: (c.latency, c.option)))
-    return Front(ordered, solver.looked_at, exact=network.cuts == every)
+    return CandidateFront(ordered, solver.looked_at, exact=network.cuts == every)
 
 
-def kinds_of(network: Kernels, platform: Platform) -> list[str]:
+def kinds_of(network: KernelRow, platform: Platform) -> list[str]:
     """GPU and DLA where they can run the whole network, else CPUs."""
     kinds = [k for k in ("gpu", "dla") if k in network.wcet_ns and _count(platform, k)]
     if not kinds or any(
@@ -154,7 +154,7 @@ def _front(
 class _Enumerator:
     """Prefix sums of a network at its positions: 0, the cuts, the end."""
 
-    def __init__(self, network: Kernels, platform: Platform, kinds: Sequence[str]) -> None:
+    def __init__(self, network: KernelRow, platform: Platform, kinds: Sequence[str]) -> None:
         import numpy as np
 
         self._np = np
@@ -263,7 +263,7 @@ class _Enumerator:
         return kept
 
 
-def with_stages(network: Kernels, stages: Sequence[tuple[str, int, int]]) -> Candidate:
+def with_stages(network: KernelRow, stages: Sequence[tuple[str, int, int]]) -> Candidate:
     """The candidate with these stages: kind, first kernel, the kernel behind the last."""
     steps = []
     for kind, begin, end in stages:
@@ -280,6 +280,8 @@ def with_stages(network: Kernels, stages: Sequence[tuple[str, int, int]]) -> Can
             else None
         )
         steps.append(
-            Step(kind, kernels, name, kind in network.estimated, network.firings, curve, end)
+            CandidateStage(
+                kind, kernels, name, kind in network.estimated, network.firings, curve, end
+            )
         )
     return Candidate("-".join(s.kind for s in steps), tuple(steps))

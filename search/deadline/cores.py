@@ -1,90 +1,117 @@
-"""The fewest CPUs that are enough: a search for the least maximum utilization, with CPUs left out.
+"""The objectives `utilization` and `cores` in the user's order: searches for the least maximum
+utilization, with CPUs left out.
 
-In: a problem, and any search for it. Out: the answer on the fewest CPUs that keeps all deadlines
-and limits, and on these the one with the least maximum utilization. Numbers of CPUs are tried from
-the least upwards, for each number all ways to take so many from the pools. CPUs of a pool are
-alike, so which ones of a pool are left out makes no difference, but for those that pins name.
+In: the problem of a program, or of each state of a scenario, and a search for the least maximum
+utilization. Out: its answer, or the one on the fewest CPUs. Numbers of CPUs are tried from the
+least upwards, for each number all ways to take so many from the pools. CPUs of a pool are alike, so
+which ones of a pool are left out makes no difference, but for those that pins name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby, product
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-from ..budget import Budget, Spending
+from ..budget import Budget
 from .exact import RESOLUTION
 from .outcome import FewestCores, Outcome
 from .problem import JointProblem
+from .states import StatesOutcome
 
-A = TypeVar("A")
-Run = Callable[[JointProblem, Budget], Outcome]
+#: Of the budget, the share of the search for the least maximum utilization if the fewest CPUs for
+#: it are searched as well.
+FIRST = 0.5
+
+Found = TypeVar("Found", Outcome, StatesOutcome)
+#: A search that leaves some CPUs out, within a budget.
+Attempt = Callable[[frozenset[str], Budget], Found]
 
 
-def fewest_cores(
-    problem: JointProblem, run: Run, budget: Budget, most: Fraction | None = None
-) -> Outcome:
-    """The answer on the fewest CPUs whose maximum utilization is at most `most` (None: any that
-    keeps all deadlines).
+def by_objectives(
+    problems: Collection[JointProblem],
+    attempt: Attempt[Found],
+    budget: Budget,
+    objectives: Sequence[str],
+) -> Found:
+    """The answer for `utilization` and `cores`, the first one of `objectives` before the other.
 
-    `Outcome.cores` says how many these are, and whether fewer are proved to be too few; `bound` and
-    `proved` are about mappings on so many CPUs. Where no number is enough, the answer is that on
-    all CPUs.
+    `problems` are those of the states of a scenario, or a single one. With `cores`, the outcome's
+    `cores` says how many CPUs are enough, and whether fewer are proved to be too few. If `cores` is
+    the first, `bound` and `proved` are about mappings on so many CPUs, else about all mappings.
     """
-    spent = 0
+    order = [name for name in objectives if name in ("utilization", "cores")]
+    if "cores" not in order:
+        return attempt(frozenset(), budget)
+    tries = _Tries(attempt, budget)
+    if order[0] == "cores":
+        return tries.summed(_fewest_cores(problems, tries))
+    least = tries.on(frozenset(), tries.budget.part(FIRST))
+    if least.kept_maximum is None:
+        return tries.summed(least)
+    few = _fewest_cores(problems, tries, least)
+    few = replace(few, bound=least.bound)
+    return tries.summed(replace(few, proved=_is_optimal(few)))
 
-    def attempt(left_out: frozenset[str], part: Budget) -> Outcome:
-        nonlocal spent
-        outcome = run(replace(problem, left_out=left_out), part)
-        spent += outcome.counted
+
+class _Tries(Generic[Found]):
+    """The searches so far, and the budget that they share."""
+
+    def __init__(self, attempt: Attempt[Found], budget: Budget) -> None:
+        self._attempt: Attempt[Found] = attempt
+        self._outcomes: list[Found] = []
+        self.budget = budget
+        self.spending = budget.begin(lambda: sum(outcome.counted for outcome in self._outcomes))
+
+    def on(self, left_out: frozenset[str], budget: Budget) -> Found:
+        """Search without the CPUs that are left out."""
+        outcome = self._attempt(left_out, budget)
+        self._outcomes.append(outcome)
         return outcome
 
-    spending = budget.begin(lambda: spent)
-    found, cores = on_fewest(
-        [problem],
-        attempt,
-        spending,
-        lambda o: _is_enough(o, most),
-        lambda o: _is_never_enough(o, most),
-    )
-    return replace(
-        _best(found), cores=cores, evaluations=spent, counted=spent, seconds=spending.seconds
-    )
+    def summed(self, outcome: Found) -> Found:
+        """The answer, with the effort of all searches."""
+        return replace(
+            outcome,
+            evaluations=sum(each.evaluations for each in self._outcomes),
+            counted=sum(each.counted for each in self._outcomes),
+            seconds=self.spending.seconds,
+        )
 
 
-def on_fewest(
-    problems: Collection[JointProblem],
-    attempt: Callable[[frozenset[str], Budget], A],
-    spending: Spending,
-    is_enough: Callable[[A], bool],
-    is_never_enough: Callable[[A], bool],
-) -> tuple[list[A], FewestCores]:
-    """Answers on the fewest CPUs of which one is enough, one for each way to take so many; else
-    those on all CPUs.
+def _fewest_cores(
+    problems: Collection[JointProblem], tries: _Tries[Found], least: Found | None = None
+) -> Found:
+    """The best answer on the fewest CPUs that are enough; on all of them if no number is.
 
-    `problems` are those of the states of a scenario, or a single one. An `attempt` leaves CPUs out,
-    and has a budget.
+    Enough is to keep all deadlines and limits; after `least`, an answer on all CPUs, to have no
+    more maximum utilization than it.
     """
     ways = _ways(problems)
     every_cpu = frozenset(
         p for problem in problems for p in problem.processors if problem.kind[p] == "cpu"
     )
+    most = None if least is None else least.kept_maximum
     left = len(ways)
-    cores = FewestCores(0, True)
-    found: list[A] = []
+    proved = True
     for count, alike in groupby(ways, key=len):
-        cores = replace(cores, count=count)
-        found = []
+        outcomes = []
         for kept in alike:
-            found.append(attempt(every_cpu - kept, spending.left.part(1 / left)))
+            left_out = every_cpu - kept
+            if least is not None and not left_out:
+                outcome = least
+            else:
+                outcome = tries.on(left_out, tries.spending.left.part(1 / left))
             left -= 1
-        if any(is_enough(answer) for answer in found):
-            break
-        if left and not all(is_never_enough(answer) for answer in found):
-            cores = replace(cores, proved=False)
-    return found, cores
+            cores = FewestCores(count, proved, most, left_out)
+            outcomes.append(replace(outcome, cores=cores))
+        best = _best(outcomes)
+        if _is_enough(best, most) or not left:
+            return best
+        proved = proved and all(_is_never_enough(outcome, most) for outcome in outcomes)
+    raise AssertionError("one way keeps all CPUs")
 
 
 def _ways(problems: Collection[JointProblem]) -> list[frozenset[str]]:
@@ -106,38 +133,45 @@ def _ways(problems: Collection[JointProblem]) -> list[frozenset[str]]:
     return sorted(ways, key=len)
 
 
-def _is_enough(found: Outcome, most: Fraction | None) -> bool:
-    if found.verdict is None or not found.verdict.feasible:
+def _is_enough(outcome: Outcome | StatesOutcome, most: Fraction | None) -> bool:
+    if outcome.kept_maximum is None:
         return False
-    return most is None or found.verdict.maximum <= most + RESOLUTION
+    return most is None or outcome.kept_maximum <= most + RESOLUTION
 
 
-def _is_never_enough(found: Outcome, most: Fraction | None) -> bool:
+def _is_never_enough(outcome: Outcome | StatesOutcome, most: Fraction | None) -> bool:
     """Is it proved that no mapping on these CPUs is enough?"""
-    if found.impossible is not None:
+    if outcome.impossible is not None:
         return True
-    return most is not None and found.bound is not None and found.bound > most + RESOLUTION
+    return most is not None and outcome.bound is not None and outcome.bound > most + RESOLUTION
 
 
-def _best(found: list[Outcome]) -> Outcome:
+def _is_optimal(outcome: Outcome | StatesOutcome) -> bool:
+    """Does the answer keep everything, and reach its bound?"""
+    if outcome.kept_maximum is None or outcome.bound is None:
+        return False
+    return outcome.kept_maximum <= outcome.bound + RESOLUTION
+
+
+def _best(outcomes: list[Found]) -> Found:
     """The best of several answers on as many CPUs, with a bound for all of them."""
-
-    def value(outcome: Outcome) -> tuple[bool, Fraction]:
-        if outcome.verdict is None:
-            return True, Fraction(2)
-        return not outcome.verdict.feasible, outcome.verdict.maximum
-
-    best = min(found, key=value)
-    if len(found) == 1:
+    best = min(outcomes, key=_value)
+    if len(outcomes) == 1:
         return best
-    bounds = [outcome.bound for outcome in found if outcome.impossible is None]
-    bound = None if None in bounds else min((b for b in bounds if b is not None), default=None)
-    feasible = best.verdict is not None and best.verdict.feasible
-    proved = (
-        feasible
-        and bound is not None
-        and best.verdict is not None
-        and best.verdict.maximum <= bound + RESOLUTION
+    bounds = [outcome.bound for outcome in outcomes if outcome.impossible is None]
+    known = [bound for bound in bounds if bound is not None]
+    bound = min(known, default=None) if len(known) == len(bounds) else None
+    best = replace(best, bound=bound)
+    impossible = all(outcome.impossible is not None for outcome in outcomes)
+    return replace(
+        best,
+        proved=_is_optimal(best),
+        impossible=best.impossible if impossible else None,
     )
-    impossible = best.impossible if all(outcome.impossible for outcome in found) else None
-    return replace(best, bound=bound, proved=proved, impossible=impossible)
+
+
+def _value(outcome: Outcome | StatesOutcome) -> tuple[bool, Fraction]:
+    """Answers that keep everything are better than others, and less utilization than more."""
+    if outcome.kept_maximum is not None:
+        return False, outcome.kept_maximum
+    return True, outcome.maximum

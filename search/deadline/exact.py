@@ -32,7 +32,7 @@ from ..events import Progress
 from .problem import Assignment, JointProblem
 from .program import longest_path
 from .relaxed import Relaxed, as_fraction, relax
-from .verdict import Verdict, utilizations, verdict
+from .verdict import MappingVerdict, utilizations, verdict
 
 #: Candidates per network in the first and the second attempt.
 FEW, MANY = 60, 300
@@ -67,7 +67,7 @@ class Optimum:
     """
 
     assignment: Assignment | None
-    verdict: Verdict | None
+    verdict: MappingVerdict | None
     bound: Fraction
     proved: bool
     refused: int
@@ -91,7 +91,7 @@ def solve(
     """
     refused, solved = 0, 0
     spending = budget.begin(lambda: refused + solved)
-    nearest: tuple[Assignment | None, Verdict | None] = None, None
+    nearest: tuple[Assignment | None, MappingVerdict | None] = None, None
     relaxed = relax(problem)
     if relaxed is None:
         return Optimum(None, None, Fraction(0), False, 0, impossible="limits")
@@ -141,7 +141,7 @@ def solve(
     return Optimum(best, found, bound, _reached(found, bound), refused, solved)
 
 
-def _reached(found: Verdict | None, bound: Fraction) -> bool:
+def _reached(found: MappingVerdict | None, bound: Fraction) -> bool:
     """Is an answer as good as the bound says that one can be?"""
     return found is not None and found.maximum <= bound + RESOLUTION
 
@@ -184,7 +184,7 @@ def _lazily(
         model.hint(hint)
     refused = 0
     bound = least
-    nearest: tuple[Assignment | None, Verdict | None] = None, None
+    nearest: tuple[Assignment | None, MappingVerdict | None] = None, None
     spending = budget.begin(lambda: refused + model.solved)
     while True:
         answer = model.solve(seed, spending.left)
@@ -212,15 +212,17 @@ def _lazily(
 
 
 def _nearer(
-    known: tuple[Assignment | None, Verdict | None], assignment: Assignment, found: Verdict | None
-) -> tuple[Assignment | None, Verdict | None]:
+    known: tuple[Assignment | None, MappingVerdict | None],
+    assignment: Assignment,
+    found: MappingVerdict | None,
+) -> tuple[Assignment | None, MappingVerdict | None]:
     """The one of two late assignments with fewer groups late, the first if both have as many."""
     if found is None or (known[1] is not None and len(known[1].late) <= len(found.late)):
         return known
     return assignment, found
 
 
-def _judged(problem: JointProblem, assignment: Assignment) -> Verdict | None:
+def _judged(problem: JointProblem, assignment: Assignment) -> MappingVerdict | None:
     try:
         return verdict(problem, assignment, patience=Fraction(1))
     except Refused:
@@ -253,16 +255,16 @@ class _Model:
         self._cp = cp_model
         self._problem = problem
         self._effort = 0.0
-        self._places = [problem.places(i) for i in problem.items]
+        self._places = [problem.places(i) for i in problem.tasks]
         self._model = cp_model.CpModel()
         self._terms: dict[str, list[tuple[Any, int]]] = {p: [] for p in problem.processors}
         self._choose = [{c: self._model.new_bool_var("") for c in own} for own in allowed]
         self._step: dict[tuple[int, int, int, str], Any] = {}
         self._item: dict[tuple[int, str], Any] = {}
         self._engines: dict[str, list[Any]] = {p: [] for p in problem.processors}
-        for n in range(len(problem.nets)):
+        for n in range(len(problem.networks)):
             self._add_net(n)
-        for t in range(len(problem.items)):
+        for t in range(len(problem.tasks)):
             self._add_item(t)
         # Each term is rounded up by less than one unit.
         self._slack = max((len(terms) for terms in self._terms.values()), default=0)
@@ -277,16 +279,16 @@ class _Model:
 
     def _add_net(self, n: int) -> None:
         """One candidate of a network, and one processor for each of its stages."""
-        problem, net = self._problem, self._problem.nets[n]
+        problem, network = self._problem, self._problem.networks[n]
         self._model.add_exactly_one(self._choose[n].values())
         for c, chosen in self._choose[n].items():
-            for s, step in enumerate(net.candidates[c].steps):
-                places = problem.of_kind[step.kind]
+            for s, stage in enumerate(network.candidates[c].stages):
+                places = problem.of_kind[stage.kind]
                 here = []
                 for p in places:
                     var = chosen if len(places) == 1 else self._model.new_bool_var("")
                     self._step[n, c, s, p] = var
-                    self._terms[p].append((var, _units(step.work / problem.period[net.group])))
+                    self._terms[p].append((var, _units(stage.work / problem.period[network.group])))
                     self._engines[p].append(var)
                     here.append(var)
                 if len(places) > 1:
@@ -294,15 +296,15 @@ class _Model:
 
     def _add_item(self, t: int) -> None:
         """One processor for a task."""
-        problem, item = self._problem, self._problem.items[t]
+        problem, task = self._problem, self._problem.tasks[t]
         here = []
         for p in self._places[t]:
             var = self._model.new_bool_var("")
             self._item[t, p] = var
             self._terms[p].append(
-                (var, _units(item.work(problem.kind[p]) / problem.period[item.group]))
+                (var, _units(task.work(problem.kind[p]) / problem.period[task.group]))
             )
-            if item.engine:
+            if task.engine:
                 self._engines[p].append(var)
             here.append(var)
         self._model.add_exactly_one(here)
@@ -323,14 +325,14 @@ class _Model:
         """One CPU for each group's tasks that are not pinned."""
         cores = self._problem.of_kind.get("cpu", ())
         homes = {
-            t.name: {p: self._model.new_bool_var("") for p in cores} for t in self._problem.teams
+            t.name: {p: self._model.new_bool_var("") for p in cores} for t in self._problem.groups
         }
         for own in homes.values():
             self._model.add_at_most_one(own.values())
-        for t, item in enumerate(self._problem.items):
+        for t, task in enumerate(self._problem.tasks):
             for p in self._places[t]:
-                if p in homes[item.group] and item.name not in self._problem.pins:
-                    self._model.add_implication(self._item[t, p], homes[item.group][p])
+                if p in homes[task.group] and task.name not in self._problem.pins:
+                    self._model.add_implication(self._item[t, p], homes[task.group][p])
 
     def _alike(self) -> Iterator[list[str]]:
         """Processors that can be exchanged for each other without a difference, pool by pool."""
@@ -352,12 +354,12 @@ class _Model:
         for n, choice in enumerate(assignment.choice):
             for c, var in self._choose[n].items():
                 self._model.add_hint(var, c == choice)
-            for s, p in enumerate(assignment.steps[n]):
+            for s, p in enumerate(assignment.stages[n]):
                 places = self._problem.of_kind[self._problem.kind[p]]
                 if len(places) > 1:
                     for q in places:
                         self._model.add_hint(self._step[n, choice, s, q], q == names[p])
-        for t, p in enumerate(assignment.items):
+        for t, p in enumerate(assignment.tasks):
             for q in self._places[t]:
                 self._model.add_hint(self._item[t, q], q == names[p])
 
@@ -400,18 +402,18 @@ class _Model:
         choice = tuple(
             next(c for c, var in own.items() if solver.boolean_value(var)) for own in self._choose
         )
-        steps = []
+        stages = []
         for n, c in enumerate(choice):
             places = []
-            for s, step in enumerate(self._problem.nets[n].candidates[c].steps):
-                able = self._problem.of_kind[step.kind]
+            for s, stage in enumerate(self._problem.networks[n].candidates[c].stages):
+                able = self._problem.of_kind[stage.kind]
                 places.append(next(p for p in able if solver.boolean_value(self._step[n, c, s, p])))
-            steps.append(tuple(places))
-        items = tuple(
+            stages.append(tuple(places))
+        tasks = tuple(
             next(p for p in places if solver.boolean_value(self._item[t, p]))
             for t, places in enumerate(self._places)
         )
-        return Assignment(choice, tuple(steps), items)
+        return Assignment(choice, tuple(stages), tasks)
 
     # -- what is ruled out -------------------------------------------------------------------------
     def rule_out(self, assignment: Assignment, late: set[str]) -> None:
@@ -429,31 +431,31 @@ class _Model:
     def too_long(self, assignment: Assignment, late: set[str]) -> bool:
         """Rule out that all tasks of a path take as long as now, if that alone is too long for the
         deadline."""
-        for team in self._problem.teams:
-            if team.name in late and team.due_ns is not None:
-                path, length = longest_path(self._problem, team, assignment)
-                if length > team.due_ns:
+        for group in self._problem.groups:
+            if group.name in late and group.due_ns is not None:
+                path, length = longest_path(self._problem, group, assignment)
+                if length > group.due_ns:
                     self._model.add_bool_or([*self._quicker(path, assignment)])
                     return True
         return False
 
     def _quicker(self, path: Sequence[str], assignment: Assignment) -> Iterator[Any]:
         """That a task or a network of a path takes less time than now."""
-        for t, item in enumerate(self._problem.items):
-            if item.name in path:
-                now = item.wcet_ns[self._problem.kind[assignment.items[t]]]
+        for t, task in enumerate(self._problem.tasks):
+            if task.name in path:
+                now = task.wcet_ns[self._problem.kind[assignment.tasks[t]]]
                 for p in self._places[t]:
-                    if item.wcet_ns[self._problem.kind[p]] < now:
+                    if task.wcet_ns[self._problem.kind[p]] < now:
                         yield self._item[t, p]
-        for n, net in enumerate(self._problem.nets):
-            if net.name in path:
-                latency = net.candidates[assignment.choice[n]].latency
+        for n, network in enumerate(self._problem.networks):
+            if network.name in path:
+                latency = network.candidates[assignment.choice[n]].latency
                 for c, var in self._choose[n].items():
-                    if net.candidates[c].latency < latency:
+                    if network.candidates[c].latency < latency:
                         yield var
 
     def _all_groups(self) -> set[str]:
-        return {t.name for t in self._problem.teams}
+        return {t.name for t in self._problem.groups}
 
     def _reaching(self, assignment: Assignment, groups: set[str]) -> set[str]:
         """The groups that the bounds of these depend on: they share a processor, or share one with
@@ -470,11 +472,11 @@ class _Model:
 
     def _used(self, assignment: Assignment) -> dict[str, set[str]]:
         """The processors of each group."""
-        used: dict[str, set[str]] = {t.name: set() for t in self._problem.teams}
-        for t, p in enumerate(assignment.items):
-            used[self._problem.items[t].group].add(p)
-        for n, places in enumerate(assignment.steps):
-            used[self._problem.nets[n].group].update(places)
+        used: dict[str, set[str]] = {t.name: set() for t in self._problem.groups}
+        for t, p in enumerate(assignment.tasks):
+            used[self._problem.tasks[t].group].add(p)
+        for n, places in enumerate(assignment.stages):
+            used[self._problem.networks[n].group].update(places)
         for follower in self._problem.followers:  # which may be fired there
             used[follower.group] |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
         return used
@@ -483,11 +485,11 @@ class _Model:
         """One of these groups has to change, or, if `exactly` this is ruled out, another group
         comes to them."""
         literals = []
-        for t, p in enumerate(assignment.items):
-            if self._problem.items[t].group in groups:
+        for t, p in enumerate(assignment.tasks):
+            if self._problem.tasks[t].group in groups:
                 literals.append(self._item[t, p])
-        for n, places in enumerate(assignment.steps):
-            if self._problem.nets[n].group in groups:
+        for n, places in enumerate(assignment.stages):
+            if self._problem.networks[n].group in groups:
                 literals.append(self._choose[n][assignment.choice[n]])
                 literals += self._steps_at(n, assignment.choice[n], places)
         others = [literal.negated() for literal in literals]
@@ -505,10 +507,10 @@ class _Model:
     def _coming(self, groups: set[str], places: set[str]) -> Iterator[Any]:
         """That something of another group is on one of these processors."""
         for (t, p), var in self._item.items():
-            if p in places and self._problem.items[t].group not in groups:
+            if p in places and self._problem.tasks[t].group not in groups:
                 yield var
         for (n, _, _, p), var in self._step.items():
-            if p in places and self._problem.nets[n].group not in groups:
+            if p in places and self._problem.networks[n].group not in groups:
                 yield var
 
 

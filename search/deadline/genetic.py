@@ -20,9 +20,10 @@ from ...analysis.timing.system import Refused
 from ...machines.crew import ALONE, Crew
 from ..budget import Budget, Spending
 from ..events import Progress
-from .place import Placed, Placer
+from .limits import held
+from .place import PlacedPopulation, Placer
 from .problem import Assignment, JointProblem, slowed
-from .verdict import Verdict, held, verdict
+from .verdict import MappingVerdict, verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,7 @@ MUTATION = 0.3
 
 
 @dataclass
-class Best:
+class BestSoFar:
     """The best so far: feasible ones by maximum utilization, others by how much they violate.
 
     `evaluations` counts assignments whose utilization was computed, `looks` those whose response
@@ -44,7 +45,7 @@ class Best:
     """
 
     assignment: Assignment | None = None
-    verdict: Verdict | None = None
+    verdict: MappingVerdict | None = None
     evaluations: int = 0
     looks: int = 0
     generations: int = 0
@@ -75,7 +76,7 @@ class Best:
         count = self.evaluations + self.looks
         progress(text, evaluations=count, value=self.value if self.feasible else None)
 
-    def join(self, other: Best) -> None:
+    def join(self, other: BestSoFar) -> None:
         """Merge the results of another worker; its looks are counted here."""
         self.looks, other.looks = self.looks + other.looks, 0
         self.seen.update(other.seen)
@@ -84,11 +85,11 @@ class Best:
         for point in other.front:
             self._add(point)
 
-    def keep(self, problem: JointProblem, assignment: Assignment, found: Verdict) -> None:
+    def keep(self, problem: JointProblem, assignment: Assignment, found: MappingVerdict) -> None:
         """Add an assignment that meets all deadlines to the front, unless it is dominated."""
         shares = [
             h.bound / h.due
-            for t in problem.teams
+            for t in problem.groups
             for h in held(t, found.worst)
             if h.bound and h.due
         ]
@@ -101,22 +102,22 @@ class Best:
             self.front.append(point)
 
 
-def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> float:
+def violation(problem: JointProblem, assignment: Assignment, found: MappingVerdict) -> float:
     """0 for a feasible one; else by how much deadlines are missed, and 10 per engine too many.
 
     Where iterations run into each other, bounds grow beyond all measure. The bounds at half the
     rate say how far it is from being met; where there is none either, a group counts 10. Of what is
     due of a group, what is latest counts.
     """
-    total = 10.0 * len(found.engines)
+    total = 10.0 * len(found.beyond_board)
     worst = found.worst
     if found.maximum <= 1 and found.late:
         worst = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).worst
         total += 0.01 * len(found.late)
-    for team in problem.teams:
+    for group in problem.groups:
         late = [
             float(h.bound / h.due - 1) if h.bound and h.due else 10.0
-            for h in held(team, worst)
+            for h in held(group, worst)
             if not h.met
         ]
         total += max(late, default=0.0)
@@ -124,7 +125,7 @@ def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> 
 
 
 #: The value of an assignment, and its verdict where it has one.
-Judged = tuple[float, Verdict | None]
+Judged = tuple[float, MappingVerdict | None]
 
 
 def judged(problem: JointProblem, assignment: Assignment) -> Judged:
@@ -140,7 +141,7 @@ def judged(problem: JointProblem, assignment: Assignment) -> Judged:
 
 
 def look(
-    problem: JointProblem, assignment: Assignment, best: Best, ahead: Judged | None = None
+    problem: JointProblem, assignment: Assignment, best: BestSoFar, ahead: Judged | None = None
 ) -> float:
     """The value of an assignment, judged once, or `ahead` by a worker; the best one is kept."""
     known = best.seen.get(assignment)
@@ -165,20 +166,20 @@ def heuristic_ga(
     progress: Progress | None = None,
     crew: Crew = ALONE,
     population: int = POPULATION,
-) -> Best:
+) -> BestSoFar:
     """Candidates by evolution, tasks by Algorithm 7. Ctrl-C returns the best so far."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
-    sizes = np.array([len(n.candidates) for n in problem.nets], dtype=int)
+    sizes = np.array([len(n.candidates) for n in problem.networks], dtype=int)
     # The last gene: tasks anywhere (0), or those of a group on one core (1).
     sizes = np.append(sizes, 2)
     choices = rng.integers(0, sizes, size=(population, len(sizes)))
     # Two that meet deadlines if any do: networks in as little time or as few stages as can be,
     # groups at home.
-    latency = [[c.latency for c in n.candidates] for n in problem.nets]
-    stages = [[(len(c.steps), c.latency) for c in n.candidates] for n in problem.nets]
+    latency = [[c.latency for c in n.candidates] for n in problem.networks]
+    stages = [[(len(c.stages), c.latency) for c in n.candidates] for n in problem.networks]
     choices[0] = [*(own.index(min(own)) for own in latency), 1]
     choices[-1] = [*(own.index(min(own)) for own in stages), 1]
     return _evolve(placer, choices, None, sizes, rng, budget, progress, crew, "heuristic-ga")
@@ -192,8 +193,8 @@ def entire_ga(
     progress: Progress | None = None,
     crew: Crew = ALONE,
     population: int = POPULATION,
-    start: Best | None = None,
-) -> Best:
+    start: BestSoFar | None = None,
+) -> BestSoFar:
     """Candidates and places of tasks by evolution, seeded with what `heuristic-ga` finds.
 
     Where that finds nothing feasible, it is asked again with deadlines loosened, as the thesis
@@ -201,7 +202,7 @@ def entire_ga(
     """
     import numpy as np
 
-    looked: list[Best] = []
+    looked: list[BestSoFar] = []
     spending = budget.begin(lambda: sum(b.looks for b in looked))
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
@@ -218,23 +219,23 @@ def entire_ga(
         )
         looked.append(loose)
         start = start if loose.assignment is None else loose
-    sizes = np.array([len(n.candidates) for n in problem.nets], dtype=int)
+    sizes = np.array([len(n.candidates) for n in problem.networks], dtype=int)
     choices = (
         rng.integers(0, sizes, size=(population, len(sizes)))
         if len(sizes)
         else np.zeros((population, 0), int)
     )
     placed = placer.place(choices, at_home=rng.random(population) < 0.5)
-    items = placed.items.copy()
+    tasks = placed.items.copy()
     numbers = {p: i for i, p in enumerate(problem.processors)}
     if start.assignment is not None:
         part = max(1, population // 8)
         choices[:part] = start.assignment.choice
-        items[:part] = [numbers[p] for p in start.assignment.items]
+        tasks[:part] = [numbers[p] for p in start.assignment.tasks]
     found = _evolve(
         placer,
         choices,
-        items,
+        tasks,
         sizes,
         rng,
         spending.left,
@@ -252,7 +253,7 @@ def entire_ga(
 def _loosened(problem: JointProblem) -> JointProblem:
     return replace(
         problem,
-        teams=tuple(replace(t, deadline_ns=4 * t.period_ns, paths=()) for t in problem.teams),
+        groups=tuple(replace(t, deadline_ns=4 * t.period_ns, paths=()) for t in problem.groups),
     )
 
 
@@ -264,21 +265,21 @@ def baseline(
     progress: Progress | None = None,
     crew: Crew = ALONE,
     population: int = POPULATION,
-) -> Best:
+) -> BestSoFar:
     """One after the other: networks as if there were no tasks, then tasks around them.
 
     What the thesis compares with: both searches minimize the utilization of what they see.
     """
     import numpy as np
 
-    first = Best()
+    first = BestSoFar()
     spending = budget.begin(lambda: first.looks)
-    named = {n.name for n in problem.nets}
+    named = {n.name for n in problem.networks}
     alone = replace(
         problem,
-        items=(),
+        tasks=(),
         followers=(),
-        teams=tuple(
+        groups=tuple(
             replace(
                 t,
                 channels=tuple(
@@ -286,27 +287,29 @@ def baseline(
                 ),
                 paths=(),
             )
-            for t in problem.teams
-            if any(n.group == t.name for n in problem.nets)
+            for t in problem.groups
+            if any(n.group == t.name for n in problem.networks)
         ),
     )
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
-    if alone.teams:
+    if alone.groups:
         first = heuristic_ga(
             alone, seed=seed, budget=budget.part(1 / 2), crew=crew, population=population
         )
         choice = (
-            first.assignment.choice if first.assignment is not None else (0,) * len(problem.nets)
+            first.assignment.choice
+            if first.assignment is not None
+            else (0,) * len(problem.networks)
         )
     else:
         choice = ()
     choices = np.tile(np.array(choice, dtype=int), (population, 1))
-    items = placer.place(choices).items.copy()
-    for t, item in enumerate(problem.items):
-        places = [problem.processors.index(p) for p in problem.places(item)]
-        items[1:, t] = rng.choice(places, size=population - 1)
-    found = _evolve(placer, choices, items, None, rng, spending.left, progress, crew, "baseline")
+    tasks = placer.place(choices).items.copy()
+    for t, task in enumerate(problem.tasks):
+        places = [problem.processors.index(p) for p in problem.places(task)]
+        tasks[1:, t] = rng.choice(places, size=population - 1)
+    found = _evolve(placer, choices, tasks, None, rng, spending.left, progress, crew, "baseline")
     found.seconds = spending.seconds
     found.evaluations += first.evaluations
     found.looks += first.looks
@@ -316,7 +319,7 @@ def baseline(
 def _evolve(
     placer: Placer,
     choices: np.ndarray,
-    items: np.ndarray | None,
+    tasks: np.ndarray | None,
     sizes: np.ndarray | None,
     rng: np.random.Generator,
     budget: Budget,
@@ -324,22 +327,22 @@ def _evolve(
     crew: Crew,
     name: str,
     start: Assignment | None = None,
-) -> Best:
+) -> BestSoFar:
     """Uniform crossover of tournament winners, mutation of one gene, the best tenth stays.
 
-    Without `sizes` the choices are fixed. Without `items` the last gene of a choice is where tasks
+    Without `sizes` the choices are fixed. Without `tasks` the last gene of a choice is where tasks
     may go.
     """
     import numpy as np
 
-    best = Best()
+    best = BestSoFar()
     spending = budget.begin(lambda: best.looks)
     idle = 0
     if start is not None:
         look(placer.problem, start, best)
-    values = _values(placer, choices, items, best, spending, crew)
+    values = _values(placer, choices, tasks, best, spending, crew)
     try:
-        if items is None:
+        if tasks is None:
             for i in (0, -1):
                 placed = placer.place(
                     choices[i : i + 1 or None, :-1], at_home=choices[i : i + 1 or None, -1] == 1
@@ -361,10 +364,10 @@ def _evolve(
             choices = np.concatenate([choices[keep], _crossed(choices, parents, rng)])
             if sizes is not None:
                 _mutate(choices, len(keep), sizes, rng)
-            if items is not None:
-                items = np.concatenate([items[keep], _crossed(items, parents, rng)])
-                _mutate_places(items, len(keep), placer, rng)
-            values = _values(placer, choices, items, best, spending, crew)
+            if tasks is not None:
+                tasks = np.concatenate([tasks[keep], _crossed(tasks, parents, rng)])
+                _mutate_places(tasks, len(keep), placer, rng)
+            values = _values(placer, choices, tasks, best, spending, crew)
             idle = 0 if best.value < before - 1e-12 else idle + 1
             if progress is not None and best.value < before:
                 best.tell(progress, f"{name}: generation {best.generations}, {best.text}")
@@ -377,8 +380,8 @@ def _evolve(
 def _values(
     placer: Placer,
     choices: np.ndarray,
-    items: np.ndarray | None,
-    best: Best,
+    tasks: np.ndarray | None,
+    best: BestSoFar,
     spending: Spending,
     crew: Crew,
 ) -> np.ndarray:
@@ -389,11 +392,11 @@ def _values(
 
     problem = placer.problem
     genes = choices
-    if items is None:
+    if tasks is None:
         choices = genes[:, :-1]
-        placed: Placed = placer.place(choices, at_home=genes[:, -1] == 1)
+        placed: PlacedPopulation = placer.place(choices, at_home=genes[:, -1] == 1)
     else:
-        placed = placer.place(choices, items)
+        placed = placer.place(choices, tasks)
     worst = placed.used.max(axis=1)
     values: np.ndarray = np.where(worst > 1, 2 + 10 * (worst - 1), worst) + 10 * placed.engines
     best.evaluations += len(values)
@@ -418,7 +421,7 @@ def _values(
 
 
 def _ahead(
-    problem: JointProblem, leaders: Iterator[Assignment], best: Best, crew: Crew
+    problem: JointProblem, leaders: Iterator[Assignment], best: BestSoFar, crew: Crew
 ) -> dict[Assignment, Judged]:
     """The next leaders, judged by the workers. Those that are not used do not count."""
     if crew.size < 2:
@@ -465,17 +468,17 @@ def _mutate(choices: np.ndarray, kept: int, sizes: np.ndarray, rng: np.random.Ge
     )
 
 
-def _mutate_places(items: np.ndarray, kept: int, placer: Placer, rng: np.random.Generator) -> None:
+def _mutate_places(tasks: np.ndarray, kept: int, placer: Placer, rng: np.random.Generator) -> None:
     import numpy as np
 
-    if not items.shape[1]:
+    if not tasks.shape[1]:
         return
-    rows = np.arange(kept, len(items))
+    rows = np.arange(kept, len(tasks))
     rows = rows[rng.random(len(rows)) < MUTATION]
-    column = rng.integers(0, items.shape[1], size=len(rows))
-    for t in range(items.shape[1]):
+    column = rng.integers(0, tasks.shape[1], size=len(rows))
+    for t in range(tasks.shape[1]):
         own = rows[column == t]
-        items[own, t] = rng.choice(placer.allowed(t), size=len(own))
+        tasks[own, t] = rng.choice(placer.allowed(t), size=len(own))
 
 
 def gap(found: float, bound: Fraction) -> float:

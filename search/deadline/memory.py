@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import ceil
 
 from ...networks.bands.choose import Choice
-from .problem import Candidate, Item, JointProblem, Net
+from .problem import Candidate, DeadlineNetwork, DeadlineTask, JointProblem
 
 
 def banded(problem: JointProblem, chosen: Mapping[str, Choice]) -> JointProblem:
@@ -22,34 +22,36 @@ def banded(problem: JointProblem, chosen: Mapping[str, Choice]) -> JointProblem:
     """
     return replace(
         problem,
-        items=tuple(
-            _slower_item(i, chosen[i.name]) if i.name in chosen else i for i in problem.items
+        tasks=tuple(
+            _slower_item(i, chosen[i.name]) if i.name in chosen else i for i in problem.tasks
         ),
-        nets=tuple(_slower_net(n, chosen[n.name]) if n.name in chosen else n for n in problem.nets),
+        networks=tuple(
+            _slower_net(n, chosen[n.name]) if n.name in chosen else n for n in problem.networks
+        ),
         bands={name: choice.bands for name, choice in chosen.items() if choice.bands},
     )
 
 
-def _slower_item(item: Item, choice: Choice) -> Item:
-    if not choice.bands or "cpu" not in item.wcet_ns:
-        return item
+def _slower_item(task: DeadlineTask, choice: Choice) -> DeadlineTask:
+    if not choice.bands or "cpu" not in task.wcet_ns:
+        return task
     times = {
-        kind: ceil(ns * choice.time) if kind == "cpu" else ns for kind, ns in item.wcet_ns.items()
+        kind: ceil(ns * choice.time) if kind == "cpu" else ns for kind, ns in task.wcet_ns.items()
     }
-    return replace(item, wcet_ns=times, curves={k: c for k, c in item.curves.items() if k != "cpu"})
+    return replace(task, wcet_ns=times, curves={k: c for k, c in task.curves.items() if k != "cpu"})
 
 
-def _slower_net(net: Net, choice: Choice) -> Net:
+def _slower_net(network: DeadlineNetwork, choice: Choice) -> DeadlineNetwork:
     return (
-        replace(net, candidates=tuple(_slower(c, choice) for c in net.candidates))
+        replace(network, candidates=tuple(_slower(c, choice) for c in network.candidates))
         if choice.bands
-        else net
+        else network
     )
 
 
 def _slower(candidate: Candidate, choice: Choice) -> Candidate:
-    if [s.kind for s in candidate.steps] != ["cpu"]:
+    if [s.kind for s in candidate.stages] != ["cpu"]:
         return candidate
-    (step,) = candidate.steps
-    kernels = tuple(ceil(ns * choice.time) for ns in step.kernels)
-    return replace(candidate, steps=(replace(step, kernels=kernels, curve=None),))
+    (stage,) = candidate.stages
+    kernels = tuple(ceil(ns * choice.time) for ns in stage.kernels)
+    return replace(candidate, stages=(replace(stage, kernels=kernels, curve=None),))

@@ -15,9 +15,9 @@ from fractions import Fraction
 from ...analysis.timing.system import Refused
 from ..budget import Budget
 from .outcome import Outcome
-from .problem import Item, JointProblem
-from .states import Placed, Run, StatesOutcome, outcome_of, pinned_in, reaches
-from .verdict import Verdict, verdict
+from .problem import DeadlineTask, JointProblem
+from .states import CommonPlaces, Run, StatesOutcome, is_least, outcome_of, pinned_in
+from .verdict import MappingVerdict, verdict
 
 #: Of the budget, what moving one thing gets; the search has the rest, and a second at least.
 ONE = 0.5
@@ -30,7 +30,7 @@ def own_places(problem: JointProblem, common: Outcome, run: Run, budget: Budget)
     One task that moves is tried first, so that little differs between states. Raises Refused.
     """
     assert common.assignment is not None
-    placed = Placed().with_answer(problem, common.assignment)
+    placed = CommonPlaces().with_answer(problem, common.assignment)
     free = _movable(problem, placed)
     if not free:
         return None
@@ -49,60 +49,62 @@ def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcom
     """The states with those that have places of their own; the bound holds for any places."""
     if not own:
         return outcome
-    states = {**outcome.states, **own}
-    told = [o.verdict for o in states.values() if o.verdict is not None]
-    proved = all(v.feasible for v in told) and reaches(max(v.maximum for v in told), outcome.bound)
-    return replace(outcome, states=states, proved=proved)
+    found = replace(outcome, states={**outcome.states, **own})
+    return replace(found, proved=is_least(found))
 
 
-def _movable(problem: JointProblem, placed: Placed) -> list[str]:
+def _movable(problem: JointProblem, placed: CommonPlaces) -> list[str]:
     """What may be on another CPU in one state."""
     on_cpu = set(problem.of_kind.get("cpu", ()))
-    items = [
+    tasks = [
         i.name
-        for i in problem.items
-        if i.name not in problem.pins and placed.items[i.name] in on_cpu
+        for i in problem.tasks
+        if i.name not in problem.pins and placed.tasks[i.name] in on_cpu
     ]
-    nets = [
-        n.name for n in problem.nets if len(p := placed.nets[n.name][1]) == 1 and p[0] in on_cpu
+    networks = [
+        n.name
+        for n in problem.networks
+        if len(p := placed.networks[n.name][1]) == 1 and p[0] in on_cpu
     ]
-    return [name for name in (*items, *nets) if name not in problem.bands]
+    return [name for name in (*tasks, *networks) if name not in problem.bands]
 
 
-def _moved(placed: Placed, places: Mapping[str, str]) -> Placed:
+def _moved(placed: CommonPlaces, places: Mapping[str, str]) -> CommonPlaces:
     """With some things on other processors."""
-    nets = {
-        n: (choice, (places[n],) if n in places else steps)
-        for n, (choice, steps) in placed.nets.items()
+    networks = {
+        n: (choice, (places[n],) if n in places else stages)
+        for n, (choice, stages) in placed.networks.items()
     }
-    return Placed({n: places.get(n, p) for n, p in placed.items.items()}, nets)
+    return CommonPlaces({n: places.get(n, p) for n, p in placed.tasks.items()}, networks)
 
 
 def _with_one_moved(
-    problem: JointProblem, placed: Placed, free: list[str], budget: Budget
-) -> Placed | None:
+    problem: JointProblem, placed: CommonPlaces, free: list[str], budget: Budget
+) -> CommonPlaces | None:
     """The best of the placements in which one thing is elsewhere; None: a deadline is missed in all
     of them."""
     looked = 0
     spending = budget.begin(lambda: looked)
-    best: tuple[Fraction, Placed] | None = None
+    best: tuple[Fraction, CommonPlaces] | None = None
     for other in _neighbors(problem, placed, free):
         if spending.over:
             break
         looked += 1
-        told = _told(problem, other)
-        if told is not None and told.feasible and (best is None or told.maximum < best[0]):
-            best = told.maximum, other
+        verdict = _told(problem, other)
+        if verdict is not None and verdict.feasible and (best is None or verdict.maximum < best[0]):
+            best = verdict.maximum, other
     return None if best is None else best[1]
 
 
-def _neighbors(problem: JointProblem, placed: Placed, free: list[str]) -> Iterator[Placed]:
+def _neighbors(
+    problem: JointProblem, placed: CommonPlaces, free: list[str]
+) -> Iterator[CommonPlaces]:
     for name in free:
-        at = placed.nets[name][1][0] if name in placed.nets else placed.items[name]
+        at = placed.networks[name][1][0] if name in placed.networks else placed.tasks[name]
         yield from (_moved(placed, {name: p}) for p in problem.of_kind["cpu"] if p != at)
 
 
-def _told(problem: JointProblem, placed: Placed) -> Verdict | None:
+def _told(problem: JointProblem, placed: CommonPlaces) -> MappingVerdict | None:
     try:
         return verdict(problem, placed.of(problem), patience=Fraction(1))
     except Refused:
@@ -110,31 +112,38 @@ def _told(problem: JointProblem, placed: Placed) -> Verdict | None:
 
 
 def _searched(
-    problem: JointProblem, placed: Placed, free: list[str], run: Run, budget: Budget
-) -> Placed | None:
+    problem: JointProblem, placed: CommonPlaces, free: list[str], run: Run, budget: Budget
+) -> CommonPlaces | None:
     """What a search finds for all that may move, the rest pinned where it is."""
     fixed = pinned_in(problem, placed)
-    items = tuple(_on_cpus(i) if i.name in free else i for i in fixed.items)
+    tasks = tuple(_on_cpus(i) if i.name in free else i for i in fixed.tasks)
     pins = {name: p for name, p in fixed.pins.items() if name not in free}
-    found = run(replace(fixed, items=items, pins=pins), budget).assignment
+    found = run(replace(fixed, tasks=tasks, pins=pins), budget).assignment
     if found is None:
         return None
-    places = {i.name: p for i, p in zip(items, found.items, strict=True) if i.name in free}
+    places = {i.name: p for i, p in zip(tasks, found.tasks, strict=True) if i.name in free}
     return _with_few_moved(problem, placed, places)
 
 
-def _with_few_moved(problem: JointProblem, placed: Placed, places: dict[str, str]) -> Placed:
+def _with_few_moved(
+    problem: JointProblem, placed: CommonPlaces, places: dict[str, str]
+) -> CommonPlaces:
     """With what stays where it was, as long as all is in time and the busiest processor has no more
     to do."""
     best = _told(problem, _moved(placed, places))
     for name in [*places]:
         fewer = {n: p for n, p in places.items() if n != name}
-        told = _told(problem, _moved(placed, fewer))
-        if best is not None and told is not None and told.feasible and told.maximum <= best.maximum:
+        verdict = _told(problem, _moved(placed, fewer))
+        if (
+            best is not None
+            and verdict is not None
+            and verdict.feasible
+            and verdict.maximum <= best.maximum
+        ):
             places = fewer
     return _moved(placed, places)
 
 
-def _on_cpus(item: Item) -> Item:
-    curves = {kind: curve for kind, curve in item.curves.items() if kind == "cpu"}
-    return replace(item, wcet_ns={"cpu": item.wcet_ns["cpu"]}, curves=curves)
+def _on_cpus(task: DeadlineTask) -> DeadlineTask:
+    curves = {kind: curve for kind, curve in task.curves.items() if kind == "cpu"}
+    return replace(task, wcet_ns={"cpu": task.wcet_ns["cpu"]}, curves=curves)

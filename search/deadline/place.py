@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedPopulation:
     """Per individual: `used[i, p]` utilization of processor p, `steps[i, n, s]` and `items[i, t]`
     processor numbers (-1 for none), `engines[i]` by how many engines limits are exceeded."""
 
@@ -35,12 +35,15 @@ class Placed:
     def assignment(self, problem: JointProblem, index: int, choice: np.ndarray) -> Assignment:
         """One individual as data."""
         names = problem.processors
-        steps = tuple(
-            tuple(names[int(p)] for p in self.steps[index, n][: len(net.candidates[int(c)].steps)])
-            for n, (net, c) in enumerate(zip(problem.nets, choice, strict=True))
+        stages = tuple(
+            tuple(
+                names[int(p)]
+                for p in self.steps[index, n][: len(network.candidates[int(c)].stages)]
+            )
+            for n, (network, c) in enumerate(zip(problem.networks, choice, strict=True))
         )
         return Assignment(
-            tuple(int(c) for c in choice), steps, tuple(names[int(p)] for p in self.items[index])
+            tuple(int(c) for c in choice), stages, tuple(names[int(p)] for p in self.items[index])
         )
 
 
@@ -61,25 +64,25 @@ class Placer:
         self._kind_processors = [
             np.array([self._number[p] for p in problem.of_kind[k]]) for k in kinds
         ]
-        most = max((len(c.steps) for n in problem.nets for c in n.candidates), default=0)
+        most = max((len(c.stages) for n in problem.networks for c in n.candidates), default=0)
         self._load, self._kind = [], []
-        for net in problem.nets:
-            load = np.zeros((len(net.candidates), most))
-            kind = np.full((len(net.candidates), most), -1)
-            for c, candidate in enumerate(net.candidates):
-                for s, step in enumerate(candidate.steps):
-                    load[c, s] = step.work / problem.period[net.group]
-                    kind[c, s] = kinds.index(step.kind)
+        for network in problem.networks:
+            load = np.zeros((len(network.candidates), most))
+            kind = np.full((len(network.candidates), most), -1)
+            for c, candidate in enumerate(network.candidates):
+                for s, stage in enumerate(candidate.stages):
+                    load[c, s] = stage.work / problem.period[network.group]
+                    kind[c, s] = kinds.index(stage.kind)
             self._load.append(load)
             self._kind.append(kind)
         self._most = most
         self._order = sorted(
-            range(len(problem.items)), key=lambda t: (-max(self._works(t, False).values()), t)
+            range(len(problem.tasks)), key=lambda t: (-max(self._works(t, False).values()), t)
         )
 
-    def _works(self, item: int, at_home: bool) -> dict[int, float]:
+    def _works(self, task: int, at_home: bool) -> dict[int, float]:
         """Utilization of an item on each processor that it may go to."""
-        it = self.problem.items[item]
+        it = self.problem.tasks[task]
         places = self.problem.at_home(it) if at_home else self.problem.places(it)
         return {
             self._number[p]: float(it.work(self.problem.kind[p]) / self.problem.period[it.group])
@@ -92,28 +95,28 @@ class Placer:
         utilization there."""
         found = []
         for at_home in (False, True):
-            works = [self._works(item, at_home) for item in range(len(self.problem.items))]
+            works = [self._works(task, at_home) for task in range(len(self.problem.tasks))]
             found.append(
                 [(self._np.array(list(w)), self._np.array(list(w.values()))) for w in works]
             )
         return found
 
-    def allowed(self, item: int) -> np.ndarray:
+    def allowed(self, task: int) -> np.ndarray:
         """Numbers of the processors that an item may go to."""
-        return self._item_works[0][item][0]
+        return self._item_works[0][task][0]
 
     def stages(self, choices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Utilizations, processors of stages, and engines over their limits."""
         numpy = self._np
-        count, nets = choices.shape
+        count, networks = choices.shape
         used = numpy.zeros((count, len(self.problem.processors)))
-        places = numpy.full((count, nets, self._most), -1)
-        if nets and self._most:
+        places = numpy.full((count, networks, self._most), -1)
+        if networks and self._most:
             loads = numpy.stack(
-                [self._load[n][choices[:, n]] for n in range(nets)], axis=1
+                [self._load[n][choices[:, n]] for n in range(networks)], axis=1
             ).reshape(count, -1)
             kinds = numpy.stack(
-                [self._kind[n][choices[:, n]] for n in range(nets)], axis=1
+                [self._kind[n][choices[:, n]] for n in range(networks)], axis=1
             ).reshape(count, -1)
             flat = places.reshape(count, -1)
             order = numpy.argsort(-loads, axis=1, kind="stable")
@@ -127,7 +130,7 @@ class Placer:
                         best = processors[numpy.argmin(used[numpy.ix_(who, processors)], axis=1)]
                         used[who, best] += load[who]
                         flat[who, slot[who]] = best
-            places = flat.reshape(count, nets, self._most)
+            places = flat.reshape(count, networks, self._most)
         return used, places, self._excess(places)
 
     def _excess(self, places: np.ndarray) -> np.ndarray:
@@ -144,33 +147,33 @@ class Placer:
     def place(
         self,
         choices: np.ndarray,
-        items: np.ndarray | None = None,
+        tasks: np.ndarray | None = None,
         at_home: np.ndarray | None = None,
-    ) -> Placed:
+    ) -> PlacedPopulation:
         """Place everything; `items[i, t]` gives the processors of tasks where a search decides on
         them itself.
 
         Individuals that are `at_home` use one CPU per group (`JointProblem.home`).
         """
         numpy = self._np
-        used, steps, excess = self.stages(choices)
+        used, stages, excess = self.stages(choices)
         count = len(choices)
-        if items is None:
-            items = numpy.full((count, len(self.problem.items)), -1)
+        if tasks is None:
+            tasks = numpy.full((count, len(self.problem.tasks)), -1)
             home = numpy.zeros(count, dtype=bool) if at_home is None else at_home
             for mode, rows in enumerate((numpy.flatnonzero(~home), numpy.flatnonzero(home))):
                 for t in self._order if len(rows) else ():
                     processors, works = self._item_works[mode][t]
                     best = numpy.argmin(used[numpy.ix_(rows, processors)] + works, axis=1)
-                    items[rows, t] = processors[best]
-                    used[rows, items[rows, t]] += works[best]
+                    tasks[rows, t] = processors[best]
+                    used[rows, tasks[rows, t]] += works[best]
         else:
-            for t in range(items.shape[1]):
+            for t in range(tasks.shape[1]):
                 processors, works = self._item_works[0][t]
                 by_number = numpy.full(used.shape[1], numpy.inf)
                 by_number[processors] = works
-                used[numpy.arange(count), items[:, t]] += by_number[items[:, t]]
-        return Placed(used, steps, items, excess)
+                used[numpy.arange(count), tasks[:, t]] += by_number[tasks[:, t]]
+        return PlacedPopulation(used, stages, tasks, excess)
 
 
 def plain(
@@ -179,32 +182,34 @@ def plain(
     """The same for one individual, step by step."""
     used = dict.fromkeys(problem.processors, 0.0)
     slots = []
-    most = max((len(c.steps) for n in problem.nets for c in n.candidates), default=0)
-    for n, (net, c) in enumerate(zip(problem.nets, choice, strict=True)):
-        for s, step in enumerate(net.candidates[c].steps):
-            slots.append((-float(step.work / problem.period[net.group]), n * most + s, step.kind))
+    most = max((len(c.stages) for n in problem.networks for c in n.candidates), default=0)
+    for n, (network, c) in enumerate(zip(problem.networks, choice, strict=True)):
+        for s, stage in enumerate(network.candidates[c].stages):
+            slots.append(
+                (-float(stage.work / problem.period[network.group]), n * most + s, stage.kind)
+            )
     places: dict[int, str] = {}
     for load, slot, kind in sorted(slots):
         place = min(problem.of_kind[kind], key=lambda p: used[p])
         used[place] -= load
         places[slot] = place
     order = sorted(
-        range(len(problem.items)),
-        key=lambda t: (-max(_on(problem, t, p) for p in problem.places(problem.items[t])), t),
+        range(len(problem.tasks)),
+        key=lambda t: (-max(_on(problem, t, p) for p in problem.places(problem.tasks[t])), t),
     )
-    items: dict[int, str] = {}
+    tasks: dict[int, str] = {}
     for t in order:
-        allowed = problem.at_home(problem.items[t]) if at_home else problem.places(problem.items[t])
+        allowed = problem.at_home(problem.tasks[t]) if at_home else problem.places(problem.tasks[t])
         place = min(allowed, key=lambda p: used[p] + _on(problem, t, p))
         used[place] += _on(problem, t, place)
-        items[t] = place
-    steps = tuple(
-        tuple(places[n * most + s] for s in range(len(net.candidates[c].steps)))
-        for n, (net, c) in enumerate(zip(problem.nets, choice, strict=True))
+        tasks[t] = place
+    stages = tuple(
+        tuple(places[n * most + s] for s in range(len(network.candidates[c].stages)))
+        for n, (network, c) in enumerate(zip(problem.networks, choice, strict=True))
     )
-    return used, Assignment(choice, steps, tuple(items[t] for t in range(len(problem.items))))
+    return used, Assignment(choice, stages, tuple(tasks[t] for t in range(len(problem.tasks))))
 
 
-def _on(problem: JointProblem, item: int, processor: str) -> float:
-    it = problem.items[item]
+def _on(problem: JointProblem, task: int, processor: str) -> float:
+    it = problem.tasks[task]
     return float(it.work(problem.kind[processor]) / problem.period[it.group])

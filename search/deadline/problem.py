@@ -45,7 +45,7 @@ class JointChannel:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DeadlineTask:
     """A dataflow task. `wcet_ns[kind]` of one firing for the kinds that can run it; `firings` per
     iteration.
 
@@ -89,7 +89,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CandidateStage:
     """A stage of a candidate: kernels (or one loadable) in a row on a kind of processor, times of a
     firing in ns.
 
@@ -124,16 +124,16 @@ class Candidate:
     """One way to run a network: `option` names the kinds of its stages, as in `gpu-dla-gpu`."""
 
     option: str
-    steps: tuple[Step, ...]
+    stages: tuple[CandidateStage, ...]
 
     @property
     def latency(self) -> int:
         """Time of one inference alone."""
-        return sum(s.firing for s in self.steps)
+        return sum(s.firing for s in self.stages)
 
     def work(self, kind: str) -> Fraction:
         """Time on all processors of a kind together."""
-        return sum((s.work for s in self.steps if s.kind == kind), start=Fraction(0))
+        return sum((s.work for s in self.stages if s.kind == kind), start=Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class InnerTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Net:
+class DeadlineNetwork:
     """A network and its candidates. `exact` tells whether these are the whole Pareto front.
 
     `tensors` are those between its layers; where they are not known, each stage hands one token to
@@ -164,7 +164,7 @@ class Net:
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class TaskGroup:
     """A group: an app with its period, deadline and priority (larger = more urgent).
 
     Without a deadline it is due at the end of its period, or at no time where paths have deadlines.
@@ -197,9 +197,9 @@ class JointProblem:
     """
 
     platform: Platform
-    teams: tuple[Team, ...]
-    items: tuple[Item, ...]
-    nets: tuple[Net, ...]
+    groups: tuple[TaskGroup, ...]
+    tasks: tuple[DeadlineTask, ...]
+    networks: tuple[DeadlineNetwork, ...]
     pins: Mapping[str, str]
     followers: tuple[Follower, ...] = ()
     bands: Mapping[str, tuple[Bands, ...]] = field(default_factory=dict)
@@ -244,7 +244,7 @@ class JointProblem:
     @cached_property
     def period(self) -> dict[str, Fraction]:
         """Period of each group."""
-        return {t.name: t.period_ns for t in self.teams}
+        return {t.name: t.period_ns for t in self.groups}
 
     @cached_property
     def home(self) -> dict[str, str]:
@@ -256,10 +256,10 @@ class JointProblem:
         """
         cores = self.of_kind.get("cpu", ())
         used = dict.fromkeys(cores, Fraction(0))
-        own = {t.name: Fraction(0) for t in self.teams}
-        for item in self.items:
-            if set(item.wcet_ns) == {"cpu"} and item.name not in self.pins:
-                own[item.group] += item.work("cpu") / self.period[item.group]
+        own = {t.name: Fraction(0) for t in self.groups}
+        for task in self.tasks:
+            if set(task.wcet_ns) == {"cpu"} and task.name not in self.pins:
+                own[task.group] += task.work("cpu") / self.period[task.group]
         found = {}
         for group in sorted(own, key=lambda g: (-own[g], g)):
             if cores:
@@ -267,20 +267,20 @@ class JointProblem:
                 used[found[group]] += own[group]
         return found
 
-    def at_home(self, item: Item) -> tuple[str, ...]:
+    def at_home(self, task: DeadlineTask) -> tuple[str, ...]:
         """Its places when CPUs other than its group's are left out."""
-        places = self.places(item)
-        near = tuple(p for p in places if self.kind[p] != "cpu" or p == self.home.get(item.group))
-        return near if near and item.name not in self.pins else places
+        places = self.places(task)
+        near = tuple(p for p in places if self.kind[p] != "cpu" or p == self.home.get(task.group))
+        return near if near and task.name not in self.pins else places
 
-    def places(self, item: Item) -> tuple[str, ...]:
+    def places(self, task: DeadlineTask) -> tuple[str, ...]:
         """Processors that an item may go to."""
-        pin = self.pins.get(item.name)
+        pin = self.pins.get(task.name)
         if pin is not None:
             return (pin,)
-        machine = self.machines.get(item.name)
+        machine = self.machines.get(task.name)
         able = (
-            p for p in self.processors if self.kind[p] in item.wcet_ns and p not in self.left_out
+            p for p in self.processors if self.kind[p] in task.wcet_ns and p not in self.left_out
         )
         return tuple(p for p in able if machine is None or self.machine_of[p] == machine)
 
@@ -292,15 +292,15 @@ class Assignment:
     """
 
     choice: tuple[int, ...]
-    steps: tuple[tuple[str, ...], ...]
-    items: tuple[str, ...]
+    stages: tuple[tuple[str, ...], ...]
+    tasks: tuple[str, ...]
 
 
 def slowed(problem: JointProblem, factor: int) -> JointProblem:
     """The same groups so many times as seldom, under the same deadlines: bounds exist more often
     then.
     """
-    teams = (
-        replace(t, period_ns=factor * t.period_ns, deadline_ns=t.due_ns) for t in problem.teams
+    groups = (
+        replace(t, period_ns=factor * t.period_ns, deadline_ns=t.due_ns) for t in problem.groups
     )
-    return replace(problem, teams=tuple(teams))
+    return replace(problem, groups=tuple(groups))

@@ -28,7 +28,15 @@ from ...model.application import Application, Channel, Network, Port, Task
 from ...model.span import Span
 from ...model.types import TensorType
 from ...model.workload import WorkloadCurve
-from .problem import Assignment, Item, JointChannel, JointProblem, Net, Step, Team
+from .problem import (
+    Assignment,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
+    JointChannel,
+    JointProblem,
+    TaskGroup,
+)
 
 #: Where what a search supposes stands in a text: nowhere.
 NOWHERE = Span("", 0, 0, 0, 0)
@@ -60,7 +68,7 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
     Refused.
     """
     program = _Program(problem, assignment)
-    apps = tuple(program.app(team) for team in problem.teams)
+    apps = tuple(program.app(group) for group in problem.groups)
     threads = workers_of(
         apps,
         problem.platform,
@@ -69,7 +77,7 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
         {name: task.cost for name, task in program.tasks.items()},
     )
     groups = tuple(
-        program.group(team, app, threads) for team, app in zip(problem.teams, apps, strict=True)
+        program.group(group, app, threads) for group, app in zip(problem.groups, apps, strict=True)
     )
     pools = problem.platform.pools
     processors = tuple(
@@ -102,11 +110,11 @@ def program_paths(
     A program lists fewer of them where the data of a source reach only some stages of a network.
     """
     program = _Program(problem, assignment)
-    return {team.name: program.paths(team) for team in problem.teams}
+    return {group.name: program.paths(group) for group in problem.groups}
 
 
 def longest_path(
-    problem: JointProblem, team: Team, assignment: Assignment
+    problem: JointProblem, group: TaskGroup, assignment: Assignment
 ) -> tuple[tuple[str, ...], int]:
     """The tasks and networks one after another that no iteration of a group is quicker than, and
     their time in ns.
@@ -115,40 +123,40 @@ def longest_path(
     of each task counts. Only channels without delay are followed, between tasks with one rate each:
     the last firing of the reader needs what the last one of the writer makes.
     """
-    times = dict.fromkeys(names_of(problem, team), 0)
-    for item, place in zip(problem.items, assignment.items, strict=True):
-        if item.group == team.name:
-            times[item.name] = item.wcet_ns[problem.kind[place]]
-    for net, choice in zip(problem.nets, assignment.choice, strict=True):
-        if net.group == team.name:
-            times[net.name] = net.candidates[choice].latency
+    times = dict.fromkeys(names_of(problem, group), 0)
+    for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+        if task.group == group.name:
+            times[task.name] = task.wcet_ns[problem.kind[place]]
+    for network, choice in zip(problem.networks, assignment.choice, strict=True):
+        if network.group == group.name:
+            times[network.name] = network.candidates[choice].latency
     before: dict[str, list[str]] = {name: [] for name in times}
-    for c in team.channels:
+    for c in group.channels:
         if not c.delay and len(set(c.produced)) == len(set(c.consumed)) == 1:
             before[c.destination].append(c.source)
     longest: dict[str, tuple[int, tuple[str, ...]]] = {}
     for name in TopologicalSorter(before).static_order():
         length, path = max((longest[other] for other in before[name]), default=(0, ()))
         longest[name] = length + times[name], (*path, name)
-    read = {c.source for c in team.channels if c.source != c.destination}
+    read = {c.source for c in group.channels if c.source != c.destination}
     length, path = max((longest[name] for name in longest if name not in read), default=(0, ()))
     return path, length
 
 
-def stage_names(net: Net, steps: tuple[Step, ...]) -> tuple[str, ...]:
+def stage_names(network: DeadlineNetwork, stages: tuple[CandidateStage, ...]) -> tuple[str, ...]:
     """The tasks that the stages of a candidate become."""
-    if len(steps) == 1:
-        return (net.name,)
-    return tuple(f"{net.name}.stage{k}" for k in range(1, len(steps) + 1))
+    if len(stages) == 1:
+        return (network.name,)
+    return tuple(f"{network.name}.stage{k}" for k in range(1, len(stages) + 1))
 
 
-def names_of(problem: JointProblem, team: Team) -> Sequence[str]:
+def names_of(problem: JointProblem, group: TaskGroup) -> Sequence[str]:
     """Tasks, networks and followers of a group, in the order of the text."""
-    if team.order:
-        return team.order
-    names = [item.name for item in problem.items if item.group == team.name]
-    names += [net.name for net in problem.nets if net.group == team.name]
-    return names + [f.name for f in problem.followers if f.group == team.name]
+    if group.order:
+        return group.order
+    names = [task.name for task in problem.tasks if task.group == group.name]
+    names += [network.name for network in problem.networks if network.group == group.name]
+    return names + [f.name for f in problem.followers if f.group == group.name]
 
 
 class _Program:
@@ -156,19 +164,19 @@ class _Program:
 
     def __init__(self, problem: JointProblem, assignment: Assignment) -> None:
         self._problem = problem
-        self._teams = {team.name: team for team in problem.teams}
+        self._teams = {group.name: group for group in problem.groups}
         self._cut: dict[str, CutNet] = {}
         self.tasks: dict[str, Fired] = {}
-        for item, place in zip(problem.items, assignment.items, strict=True):
-            self.tasks[item.name] = _fired_item(item, place, problem.kind[place])
-        for net, choice, places in zip(
-            problem.nets, assignment.choice, assignment.steps, strict=True
+        for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+            self.tasks[task.name] = _fired_item(task, place, problem.kind[place])
+        for network, choice, places in zip(
+            problem.networks, assignment.choice, assignment.stages, strict=True
         ):
-            steps = net.candidates[choice].steps
-            cut = CutNet(net, steps)
-            self._cut[net.name] = cut
-            for name, step, place in zip(cut.names, steps, places, strict=True):
-                self.tasks[name] = _fired_step(net, step, place)
+            stages = network.candidates[choice].stages
+            cut = CutNet(network, stages)
+            self._cut[network.name] = cut
+            for name, stage, place in zip(cut.names, stages, places, strict=True):
+                self.tasks[name] = _fired_step(network, stage, place)
         for follower in problem.followers:
             near = [
                 self._end(follower.destination).processor,
@@ -185,31 +193,31 @@ class _Program:
             return self.tasks[name]
         return self.tasks[cut.names[-1 if last else 0]]
 
-    def app(self, team: Team) -> Application:
+    def app(self, group: TaskGroup) -> Application:
         """The app of a group as the program has it: tasks with ports, channels, no code."""
-        channels = self.channels(team)
-        ports: dict[str, list[Port]] = {name: [] for name in self._names(team)}
+        channels = self.channels(group)
+        ports: dict[str, list[Port]] = {name: [] for name in self._names(group)}
         made = []
         for number, c in enumerate(channels):
             kind = TensorType("uint8", (c.token_bytes,))
             out, into = f"o{number}", f"i{number}"
             ports[c.source].append(Port(out, "out", kind, c.produced, True, NOWHERE))
             ports[c.destination].append(Port(into, "in", kind, c.consumed, True, NOWHERE))
-            name = f"{team.name}: {c.source} -> {c.destination} ({number})"
+            name = f"{group.name}: {c.source} -> {c.destination} ({number})"
             made.append(Channel(name, c.source, out, c.destination, into, c.delay, (), NOWHERE))
         tasks = tuple(_task(name, own, self.tasks[name]) for name, own in ports.items())
         return Application(
-            team.name,
+            group.name,
             tasks,
             tuple(made),
-            team.period_ns,
-            team.deadline_ns,
-            team.priority,
+            group.period_ns,
+            group.deadline_ns,
+            group.priority,
             "",
             NOWHERE,
         )
 
-    def group(self, team: Team, app: Application, threads: Workers) -> Group:
+    def group(self, team: TaskGroup, app: Application, threads: Workers) -> Group:
         """A group with the capacities of its channels."""
         tasks = []
         for task in app.tasks:
@@ -234,45 +242,45 @@ class _Program:
             paths=self.paths(team),
         )
 
-    def channels(self, team: Team) -> list[JointChannel]:
+    def channels(self, group: TaskGroup) -> list[JointChannel]:
         """The channels of a group between tasks and stages: those inside of networks first."""
         found: list[JointChannel] = []
-        for name in names_of(self._problem, team):
+        for name in names_of(self._problem, group):
             if name in self._cut:
                 found += self._cut[name].inner
-        for channel in team.channels:
+        for channel in group.channels:
             found += between_stages(channel, self._cut)
         return found
 
-    def _names(self, team: Team) -> list[str]:
+    def _names(self, group: TaskGroup) -> list[str]:
         """The tasks of a group, stages in the place of their network."""
         names: list[str] = []
-        for name in names_of(self._problem, team):
+        for name in names_of(self._problem, group):
             names += self._cut[name].names if name in self._cut else (name,)
         return names
 
-    def paths(self, team: Team) -> tuple[TimedPath, ...]:
+    def paths(self, group: TaskGroup) -> tuple[TimedPath, ...]:
         """The paths of a group, which end with the last stage of a network."""
         return tuple(
             replace(p, sink=self._cut[p.sink].names[-1]) if p.sink in self._cut else p
-            for p in team.paths
+            for p in group.paths
         )
 
 
 class CutNet:
     """A network as the stages of one candidate: their names, and the channels between them."""
 
-    def __init__(self, net: Net, steps: tuple[Step, ...]) -> None:
-        self.names = stage_names(net, steps)
-        self._ends = [step.end for step in steps]
-        known = bool(net.tensors) and None not in self._ends[:-1]
+    def __init__(self, network: DeadlineNetwork, stages: tuple[CandidateStage, ...]) -> None:
+        self.names = stage_names(network, stages)
+        self._ends = [stage.end for stage in stages]
+        known = bool(network.tensors) and None not in self._ends[:-1]
         self.inner: list[JointChannel] = []
-        if len(steps) == 1:
+        if len(stages) == 1:
             return
         if not known:
             self.inner = [JointChannel(a, b) for a, b in pairwise(self.names)]
             return
-        for tensor in net.tensors:
+        for tensor in network.tensors:
             source = self.maker(tensor.maker)
             for target in self.readers(tensor.readers):
                 if target != source:
@@ -307,20 +315,20 @@ def between_stages(channel: JointChannel, cut: Mapping[str, CutNet]) -> list[Joi
     return [replace(channel, destination=target, readers=()) for target in targets]
 
 
-def _fired_item(item: Item, place: str, kind: str) -> Fired:
+def _fired_item(task: DeadlineTask, place: str, kind: str) -> Fired:
     return Fired(
         place,
-        (item.wcet_ns[kind],),
-        item.firings,
-        item.curves.get(kind),
-        item.live,
-        item.open_end,
-        item.batch,
+        (task.wcet_ns[kind],),
+        task.firings,
+        task.curves.get(kind),
+        task.live,
+        task.open_end,
+        task.batch,
     )
 
 
-def _fired_step(net: Net, step: Step, place: str) -> Fired:
-    return Fired(place, step.kernels, step.firings, step.curve, batch=net.batch)
+def _fired_step(network: DeadlineNetwork, stage: CandidateStage, place: str) -> Fired:
+    return Fired(place, stage.kernels, stage.firings, stage.curve, batch=network.batch)
 
 
 def _task(name: str, ports: Sequence[Port], fired: Fired) -> Task:

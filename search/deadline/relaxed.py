@@ -36,20 +36,22 @@ def relax(problem: JointProblem) -> Relaxed | None:
     loads: dict[str, list[tuple[Any, float]]] = {k: [] for k in problem.of_kind}
     engines: dict[str, list[tuple[Any, int]]] = {k: [] for k in problem.of_kind}
     chosen = []
-    for net in problem.nets:
-        variables = [solver.NumVar(0, 1, "") for _ in net.candidates]
+    for network in problem.networks:
+        variables = [solver.NumVar(0, 1, "") for _ in network.candidates]
         solver.Add(sum(variables) == 1)
-        for variable, candidate in zip(variables, net.candidates, strict=True):
-            for step in candidate.steps:
-                loads[step.kind].append((variable, float(step.work / problem.period[net.group])))
-                engines[step.kind].append((variable, 1))
+        for variable, candidate in zip(variables, network.candidates, strict=True):
+            for stage in candidate.stages:
+                loads[stage.kind].append(
+                    (variable, float(stage.work / problem.period[network.group]))
+                )
+                engines[stage.kind].append((variable, 1))
         chosen.append(variables)
-    for item in problem.items:
-        kinds = {problem.kind[p] for p in problem.places(item)}
+    for task in problem.tasks:
+        kinds = {problem.kind[p] for p in problem.places(task)}
         shares = {kind: solver.NumVar(0, 1, "") for kind in kinds}
         solver.Add(sum(shares.values()) == 1)
         for kind, share in shares.items():
-            loads[kind].append((share, float(item.work(kind) / problem.period[item.group])))
+            loads[kind].append((share, float(task.work(kind) / problem.period[task.group])))
     for kind, terms in loads.items():
         if terms:
             solver.Add(sum(v * w for v, w in terms) <= worst * len(problem.of_kind[kind]))
@@ -61,7 +63,7 @@ def relax(problem: JointProblem) -> Relaxed | None:
     if status == pywraplp.Solver.INFEASIBLE:
         return None
     if status != pywraplp.Solver.OPTIMAL:  # the solver gave up: nothing is known
-        return Relaxed(0.0, tuple((0.0,) * len(net.candidates) for net in problem.nets))
+        return Relaxed(0.0, tuple((0.0,) * len(network.candidates) for network in problem.networks))
     rises = tuple(tuple(max(0.0, v.reduced_cost()) for v in variables) for variables in chosen)
     return Relaxed(max(0.0, worst.solution_value() - SAFETY), rises)
 

@@ -15,11 +15,20 @@ from fractions import Fraction
 
 from ...analysis.timing.system import Refused
 from ..budget import Budget
-from .outcome import FewestCores, Outcome
-from .problem import Assignment, Item, JointChannel, JointProblem, Net, Step, Team
+from .exact import Impossible
+from .outcome import NOTHING, FewestCores, Outcome
+from .problem import (
+    Assignment,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
+    JointChannel,
+    JointProblem,
+    TaskGroup,
+)
 from .program import CutNet, between_stages, names_of
 from .relaxed import as_fraction, relax
-from .verdict import Verdict, verdict
+from .verdict import MappingVerdict, verdict
 
 #: Of the budget, what moving single tasks gets.
 MOVES = 0.25
@@ -30,33 +39,34 @@ Run = Callable[[JointProblem, Budget], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class CommonPlaces:
     """The processors of tasks; of each network the number of its candidate, and the processors of
     its stages."""
 
-    items: Mapping[str, str] = field(default_factory=dict)
-    nets: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    networks: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
 
     def covers(self, problem: JointProblem) -> bool:
         """Is everything of a problem placed?"""
-        return all(i.name in self.items for i in problem.items) and all(
-            n.name in self.nets for n in problem.nets
+        return all(i.name in self.tasks for i in problem.tasks) and all(
+            n.name in self.networks for n in problem.networks
         )
 
     def of(self, problem: JointProblem) -> Assignment:
         """The same for one problem."""
-        nets = [self.nets[n.name] for n in problem.nets]
-        items = tuple(self.items[i.name] for i in problem.items)
-        return Assignment(tuple(c for c, _ in nets), tuple(s for _, s in nets), items)
+        networks = [self.networks[n.name] for n in problem.networks]
+        tasks = tuple(self.tasks[i.name] for i in problem.tasks)
+        return Assignment(tuple(c for c, _ in networks), tuple(s for _, s in networks), tasks)
 
-    def with_answer(self, problem: JointProblem, found: Assignment) -> Placed:
+    def with_answer(self, problem: JointProblem, found: Assignment) -> CommonPlaces:
         """With what a search has found for a problem; stages of networks that were placed before
         are no tasks."""
-        items = {i.name: p for i, p in zip(problem.items, found.items, strict=True)}
-        nets = {
-            n.name: (c, s) for n, c, s in zip(problem.nets, found.choice, found.steps, strict=True)
+        tasks = {i.name: p for i, p in zip(problem.tasks, found.tasks, strict=True)}
+        networks = {
+            n.name: (c, s)
+            for n, c, s in zip(problem.networks, found.choice, found.stages, strict=True)
         }
-        return Placed({**self.items, **items}, {**self.nets, **nets})
+        return CommonPlaces({**self.tasks, **tasks}, {**self.networks, **networks})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +74,45 @@ class StatesOutcome:
     """An outcome for each state; those of a search that found nothing have no assignment. `bound`
     is for the whole.
 
-    `impossible`: it is proved that some state has no mapping that keeps all deadlines and limits.
-    `cores`: where few CPUs were the objective, how many they are; `bound` and `proved` speak of so
-    many then.
+    `impossible`: why some state has no mapping that keeps all deadlines and limits, if that is
+    proved. `evaluations`, `counted` and `cores` as in `Outcome`.
     """
 
     states: Mapping[str, Outcome]
     bound: Fraction | None
     proved: bool
     seconds: float
-    impossible: bool = False
+    impossible: Impossible | None = None
     cores: FewestCores | None = None
+    evaluations: int = 0
+    counted: int = 0
 
     @property
     def objective(self) -> str:
-        """What the answer was searched for, as in `--objective`."""
-        return "utilization" if self.cores is None else "cores,utilization"
+        """The objectives of the search, as in `--objective`."""
+        return "utilization" if self.cores is None else self.cores.objective
+
+    @property
+    def maximum(self) -> Fraction:
+        """The maximum utilization over all states; above any possible one if nothing was found."""
+        return max((outcome.maximum for outcome in self.states.values()), default=NOTHING)
+
+    @property
+    def kept_maximum(self) -> Fraction | None:
+        """The maximum utilization over all states, if each of them keeps all deadlines and limits.
+
+        A search ends with the first state that has no mapping.
+        """
+        if any(outcome.kept_maximum is None for outcome in self.states.values()):
+            return None
+        return self.maximum
+
+    @property
+    def without_proof(self) -> StatesOutcome:
+        """The same for problems of which only a part was searched."""
+        cores = None if self.cores is None else replace(self.cores, proved=False)
+        states = {name: outcome.without_proof for name, outcome in self.states.items()}
+        return replace(self, states=states, bound=None, proved=False, impossible=None, cores=cores)
 
 
 def search_states(
@@ -99,7 +132,8 @@ def search_states(
     searching = budget.part(1 - MOVES).begin(lambda: given)
     bounds = {name: _least(problem) for name, problem in problems.items()}
     order = sorted(problems, key=lambda name: -(bounds[name] or 0))
-    placed, found, impossible = Placed(), dict[str, Outcome](), False
+    placed, found = CommonPlaces(), dict[str, Outcome]()
+    impossible: Impossible | None = None
     for position, name in enumerate(order):
         problem = problems[name]
         if placed.covers(problem):
@@ -110,15 +144,17 @@ def search_states(
         given += part.evaluations or 0
         outcome = run(fixed, replace(part, seconds=max(1.0, part.seconds)))
         # nothing was fixed: what is proved holds for the state
-        free = not placed.items and not placed.nets
-        impossible |= free and outcome.impossible is not None
+        free = not placed.tasks and not placed.networks
+        if free and outcome.impossible is not None:
+            impossible = outcome.impossible
         if outcome.assignment is None:
-            return StatesOutcome(
-                {**found, name: outcome}, None, False, spending.seconds, impossible
-            )
+            found[name] = outcome
+            return _summed(StatesOutcome(found, None, False, spending.seconds, impossible))
         if free:
             bounds[name] = max(filter(None, (bounds[name], outcome.bound)), default=None)
-        placed = Placed(*_without_stages(placed.with_answer(fixed, outcome.assignment), problems))
+        placed = CommonPlaces(
+            *_without_stages(placed.with_answer(fixed, outcome.assignment), problems)
+        )
         found[name] = outcome_of(problem, placed, bounds[name], outcome)
     placed = _side_by_side(problems, _moved(problems, placed, spending.left), alternatives)
     found = {
@@ -126,9 +162,22 @@ def search_states(
     }
     known = [b for b in bounds.values() if b is not None]
     bound = max(known) if len(known) == len(bounds) else None
-    told = [o.verdict for o in found.values() if o.verdict is not None]
-    proved = all(v.feasible for v in told) and reaches(max(v.maximum for v in told), bound)
-    return StatesOutcome(found, bound, proved, spending.seconds, impossible)
+    whole = _summed(StatesOutcome(found, bound, False, spending.seconds, impossible))
+    return replace(whole, proved=is_least(whole))
+
+
+def _summed(outcome: StatesOutcome) -> StatesOutcome:
+    """The same with the effort for all states."""
+    return replace(
+        outcome,
+        evaluations=sum(each.evaluations for each in outcome.states.values()),
+        counted=sum(each.counted for each in outcome.states.values()),
+    )
+
+
+def is_least(outcome: StatesOutcome) -> bool:
+    """Does the answer keep everything, with no more utilization than the bound?"""
+    return outcome.kept_maximum is not None and reaches(outcome.kept_maximum, outcome.bound)
 
 
 def reaches(maximum: Fraction, bound: Fraction | None) -> bool:
@@ -142,7 +191,7 @@ def _least(problem: JointProblem) -> Fraction | None:
 
 
 def outcome_of(
-    problem: JointProblem, placed: Placed, bound: Fraction | None, like: Outcome | None
+    problem: JointProblem, placed: CommonPlaces, bound: Fraction | None, like: Outcome | None
 ) -> Outcome:
     """What a placement means for a state, after a search that was `like` this one. Raises
     Refused."""
@@ -166,68 +215,73 @@ def outcome_of(
 
 
 def _without_stages(
-    placed: Placed, problems: Mapping[str, JointProblem]
+    placed: CommonPlaces, problems: Mapping[str, JointProblem]
 ) -> tuple[dict[str, str], dict[str, tuple[int, tuple[str, ...]]]]:
     """Only names that some problem knows."""
-    items = {i.name for p in problems.values() for i in p.items}
-    return {n: p for n, p in placed.items.items() if n in items}, dict(placed.nets)
+    tasks = {i.name for p in problems.values() for i in p.tasks}
+    return {n: p for n, p in placed.tasks.items() if n in tasks}, dict(placed.networks)
 
 
 # -- a problem of which a part is placed -----------------------------------------------------------
-def pinned_in(problem: JointProblem, placed: Placed) -> JointProblem:
+def pinned_in(problem: JointProblem, placed: CommonPlaces) -> JointProblem:
     """The problem with what is placed pinned; stages of networks are tasks that follow each
     other."""
     pins = {
         **problem.pins,
-        **{i.name: placed.items[i.name] for i in problem.items if i.name in placed.items},
+        **{i.name: placed.tasks[i.name] for i in problem.tasks if i.name in placed.tasks},
     }
-    items, cut = list(problem.items), dict[str, CutNet]()
-    for net in problem.nets:
-        if net.name not in placed.nets:
+    tasks, cut = list(problem.tasks), dict[str, CutNet]()
+    for network in problem.networks:
+        if network.name not in placed.networks:
             continue
-        choice, places = placed.nets[net.name]
-        steps = net.candidates[choice].steps
-        cut[net.name] = CutNet(net, steps)
-        for name, step, place in zip(cut[net.name].names, steps, places, strict=True):
-            items.append(_stage(net, name, step))
+        choice, places = placed.networks[network.name]
+        stages = network.candidates[choice].stages
+        cut[network.name] = CutNet(network, stages)
+        for name, stage, place in zip(cut[network.name].names, stages, places, strict=True):
+            tasks.append(_stage(network, name, stage))
             pins[name] = place
-    teams = tuple(_with_stages(problem, team, cut) for team in problem.teams)
+    groups = tuple(_with_stages(problem, group, cut) for group in problem.groups)
     followers = tuple(
         replace(f, source=_last(f.source, cut), destination=_first(f.destination, cut))
         for f in problem.followers
     )
-    nets = tuple(n for n in problem.nets if n.name not in placed.nets)
+    networks = tuple(n for n in problem.networks if n.name not in placed.networks)
     return replace(
-        problem, teams=teams, items=tuple(items), nets=nets, pins=pins, followers=followers
+        problem,
+        groups=groups,
+        tasks=tuple(tasks),
+        networks=networks,
+        pins=pins,
+        followers=followers,
     )
 
 
-def _stage(net: Net, name: str, step: Step) -> Item:
+def _stage(network: DeadlineNetwork, name: str, stage: CandidateStage) -> DeadlineTask:
     """A stage as a task; its kernels are not told apart, which makes no bound shorter."""
-    curves = {} if step.curve is None else {step.kind: step.curve}
-    return Item(
+    curves = {} if stage.curve is None else {stage.kind: stage.curve}
+    return DeadlineTask(
         name,
-        net.group,
-        {step.kind: step.firing},
-        step.firings,
-        step.estimated,
+        network.group,
+        {stage.kind: stage.firing},
+        stage.firings,
+        stage.estimated,
         curves,
-        batch=net.batch,
+        batch=network.batch,
         engine=True,
     )
 
 
-def _with_stages(problem: JointProblem, team: Team, cut: Mapping[str, CutNet]) -> Team:
+def _with_stages(problem: JointProblem, group: TaskGroup, cut: Mapping[str, CutNet]) -> TaskGroup:
     """A group whose networks in `cut` are tasks, one for each stage."""
     order: list[str] = []
     channels: list[JointChannel] = []
-    for name in names_of(problem, team):
+    for name in names_of(problem, group):
         order += cut[name].names if name in cut else (name,)
         channels += cut[name].inner if name in cut else ()
-    for c in team.channels:
+    for c in group.channels:
         channels += between_stages(c, cut)
-    paths = tuple(replace(p, sink=_last(p.sink, cut)) for p in team.paths)
-    return replace(team, channels=tuple(channels), paths=paths, order=tuple(order))
+    paths = tuple(replace(p, sink=_last(p.sink, cut)) for p in group.paths)
+    return replace(group, channels=tuple(channels), paths=paths, order=tuple(order))
 
 
 def _first(name: str, cut: Mapping[str, CutNet]) -> str:
@@ -239,7 +293,9 @@ def _last(name: str, cut: Mapping[str, CutNet]) -> str:
 
 
 # -- moves -----------------------------------------------------------------------------------------
-def _moved(problems: Mapping[str, JointProblem], placed: Placed, budget: Budget) -> Placed:
+def _moved(
+    problems: Mapping[str, JointProblem], placed: CommonPlaces, budget: Budget
+) -> CommonPlaces:
     """Move single tasks, and stages of networks, while that makes the worst state better and some
     budget is left."""
     looked = 0
@@ -260,8 +316,10 @@ def _moved(problems: Mapping[str, JointProblem], placed: Placed, budget: Budget)
 
 
 def _side_by_side(
-    problems: Mapping[str, JointProblem], placed: Placed, alternatives: Sequence[Sequence[str]]
-) -> Placed:
+    problems: Mapping[str, JointProblem],
+    placed: CommonPlaces,
+    alternatives: Sequence[Sequence[str]],
+) -> CommonPlaces:
     """Alternatives where the first of them that is on one processor is, as long as the worst state
     stays as it is."""
     score = _worst(problems, placed)
@@ -278,57 +336,63 @@ def _side_by_side(
     return placed
 
 
-def _at(placed: Placed, name: str) -> str | None:
+def _at(placed: CommonPlaces, name: str) -> str | None:
     """Where something is that is in one place."""
-    if name in placed.nets:
-        steps = placed.nets[name][1]
-        return steps[0] if len(steps) == 1 else None
-    return placed.items.get(name)
+    if name in placed.networks:
+        stages = placed.networks[name][1]
+        return stages[0] if len(stages) == 1 else None
+    return placed.tasks.get(name)
 
 
 def _moved_to(
-    problems: Mapping[str, JointProblem], placed: Placed, name: str, place: str
-) -> Placed | None:
+    problems: Mapping[str, JointProblem], placed: CommonPlaces, name: str, place: str
+) -> CommonPlaces | None:
     """With something at another processor; None where it cannot be there."""
-    if name in placed.nets:
-        choice, steps = placed.nets[name]
+    if name in placed.networks:
+        choice, stages = placed.networks[name]
         kind = next(iter(problems.values())).kind
-        same = kind[steps[0]] == kind[place]
-        return replace(placed, nets={**placed.nets, name: (choice, (place,))}) if same else None
+        same = kind[stages[0]] == kind[place]
+        return (
+            replace(placed, networks={**placed.networks, name: (choice, (place,))})
+            if same
+            else None
+        )
     for problem in problems.values():
-        for item in problem.items:
-            if item.name == name and place not in problem.places(item):
+        for task in problem.tasks:
+            if task.name == name and place not in problem.places(task):
                 return None
-    return replace(placed, items={**placed.items, name: place})
+    return replace(placed, tasks={**placed.tasks, name: place})
 
 
-def _worst(problems: Mapping[str, JointProblem], placed: Placed) -> tuple[int, Fraction]:
+def _worst(problems: Mapping[str, JointProblem], placed: CommonPlaces) -> tuple[int, Fraction]:
     """How many deadlines and limits are missed over all states, then the utilization of the busiest
     processor."""
     missed, most = 0, Fraction(0)
     for problem in problems.values():
         try:
-            told: Verdict = verdict(problem, placed.of(problem), patience=Fraction(1))
+            told: MappingVerdict = verdict(problem, placed.of(problem), patience=Fraction(1))
         except Refused:
             return 10**6, Fraction(10**6)
-        missed += len(told.late) + len(told.engines)
+        missed += len(told.late) + len(told.beyond_board)
         most = max(most, told.maximum)
     return missed, most
 
 
-def _neighbors(problems: Mapping[str, JointProblem], placed: Placed) -> Iterator[Placed]:
+def _neighbors(
+    problems: Mapping[str, JointProblem], placed: CommonPlaces
+) -> Iterator[CommonPlaces]:
     free: dict[str, set[str]] = {}
     for problem in problems.values():
-        for item in problem.items:
-            own = set(problem.places(item))
-            free[item.name] = free.get(item.name, own) & own
+        for task in problem.tasks:
+            own = set(problem.places(task))
+            free[task.name] = free.get(task.name, own) & own
     for name, places in free.items():
-        for place in sorted(places - {placed.items[name]}):
-            yield replace(placed, items={**placed.items, name: place})
+        for place in sorted(places - {placed.tasks[name]}):
+            yield replace(placed, tasks={**placed.tasks, name: place})
     kinds = next(iter(problems.values()))
-    for name, (choice, steps) in placed.nets.items():
-        for k, at in enumerate(steps):
+    for name, (choice, stages) in placed.networks.items():
+        for k, at in enumerate(stages):
             for place in kinds.of_kind[kinds.kind[at]]:
                 if place != at:
-                    moved = (*steps[:k], place, *steps[k + 1 :])
-                    yield replace(placed, nets={**placed.nets, name: (choice, moved)})
+                    moved = (*stages[:k], place, *stages[k + 1 :])
+                    yield replace(placed, networks={**placed.networks, name: (choice, moved)})

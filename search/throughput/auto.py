@@ -115,7 +115,18 @@ def unlike(designs: Iterable[Design]) -> Iterator[Design]:
 
 # -- proposals -------------------------------------------------------------------------------------
 def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
-    """The plain mappings that users write by hand, the simplest first."""
+    """The plain mappings that users write by hand, the simplest first.
+
+    A network is on one machine.
+    """
+    machine_of = problem.platform.machine_of
+    for design in _every_plain_way(problem, objective):
+        stages = [stage for plan in design.mapping.networks for stage in plan.stages]
+        if all(len({machine_of.get(p) for p in stage.processors}) == 1 for stage in stages):
+            yield design
+
+
+def _every_plain_way(problem: Problem, objective: Objective) -> Iterator[Design]:
     cpus = problem.cpus
     tasks = [t.name for a in problem.apps for t in a.tasks if t.name not in problem.networks]
     together = {t: Placement(t, (cpus[0],)) for t in tasks}
@@ -135,10 +146,11 @@ def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
 
     if able("cpu"):
         yield complete(problem, plans(cpus[:1]), "one core", objective, together)
-        if problem.networks and len(cpus) > 1:
-            yield complete(
-                problem, plans(cpus[:1], len(cpus)), "threads of the library", objective, together
-            )
+        machine_of = problem.platform.machine_of
+        threads = sum(machine_of.get(p) == machine_of.get(cpus[0]) for p in cpus)
+        if problem.networks and threads > 1:
+            library = plans(cpus[:1], threads)
+            yield complete(problem, library, "threads of the library", objective, together)
     for kind, processors in kinds.items():
         if kind != "cpu" and able(kind) and problem.networks:
             yield complete(problem, plans(processors[:1]), f"on {processors[0]}", objective)

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from flowc.cli import app
-from flowc.cli.map import _table as map_table
+from flowc.cli._mapping import table as map_table
 from flowc.driver.measure import measure as measuring
 from flowc.driver.solve import contest
 from flowc.model.mapping import Contestant, Effort, Mapping

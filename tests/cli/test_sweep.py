@@ -80,7 +80,7 @@ def test_counted_searches_find_the_same_again(write: Write) -> None:
 def test_what_is_counted_stands_beside_its_limit() -> None:
     outcome = Outcome("auto", None, None, None, False, None, 2991, 4.0, counted=301, limit=300)
     joint: Any = SimpleNamespace(
-        mapping=SimpleNamespace(groups=()), outcome=outcome, problem=SimpleNamespace(nets=())
+        mapping=SimpleNamespace(groups=()), outcome=outcome, problem=SimpleNamespace(networks=())
     )
     said = "auto: 301 evaluations (300 asked for), 2,991 assignments looked at in 4.0 s"
     assert joint_table(joint).splitlines()[0] == said

@@ -657,7 +657,7 @@ def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
     (net,) = _joint(
         paced.require(),
         replace(found, entries=tuple(e for e in found.entries if e.processor != "gpu")),
-    ).nets
+    ).networks
     assert {c.option for c in net.candidates} == {"cpu"}
     # More pieces than the DLA holds: it stays off, and the rest is known.
     monkeypatch.setenv("FLOWC_STAND_IN", json.dumps({"machine": {"loadables": 1}}))

@@ -31,14 +31,14 @@ from flowc.search.deadline.own_places import own_places
 from flowc.search.deadline.problem import (
     Assignment,
     Candidate,
-    Item,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
     JointChannel,
     JointProblem,
-    Net,
-    Step,
-    Team,
+    TaskGroup,
 )
-from flowc.search.deadline.states import Placed, outcome_of
+from flowc.search.deadline.states import CommonPlaces, outcome_of
 from flowc.search.deadline.verdict import verdict
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -93,12 +93,12 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def ways(problem: JointProblem) -> list[dict[str, str]]:
     """All placements of the tasks of a problem."""
-    names = [i.name for i in problem.items]
-    return [dict(zip(names, p, strict=True)) for p in product(*map(problem.places, problem.items))]
+    names = [i.name for i in problem.tasks]
+    return [dict(zip(names, p, strict=True)) for p in product(*map(problem.places, problem.tasks))]
 
 
 def kept(problem: JointProblem, places: dict[str, str]) -> bool:
-    return verdict(problem, Placed(places).of(problem)).feasible
+    return verdict(problem, CommonPlaces(places).of(problem)).feasible
 
 
 def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> None:
@@ -110,7 +110,7 @@ def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> 
         for p in product(("core[0]", "core[1]"), repeat=len(everything))
     )
     assert not any(
-        all(kept(p, {i.name: c[i.name] for i in p.items}) for p in problems) for c in common
+        all(kept(p, {i.name: c[i.name] for i in p.tasks}) for p in problems) for c in common
     )
     assert all(any(kept(p, way) for way in ways(p)) for p in problems)
 
@@ -311,25 +311,29 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
     for name in ("A", "B", "C")[: draw(st.integers(2, 3))]:
         cost = draw(st.integers(4, 9))
         items.append(
-            Item(
+            DeadlineTask(
                 f"{name}.t",
                 name,
                 {"cpu": cost * MS, "gpu": MS} if draw(st.booleans()) else {"cpu": cost * MS},
             )
         )
         steps = {
-            kind: (Step(kind, (draw(st.integers(1, 9)) * MS,), None),) for kind in ("cpu", "gpu")
+            kind: (CandidateStage(kind, (draw(st.integers(1, 9)) * MS,), None),)
+            for kind in ("cpu", "gpu")
         }
-        cut = (Step("gpu", (MS,), "l"), Step("cpu", (draw(st.integers(1, 5)) * MS,), None))
+        cut = (
+            CandidateStage("gpu", (MS,), "l"),
+            CandidateStage("cpu", (draw(st.integers(1, 5)) * MS,), None),
+        )
         nets.append(
-            Net(
+            DeadlineNetwork(
                 f"{name}.n",
                 name,
                 tuple(Candidate(k, s) for k, s in {**steps, "gpu-cpu": cut}.items()),
             )
         )
         teams.append(
-            Team(name, Fraction(20 * MS), None, 0, (JointChannel(f"{name}.t", f"{name}.n"),))
+            TaskGroup(name, Fraction(20 * MS), None, 0, (JointChannel(f"{name}.t", f"{name}.n"),))
         )
         choice.append(draw(st.integers(0, 2)))
     free = JointProblem(BOARD, tuple(teams), tuple(items), tuple(nets), {})
@@ -337,10 +341,10 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
     problem = replace(free, pins={n: p for n, p in at.items() if draw(st.integers(0, 3)) == 0})
     core = st.sampled_from(BOARD.processors[:2])
     steps_at = [
-        tuple(draw(core) if s.kind == "cpu" else "gpu" for s in n.candidates[c].steps)
+        tuple(draw(core) if s.kind == "cpu" else "gpu" for s in n.candidates[c].stages)
         for n, c in zip(nets, choice, strict=True)
     ]
-    placed = Placed().with_answer(
+    placed = CommonPlaces().with_answer(
         problem, Assignment(tuple(choice), tuple(steps_at), tuple(at.values()))
     )
     return problem, outcome_of(problem, placed, None, None)
@@ -348,22 +352,22 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
 
 def exhaustive(problem: JointProblem, budget: Budget) -> Outcome:
     """The best of all placements of a problem without networks."""
-    found = [outcome_of(problem, Placed(way), None, None) for way in ways(problem)]
+    found = [outcome_of(problem, CommonPlaces(way), None, None) for way in ways(problem)]
     return min(found, key=lambda o: o.verdict is None or not o.verdict.feasible)
 
 
 def moves(problem: JointProblem, outcome: Outcome) -> list[Outcome]:
     """The same with any other CPUs for what may move."""
     assert outcome.assignment is not None
-    placed = Placed().with_answer(problem, outcome.assignment)
-    names = [n for n, p in placed.items.items() if p != "gpu" and n not in problem.pins]
-    names += [n for n, (_, p) in placed.nets.items() if len(p) == 1 and p != ("gpu",)]
+    placed = CommonPlaces().with_answer(problem, outcome.assignment)
+    names = [n for n, p in placed.tasks.items() if p != "gpu" and n not in problem.pins]
+    names += [n for n, (_, p) in placed.networks.items() if len(p) == 1 and p != ("gpu",)]
     found = []
     for places in product(BOARD.processors[:2], repeat=len(names)):
         at = dict(zip(names, places, strict=True))
-        items = {n: at.get(n, p) for n, p in placed.items.items()}
-        nets = {n: (c, (at[n],) if n in at else p) for n, (c, p) in placed.nets.items()}
-        found.append(outcome_of(problem, Placed(items, nets), None, None))
+        items = {n: at.get(n, p) for n, p in placed.tasks.items()}
+        nets = {n: (c, (at[n],) if n in at else p) for n, (c, p) in placed.networks.items()}
+        found.append(outcome_of(problem, CommonPlaces(items, nets), None, None))
     return found
 
 

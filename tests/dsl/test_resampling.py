@@ -138,7 +138,7 @@ def test_where_they_are_fired(tmp_path: Path) -> None:
     found = with_resampling([app], valid.platform, [Placement(t, (p,)) for t, p in places.items()])
     assert {p.task: p.processors[0] for p in found} == places | wanted
     problem = joint_problem(valid, times_of(valid.system, valid.platform))
-    system = timed(problem, Assignment((), (), tuple(places[i.name] for i in problem.items)))
+    system = timed(problem, Assignment((), (), tuple(places[i.name] for i in problem.tasks)))
     assert {t.name: t.processor for t in system.groups[0].tasks} == places | wanted
     assert all(not t.cost for t in system.groups[0].tasks if t.name in wanted)
 

@@ -208,8 +208,8 @@ def accepted(drawn: Drawn, where: dict[str, str], folder: Path) -> bool:
         return False
     known = KnownTimes(drawn.profile, times_of(valid.system, valid.platform, drawn.profile))
     problem = joint_problem(valid, known.times)
-    assert not problem.nets
-    assignment = Assignment((), (), tuple(where[item.name] for item in problem.items))
+    assert not problem.networks
+    assignment = Assignment((), (), tuple(where[item.name] for item in problem.tasks))
     outcome = Outcome("pins", assignment, verdict(problem, assignment), None, False, None, 1, 0.0)
     joint = judged(valid, known, problem, outcome, Request(measure=False))
     assert not joint.doubt, joint.doubt
@@ -246,7 +246,7 @@ def tried(seed: int, name: str, folder: Path, budget: Budget, most: int = MOST_A
     result = Tried([], found.proved, found.impossible is not None)
     if found.assignment is not None and found.verdict is not None and found.verdict.feasible:
         result.found = True
-        where = dict(zip((i.name for i in problem.items), found.assignment.items, strict=True))
+        where = dict(zip((i.name for i in problem.tasks), found.assignment.tasks, strict=True))
         value = drawn.utilization(where)
         if value != found.verdict.maximum:
             result.faults.append(
@@ -278,21 +278,25 @@ def tried(seed: int, name: str, folder: Path, budget: Budget, most: int = MOST_A
     return result
 
 
-def tried_on_few_cores(seed: int, folder: Path, budget: Budget, most: int = MOST_ASKED) -> Tried:
-    """The same with the objective `cores`: no accepted placement has fewer CPUs, nor on as many
-    less utilization."""
+def tried_on_few_cores(
+    seed: int, objectives: tuple[str, ...], folder: Path, budget: Budget, most: int = MOST_ASKED
+) -> Tried:
+    """The same with the objectives `cores` or `utilization`, `cores`.
+
+    No accepted placement is better by the first, nor as good by the first and better by the other.
+    """
     drawn = draw(seed)
     try:
         valid = valid_of(drawn, drawn.text, folder)
     except Errors:
         return Tried([], hopeless=True)
     problem = joint_problem(valid, times_of(valid.system, valid.platform, drawn.profile))
-    found = search(problem, name="auto", seed=0, budget=budget, crew=ALONE, objectives=("cores",))
+    found = search(problem, name="auto", seed=0, budget=budget, crew=ALONE, objectives=objectives)
     result = Tried([], found.proved, found.impossible is not None)
     if found.assignment is None or found.verdict is None or not found.verdict.feasible:
         return result
     result.found = True
-    where = dict(zip((i.name for i in problem.items), found.assignment.items, strict=True))
+    where = dict(zip((i.name for i in problem.tasks), found.assignment.tasks, strict=True))
     value = drawn.cpus(where), drawn.utilization(where)
     assert found.cores is not None
     if value[0] > found.cores.count:
@@ -307,7 +311,12 @@ def tried_on_few_cores(seed: int, folder: Path, budget: Budget, most: int = MOST
     asked = 0
     for (count, least), _, other in every:
         fewer = found.cores.proved and count < found.cores.count
-        better = found.proved and count == found.cores.count and least < value[1] - RESOLUTION
+        better = found.proved and least < value[1] - RESOLUTION
+        if objectives[0] == "cores":
+            better = better and count == found.cores.count
+        else:
+            assert found.cores.most is not None
+            fewer = fewer and least <= found.cores.most
         if least > 1 or not (fewer or better):
             continue
         if asked >= most:
@@ -333,10 +342,11 @@ def main() -> None:
     totals = {"proved": 0, "impossible": 0, "found": 0, "hopeless": 0, "complete": 0, "faults": 0}
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(first, first + count):
-            name = ("auto", "exact", "cores")[seed % 3]
+            name = ("auto", "exact", "cores", "utilization,cores")[seed % 4]
             try:
-                if name == "cores":
-                    one = tried_on_few_cores(seed, Path(folder), Budget(60))
+                if "cores" in name:
+                    order = tuple(name.split(","))
+                    one = tried_on_few_cores(seed, order, Path(folder), Budget(60))
                 else:
                     one = tried(seed, name, Path(folder), Budget(60))
             except Exception as error:

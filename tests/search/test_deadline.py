@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -15,6 +16,7 @@ from pathlib import Path
 import flowc
 import numpy as np
 import pytest
+from flowc.analysis.timing.response_time import WorstCases
 from flowc.analysis.timing.system import TimedPath, utilization
 from flowc.cli import app
 from flowc.driver.measure.measure import run_deployed
@@ -30,28 +32,29 @@ from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
 from flowc.profiling.measure import Seen
 from flowc.search.budget import Budget
-from flowc.search.deadline import candidates
+from flowc.search.deadline import candidates, limits
 from flowc.search.deadline.answer import mapping_of
 from flowc.search.deadline.auto import SEARCHES, search
-from flowc.search.deadline.candidates import Kernels, front
+from flowc.search.deadline.candidates import KernelRow, front
 from flowc.search.deadline.exact import solve
 from flowc.search.deadline.genetic import heuristic_ga
+from flowc.search.deadline.limits import LIMITS, BrokenLimit, Engines
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.place import Placer, plain
 from flowc.search.deadline.problem import (
     Assignment,
     Candidate,
-    Item,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
     JointChannel,
     JointProblem,
-    Net,
-    Step,
-    Team,
+    TaskGroup,
 )
 from flowc.search.deadline.program import timed
 from flowc.search.deadline.relaxed import relax
-from flowc.search.deadline.states import Placed, pinned_in
-from flowc.search.deadline.verdict import broken_limits, utilizations, verdict
+from flowc.search.deadline.states import CommonPlaces, pinned_in
+from flowc.search.deadline.verdict import utilizations, verdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -96,7 +99,9 @@ def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
         for t in range(draw(st.integers(1, 3))):
             kinds = draw(st.sampled_from([("cpu",), ("cpu", "gpu"), ("gpu",)]))
             row.append(f"{name}.t{t}")
-            items.append(Item(row[-1], name, {k: draw(st.integers(1, 8)) * MS for k in kinds}))
+            items.append(
+                DeadlineTask(row[-1], name, {k: draw(st.integers(1, 8)) * MS for k in kinds})
+            )
         if draw(st.booleans()):
             row.insert(1, f"{name}.net")
             rows = draw(st.lists(st.sampled_from([("gpu",), ("dla",), ("dla", "gpu"), ("gpu", "dla", "gpu")]),
@@ -105,13 +110,13 @@ def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
                 Candidate(
                     "-".join(r),
                     tuple(
-                        Step(k, (draw(st.integers(1, 6)) * MS,), f"l{s}", firings=firings)
+                        CandidateStage(k, (draw(st.integers(1, 6)) * MS,), f"l{s}", firings=firings)
                         for s, k in enumerate(r)
                     ),
                 )
                 for r in rows
             )
-            nets.append(Net(row[1], name, candidates))
+            nets.append(DeadlineNetwork(row[1], name, candidates))
         channels = tuple(_around(c, f"{name}.net", firings) for c in chain(row))
         paths: tuple[TimedPath, ...] = ()
         if len(row) > 1 and draw(st.booleans()):
@@ -121,7 +126,7 @@ def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
                     row[0], row[-1], (0,) * (firings if row[-1].endswith(".net") else 1), due
                 ),
             )
-        teams.append(Team(name, period, None, g, channels, paths))
+        teams.append(TaskGroup(name, period, None, g, channels, paths))
     return JointProblem(
         board(cores, 2, draw(st.sampled_from([None, 2, 3]))),
         tuple(teams),
@@ -166,10 +171,10 @@ def test_the_front_balances_parts(gpu: list[float], dla: list[float], border: in
 
 def nothing_left_out(times: dict[str, list[float]], border: int) -> None:
     count = len(times["gpu"])
-    network = Kernels(tuple(f"l{i}" for i in range(count)), times, tuple(range(1, count)), border)
+    network = KernelRow(tuple(f"l{i}" for i in range(count)), times, tuple(range(1, count)), border)
     platform = board(2, 2, 4)
     found = front(network, platform)
-    vectors = [_vector([(s.kind, float(s.work)) for s in c.steps]) for c in found.candidates]
+    vectors = [_vector([(s.kind, float(s.work)) for s in c.stages]) for c in found.candidates]
     for option in options_of(platform, ["gpu", "dla"]):
         for ends in product(range(1, count), repeat=len(option) - 1):
             cuts = [0, *ends, count]
@@ -186,7 +191,7 @@ def nothing_left_out(times: dict[str, list[float]], border: int) -> None:
                     ends,
                 )
     for c in found.candidates:
-        assert sum(len(s.kernels) if s.kind == "gpu" else 1 for s in c.steps) >= len(c.steps)
+        assert sum(len(s.kernels) if s.kind == "gpu" else 1 for s in c.stages) >= len(c.stages)
 
 
 def _vector(stages: list[tuple[str, float]]) -> tuple[float, float, int]:
@@ -202,7 +207,7 @@ def test_with_too_many_cuts_some_count(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     times = {"gpu": rng.integers(1, 9, 24).tolist(), "dla": rng.integers(2, 18, 24).tolist()}
     times["dla"][7] = inf
-    network = Kernels(tuple(f"l{i}" for i in range(24)), times, tuple(range(1, 24)))
+    network = KernelRow(tuple(f"l{i}" for i in range(24)), times, tuple(range(1, 24)))
     platform = board(2, 2, 4)
     exact = front(network, platform)
     monkeypatch.setattr(candidates, "MOST_CUTS", 12)
@@ -210,7 +215,7 @@ def test_with_too_many_cuts_some_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exact.exact and not found.exact and len(found.candidates) > 5
 
     def vector(c: Candidate) -> tuple[float, ...]:
-        return _vector([(s.kind, float(s.work)) for s in c.steps])
+        return _vector([(s.kind, float(s.work)) for s in c.stages])
 
     best = [vector(c) for c in exact.candidates]
     for c in found.candidates:
@@ -224,7 +229,7 @@ def test_populations_are_placed_like_individuals(
     problem: JointProblem, at_home: bool, random: object
 ) -> None:
     rng = np.random.default_rng(random.randrange(10**6))  # type: ignore[attr-defined]
-    choices = np.stack([rng.integers(0, len(n.candidates), size=5) for n in problem.nets], axis=1) if problem.nets else (
+    choices = np.stack([rng.integers(0, len(n.candidates), size=5) for n in problem.networks], axis=1) if problem.networks else (
         np.zeros((5, 0), int)
     )  # fmt: skip
     placed = Placer(problem).place(choices, at_home=np.full(5, at_home))
@@ -234,7 +239,7 @@ def test_populations_are_placed_like_individuals(
         exact = utilizations(problem, expected)
         assert placed.used[i] == pytest.approx([float(exact[p]) for p in problem.processors])
         assert used == pytest.approx({p: float(u) for p, u in exact.items()})
-        assert bool(placed.engines[i]) == bool(broken_limits(problem, expected))
+        assert bool(placed.engines[i]) == crowded(problem, expected)
 
 
 @pytest.mark.parametrize("name", ["orin", "orin_nx", "xavier"])
@@ -247,9 +252,13 @@ def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(
     )
     platform = flowc.check(tmp_path / "a.flow", platform=name).platform
     assert platform is not None and platform.contention
-    teams = tuple(Team(k, Fraction(100 * MS), None, 0, ()) for k in ("gpu", "dla"))
+    teams = tuple(TaskGroup(k, Fraction(100 * MS), None, 0, ()) for k in ("gpu", "dla"))
     problem = JointProblem(
-        platform, teams, tuple(Item(f"{k}.t", k, {k: 10 * MS}) for k in ("gpu", "dla")), (), {}
+        platform,
+        teams,
+        tuple(DeadlineTask(f"{k}.t", k, {k: 10 * MS}) for k in ("gpu", "dla")),
+        (),
+        {},
     )
     places = Assignment((), (), (problem.of_kind["gpu"][0], problem.of_kind["dla"][0]))
     apart = verdict(
@@ -262,15 +271,20 @@ def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(
     assert all((together[k] or 0) <= 10 * MS * factors[k] + 1 for k in factors)
 
 
+def crowded(problem: JointProblem, assignment: Assignment) -> bool:
+    """Would a pool hold too many engines?"""
+    return any(Engines().broken(problem, assignment, WorstCases({}, {})))
+
+
 def everything(problem: JointProblem) -> list[Assignment]:
     found = []
-    for choice in product(*(range(len(n.candidates)) for n in problem.nets)):
+    for choice in product(*(range(len(n.candidates)) for n in problem.networks)):
         rows = [
-            list(product(*(problem.of_kind[s.kind] for s in n.candidates[c].steps)))
-            for n, c in zip(problem.nets, choice, strict=True)
+            list(product(*(problem.of_kind[s.kind] for s in n.candidates[c].stages)))
+            for n, c in zip(problem.networks, choice, strict=True)
         ]
         for steps_ in product(*rows):
-            for items in product(*(problem.places(i) for i in problem.items)):
+            for items in product(*(problem.places(i) for i in problem.tasks)):
                 found.append(Assignment(tuple(choice), tuple(steps_), tuple(items)))
     return found
 
@@ -284,15 +298,13 @@ def test_searches_and_bounds_count_the_same_work(problem: JointProblem) -> None:
 
 
 @settings(max_examples=25)
-@given(problems(cores=1).filter(lambda p: len(p.items) <= 4))
+@given(problems(cores=1).filter(lambda p: len(p.tasks) <= 4))
 def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
     every = everything(problem)
     if len(every) > 400:
         return
     feasible = [v.maximum for v in (verdict(problem, a) for a in every) if v.feasible]
-    allowed = [
-        max(utilizations(problem, a).values()) for a in every if not broken_limits(problem, a)
-    ]
+    allowed = [max(utilizations(problem, a).values()) for a in every if not crowded(problem, a)]
     found = solve(problem, seed=0, budget=Budget(60))
     if allowed:
         relaxed = relax(problem)
@@ -303,6 +315,37 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
         assert float(found.verdict.maximum) == pytest.approx(float(min(feasible)), rel=2e-4)
     else:
         assert found.verdict is None or not found.verdict.feasible
+
+
+class Quick:
+    """A limit that flowc does not have: no app takes more than a part of its period."""
+
+    def broken(
+        self, problem: JointProblem, assignment: Assignment, worst: WorstCases
+    ) -> Iterator[BrokenLimit]:
+        for name, bound in worst.groups.items():
+            if bound is None or bound > problem.period[name] / 2:
+                yield BrokenLimit(name, f"`{name}` is slow")
+
+
+@settings(max_examples=15)
+@given(problems(cores=1).filter(lambda p: len(p.tasks) <= 4))
+def test_a_limit_is_kept_by_every_search(problem: JointProblem) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "LIMITS", (*LIMITS, Quick()))
+        every = everything(problem)
+        if len(every) > 400:
+            return
+        verdicts = [verdict(problem, assignment) for assignment in every]
+        least = min((v.maximum for v in verdicts if v.feasible), default=None)
+        for name in ("exact", "auto"):
+            found = search(problem, name=name, seed=0, budget=Budget(60))
+            if least is None:
+                assert found.kept_maximum is None
+            else:
+                assert found.kept_maximum == pytest.approx(least, rel=2e-4)
+            if found.assignment is not None and found.kept_maximum is not None:
+                assert verdict(problem, found.assignment).feasible
 
 
 @settings(max_examples=8)
@@ -332,13 +375,13 @@ def test_what_one_state_has_placed_is_pinned_in_the_next(problem: JointProblem, 
     assignment = assignments[which % len(assignments)]
     nets = {
         n.name: (c, s)
-        for n, c, s in zip(problem.nets, assignment.choice, assignment.steps, strict=True)
+        for n, c, s in zip(problem.networks, assignment.choice, assignment.stages, strict=True)
     }
-    items = {i.name: p for i, p in zip(problem.items, assignment.items, strict=True)}
-    fixed = pinned_in(problem, Placed(items, nets))
-    there = Placed(dict(fixed.pins)).of(fixed)
+    items = {i.name: p for i, p in zip(problem.tasks, assignment.tasks, strict=True)}
+    fixed = pinned_in(problem, CommonPlaces(items, nets))
+    there = CommonPlaces(dict(fixed.pins)).of(fixed)
     assert (
-        not fixed.nets
+        not fixed.networks
         and verdict(fixed, there).utilization == verdict(problem, assignment).utilization
     )
     whole = verdict(problem, assignment).worst.groups
@@ -348,12 +391,12 @@ def test_what_one_state_has_placed_is_pinned_in_the_next(problem: JointProblem, 
 
 def test_a_seed_gives_the_same_answer_and_searches_do_not_disturb_each_other() -> None:
     items = tuple(
-        Item(f"G{g}.t{t}", f"G{g}", {"cpu": (3 + t) * MS, "gpu": MS})
+        DeadlineTask(f"G{g}.t{t}", f"G{g}", {"cpu": (3 + t) * MS, "gpu": MS})
         for g in range(3)
         for t in range(4)
     )
     teams = tuple(
-        Team(f"G{g}", Fraction(50 * MS), None, g, chain([f"G{g}.t{t}" for t in range(4)]))
+        TaskGroup(f"G{g}", Fraction(50 * MS), None, g, chain([f"G{g}.t{t}" for t in range(4)]))
         for g in range(3)
     )
     problem = JointProblem(board(4), teams, items, (), {})
@@ -364,11 +407,12 @@ def test_a_seed_gives_the_same_answer_and_searches_do_not_disturb_each_other() -
 
 
 def test_too_many_engines_are_impossible() -> None:
-    candidates = (Candidate("dla", (Step("dla", (MS,), None),)),)
-    nets = tuple(Net(f"G{g}.net", f"G{g}", candidates) for g in range(3))
-    items = tuple(Item(f"G{g}.t", f"G{g}", {"cpu": MS}) for g in range(3))
+    candidates = (Candidate("dla", (CandidateStage("dla", (MS,), None),)),)
+    nets = tuple(DeadlineNetwork(f"G{g}.net", f"G{g}", candidates) for g in range(3))
+    items = tuple(DeadlineTask(f"G{g}.t", f"G{g}", {"cpu": MS}) for g in range(3))
     teams = tuple(
-        Team(f"G{g}", Fraction(50 * MS), None, 0, chain([f"G{g}.t", f"G{g}.net"])) for g in range(3)
+        TaskGroup(f"G{g}", Fraction(50 * MS), None, 0, chain([f"G{g}.t", f"G{g}.net"]))
+        for g in range(3)
     )
     problem = JointProblem(board(2, 2, 2), teams, items, nets, {})
     assert solve(problem, seed=0, budget=Budget(60)).impossible == "limits"
@@ -479,8 +523,8 @@ def test_a_deadline_that_cannot_be_met(write: Write, tmp_path: Path) -> None:
 
 
 def test_an_overloaded_processor_makes_nobody_else_late() -> None:
-    teams = tuple(Team(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
-    items = (Item("A.x", "A", {"cpu": 12 * MS}), Item("B.x", "B", {"cpu": 4 * MS}))
+    teams = tuple(TaskGroup(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
+    items = (DeadlineTask("A.x", "A", {"cpu": 12 * MS}), DeadlineTask("B.x", "B", {"cpu": 4 * MS}))
     problem = JointProblem(board(2), teams, items, (), {})
     told = verdict(problem, Assignment((), (), ("arm[0]", "arm[1]")))
     assert told.worst.groups == {"A": None, "B": 4 * MS} and told.late == ("A",)
@@ -488,13 +532,15 @@ def test_an_overloaded_processor_makes_nobody_else_late() -> None:
 
 @pytest.mark.parametrize(("ms", "spared"), [(1, True), (20, False)])
 def test_with_slack_few_processors_are_used(ms: int, spared: bool) -> None:
-    items = tuple(Item(f"{g}.t{k}", g, {"cpu": ms * MS}) for g in "AB" for k in range(2))
-    teams = tuple(Team(g, Fraction(100 * MS), None, 0, chain([f"{g}.t0", f"{g}.t1"])) for g in "AB")
+    items = tuple(DeadlineTask(f"{g}.t{k}", g, {"cpu": ms * MS}) for g in "AB" for k in range(2))
+    teams = tuple(
+        TaskGroup(g, Fraction(100 * MS), None, 0, chain([f"{g}.t0", f"{g}.t1"])) for g in "AB"
+    )
     found = search(
         JointProblem(board(4), teams, items, (), {}), name="auto", seed=0, budget=Budget(60)
     )
     assert found.verdict is not None and found.verdict.feasible and found.assignment is not None
-    assert (found.spared is not None, len(set(found.assignment.items)) == 1) == (spared, spared)
+    assert (found.spared is not None, len(set(found.assignment.tasks)) == 1) == (spared, spared)
     assert found.spared == (Fraction(ms, 100) if spared else None)
 
 
@@ -507,8 +553,8 @@ def test_where_few_processors_are_late_more_are_tried(
     def run(valid: object, known: object, joint: Joint, request: object) -> Joint:
         tried.append(joint.outcome.spared is not None)
         assert joint.verdict is not None
-        late = tuple(t.name for t in joint.problem.teams) if tried[-1] else ()
-        return replace(joint, verdict=replace(joint.verdict, late=late))
+        late = [BrokenLimit(t.name, "is late") for t in joint.problem.groups] if tried[-1] else []
+        return replace(joint, verdict=replace(joint.verdict, broken=tuple(late)))
 
     monkeypatch.setattr("flowc.driver.solve.deadlines._of_program", run)
     text = "".join(f"app {n} {{ period 100 ms  a: T  b: T }}\n" for n in "AB")
@@ -522,9 +568,13 @@ def test_where_few_processors_are_late_more_are_tried(
 
 
 def test_without_a_bound_it_is_said_what_would_help() -> None:
-    teams = tuple(Team(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
+    teams = tuple(TaskGroup(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
     problem = JointProblem(
-        board(1), teams, tuple(Item(f"{t.name}.x", t.name, {"gpu": 6 * MS}) for t in teams), (), {}
+        board(1),
+        teams,
+        tuple(DeadlineTask(f"{t.name}.x", t.name, {"gpu": 6 * MS}) for t in teams),
+        (),
+        {},
     )
     found = Assignment((), (), ("volta", "volta"))
     told = verdict(problem, found)
@@ -639,19 +689,21 @@ def test_a_worst_case_that_the_text_gives_holds_for_each_firing(
     problem = joint_problem(
         valid, times_of(valid.system, valid.platform, store.read_profile(valid)[0])
     )
-    work = {i.name: i.work("cpu") for i in problem.items}
+    work = {i.name: i.work("cpu") for i in problem.tasks}
     assert work == {"A.source": 5 * MS, "A.net": Fraction(7 * MS, 3), "A.sink": MS}
 
 
 def test_few_processors_are_no_fewer_where_pins_hold_others() -> None:
-    teams = tuple(Team(g, Fraction(100 * MS), None, 0, ()) for g in "ABC")
-    items = tuple(Item(f"{g}.t", g, {"cpu": ms * MS}) for g, ms in (("A", 2), ("B", 10), ("C", 9)))
+    teams = tuple(TaskGroup(g, Fraction(100 * MS), None, 0, ()) for g in "ABC")
+    items = tuple(
+        DeadlineTask(f"{g}.t", g, {"cpu": ms * MS}) for g, ms in (("A", 2), ("B", 10), ("C", 9))
+    )
     problem = JointProblem(board(4), teams, items, (), {"A.t": "arm[1]"})
     found = search(problem, name="auto", seed=0, budget=Budget(60))
-    assert found.assignment is not None and found.assignment.items == ("arm[1]",) * 3
+    assert found.assignment is not None and found.assignment.tasks == ("arm[1]",) * 3
     both = replace(problem, pins={"A.t": "arm[1]", "B.t": "arm[2]"})
     found = search(both, name="auto", seed=0, budget=Budget(60))
-    assert found.assignment is not None and set(found.assignment.items) == {"arm[1]", "arm[2]"}
+    assert found.assignment is not None and set(found.assignment.tasks) == {"arm[1]", "arm[2]"}
 
 
 # -- paths -----------------------------------------------------------------------------------------
@@ -708,7 +760,7 @@ def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:
     paths = tuple(
         TimedPath("A.a", name, (0,), due) for name, due in (("A.b", 30 * MS), ("A.c", None))
     )
-    team = Team(
+    team = TaskGroup(
         "A",
         Fraction(40 * MS),
         None,
@@ -716,7 +768,7 @@ def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:
         (JointChannel("A.a", "A.b"), JointChannel("A.a", "A.c")),
         paths,
     )
-    items = tuple(Item(f"A.{t}", "A", {"cpu": MS}) for t in "abc")
+    items = tuple(DeadlineTask(f"A.{t}", "A", {"cpu": MS}) for t in "abc")
     problem = JointProblem(board(1), (team,), items, (), {})
     found = Assignment((), (), ("arm[0]",) * 3)
     outcome = Outcome("auto", found, verdict(problem, found), None, False, None, 0, 0.0)
@@ -743,9 +795,12 @@ def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:
 
 def test_a_path_to_a_network_ends_with_its_last_stage() -> None:
     candidates = (
-        Candidate("dla-gpu", (Step("dla", (2 * MS,), "l"), Step("gpu", (3 * MS,), None))),
+        Candidate(
+            "dla-gpu",
+            (CandidateStage("dla", (2 * MS,), "l"), CandidateStage("gpu", (3 * MS,), None)),
+        ),
     )
-    team = Team(
+    team = TaskGroup(
         "A",
         Fraction(40 * MS),
         None,
@@ -753,8 +808,10 @@ def test_a_path_to_a_network_ends_with_its_last_stage() -> None:
         chain(["A.a", "A.net"]),
         (TimedPath("A.a", "A.net", (0,), 5 * MS),),
     )
-    items = (Item("A.a", "A", {"cpu": MS}),)
-    problem = JointProblem(board(1), (team,), items, (Net("A.net", "A", candidates),), {})
+    items = (DeadlineTask("A.a", "A", {"cpu": MS}),)
+    problem = JointProblem(
+        board(1), (team,), items, (DeadlineNetwork("A.net", "A", candidates),), {}
+    )
     told = verdict(problem, Assignment((0,), (("nvdla[0]", "volta"),), ("arm[0]",)))
     assert told.worst.paths == {"A": (6 * MS,)} and told.late == ("A",) and not told.feasible
 

@@ -3,9 +3,22 @@ reason."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
+from flowc.analysis.timing.response_time import WorstCases
+from flowc.cli._deadlines import joint_table
+from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.driver.solve.map import Answer, find_mapping
+from flowc.driver.text.check import prepare
 from flowc.model.diagnostic import Errors
+from flowc.model.times import times_of
+from flowc.search.budget import Budget
+from flowc.search.deadline.cores import by_objectives
+from flowc.search.deadline.limits import BrokenLimit
+from flowc.search.deadline.outcome import Outcome
+from flowc.search.deadline.problem import Assignment
+from flowc.search.deadline.verdict import MappingVerdict
 from flowc.search.objectives import OBJECTIVES
 
 from builds import Write
@@ -44,11 +57,9 @@ def kind_of(text: str) -> str:
     return "deadlines" if "deadlines" in text else "no periods"
 
 
-def mapped(write: Write, text: str, objective: str, **asked: object) -> Answer:
+def mapped(write: Write, text: str, objective: str, budget: float = 5) -> Answer:
     path = write(TEXTS[text], t_py=CODE)
-    return find_mapping(
-        path, platform="board", objective=objective, measure=False, budget=5, **asked
-    )
+    return find_mapping(path, platform="board", objective=objective, measure=False, budget=budget)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -109,6 +120,56 @@ def test_states_have_the_fewest_cores_together(write: Write) -> None:
     assert found.states is not None and found.states.outcome.cores is not None
     assert found.states.outcome.cores.count == 2 and found.states.outcome.cores.proved
     assert len(used(found)) == 2
+
+
+def test_little_load_comes_before_few_cores_if_it_is_named_first(write: Write) -> None:
+    """State `one` has five tasks of 6 ms in 20 ms: on two cores one of them has three."""
+    found = mapped(write, "states with deadlines", "utilization,cores", budget=60)
+    assert found.states is not None and found.states.outcome.cores is not None
+    cores = found.states.outcome.cores
+    assert cores.count == 3 and cores.proved and cores.most == Fraction(3, 5)
+    assert found.states.outcome.proved
+    assert found.mapping.effort.objective == "utilization,cores"
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        ("cores", "1 CPU; on so many, "),
+        ("utilization,cores", "3 CPUs: proved, no mapping has so little utilization on fewer; by"),
+    ],
+)
+def test_the_answer_says_what_is_proved_of_few_cores(
+    write: Write, objective: str, said: str
+) -> None:
+    found = mapped(write, "deadlines", objective)
+    assert found.joint is not None and said in joint_table(found.joint)
+
+
+def outcome(maximum: Fraction, bound: Fraction | None, *, late: bool = False) -> Outcome:
+    """An answer of a search that needs so much of a processor."""
+    nothing = Assignment((), (), ())
+    broken = (BrokenLimit("A", "`A` is late"),) if late else ()
+    told = MappingVerdict(nothing, {"core": maximum}, WorstCases({}, {}), broken, ())
+    proved = not late and maximum == bound
+    return Outcome("auto", None, told, bound, proved, None, 1, 0.0, counted=1)
+
+
+def test_a_proof_on_few_cores_is_about_all_ways_to_choose_them(write: Write) -> None:
+    """One CPU of either pool: an answer on one of them, and none yet on the other."""
+    pools = TEXTS["deadlines"].replace("cpu core[3]", "cpu big  cpu little")
+    valid = prepare(write(pools, t_py=CODE), platform="board", mapped=False).require()
+    problem = joint_problem(valid, times_of(valid.system, valid.platform))
+    half, third = Fraction(1, 2), Fraction(1, 3)
+    answers = {"little": outcome(half, half), "big": outcome(Fraction(1), third, late=True)}
+
+    def attempt(left_out: frozenset[str], budget: Budget) -> Outcome:
+        return answers[next(iter(left_out))]
+
+    found = by_objectives([problem], attempt, Budget(10), ["cores"])
+    assert found.cores is not None and found.cores.count == 1
+    assert found.maximum == half and found.bound == third and not found.proved
+    assert found.evaluations == 2
 
 
 def test_memory_is_that_of_a_program(write: Write) -> None:

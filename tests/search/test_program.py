@@ -131,12 +131,12 @@ def drawn(write: Write, seed: int) -> tuple[Valid, Profile, JointProblem]:
 
 
 def some_assignment(problem: JointProblem, rng: random.Random) -> Assignment:
-    choice = tuple(rng.randrange(len(n.candidates)) for n in problem.nets)
+    choice = tuple(rng.randrange(len(n.candidates)) for n in problem.networks)
     steps = tuple(
-        tuple(rng.choice(problem.of_kind[s.kind]) for s in net.candidates[c].steps)
-        for net, c in zip(problem.nets, choice, strict=True)
+        tuple(rng.choice(problem.of_kind[s.kind]) for s in net.candidates[c].stages)
+        for net, c in zip(problem.networks, choice, strict=True)
     )
-    return Assignment(choice, steps, tuple(rng.choice(problem.places(i)) for i in problem.items))
+    return Assignment(choice, steps, tuple(rng.choice(problem.places(i)) for i in problem.tasks))
 
 
 def built(
@@ -199,8 +199,8 @@ def test_the_bound_of_an_app_alone_in_stages_is_exact(write: Write, seed: int) -
     rng = random.Random(seed)
     alone = replace(
         problem,
-        teams=problem.teams[:1],
-        items=tuple(i for i in problem.items if i.group == "A"),
+        groups=problem.groups[:1],
+        tasks=tuple(i for i in problem.tasks if i.group == "A"),
         followers=(),
     )
     assignment = some_assignment(alone, rng)
@@ -209,5 +209,5 @@ def test_the_bound_of_an_app_alone_in_stages_is_exact(write: Write, seed: int) -
     if len(set(processors)) < len(processors):
         pytest.skip("two workers share a processor")
     bound = worst_cases(system).groups["A"]
-    seen = simulate(system, 40 * alone.teams[0].period_ns, Choices(), rng).groups["A"]
+    seen = simulate(system, 40 * alone.groups[0].period_ns, Choices(), rng).groups["A"]
     assert bound is None or bound - 10 <= seen <= bound

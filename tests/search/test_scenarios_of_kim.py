@@ -17,7 +17,7 @@ import pytest
 from flowc.model.platform import Platform, Pool
 from flowc.search.budget import Budget
 from flowc.search.deadline.outcome import Outcome
-from flowc.search.deadline.problem import Assignment, Item, JointProblem, Team
+from flowc.search.deadline.problem import Assignment, DeadlineTask, JointProblem, TaskGroup
 from flowc.search.deadline.states import search_states
 from flowc.search.deadline.verdict import verdict
 
@@ -74,8 +74,10 @@ def whole(rng: random.Random) -> JointProblem:
     costs = {
         f"A{app}.t{k}": rng.randint(1, 9) for app in range(4) for k in range(2 if app % 2 else 1)
     }
-    items = tuple(Item(name, name.partition(".")[0], {"cpu": cost}) for name, cost in costs.items())
-    teams = tuple(Team(f"A{app}", Fraction(100), None, app, ()) for app in range(4))
+    items = tuple(
+        DeadlineTask(name, name.partition(".")[0], {"cpu": cost}) for name, cost in costs.items()
+    )
+    teams = tuple(TaskGroup(f"A{app}", Fraction(100), None, app, ()) for app in range(4))
     return JointProblem(
         Platform("duo", (Pool("c", "cpu", 2, True, "fixed_priority"),), (), "", None),
         teams,
@@ -88,15 +90,15 @@ def whole(rng: random.Random) -> JointProblem:
 def of(problem: JointProblem, apps: Sequence[int]) -> JointProblem:
     """A state."""
     names = {f"A{app}" for app in apps}
-    teams = tuple(t for t in problem.teams if t.name in names)
-    return replace(problem, teams=teams, items=tuple(i for i in problem.items if i.group in names))
+    teams = tuple(t for t in problem.groups if t.name in names)
+    return replace(problem, groups=teams, tasks=tuple(i for i in problem.tasks if i.group in names))
 
 
 def least(problem: JointProblem, part: Budget) -> Outcome:
     """The placement with the least maximum utilization, by trying all."""
     free = [
         [problem.pins[i.name]] if i.name in problem.pins else list(problem.processors)
-        for i in problem.items
+        for i in problem.tasks
     ]
     every = (Assignment((), (), places) for places in itertools.product(*free))
     told, found = min(((verdict(problem, a), a) for a in every), key=lambda pair: pair[0].maximum)
@@ -109,12 +111,12 @@ def least(problem: JointProblem, part: Budget) -> Outcome:
 def test_state_by_state_is_between_one_mapping_for_all_and_one_for_each(seed: int) -> None:
     problem = whole(random.Random(seed))
     every = [
-        dict(zip((i.name for i in problem.items), p, strict=True))
-        for p in itertools.product(problem.processors, repeat=len(problem.items))
+        dict(zip((i.name for i in problem.tasks), p, strict=True))
+        for p in itertools.product(problem.processors, repeat=len(problem.tasks))
     ]
 
     def most(places: dict[str, str], apps: Sequence[int]) -> Fraction:
-        mine = of(problem, apps).items
+        mine = of(problem, apps).tasks
         return max(
             sum((i.work("cpu") for i in mine if places[i.name] == p), Fraction(0)) / 100
             for p in problem.processors

@@ -10,12 +10,12 @@ from itertools import pairwise
 from flowc.model.platform import Platform, Pool
 from flowc.search.deadline.problem import (
     Candidate,
-    Item,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
     JointChannel,
     JointProblem,
-    Net,
-    Step,
-    Team,
+    TaskGroup,
 )
 
 MS = 1_000_000
@@ -35,24 +35,27 @@ def crowded(seed: int = 0, groups: int = 3, tasks: int = 3, load: float = 0.6) -
             times = {"cpu": round(period * each * rng.uniform(0.5, 1.5))}
             if rng.random() < 0.3:
                 times["gpu"] = times["cpu"] // 4
-            items.append(Item(task, name, times))
+            items.append(DeadlineTask(task, name, times))
         kernels = tuple(round(period * 0.1 / groups * rng.uniform(0.5, 1.5)) for _ in range(3))
         nets.append(
-            Net(
+            DeadlineNetwork(
                 f"{name}.net",
                 name,
                 (
-                    Candidate("gpu", (Step("gpu", kernels, None),)),
+                    Candidate("gpu", (CandidateStage("gpu", kernels, None),)),
                     Candidate(
                         "gpu-cpu",
-                        (Step("gpu", kernels[:2], "l1"), Step("cpu", (3 * kernels[2],), None)),
+                        (
+                            CandidateStage("gpu", kernels[:2], "l1"),
+                            CandidateStage("cpu", (3 * kernels[2],), None),
+                        ),
                     ),
                 ),
             )
         )
         row.insert(tasks // 2, f"{name}.net")
         channels = tuple(JointChannel(a, b) for a, b in pairwise(row))
-        teams.append(Team(name, Fraction(period), None, g, channels))
+        teams.append(TaskGroup(name, Fraction(period), None, g, channels))
     return JointProblem(
         Platform("board", pools, (), "", None), tuple(teams), tuple(items), tuple(nets), {}
     )

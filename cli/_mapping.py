@@ -1,0 +1,230 @@
+"""What `map` prints of an answer: tables, reasons, a JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from math import inf
+from typing import Any
+
+from ..driver.solve.map import Answer
+from ..driver.solve.state_map import States
+from ..driver.text.check import ValidScenario
+from ..model.deployment import PlannedMemory
+from ..model.mapping import Contestant, Mapping, NetworkPlan, in_words
+from ..runtime.report import columns
+from ._deadlines import document as joint_document
+from ._deadlines import (
+    explanation,
+    joint_table,
+    states_document,
+    states_table,
+    why_elsewhere,
+    why_no_better,
+    why_rates,
+)
+from ._tables import fitted, folded, in_8_bits
+
+#: Characters of a configuration in the table; --explain prints the winner's in full.
+WIDEST = 72
+UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ", "memory": "frames/s"}
+
+
+def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
+    """An answer as a table, with the reasons for it if `explain`; `evaluations` is the budget, if
+    it counts these.
+    """
+    mapping = mapped.mapping
+    reasons: list[str] = []
+    if mapped.states is not None:
+        found = [states_table(mapped.states)]
+        if explain:
+            reasons = [_state_explained(mapped.states, name) for name in mapped.states.joints]
+    elif isinstance(mapped.valid, ValidScenario):
+        found = [_places(mapping)]
+    elif mapped.joint is not None:
+        found = [joint_table(mapped.joint)]
+        if explain:
+            reasons = [_folded(explanation(mapped.joint))]
+    else:
+        found = [table(mapping, evaluations)]
+        if explain:
+            reasons = [_folded(mapping.why)]
+    if mapping.memory is not None:
+        found.append(_planned(mapping.memory))
+    if mapped.evidence is None and not isinstance(mapped.valid, ValidScenario):
+        found += in_8_bits(mapped.valid.losses)
+    return "\n".join([*found, *("\n" + reason for reason in reasons)])
+
+
+def _state_explained(states: States, name: str) -> str:
+    lines = [
+        *why_elsewhere(states, name),
+        *why_no_better(states, name),
+        *why_rates(states, name),
+        *explanation(states.joints[name]),
+    ]
+    return f"{name}:\n{_folded(lines)}"
+
+
+def _folded(lines: Iterable[str]) -> str:
+    return "\n".join(folded(line, 2) for line in lines)
+
+
+def _planned(memory: PlannedMemory) -> str:
+    """The memory of networks."""
+    parts = {"weights": memory.weights, "between layers": memory.buffers, "tokens": memory.tokens}
+    if memory.arenas:
+        parts["in arenas of devices"] = memory.arenas
+    if memory.sessions:
+        parts["for sessions"] = memory.sessions
+    listed = ", ".join(f"{count / 1e6:.2f} {name}" for name, count in parts.items())
+    return f"networks take {memory.total / 1e6:.2f} MB: {listed}"
+
+
+def _places(mapping: Mapping) -> str:
+    """The places of everything, in all states."""
+    rows = [["task", "runs on"]]
+    rows += [[p.task, ", ".join(p.processors)] for p in mapping.placements]
+    return columns([*rows, *([n.task, in_words(n)] for n in mapping.networks)], left=2)
+
+
+def table(mapping: Mapping, limit: int | None) -> str:
+    """The contestants with their values, and the effort of the search; `limit` is its budget of
+    evaluations, if it has one."""
+    unit = UNITS[mapping.effort.objective]
+    rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]]
+    for contestant in mapping.contestants:
+        configuration = contestant.configuration
+        if len(configuration) > WIDEST:
+            configuration = configuration[: WIDEST - 3] + "..."
+        predicted = _value(mapping, contestant.predicted_ns)
+        measured = _value(mapping, contestant.measured_ns)
+        rows.append([contestant.name, configuration, predicted, measured])
+    effort = mapping.effort
+    looked, ran = f"{effort.evaluations} configurations", f"{effort.measured_runs} runs"
+    if limit is not None and effort.measured_runs:  # then runs are counted
+        ran = f"{effort.measured_runs} of {limit} runs"
+    elif limit is not None and effort.evaluations <= limit:
+        looked = f"{effort.evaluations} of {limit} configurations"
+    said = f"{looked}, {ran}, {effort.seconds:.1f} s"
+    if effort.lower_bound_ns and effort.objective == "throughput":
+        said += f"; proved, no mapping has more than {1e9 / effort.lower_bound_ns:.4g} frames/s"
+    return fitted(rows, 2, 1) + f"\n\n{_tie(mapping)}{mapping.search}: {said}"
+
+
+def _tie(mapping: Mapping) -> str:
+    """Why the winner is not the one with the best number, if so; a line of its own."""
+    if not mapping.contestants or mapping.effort.objective == "memory":
+        return ""
+    first, *others = mapping.contestants
+    measured = first.measured_ns is not None
+    own = first.measured_ns if measured else first.predicted_ns
+    values = [(c.measured_ns if measured else c.predicted_ns, c.name) for c in others]
+    ahead = [(ns, name) for ns, name in values if ns is not None and own is not None and ns < own]
+    if not ahead:
+        return ""
+    how = "surely better" if measured else "better by 1 %"
+    return (
+        f"`{min(ahead)[1]}` is not {how}: within the tie margin the simpler `{first.name}` wins\n"
+    )
+
+
+def _value(mapping: Mapping, ns: float | None) -> str:
+    if ns is None or ns == inf:
+        return "-"
+    if UNITS[mapping.effort.objective] == "frames/s":
+        return f"{1e9 / ns:.4g}"
+    return f"{ns / 1e6:.4g}"
+
+
+def document(mapped: Answer) -> dict[str, Any]:
+    """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants,
+    effort."""
+    mapping = mapped.mapping
+    if mapped.states is not None:
+        return states_document(mapped.states, mapped.path)
+    if mapped.joint is not None:
+        return joint_document(mapped.joint, mapped.path)
+    tasks: dict[str, Any] = {p.task: list(p.processors) for p in mapping.placements}
+    for plan in mapping.networks:
+        tasks[plan.task] = sorted({p for stage in plan.stages for p in stage.processors})
+    found: dict[str, Any] = {
+        "tasks": tasks,
+        "networks": {plan.task: _network(mapping, plan) for plan in mapping.networks},
+        "why": list(mapping.why),
+    }
+    if mapping.memory is not None:
+        found["memory"] = mapping.memory.figures | {"total": mapping.memory.total}
+    found["file"] = None if mapped.path is None else str(mapped.path)
+    found["search"] = _effort(mapping)
+    return found
+
+
+def _network(mapping: Mapping, plan: NetworkPlan) -> dict[str, Any]:
+    """The stages of a network, and the contestants for it."""
+    found: dict[str, Any] = {
+        "option": "",
+        "cuts": [stage.until for stage in plan.stages if stage.until is not None],
+        "stages": _stages(plan),
+        "predicted_fps": None,
+        "measured_fps": None,
+        "contestants": [_contestant(mapping, contestant) for contestant in mapping.contestants],
+    }
+    if mapping.contestants:
+        best = mapping.contestants[0]
+        found["option"] = best.name
+        found["predicted_fps"] = _frames_per_second(mapping, best.predicted_ns)
+        found["measured_fps"] = _frames_per_second(mapping, best.measured_ns)
+    return found
+
+
+def _stages(plan: NetworkPlan) -> list[dict[str, Any]]:
+    stages = []
+    first_layer = None
+    for stage in plan.stages:
+        stages.append(
+            {
+                "processors": list(stage.processors),
+                "first_layer": first_layer,
+                "last_layer": stage.until,
+                "replicas": len(stage.processors),
+                "streams": stage.streams,
+                "threads": stage.threads,
+                "bands": [asdict(bands) for bands in stage.bands],
+                "predicted_ns": round(stage.predicted_ns),
+            }
+        )
+        first_layer = stage.until
+    return stages
+
+
+def _contestant(mapping: Mapping, contestant: Contestant) -> dict[str, Any]:
+    return {
+        "name": contestant.name,
+        "configuration": contestant.configuration,
+        "predicted_fps": _frames_per_second(mapping, contestant.predicted_ns),
+        "measured_fps": _frames_per_second(mapping, contestant.measured_ns),
+    }
+
+
+def _effort(mapping: Mapping) -> dict[str, Any]:
+    effort = mapping.effort
+    bound = effort.lower_bound_ns
+    return {
+        "name": mapping.search,
+        "objective": effort.objective,
+        "seed": effort.seed,
+        "evaluations": effort.evaluations,
+        "measured_runs": effort.measured_runs,
+        "seconds": round(effort.seconds, 3),
+        "lower_bound": None if bound is None else round(bound),
+        "optimal": effort.optimal,
+    }
+
+
+def _frames_per_second(mapping: Mapping, ns: float | None) -> float | None:
+    """The rate of a time between frames; None if the value of the objective is an energy."""
+    if mapping.effort.objective == "energy" or not ns or ns == inf:
+        return None
+    return round(1e9 / ns, 3)

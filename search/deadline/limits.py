@@ -1,0 +1,127 @@
+"""Limits on mappings of apps with deadlines: each one names what of an answer does not keep it.
+
+A new limit is a class here and its entry in `LIMITS`: no search calls an answer feasible that
+breaks one, and `map` reports its reasons. Memory and power are limits on whole programs, which a
+driver plans first (`search.memory`, `driver.solve.clocks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from ...analysis.timing.response_time import WorstCases
+from ...analysis.timing.system import TimedPath
+from ...targets.engines import crowded
+from .problem import Assignment, JointProblem, TaskGroup
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLimit:
+    """A limit that is not kept.
+
+    `group` is the app that does not keep it. None: the board cannot hold the mapping, which is
+    therefore not stored. `reason` is for the user, `remedy` may help.
+    """
+
+    group: str | None
+    reason: str
+    remedy: str = ""
+
+
+class MappingLimit(Protocol):
+    """A limit on an assignment."""
+
+    def broken(
+        self, problem: JointProblem, assignment: Assignment, worst: WorstCases
+    ) -> Iterator[BrokenLimit]:
+        """What does not keep it; `worst` are the bounds of response times."""
+
+
+class Deadlines:
+    """Every app, and each of its paths, has a bound that is within its deadline."""
+
+    def broken(
+        self, problem: JointProblem, assignment: Assignment, worst: WorstCases
+    ) -> Iterator[BrokenLimit]:
+        """The apps and paths that are late, or that have no bound."""
+        for group in problem.groups:
+            for each in held(group, worst):
+                if each.bound is None:
+                    yield BrokenLimit(group.name, f"{each.name(group)} has no bound")
+                elif not each.met:
+                    reason = (
+                        f"{each.name(group)} takes up to {in_ms(each.bound)}, and has"
+                        f" {in_ms(each.due)}"
+                    )
+                    yield BrokenLimit(group.name, reason)
+
+
+class Engines:
+    """A pool holds only so many engines: each network, or stage of one, is an engine."""
+
+    def broken(
+        self, problem: JointProblem, assignment: Assignment, worst: WorstCases
+    ) -> Iterator[BrokenLimit]:
+        """The pools with too many."""
+        places = [place for stages in assignment.stages for place in stages]
+        for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+            if task.engine:
+                places.append(place)
+        engines = {str(number): (place,) for number, place in enumerate(places)}
+        for pool, _ in crowded(problem.platform, engines):
+            reason = f"`{pool.name}` would hold more engines than it can"
+            yield BrokenLimit(None, reason, "cut networks less often")
+
+
+LIMITS: tuple[MappingLimit, ...] = (Deadlines(), Engines())
+
+
+def broken_limits(
+    problem: JointProblem, assignment: Assignment, worst: WorstCases
+) -> tuple[BrokenLimit, ...]:
+    """Everything that does not keep some limit."""
+    found: list[BrokenLimit] = []
+    for limit in LIMITS:
+        found += limit.broken(problem, assignment, worst)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The bound of a group or of one of its paths, and its deadline. `due` is None without a
+    deadline.
+
+    Every iteration needs a finite bound, even without a deadline.
+    """
+
+    bound: Fraction | None
+    due: Fraction | None
+    path: TimedPath | None = None
+
+    @property
+    def met(self) -> bool:
+        """True if the deadline is proved to be met."""
+        return self.bound is not None and (self.due is None or self.bound <= self.due)
+
+    def name(self, group: TaskGroup) -> str:
+        """The app, or its path."""
+        if self.path is None:
+            return f"`{group.name}`"
+        return f"`{self.path.source} -> {self.path.sink}`"
+
+
+def held(group: TaskGroup, worst: WorstCases) -> tuple[Held, ...]:
+    """The bound of a group, and those of its paths, each with its deadline."""
+    found = [Held(worst.groups[group.name], group.due_ns)]
+    for path, bound in zip(group.paths, worst.paths[group.name], strict=True):
+        due = None if path.deadline is None else Fraction(path.deadline)
+        found.append(Held(bound, due, path))
+    return tuple(found)
+
+
+def in_ms(ns: Fraction | None) -> str:
+    """Nanoseconds in words."""
+    return f"{float(ns or 0) / 1e6:.2f} ms"
