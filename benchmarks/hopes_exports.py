@@ -27,9 +27,9 @@ HANGS = 600
 NO_GRAPH = ("blocked as drawn", "refused: its cycles wait when phases are one firing")
 sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests/referees")]
 
-from flowc.driver.exchange.hopes import ExportedProject, export_project  # noqa: E402
+from flowc.interop.hopes.export.export_project import ExportedProject, export_project  # noqa: E402
+from flowc.interop.hopes.words import POLICIES  # noqa: E402
 from flowc.model.diagnostic import Errors  # noqa: E402
-from flowc.model.hopes import POLICIES  # noqa: E402
 
 from builds import build, run  # noqa: E402
 from hopes_graphs import firings, random_system  # noqa: E402

@@ -21,7 +21,7 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import flowc
-from flowc.driver.exchange.hopes import export_project
+from flowc.interop.hopes.export.export_project import export_project
 from flowc.model.diagnostic import Errors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "referees"))

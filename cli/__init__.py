@@ -15,15 +15,16 @@ import typer
 
 from .. import __version__
 from ._common import Terminated, verb
+from ._formats import Verbs, completed
 from .analyze import analyze
-from .build import build
+from .build import build, build_with_formats
 from .check import check
 from .doctor import doctor
 from .explain import explain
-from .export import export
+from .export import export, export_with_formats
 from .fmt import fmt
 from .headers import headers
-from .import_ import import_
+from .import_ import import_, import_with_formats
 from .lsp import lsp
 from .map import map_
 from .new import new
@@ -35,6 +36,7 @@ from .test import test
 from .view import view
 
 app = typer.Typer(
+    cls=Verbs,
     help="From a dataflow text with neural networks in it to a checked, mapped, running program.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -54,13 +56,19 @@ app.command()(verb(run))
 app.command()(verb(report))
 app.command()(verb(view))
 app.command()(verb(test))
-app.command("import")(verb(import_))
-app.command()(verb(export))
+app.command("import")(verb(completed(import_)))
+app.command()(verb(completed(export)))
 app.command()(verb(fmt))
 app.command()(verb(headers))
 app.command()(verb(lsp))
 app.command()(verb(doctor))
 app.command()(verb(explain))
+
+Verbs.late = {
+    "build": lambda: verb(build_with_formats()),
+    "import": lambda: verb(import_with_formats()),
+    "export": lambda: verb(export_with_formats()),
+}
 
 
 def main() -> NoReturn:

@@ -17,6 +17,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..driver.build.build import Built
+    from ..interop.registry import Folder
     from ..model.diagnostic import Diagnostic
 
 P = ParamSpec("P")
@@ -152,6 +153,22 @@ def refuse_existing(target: Path, force: bool) -> None:
 def show_built(built: Built) -> None:
     """Report the diagnostics of a build."""
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
+
+
+def show_folder(made: Folder, as_json: bool) -> int:
+    """Report a written directory of another tool."""
+    from ._tables import in_8_bits
+
+    show_diagnostics(made.diagnostics, sources(made.diagnostics))
+    if as_json:
+        print_json(made.document)
+        return 0
+    print(with_freshness(made.directory, made.fresh))
+    for line in in_8_bits(made.losses):
+        print(f"  {line}")
+    for line in made.lines:
+        print(line)
+    return 0
 
 
 def _color() -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from sys import executable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,9 +21,11 @@ from ._common import (
     progress,
     show_built,
     show_diagnostics,
+    show_folder,
     sources,
     with_freshness,
 )
+from ._formats import choice, completed
 from ._groups import grouped
 from ._place import Measured
 from ._tables import in_8_bits
@@ -41,14 +42,9 @@ if TYPE_CHECKING:
 MOST_TASKS = 8
 
 
-class Target(StrEnum):
-    """The kinds of output of `build`."""
-
-    PROGRAM = "program"
-    HOPES_EXTERNAL = "hopes-external"
-    FMU = "fmu"
-    DORA = "dora"
-    ROS2 = "ros2"
+#: What is built without a format of another tool.
+PROGRAM, FMU, DORA, ROS2 = "program", "fmu", "dora", "ros2"
+OWN = (PROGRAM, FMU, DORA, ROS2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +52,7 @@ class BuildTarget(Measured):
     """The kind of output, its place, and the platform that it is for."""
 
     output: Output = None
-    target: Annotated[
-        Target,
-        typer.Option(
-            help=(
-                "The program; its networks alone as a C library (in build/STEM-external); a graph"
-                " of the text as a "
-                "Functional Mock-up Unit for Simulink, OpenModelica and others (build/GRAPH.fmu);"
-                " or the program as a "
-                "module of dora (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
-            )
-        ),
-    ] = Target.PROGRAM
+    target: Annotated[str, typer.Option(help="What to build.")] = PROGRAM
     graph: Annotated[
         str | None,
         typer.Option(
@@ -82,13 +67,28 @@ class BuildTarget(Measured):
 @grouped
 def build(file: Text, options: BuildTarget, as_json: Json = False) -> int:
     """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
-    if options.target != Target.FMU and options.graph is not None:
+    if options.target != FMU and options.graph is not None:
         raise typer.BadParameter("`--graph` is for `--target fmu` only", param_hint="--graph")
-    if options.target == Target.FMU:
+    if options.target == FMU:
         return _fmu(file, options, as_json)
-    if options.target == Target.HOPES_EXTERNAL:
-        return _external(file, options, as_json)
+    if options.target not in OWN:
+        return _foreign(file, options, as_json)
     return _program(file, options, as_json)
+
+
+def build_with_formats() -> Callable[..., int]:
+    """The verb for the installed formats. Raises Errors."""
+    from ..interop.registry import targets
+
+    known = targets()
+    foreign = "".join(f" {each.about};" for each in known.values())
+    about = (
+        f"The program;{foreign} a graph of the text as a Functional Mock-up Unit for Simulink,"
+        " OpenModelica and others (build/GRAPH.fmu); or the program as a module of dora"
+        " (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
+    )
+    names = choice((PROGRAM, *known, FMU, DORA, ROS2))
+    return completed(build, target=Annotated[names, typer.Option(help=about)])
 
 
 def _program(file: Path, options: BuildTarget, as_json: bool) -> int:
@@ -99,7 +99,7 @@ def _program(file: Path, options: BuildTarget, as_json: bool) -> int:
     show_built(built)
     if as_json:
         document = _document_of_program(built)
-        if options.target != Target.PROGRAM:
+        if options.target != PROGRAM:
             document["ends"] = [asdict(end) for end in built.ends]
         print_json(document)
         return 0
@@ -113,9 +113,9 @@ def _program(file: Path, options: BuildTarget, as_json: bool) -> int:
     for end in built.ends:
         direction = "input" if end.incoming else "output"
         print(f"  {direction} {end.name}: {end.type}")
-    if options.target == Target.DORA:
+    if options.target == DORA:
         _how_with_dora(built)
-    elif options.target == Target.ROS2:
+    elif options.target == ROS2:
         print(f"put {built.directory} into a workspace and run `colcon build`")
     return 0
 
@@ -156,16 +156,16 @@ def _tasks_by_processor(mapping: StoredMapping) -> dict[str, list[str]]:
     return tasks
 
 
-def _robot(target: Target) -> Robot | None:
+def _robot(target: str) -> Robot | None:
     """What the program is a node of, if any."""
-    if target == Target.DORA:
-        from ..codegen.dora import DORA
+    if target == DORA:
+        from ..codegen import dora
 
-        return DORA
-    if target == Target.ROS2:
-        from ..codegen.ros2 import ROS2
+        return dora.DORA
+    if target == ROS2:
+        from ..codegen import ros2
 
-        return ROS2
+        return ros2.ROS2
     return None
 
 
@@ -187,35 +187,16 @@ def _predicted(built: Built) -> dict[str, int | None]:
     }
 
 
-def _external(file: Path, options: BuildTarget, as_json: bool) -> int:
-    from ..driver.build.external import build_external
+def _foreign(file: Path, options: BuildTarget, as_json: bool) -> int:
+    """The output of a format of another tool."""
+    from ..interop.registry import Order, targets
 
-    built = build_external(
-        file, options.output, platform=options.platform, force=options.force, report=progress
-    )
-    show_diagnostics(built.diagnostics, sources(built.diagnostics))
-    library = f"lib{built.external.library}.so"
-    if as_json:
-        print_json(
-            {
-                "directory": str(built.directory),
-                "digest": built.digest,
-                "fresh": built.fresh,
-                "library": library,
-                "losses": _losses(built.losses),
-                "networks": {
-                    n.name: {"function": n.function, "stages": [s.name for s in n.stages]}
-                    for n in built.external.networks
-                },
-            }
-        )
-        return 0
-    _print_output(built.directory, built.fresh, built.losses)
-    for network in built.external.networks:
-        stages = f", {len(network.stages)} stages" if len(network.stages) > 1 else ""
-        print(f"  {network.name}{stages}: {network.function}_init, _execute, _wrapup, _error")
-    print(f"`python3 {built.directory / 'build_shim.py'}` makes {library}")
-    return 0
+    known = targets()
+    if options.target not in known:
+        names = ", ".join(f"'{name}'" for name in (*OWN, *known))
+        raise typer.BadParameter(f"'{options.target}' is not one of {names}", param_hint="--target")
+    order = Order(file, options.output, options.platform, force=options.force, report=progress)
+    return show_folder(known[options.target].make(order), as_json)
 
 
 def _fmu(file: Path, options: BuildTarget, as_json: bool) -> int:

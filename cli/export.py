@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,196 +12,88 @@ from ._common import (
     Json,
     OnPlatform,
     TextOrNetwork,
-    number,
     print_json,
     progress,
     refuse_existing,
     replace,
     show_diagnostics,
+    show_folder,
     sources,
-    with_freshness,
 )
-from ._groups import grouped
+from ._formats import completed
 
 if TYPE_CHECKING:
-    from ..driver.exchange.hopes import ExportedProject
+    from ..interop.registry import Exporter, Option, Options, Order
 
-Format = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        help=(
-            "`sdf3`: the XML of the SDF3 tools. `jedi`: a configuration of JEDI. `hopes`: a"
-            " project, or with `--into` mapping and profile of one."
-        ),
-    ),
-]
+#: The format if none is chosen; with `--into`, the first one that changes projects.
+DEFAULT = "sdf3"
 
 
-class Policy(StrEnum):
-    """Who decides in HOPES when a task runs."""
-
-    STATIC_ASSIGNMENT = "static-assignment"
-    SELF_TIMED = "self-timed"
-
-
-class Form(StrEnum):
-    """The reader of a project in HOPES: its translator, or its tool."""
-
-    CIC = "cic"
-    PROJECT = "project"
-
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """The format of the output, its place, and what belongs to it."""
-
-    format: Format = "sdf3"
+def export(
+    file: TextOrNetwork,
+    format: Annotated[str, typer.Option("--format", help="The format.")] = DEFAULT,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help=(
-                "The file to write (default: APP.xml, APP.cfg), for `hopes` the directory"
-                " (build/STEM-hopes)."
-            ),
-            show_default=False,
-        ),
-    ] = None
+        typer.Option("-o", "--output", help="The file or directory to write.", show_default=False),
+    ] = None,
     into: Annotated[
         Path | None,
         typer.Option(
             "--into",
-            help=(
-                "A HOPES project that the text was imported from: its mapping and profile are"
-                " written anew, with "
-                "`--policy` its configuration and orders too."
-            ),
+            help="A project that the text was imported from.",
             show_default=False,
             metavar="PROJECT",
         ),
-    ] = None
+    ] = None,
     app: Annotated[
         str | None,
         typer.Option(
             help="Which app, where there are several.", metavar="NAME", show_default=False
         ),
-    ] = None
-    policy: Annotated[
-        Policy | None,
-        typer.Option(
-            help=(
-                "For `hopes`: every task has a thread of its own (`static-assignment`), or"
-                " processors follow a static "
-                "order (`self-timed`)."
-            ),
-            show_default="static-assignment; that of an imported project stays",
-        ),
-    ] = None
-    form: Annotated[
-        Form | None,
-        typer.Option(
-            help=(
-                "For `hopes`: what HOPES' translator reads (`cic`), or its tool, which adds policy"
-                " and orders itself "
-                "(`project`)."
-            ),
-            show_default="cic",
-        ),
-    ] = None
-    stubs: Annotated[
-        bool,
-        typer.Option(
-            "--stubs",
-            help="For `hopes`: tasks without code read, and write zeros, to be filled in.",
-        ),
-    ] = False
-    platform: OnPlatform = "host"
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False
+    ] = None,
+    *,
+    options: Options,
+    platform: OnPlatform = "host",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Write an app for another tool.
 
-    @property
-    def makes_project(self) -> bool:
-        """Is the output a new project of HOPES, and not a file?"""
-        return self.format == "hopes" and self.into is None
-
-
-@grouped
-def export(file: TextOrNetwork, options: ExportOptions, as_json: Json = False) -> int:
-    """Write an app for another tool: SDF3, JEDI or HOPES. SDF3 gets the times that `analyze` uses.
-
-    `hopes` is a project with code and mapping; with `--into`, a mapping goes back into the one that
-    the text came from.
+    With `--into`, a mapping goes back into the project that the text came from.
     """
-    _require_possible(file, options)
-    if options.makes_project:
-        return _project(file, options, as_json)
-    if options.into is not None:
-        return _into(file, options.into, options, as_json)
-    return _file(file, options, as_json)
-
-
-def _require_possible(file: Path, options: ExportOptions) -> None:
-    """Raises BadParameter for an unknown format, and for options that do not go together."""
-    from ..interop.extensions import exporters
+    from ..driver.exchange.export import export as driver_export
+    from ..interop.registry import Order, exporters
 
     known = exporters()
-    if options.format not in known:
+    if format not in known:
         names = " or ".join(known)
         raise typer.BadParameter(
-            f"unknown format {options.format}; expected {names}", param_hint="--format"
+            f"unknown format {format}; expected {names}", param_hint="--format"
         )
-    project = options.makes_project
-    mistakes = (
-        (
-            file.suffix == ".onnx" and not known[options.format].networks,
-            "JEDI runs an app with its mapping: give a .flow text",
-            "APP.flow",
-        ),
-        (
-            options.policy is not None and options.format != "hopes" and options.into is None,
-            "`--policy` is for `--format hopes` only",
-            "--policy",
-        ),
-        (
-            options.form is not None and not project,
-            "`--form` is for `--format hopes` without `--into`",
-            "--form",
-        ),
-        (
-            options.stubs and not project,
-            "`--stubs` is for `--format hopes` without `--into`",
-            "--stubs",
-        ),
-        (
-            options.form == Form.PROJECT and options.policy is not None,
-            "a project of HOPES' tool has no policy: the tool adds it",
-            "--policy",
-        ),
-        (
-            project and options.app is not None,
-            "a project always holds all apps of a text",
-            "--app",
-        ),
-        (
-            options.into is not None and not (options.output is None and options.app is None),
-            "`--into` writes files of the project",
-            "--output, --app",
-        ),
-    )
-    for applies, message, option in mistakes:
-        if applies:
-            raise typer.BadParameter(message, param_hint=option)
-
-
-def _file(text: Path, options: ExportOptions, as_json: bool) -> int:
-    """Write a file of the other tool."""
-    from ..driver.exchange.export import export as driver_export
-
-    exported = driver_export(text, options.format, app=options.app, platform=options.platform)
-    target = options.output or Path(f"{exported.name}{exported.suffix}")
+    chosen = known[format]
+    if file.suffix == ".onnx" and not chosen.networks:
+        raise typer.BadParameter(
+            f"{chosen.title or format} runs an app with its mapping: give a .flow text",
+            param_hint="APP.flow",
+        )
+    _refuse_options(chosen, known, into is not None, options)
+    if into is not None:
+        if output is not None or app is not None:
+            raise typer.BadParameter(
+                "`--into` writes files of the project", param_hint="--output, --app"
+            )
+        own = None if format == DEFAULT else format
+        return _into(file, into, own, platform, options, as_json)
+    if chosen.folder is not None:
+        if app is not None:
+            raise typer.BadParameter(
+                "a project always holds all apps of a text", param_hint="--app"
+            )
+        return _folder(chosen, Order(file, output, platform, options, force, progress), as_json)
+    exported = driver_export(file, format, app=app, platform=platform)
+    target = output or Path(f"{exported.name}{exported.suffix}")
     show_diagnostics(exported.warnings, sources(exported.warnings))
-    refuse_existing(target, options.force)
+    refuse_existing(target, force)
     replace(target, exported.text)
     if as_json:
         print_json({"file": str(target)})
@@ -211,15 +102,54 @@ def _file(text: Path, options: ExportOptions, as_json: bool) -> int:
     return 0
 
 
-def _into(text: Path, project: Path, options: ExportOptions, as_json: bool) -> int:
-    """Write the changed files of the project that the text was imported from."""
+def _refuse_options(
+    chosen: Exporter, known: dict[str, Exporter], into: bool, options: Options
+) -> None:
+    """Raises BadParameter for options of other formats, and for those that `--into` rules out."""
+    own = {option.name for option in chosen.options}
+    for owner, option in _options(known.values()):
+        if option.with_into:
+            fits = into or option.name in own
+        else:
+            fits = not into and option.name in own
+        if option.name in options.given and not fits:
+            where = "only" if option.with_into else "without `--into`"
+            raise typer.BadParameter(
+                f"`--{option.word}` is for `--format {owner.name}` {where}",
+                param_hint=f"--{option.word}",
+            )
+
+
+def _options(exporters: Iterable[Exporter]) -> list[tuple[Exporter, Option]]:
+    """All options by their names, each with the first format that has it."""
+    options: dict[str, tuple[Exporter, Option]] = {}
+    for each in exporters:
+        for option in each.options:
+            options.setdefault(option.name, (each, option))
+    return list(options.values())
+
+
+def _folder(exporter: Exporter, order: Order, as_json: bool) -> int:
+    from ..driver.exchange.export import export_folder
+    from ..interop.registry import Unusable
+
+    try:
+        made = export_folder(exporter.name, order)
+    except Unusable as error:
+        words = {option.name: option.word for option in exporter.options}
+        raise typer.BadParameter(str(error), param_hint=f"--{words[error.option]}") from None
+    return show_folder(made, as_json)
+
+
+def _into(
+    file: Path, project: Path, format: str | None, platform: str, options: Options, as_json: bool
+) -> int:
     from ..driver.exchange.export import export_into
 
-    format = "hopes" if options.format == "sdf3" else options.format
-    changes = export_into(text, project, format, platform=options.platform, policy=options.policy)
+    changes = export_into(file, project, format, platform=platform, **options.values)
     show_diagnostics(changes.warnings, sources(changes.warnings))
-    for target, content in changes.files.items():
-        replace(target, content)
+    for target, text in changes.files.items():
+        replace(target, text)
     if as_json:
         print_json({"files": [str(target) for target in changes.files]})
     else:
@@ -228,44 +158,44 @@ def _into(text: Path, project: Path, options: ExportOptions, as_json: bool) -> i
     return 0
 
 
-def _project(text: Path, options: ExportOptions, as_json: bool) -> int:
-    """Write a project of HOPES."""
-    from ..driver.exchange.hopes import export_project
+def export_with_formats() -> Callable[..., int]:
+    """The verb for the installed formats. Raises Errors."""
+    from ..interop.registry import exporters
 
-    made = export_project(
-        text,
-        options.output,
-        platform=options.platform,
-        policy=options.policy,
-        form=options.form or Form.CIC.value,
-        stubs=options.stubs,
-        force=options.force,
-        report=progress,
+    known = exporters().values()
+    formats = " ".join(f"`{each.name}`: {each.about}." for each in known)
+    files = ", ".join(f"APP{each.suffix}" for each in known if each.suffix)
+    folders = "".join(
+        f", for `{each.name}` the directory ({each.directory})" for each in known if each.directory
     )
-    show_diagnostics(made.diagnostics, sources(made.diagnostics))
-    if as_json:
-        print_json(_as_data(made))
-        return 0
-    print(with_freshness(made.directory, made.fresh))
-    counts = f"{number(len(made.tasks), 'task')}, {number(made.channels, 'channel')}"
-    device = f", device {made.device}" if made.device else ""
-    print(f"  project {made.name}{device}: {counts}")
-    if made.project is None:
-        changes = f", but for {', '.join(made.changed)}" if made.changed else ""
-        print(f"  as it was imported{changes}")
-    if made.script is not None:
-        print(f"`python3 {made.script}` makes the library for tasks that are not in C")
-    return 0
-
-
-def _as_data(made: ExportedProject) -> dict[str, Any]:
-    return {
-        "directory": str(made.directory),
-        "digest": made.digest,
-        "fresh": made.fresh,
-        "script": None if made.script is None else str(made.script),
-        "project": made.name,
-        "device": made.device,
-        "tasks": dict(made.tasks),
-        "changed": None if made.project is not None else list(made.changed),
-    }
+    projects = "; ".join(
+        f"a {each.title or each.name} project that the text was imported from: {each.changes}"
+        for each in known
+        if each.into is not None
+    )
+    options = [
+        (option, f"For `{owner.name}`: {option.about}.") for owner, option in _options(known)
+    ]
+    return completed(
+        export,
+        options,
+        format=Annotated[str, typer.Option("--format", help=formats)],
+        output=Annotated[
+            Path | None,
+            typer.Option(
+                "-o",
+                "--output",
+                help=f"The file to write (default: {files}){folders}.",
+                show_default=False,
+            ),
+        ],
+        into=Annotated[
+            Path | None,
+            typer.Option(
+                "--into",
+                help=f"{projects[:1].upper()}{projects[1:]}.",
+                show_default=False,
+                metavar="PROJECT",
+            ),
+        ],
+    )

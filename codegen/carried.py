@@ -2,33 +2,49 @@
 
 In: the names that a program takes from the runtime. Out: files. What a file imports is read from
 its text, inside of functions as well. A module that is only imported by its name in a string
-(`import_module`) has to be named.
+(`import_module`) has to be named. A room of another tool may have modules of its own that belong
+beside those of the runtime: they import from `flowc.runtime`, and in a build from their neighbors.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 from ..runtime import FACES
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
+_FROM_RUNTIME = re.compile(r"^from flowc\.runtime\.", re.MULTILINE)
 
 
-def carried(names: Iterable[str], modules: Iterable[str] = ()) -> dict[str, bytes]:
-    """The files, by their paths in a build, for `names` of the package and for whole `modules`."""
+def carried(
+    names: Iterable[str], modules: Iterable[str] = (), own: Mapping[str, Path] | None = None
+) -> dict[str, bytes]:
+    """The files, by their paths in a build, for `names` of the package and for whole `modules`.
+
+    `own` are files from elsewhere, by the names of their modules in a build.
+    """
+    texts = {module: _beside_runtime(path) for module, path in (own or {}).items()}
     found = {"__init__"}
     left = [*modules, *(FACES[name] for name in names)]
+    for text in texts.values():
+        left += _imports_in(ast.parse(text))
     while left:
         module = left.pop()
         if module not in found:
             found.add(module)
             left += _imported(module)
-    return {
-        f"runtime/{module}.py": (RUNTIME / f"{module}.py").read_bytes() for module in sorted(found)
-    }
+    files = {f"runtime/{module}.py": (RUNTIME / f"{module}.py").read_bytes() for module in found}
+    files |= {f"runtime/{module}.py": text.encode() for module, text in texts.items()}
+    return dict(sorted(files.items()))
+
+
+def _beside_runtime(path: Path) -> str:
+    """The text of a module, as it is beside those of the runtime."""
+    return _FROM_RUNTIME.sub("from .", path.read_text())
 
 
 @cache

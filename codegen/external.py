@@ -1,10 +1,10 @@
-"""The networks of an application as a C library, for programs that are generated elsewhere: HOPES'
-external tasks.
+"""The networks of an application as a C library, for programs that are generated elsewhere.
 
 In: a text as its author wrote it, the same with its networks cut as they were mapped, and the
 places of their stages; all of that with each variant of its networks. Out: a plan {path: content}
-with a header, a shim that a script compiles on the target, the networks, and the runtime. The rest
-of the application, including `pre` and `post` of networks, is left to the caller.
+with a header, a shim that a script compiles on the target, the networks, and the runtime; for a
+`Caller`, code that calls each network as well. The rest of the application, including `pre` and
+`post` of networks, is left to the caller.
 """
 
 from __future__ import annotations
@@ -46,6 +46,21 @@ _WORDS = """
     xor_eq int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
 """
 RESERVED = frozenset(_WORDS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A tool that makes the program around the library, and gets `folder`/FUNCTION`suffix` for each
+    network.
+
+    `template` of the package `room` makes this code, and `about` describes it in a sentence.
+    """
+
+    room: str
+    template: str
+    folder: str
+    suffix: str
+    about: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +123,7 @@ class Version:
     placements: MappingABC[str, Placement]
 
 
-def external(versions: Sequence[Version], platform: str) -> Exported:
+def external(versions: Sequence[Version], platform: str, caller: Caller | None = None) -> Exported:
     """The library of a text that has a network: with a function for each variant in one of the
     versions."""
     whole = versions[0].whole
@@ -128,7 +143,7 @@ def external(versions: Sequence[Version], platform: str) -> Exported:
     # C.
     library = f"{identifiers([whole.stem], ())[whole.stem].rstrip('_')}_external"
     described = External(whole.stem, Path(whole.path).name, platform, library, networks)
-    return Exported(described, _files(described, sources.plan))
+    return Exported(described, _files(described, sources.plan, caller))
 
 
 def _network(task: Task, function: str, stages: tuple[ExternalStage, ...]) -> ExternalNetwork:
@@ -184,8 +199,8 @@ def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalSta
 
 
 # -- files -----------------------------------------------------------------------------------------
-def _files(described: External, networks: Plan) -> Plan:
-    jinja = _jinja()
+def _files(described: External, networks: Plan, caller: Caller | None) -> Plan:
+    jinja = _jinja("" if caller is None else caller.room)
     shown = _in_c(described)
     values = {
         "external": described,
@@ -199,6 +214,7 @@ def _files(described: External, networks: Plan) -> Plan:
         "needed": ("cffi", "numpy", "onnxruntime"),
         "room": "",
         "speaks": True,
+        "caller": caller,
         "networks": shown,
     }
     plan: Plan = dict(networks)
@@ -211,10 +227,12 @@ def _files(described: External, networks: Plan) -> Plan:
         ("example.c", "example.c.j2"),
         ("README.md", "README.md.j2"),
     ):
-        plan[path] = jinja.get_template(f"hopes/{template}").render(values).encode()
-    for network in shown:
-        text = jinja.get_template("hopes/task.cic.j2").render(values, network=network)
-        plan[f"cic/{network['function']}.cic"] = text.encode()
+        plan[path] = jinja.get_template(f"library/{template}").render(values).encode()
+    if caller is not None:
+        code = jinja.get_template(caller.template)
+        for network in shown:
+            file = f"{caller.folder}/{network['function']}{caller.suffix}"
+            plan[file] = code.render(values, network=network).encode()
     plan |= carried((), ("external",))
     return dict(sorted(plan.items()))
 
@@ -278,8 +296,8 @@ def _keys(network: ExternalNetwork) -> list[str]:
 
 
 @functools.cache
-def _jinja() -> Environment:
-    jinja = environment()
+def _jinja(room: str) -> Environment:
+    jinja = environment(room)
     jinja.filters["py"] = literal
     jinja.filters["line"] = one_line
     jinja.filters["cell"] = lambda text: one_line(str(text)).replace("|", "\\|")

@@ -69,7 +69,9 @@ def capitalised(name: str, kind: str) -> str:
 def shown(name: str) -> str:
     """An untrusted name in a message or a comment, on one line."""
     printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
-    return f"`{printable if len(printable) <= 60 else printable[:57] + '...'}`"
+    if len(printable) > 60:
+        printable = printable[:57] + "..."
+    return f"`{printable}`"
 
 
 def listed(names: Iterable[str], limit: int = 6) -> str:

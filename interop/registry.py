@@ -1,5 +1,8 @@
-"""The formats of other tools that flowc reads and writes: one line each here, one package each
-beside.
+"""Formats of other tools: what one is, and which are installed.
+
+Each format is an entry point of the group `flowc.formats` that names an `Importer`, an `Exporter`
+or a `Target`: those of flowc (in `pyproject.toml`) like those of any other package. Formats of
+flowc come first: a package cannot take a file or a name away from them.
 
 An importer turns files into others: texts, networks, and data that belong to them. It prints
 nothing and writes nothing; `driver.exchange.import_` does.
@@ -7,32 +10,102 @@ nothing and writes nothing; `driver.exchange.import_` does.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from ..model.diagnostic import Diagnostic
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Mapping as Placements
 from ..model.platform import Platform
 from ..model.profile import Profile
 from ..model.system import System
 from ..model.times import Times
 
+if TYPE_CHECKING:
+    from ..networks.quantization.quantize import Loss
+
+T = TypeVar("T")
+
+GROUP = "flowc.formats"
+#: Diagnostic: a format cannot be loaded.
+BROKEN = "F739"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a format: `name` in Python, `--flag` (by default the same) on a command line.
+
+    `kind` is `str`, `Path` or `bool`; `choices` are the only values of a text, and an option with
+    `several` is a tuple of them. `shown_default` describes the value of an option that is not
+    given. `with_into`: it also has an effect on a project that is there already.
+    """
+
+    name: str
+    about: str
+    kind: type[str] | type[Path] | type[bool] = str
+    flag: str = ""
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    several: bool = False
+    shown_default: str = ""
+    with_into: bool = False
+
+    @property
+    def word(self) -> str:
+        """The option on a command line, without its dashes."""
+        return self.flag or self.name
+
+
+class Unusable(Exception):
+    """An option that the others rule out."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(reason)
+        self.option = option
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Values of options by their names; those that are not given are None, or missing."""
+
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    def get(self, name: str, kind: type[T]) -> T | None:
+        """The value of an option. Raises TypeError if it is of another kind."""
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name} is {value!r}; expected {kind.__name__}")
+        return value
+
+    def path(self, name: str) -> Path | None:
+        """The value of an option that names a file."""
+        value = self.values.get(name)
+        if isinstance(value, str):
+            return Path(value)
+        return self.get(name, Path)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The values of an option with several."""
+        value = self.values.get(name)
+        if isinstance(value, list):
+            return tuple(value)
+        return self.get(name, tuple) or ()
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of those that are given."""
+        return tuple(n for n, value in self.values.items() if value not in (None, False, (), []))
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An import: `path`, a file or a folder, for the text (or network) `target`. The rest are
-    options."""
+    """An import: `path`, a file or a folder, for the text (or network) `target`."""
 
     path: Path
     target: Path
-    processor: str | None = None
-    weights: Path | None = None
-    times: Path | None = None
-    modes: tuple[str, ...] | None = None
-    state: str | None = None
-    device: str | None = None
+    options: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +130,22 @@ class Imported:
 class Importer:
     """A format that is read. `recognizes` checks the path, and the content if necessary.
 
-    `options` are the fields of a `Request` with an effect. `makes` is the ending of its output,
-    `key` the name of that in JSON; `ending` is not part of the names of its inputs. `read` raises
-    Errors with all faults.
+    `makes` is the ending of its output, `key` the name of that in JSON; `ending` is not part of the
+    names of its inputs, which `inputs` describes in a line of usage. `read` raises Errors with all
+    faults. `title` is the name of the tool. An importer that `takes_all` is asked last.
     """
 
     name: str
     about: str
     recognizes: Callable[[Path], bool]
     read: Callable[[Request], Imported]
-    options: frozenset[str] = frozenset()
+    options: tuple[Option, ...] = ()
     makes: str = ".flow"
     key: str = "text"
     ending: str = ""
+    title: str = ""
+    inputs: str = ""
+    takes_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,119 +177,129 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """A directory to write: from the text at `path`, for a platform. `output` is None for the
+    default place, and `report` hears of long steps."""
+
+    path: Path
+    output: Path | None = None
+    platform: str = "host"
+    options: Options = field(default_factory=Options)
+    force: bool = False
+    report: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A written directory; `fresh` is false if it already held exactly these files.
+
+    `document` is the result as data, `lines` are the same for people, behind the name of the
+    directory and the `losses` of networks in 8 bits.
+    """
+
+    directory: Path
+    fresh: bool
+    diagnostics: tuple[Diagnostic, ...]
+    document: Mapping[str, object]
+    lines: tuple[str, ...]
+    losses: Mapping[str, tuple[Loss, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Exporter:
     """A format that is written. `networks`: .onnx files as well; `timed`: it takes times from the
     stored profile.
 
-    `write` gets a source and the name of the app (None: all of them, or the only one), `into` a
-    source, a project of the other tool, and who decides there when a task runs (None: as before).
-    Both raise Errors; a format has one.
+    `write` gets a source and the name of the app (None: all of them, or the only one) and makes a
+    file, `folder` makes a directory with all apps, and `into` gets a source, a project of the other
+    tool that is there already, and options `with_into`. All raise Errors, `folder` also Unusable;
+    a format has `write`, or some of the other two. `title` is the name of the tool. `directory` and
+    `changes` describe what `folder` and `into` write.
     """
 
     name: str
     about: str
     suffix: str = ""
     write: Callable[[Source, str | None], Exported] | None = None
-    into: Callable[[Source, Path, str | None], Changes] | None = None
+    into: Callable[[Source, Path, Options], Changes] | None = None
+    folder: Callable[[Order], Folder] | None = None
     networks: bool = False
     timed: bool = False
+    options: tuple[Option, ...] = ()
+    title: str = ""
+    directory: str = ""
+    changes: str = ""
 
 
-def _darknet(request: Request) -> Imported:
-    from .darknet import read
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Something to build of a text for another tool: `build --target NAME`. `make` raises
+    Errors."""
 
-    return read(request)
-
-
-def _is_darknet(path: Path) -> bool:
-    from .darknet import is_network
-
-    return path.suffix == ".cfg" and is_network(path)
+    name: str
+    about: str
+    make: Callable[[Order], Folder]
 
 
-def _is_hopes(path: Path) -> bool:
-    from .hopes.files import is_of_translator
-
-    return (
-        os.path.isdir(path)
-        or os.path.isdir(path.with_name(f"{path.name}.files"))
-        or is_of_translator(path)
-    )
+Format = Importer | Exporter | Target
 
 
-def _hopes(request: Request) -> Imported:
-    from .hopes.importer import imported
+def importers() -> tuple[Importer, ...]:
+    """All importers. The first one that recognizes a path reads it.
 
-    return imported(request)
-
-
-def _jedi(request: Request) -> Imported:
-    from .jedi.importer import imported
-
-    return imported(request)
+    Raises Errors (F739) for a package with a format that cannot be loaded.
+    """
+    known = [each for each in _formats() if isinstance(each, Importer)]
+    return tuple(sorted(known, key=lambda importer: importer.takes_all))
 
 
-def _preesm(request: Request) -> Imported:
-    from .preesm.importer import imported
-
-    return imported(request)
-
-
-def _sdf3(request: Request) -> Imported:
-    from .sdf3.importer import imported
-
-    return imported(request)
+def exporters() -> dict[str, Exporter]:
+    """All exporters by the names of their formats. Raises Errors (F739)."""
+    known: dict[str, Exporter] = {}
+    for each in _formats():
+        if isinstance(each, Exporter):
+            known.setdefault(each.name, each)
+    return known
 
 
-def _to_sdf3(source: Source, app: str | None) -> Exported:
-    from .sdf3.importer import exported
-
-    return exported(source, app)
-
-
-def _to_jedi(source: Source, app: str | None) -> Exported:
-    from .jedi.importer import exported
-
-    return exported(source, app)
+def targets() -> dict[str, Target]:
+    """All targets of `build` that belong to formats, by their names. Raises Errors (F739)."""
+    known: dict[str, Target] = {}
+    for each in _formats():
+        if isinstance(each, Target):
+            known.setdefault(each.name, each)
+    return known
 
 
-def _into_hopes(source: Source, project: Path, policy: str | None) -> Changes:
-    from .hopes.back import back
+def _formats() -> list[Format]:
+    """Those of flowc first, each group in the order of the names of their entry points."""
 
-    return back(source, project, policy)
+    def order(entry: EntryPoint) -> tuple[bool, str]:
+        return _package(entry) != "flowc", entry.name
+
+    entries = sorted(entry_points(group=GROUP), key=order)
+    if not any(_package(entry) == "flowc" for entry in entries):
+        message = "this installation of flowc has no formats of other tools"
+        help_text = "install flowc again: it has been changed since"
+        raise Errors([Diagnostic(BROKEN, message, None, help=help_text)])
+    return [_loaded(entry) for entry in entries]
 
 
-#: The first one that recognizes a path reads it; the last one accepts everything.
-IMPORTERS: tuple[Importer, ...] = (
-    Importer(
-        "hopes",
-        "a HOPES project",
-        _is_hopes,
-        _hopes,
-        frozenset({"times", "modes", "state", "device"}),
-        ending="_algorithm",
-    ),
-    Importer(
-        "darknet",
-        "the .cfg of a Darknet network",
-        _is_darknet,
-        _darknet,
-        frozenset({"weights"}),
-        ".onnx",
-        "network",
-    ),
-    Importer("jedi", "a configuration of JEDI", lambda path: path.suffix == ".cfg", _jedi),
-    Importer(
-        "preesm",
-        "a graph or scenario of PREESM",
-        lambda path: path.suffix in (".pi", ".scenario"),
-        _preesm,
-    ),
-    Importer("sdf3", "an SDF3 XML file", lambda path: True, _sdf3, frozenset({"processor"})),
-)
+def _loaded(entry: EntryPoint) -> Format:
+    try:
+        loaded = entry.load()
+    except Exception as error:  # it is code of another package: any error is possible
+        raise Errors([_broken(entry, str(error) or type(error).__name__)]) from error
+    if not isinstance(loaded, Format):
+        raise Errors([_broken(entry, "it is neither an Importer nor an Exporter nor a Target")])
+    return loaded
 
-EXPORTERS: tuple[Exporter, ...] = (
-    Exporter("sdf3", "the XML of the SDF3 tools", ".xml", _to_sdf3, networks=True, timed=True),
-    Exporter("jedi", "a configuration of JEDI", ".cfg", _to_jedi),
-    Exporter("hopes", "mapping, profile and orders for a HOPES project", into=_into_hopes),
-)
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else entry.value
+
+
+def _broken(entry: EntryPoint, reason: str) -> Diagnostic:
+    package = _package(entry)
+    message = f"the format `{entry.name}` of the package `{package}` cannot be loaded: {reason}"
+    return Diagnostic(BROKEN, message, None, help=f"update or uninstall `{package}`")

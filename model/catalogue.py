@@ -638,8 +638,8 @@ CODES: dict[str, tuple[str, str]] = {
         "A graph is a `.pi`, an architecture a `.slam`, and a scenario names both. They are XML; a file with a document type is rejected, so that no entity is ever expanded or fetched.",
     ),
     "F739": (
-        "a format of another package cannot be loaded",
-        "Packages add formats to `import` and `export` by entry points of the group `flowc.formats`. The message says which package, and what its code says.",
+        "formats of other tools cannot be loaded",
+        "Packages add formats to `import` and `export` by entry points of the group `flowc.formats`. The message says which package, and what its code says. Formats of flowc itself are missing where a checkout has changed since it was installed: `pip install -e .` again.",
     ),
     "F731": (
         "a file of PREESM is faulty",

@@ -9,13 +9,17 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def environment() -> Environment:
+def environment(room: str = "") -> Environment:
     """The one environment: no escaping (the output is code, escaped by filters), every undefined
-    name an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    name an error.
 
+    `room` is a package with templates of its own, in its folder `templates`.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    shared = PackageLoader(__name__, "")
     return Environment(
-        loader=PackageLoader(__name__, ""),
+        loader=ChoiceLoader([PackageLoader(room), shared]) if room else shared,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from flowc.interop.registry import Exporter, Importer, Target
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -35,7 +37,7 @@ def test_type_checkers_see_every_room() -> None:
     "file",
     [
         f
-        for room in ("runtime", "profiling/there", "machines")
+        for room in ("runtime", "profiling/there", "interop/hopes/there", "machines")
         for f in sorted((ROOT / room).glob("*.py"))
     ],
     ids=lambda p: p.name,
@@ -94,3 +96,33 @@ def test_every_package_is_banned_as_a_name_of_its_own() -> None:
     """`import dsl` works in a checkout and nowhere else."""
     rooms = {p.split(".")[1] for p in SETTINGS["tool"]["setuptools"]["packages"] if "." in p}
     assert set(SETTINGS["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]) == rooms
+
+
+#: What may name a tool outside of its room: the list of packages and entry points, and the table of all diagnostics.
+NAME_ROOMS = {"pyproject.toml", "model/catalogue.py"}
+
+
+def test_a_format_of_another_tool_is_one_room() -> None:
+    """No file outside of its room names HOPES, nor is called after it; entry points lead there."""
+    beside = {"examples", "tests", "benchmarks", "docs", "typings", "build", "interop"}
+    suffixes = {".py", ".toml", ".j2", ".c", ".h", ".lark", ".js"}
+    shared = [*ROOT.glob("*.toml"), *ROOT.glob("interop/*.py")]
+    for room in ROOT.iterdir():
+        if room.is_dir() and room.name not in beside and not room.name.startswith("."):
+            shared += [f for f in room.rglob("*") if f.suffix in suffixes]
+    assert len(shared) > 300
+    naming = {
+        str(f.relative_to(ROOT))
+        for f in shared
+        if "hopes" in str(f.relative_to(ROOT)).lower() or "hopes" in f.read_text().lower()
+    }
+    assert naming == NAME_ROOMS
+
+
+def test_formats_of_flowc_are_installed() -> None:
+    """An installation that is older than `pyproject.toml` lacks entry points: install it again."""
+    known = SETTINGS["project"]["entry-points"]["flowc.formats"]
+    installed = {e.name: e.value for e in entry_points(group="flowc.formats")}
+    assert known.items() <= installed.items()
+    for entry in entry_points(group="flowc.formats"):
+        assert isinstance(entry.load(), Importer | Exporter | Target)

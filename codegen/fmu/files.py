@@ -106,7 +106,7 @@ def _written(jinja: Environment, made: Unit, sources: tuple[str, ...], folder: s
             "flags": ["-shared", *FLAGS, "-Wl,-z,nodelete"],
         }
         wanted |= {"sources/shim.c": "fmu/shim.c.j2", "sources/build.py": "fmu/build.py.j2"}
-        wanted["sources/shim.py"] = "hopes/shim.py.j2"
+        wanted["sources/shim.py"] = "library/shim.py.j2"
     elif made.version == 3:
         wanted["sources/buildDescription.xml"] = "fmu/buildDescription.xml.j2"
     return {path: jinja.get_template(name).render(values).encode() for path, name in wanted.items()}

@@ -84,7 +84,7 @@ def _no_library(made: UnitFiles, said: str) -> Diagnostic:
     if "multiple definition" in said or "duplicate symbol" in said:
         help_text = "two C files define one name: make what only its own file uses `static`"
     elif " has no cffi" in said:
-        help_text = "`pip install 'flowc[hopes]'` brings cffi"
+        help_text = "`pip install cffi` installs it"
     else:
         help_text = "the message is that of the compiler, or of sources/build.py in the unit"
     return Diagnostic("F619", message, None, help=help_text)

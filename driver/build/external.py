@@ -1,5 +1,4 @@
-"""`build --target hopes-external`: the networks of an application as a C library, without the
-application.
+"""The networks of an application as a C library, without the application.
 
 In: a path. Out: a directory. Nothing is measured or run (except for quantizing networks to 8 bits),
 so the tasks around the networks need no code: the caller of the library provides it.
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...codegen.emit import digest
-from ...codegen.external import Version, external, none_to_export, without_size
+from ...codegen.external import Caller, Version, external, none_to_export, without_size
 from ...codegen.write import CannotWrite, write
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.external import External
@@ -41,11 +40,15 @@ def build_external(
     output: str | Path | None = None,
     *,
     platform: str = "host",
+    caller: Caller | None = None,
     force: bool = False,
     report: Report | None = None,
 ) -> BuiltExternal:
     """From a text to a directory with a library for C, by default build/STEM-external. Raises
-    Errors."""
+    Errors.
+
+    With `caller`, it also holds code that calls each network in a tool.
+    """
     valid = prepare(path, platform=platform, report=report).require()
     fault = none_to_export(valid.loaded.system)
     if fault is not None:
@@ -54,7 +57,7 @@ def build_external(
     ragged = without_size([part.loaded.system for part in every])
     if ragged:
         raise Errors([*valid.diagnostics, *ragged])
-    exported = external([_version(part) for part in every], valid.platform.name)
+    exported = external([_version(part) for part in every], valid.platform.name, caller)
     directory = Path("build") / f"{valid.system.stem}-external" if output is None else Path(output)
     try:
         fresh = write(exported.files, directory, {}, force=force)

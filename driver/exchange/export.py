@@ -1,7 +1,7 @@
-"""An app for another tool: its graph with the times that `analyze` uses, or its mapping.
+"""An app for another tool: its graph with the times that `analyze` uses, its mapping, or a project.
 
-In: a text (or a network), the name of a format. Out: the name of the app and the text of a file.
-The formats and their writers are in `interop.registry`.
+In: a text (or a network), the name of a format. Out: the name of the app and the text of a file,
+changes of a project that is there, or a new directory. `interop.registry` finds the formats.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...interop.extensions import exporters
-from ...interop.registry import Changes, Exporter, Source
+from ...interop.registry import Changes, Exporter, Folder, Options, Order, Source, exporters
 from ...model.diagnostic import Diagnostic, Errors, one_of
 from ...model.times import times_of
 from ..plan.program import places
@@ -36,8 +35,8 @@ def export(
     exporter = _exporter(format)
     if exporter.write is None:
         help_text = (
-            "`driver.hopes.export_project` writes one, and `--into PROJECT` a mapping into one that"
-            " is there"
+            "`driver.exchange.export.export_folder` writes one, and `--into PROJECT` a mapping into"
+            " one that is there"
         )
         raise Errors([Diagnostic("F704", f"`{format}` is a folder of files", None, help=help_text)])
     alone = Path(path).suffix == ".onnx"
@@ -54,19 +53,21 @@ def export(
 def export_into(
     path: str | Path,
     project: str | Path,
-    format: str = "hopes",
+    format: str | None = None,
     *,
     platform: str = "host",
-    policy: str | None = None,
+    **options: object,
 ) -> Changes:
-    """The changes to the project of another tool that an application came from.
+    """The changes to the project of another tool that an application came from, by default of the
+    first format that has any.
 
-    `policy` is one of `model.hopes.POLICIES`; without it, the project's policy stays. Writes
+    `options` are those of the format that have an effect on a project that is there. Writes
     nothing. Raises Errors.
     """
-    exporter = _exporter(format)
+    having = [name for name, each in exporters().items() if each.into is not None]
+    exporter = _exporter(format or having[0])
     if exporter.into is None:
-        names = one_of(name for name, e in exporters().items() if e.into is not None)
+        names = one_of(having)
         raise Errors(
             [
                 Diagnostic(
@@ -79,8 +80,18 @@ def export_into(
         )
     checked = check(path, platform=platform)
     source, _ = _source(checked, exporter, False)
-    made = exporter.into(source, Path(project), policy)
+    made = exporter.into(source, Path(project), Options(options))
     return replace(made, warnings=tuple(dict.fromkeys((*checked.diagnostics, *made.warnings))))
+
+
+def export_folder(format: str, order: Order) -> Folder:
+    """Write a text as a directory of another tool. Raises Errors, and Unusable for options that
+    rule each other out."""
+    exporter = _exporter(format)
+    if exporter.folder is None:
+        message = f"`{format}` is a file of its own"
+        raise Errors([Diagnostic("F704", message, None, help="`export` writes it")])
+    return exporter.folder(order)
 
 
 def _exporter(format: str) -> Exporter:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from ...interop.extensions import importers
-from ...interop.registry import Imported, Importer, Request
+from ...interop.registry import Imported, Importer, Options, Request, importers
 from ...model.diagnostic import Diagnostic, Errors, few_guesses
 from ...model.files import replace_file
 from ...profiling.identity import task_hashes
@@ -35,34 +34,27 @@ def importer_of(path: Path) -> Importer:
     return next(i for i in importers() if i.recognizes(path))
 
 
-def foreign_options(request: Request) -> tuple[str, ...]:
-    """Options of a request that have no effect for the format of its path."""
-    meant = importer_of(request.path).options
-    names = [option.name for option in fields(request)]
-    foreign = [name for name in names if name not in ("path", "target", *meant)]
-    return tuple(name for name in foreign if getattr(request, name) is not None)
+def foreign_options(path: Path, options: Options) -> tuple[str, ...]:
+    """The given options that have no effect for the format of a path."""
+    own = {option.name for option in importer_of(path).options}
+    return tuple(name for name in options.given if name not in own)
 
 
 def import_(
     path: str | Path,
     output: str | Path | None = None,
     *,
-    processor: str | None = None,
-    weights: str | Path | None = None,
-    times: str | Path | None = None,
-    modes: Sequence[str] = (),
-    state: str | None = None,
-    device: str | None = None,
     force: bool = False,
+    **options: object,
 ) -> Import:
     """Turn a graph or a configuration of another tool into a .flow text, or a Darknet network into
     an .onnx.
 
-    `output` is by default STEM.flow or STEM.onnx here. `processor` selects the times of SDF3,
-    `weights` are those of Darknet, `times` is a JSON file of worst cases for HOPES; `modes`
-    (`TASK=MODE`), `state` and `device` choose a part of it. Raises Errors; faults in the files of
-    the other tool are found before anything is written.
+    `output` is by default STEM.flow or STEM.onnx here. `options` are those of the formats (`flowc
+    import --help` lists them). Raises Errors; faults in the files of the other tool are found
+    before anything is written.
     """
+    _refuse_unknown(options)
     path = Path(path)
     if not path.name:  # `.`, which has a name elsewhere
         path = path.resolve()
@@ -70,18 +62,8 @@ def import_(
     stem = path.resolve().name if os.path.isdir(path) else path.stem.removesuffix(importer.ending)
     target = Path(output) if output is not None else Path(f"{stem}{importer.makes}")
     refuse(target, force)
-    request = Request(
-        path,
-        target,
-        processor=processor,
-        weights=None if weights is None else Path(weights),
-        times=None if times is None else Path(times),
-        modes=tuple(modes) or None,
-        state=state,
-        device=device,
-    )
     with few_guesses():
-        imported = importer.read(request)
+        imported = importer.read(Request(path, target, Options(options)))
     written = _write(imported, target, force)
     return Import(target, tuple(written), imported.warnings, importer.key, imported.said)
 
@@ -105,6 +87,14 @@ def _write(imported: Imported, target: Path, force: bool) -> list[Path]:
         write(place, imported.profile(task_hashes(valid.system)).to_json())
         written.append(place)
     return written
+
+
+def _refuse_unknown(options: Iterable[str]) -> None:
+    """Raises TypeError for an option that no format has."""
+    known = {option.name for importer in importers() for option in importer.options}
+    for name in options:
+        if name not in known:
+            raise TypeError(f"import_() got an unexpected keyword argument '{name}'")
 
 
 def refuse(target: Path, force: bool) -> None:

@@ -2,7 +2,7 @@
 the text.
 
 In: a manifest. Out: the files of the project by their paths, and the missing ones.
-`driver.exchange.hopes_again` imports them again to check whether the text still means the same.
+`export.reexport` imports them again to check whether the text still means the same.
 """
 
 from __future__ import annotations
@@ -64,12 +64,9 @@ def _absent(found: Understood) -> Iterator[str]:
         near = Path(task.span.file).parent
         named = (task.code, *task.headers, *task.sources, *task.files, *task.network.values())
         for name in named if task.graph is None else ():
-            places = (
+            if name and not any(
                 (project.below(name, near), project.named(name, near), project.anywhere(name))
-                if name
-                else (near,)
-            )
-            if not any(places):
+            ):
                 yield name
     graphs = (found.graph, *(t.graph for t in found.tasks.values() if t.graph is not None))
     for library in (lib for g in graphs for lib in g.libraries.values()):

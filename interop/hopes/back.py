@@ -18,7 +18,6 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean
-from ...model.hopes import CANNOT, SCHEMA
 from ...model.mapping import NetworkPlan, StagePlan
 from ...model.times import Times
 from ..names import listed, shown
@@ -33,6 +32,7 @@ from .networks import HopesNetwork, meant
 from .orders import running, runs_as
 from .platform import Board
 from .text import Part
+from .words import CANNOT, SCHEMA
 
 #: Diagnostic: HOPES, or this project, cannot express it.
 CANNOT_SAY = "F724"
@@ -44,7 +44,7 @@ def back(source: Source, folder: Path, policy: str | None) -> Changes:
     """The files that carry the mapping of an application into its project. Raises Errors with
     everything at once.
 
-    `policy` is one of `model.hopes.POLICIES`, or None to keep the project's.
+    `policy` is one of `words.POLICIES`, or None to keep the project's.
     """
     say = Collector()
     path = beside(source.whole)
@@ -142,25 +142,10 @@ class _Back:
         self.states = states_of(
             machines_of(self.project.project, self.project.graph, choice, Collector()), choice
         )
-        names = self.names
         if self.before is None:
-            self._compare(names.keys())
-        places, plans = self._places(), self._plans()
-        by_way: dict[Way, tuple[str, ...]] = {}
-        layers: _Layers = {}
-        for text, (way, role) in names.items():
-            network = self.project.networks.get(way)
-            if network is None:
-                if text in places:
-                    by_way[way] = places[text]
-                continue
-            own = layers.setdefault(way, {})
-            if role:
-                layer = network.pre if role == "pre" else network.post
-                if layer is not None and text in places:
-                    own[layer] = places[text]
-            else:
-                own |= _of_layers(network, plans.get(text), places.get(text, ()))
+            self._compare(self.names.keys())
+        places = self._places()
+        by_way, layers = self._by_way(places)
         if self.before is None:
             self._whole(by_way, layers)
         made: dict[Path, str] = {}
@@ -172,17 +157,39 @@ class _Back:
         if self.policy is not None and not as_it_runs and not self.faults:
             cores = {text: self._core(processors[0]) for text, processors in places.items()}
             apps = self.source.whole.apps
-            made = running(self.policy, self.project, apps, names, cores, self.faults)
+            made = running(self.policy, self.project, apps, self.names, cores, self.faults)
         if self.faults:
             raise Errors(self.faults)
         if self.before is not None:
             by_way, layers = self._moved_tasks(by_way), self._moved_layers(layers)
         if self.before is None or by_way or any(layers.values()):
             made |= {self._file("mapping"): self._mapping(by_way, layers)}
-        profile = self._profile(names)
+        profile = self._profile(self.names)
         if profile is not None:
             made[self._file("profile")] = profile
         return made
+
+    def _by_way(
+        self, places: Mapping[str, tuple[str, ...]]
+    ) -> tuple[dict[Way, tuple[str, ...]], _Layers]:
+        """The places of tasks, and of the layers of networks, by their names in HOPES."""
+        plans = self._plans()
+        by_way: dict[Way, tuple[str, ...]] = {}
+        layers: _Layers = {}
+        for text, (way, role) in self.names.items():
+            network = self.project.networks.get(way)
+            if network is None:
+                if text in places:
+                    by_way[way] = places[text]
+                continue
+            own = layers.setdefault(way, {})
+            if not role:
+                own |= _of_layers(network, plans.get(text), places.get(text, ()))
+                continue
+            layer = network.pre if role == "pre" else network.post
+            if layer is not None and text in places:
+                own[layer] = places[text]
+        return by_way, layers
 
     def _file(self, kind: str) -> Path:
         project = self.project.project
@@ -337,27 +344,34 @@ class _Back:
         self, tag: str, name: str, places: tuple[str, ...], old: Mapping[str, Element], first: str
     ) -> Iterator[str]:
         """The lines of a task or a layer: its new sets, and the old ones of other states."""
-        before = list(_sets(old[name])) if name in old else []
+        node = old.get(name)
+        before = list(_sets(node)) if node is not None else []
         if not places and (before or self.before is not None):
-            yield from as_text(old[name], 1) if name in old else ()
+            if node is not None:
+                yield from as_text(node, 1)
             return
         written = {PLACEHOLDER, *self._taken([s for _, s, _ in before])}
-        sets = [(device, s, node) for device, s, node in before if s not in written]
-        said = old[name].attributes if name in old else {"name": name}
+        sets = [(device, each) for device, s, each in before if s not in written]
+        said = node.attributes if node is not None else {"name": name}
         yield f"    <{tag}{attributes_as_text(said)}>"
         new = [(self._device(p), p) for p in places or (first,)]
-        for device in dict.fromkeys([*(d for d, _ in new), *(d for d, _, _ in sets)]):
+        for device in dict.fromkeys([*(d for d, _ in new), *(d for d, _ in sets)]):
             yield f"        <device name={quoteattr(device)}>"
-            here = [p for d, p in new if d == device]
-            for s in sorted(written) if here else ():
-                yield f"            <mappingSet name={quoteattr(s)}>"
-                yield from (f"                {self._processor(p)}" for p in here)
-                yield "            </mappingSet>"
-            for d, _, node in sets:
+            yield from self._new_sets(written, [p for d, p in new if d == device])
+            for d, each in sets:
                 if d == device:
-                    yield from as_text(node, 3)
+                    yield from as_text(each, 3)
             yield "        </device>"
         yield f"    </{tag}>"
+
+    def _new_sets(self, names: Iterable[str], processors: list[str]) -> Iterator[str]:
+        """The lines of the sets of a device, all with the same processors."""
+        if not processors:
+            return
+        for name in sorted(names):
+            yield f"            <mappingSet name={quoteattr(name)}>"
+            yield from (f"                {self._processor(p)}" for p in processors)
+            yield "            </mappingSet>"
 
     def _taken(self, there: list[str]) -> set[str]:
         """The existing set that an import of the project takes."""

@@ -12,13 +12,13 @@ import glob
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes
-from ...model.hopes import ORDERS
 from ...model.json_reader import parse_version, read
 from ...model.system import System
 from ..content import content
@@ -30,6 +30,7 @@ from .files import Collector, Project, embedded, read_xml
 from .platform import Board
 from .text import Role, Texts
 from .vocabulary import PARAMETERS
+from .words import ORDERS
 from .wrapper import Wrapped
 
 BAGGAGE_VERSION = 1
@@ -62,6 +63,16 @@ _PARAMETERS = {
     "IsDependency": "No",
     "IsHardwareDependent": "No",
 }
+#: Kinds of files beside the graph of a project.
+_BESIDE = (
+    "mapping",
+    "profile",
+    "architecture",
+    "gpusetup",
+    "schedule",
+    "configuration",
+    "control",
+)
 _ATTRIBUTES = {"cflags": "", "ldflags": "", "description": "", "isHardwareDependent": "No"}
 
 
@@ -166,68 +177,56 @@ def baggage_of(
 ) -> Baggage:
     """The manifest of a project; `sources` is the code that its tasks run, `code` the generated
     code around it."""
-    graphs = [
-        Path(g.span.file)
-        for g in (graph, *(t.graph for t in tasks.values() if t.graph is not None))
-    ]
-    machines = [
-        Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"
-    ]
-    others = [
-        p
-        for kind in (
-            "mapping",
-            "profile",
-            "architecture",
-            "gpusetup",
-            "schedule",
-            "configuration",
-            "control",
-        )
-        for p in project.beside(kind)
-    ]
-    named = [
-        project.named(said, project.graph.parent)
-        for t in tasks.values()
-        for said in t.network.values()
-        if said
-    ]
-    xml = list(dict.fromkeys(p for p in (*graphs, *machines, *others) if os.path.isfile(p)))
+    levels = [graph, *(t.graph for t in tasks.values() if t.graph is not None)]
+    graphs = [Path(level.span.file) for level in levels]
+    xml = _xml_files(project, graphs, tasks)
     tool = [project.gui] if project.gui is not None else []
-    files = dict.fromkeys([*xml, *tool, *filter(None, named)])
-    files |= dict.fromkeys(
-        project.files / path for source in sources.values() for path in source.files
-    )
-    names = tuple(
-        _named(
-            name,
-            way,
-            role,
-            texts,
-            _code(tasks[way], sources[way], code, way) if way in sources else None,
-        )
-        for (way, role), name in texts.names.items()
-    )
-    pools = (
-        tuple(NamedPool(p.name, p.element, p.type, p.device) for p in board.pools if p.kind)
-        if board
-        else ()
-    )
+    files = dict.fromkeys([*xml, *tool, *_network_files(project, tasks)])
+    for source in sources.values():
+        files |= dict.fromkeys(project.files / path for path in source.files)
+    names = []
+    for (way, role), name in texts.names.items():
+        own = _code(tasks[way], sources[way], code, way) if way in sources else None
+        names.append(_named(name, way, role, texts, own))
+    hashes = {_below(project, path): _hash(path) for path in files}
+    written = {_below(project, path): _text(path) for path in _written(project, files)}
     return Baggage(
         project.name,
         "translator" if project.translated else "tool",
-        {_below(project, path): found for path in files if (found := _hash(path)) is not None},
+        {path: sha for path, sha in hashes.items() if sha is not None},
         tuple(dict.fromkeys(_below(project, path) for path in graphs)),
-        names,
-        pools,
+        tuple(names),
+        _pools(board),
         tuple(_kept(project, xml)),
         choice,
-        {
-            _below(project, path): text
-            for path in _written(project, files)
-            if (text := _text(path)) is not None
-        },
+        {path: text for path, text in written.items() if text is not None},
     )
+
+
+def _xml_files(project: Project, graphs: list[Path], tasks: Mapping[Way, Task]) -> list[Path]:
+    """The files of a project in XML: its graphs, its control tasks, and what is beside them."""
+    machines = [
+        Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"
+    ]
+    others = [path for kind in _BESIDE for path in project.beside(kind)]
+    return list(dict.fromkeys(p for p in (*graphs, *machines, *others) if os.path.isfile(p)))
+
+
+def _network_files(project: Project, tasks: Mapping[Way, Task]) -> list[Path]:
+    """The files that networks name."""
+    named = [
+        project.named(name, project.graph.parent)
+        for task in tasks.values()
+        for name in task.network.values()
+        if name
+    ]
+    return [path for path in named if path is not None]
+
+
+def _pools(board: Board | None) -> tuple[NamedPool, ...]:
+    if board is None:
+        return ()
+    return tuple(NamedPool(p.name, p.element, p.type, p.device) for p in board.pools if p.kind)
 
 
 def beside(system: System) -> Path:
@@ -240,16 +239,12 @@ def beside(system: System) -> Path:
 def read_baggage(path: Path) -> Baggage:
     """The manifest in a file. Raises Errors (F726)."""
     try:
-        found = read(Baggage, parse_version(content(path, WRONG), "baggage", BAGGAGE_VERSION))
-        names = [t.task for t in found.tasks]
-        twice = (
-            next((name for name in names if names.count(name) > 1), None)
-            if len({*names}) < len(names)
-            else None
-        )
-        if twice is not None:
-            raise ValueError(f"tasks has `{twice}` twice")
-        return found
+        manifest = read(Baggage, parse_version(content(path, WRONG), "baggage", BAGGAGE_VERSION))
+        counts = Counter(task.task for task in manifest.tasks)
+        for name, count in counts.items():
+            if count > 1:
+                raise ValueError(f"tasks has `{name}` twice")
+        return manifest
     except ValueError as error:
         help_text = "import the project again, or remove the file"
         raise Errors(

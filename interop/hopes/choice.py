@@ -67,15 +67,17 @@ def in_state(graph: Graph, machines: tuple[Machine, ...], state: str, say: Colle
     """The tasks of a state: those that it names, and those that no state names."""
     there = [name for machine in machines for name in machine.states]
     if state not in there:
-        help_text = did_you_mean(state, there) or (
-            f"there is {one_of(dict.fromkeys(there))}" if there else ""
-        )
+        help_text = did_you_mean(state, there)
+        if not help_text and there:
+            help_text = f"there is {one_of(dict.fromkeys(there))}"
         _unknown(say, f"there is no state {shown(state)}", help_text)
         return graph
-    of_states = {
-        task for m in machines if state in m.states for tasks in m.states.values() for task in tasks
-    }
-    running = {task for m in machines for task in m.states.get(state, ())}
+    of_states: set[str] = set()
+    running: set[str] = set()
+    for machine in machines:
+        if state in machine.states:
+            of_states.update(*machine.states.values())
+            running.update(machine.states[state])
     if not of_states:
         say.warn(
             f"state {shown(state)} names no applications: all of them are imported", graph.span
@@ -86,9 +88,7 @@ def in_state(graph: Graph, machines: tuple[Machine, ...], state: str, say: Colle
     if not any(t.kind != "control" for t in kept.values()):
         _unknown(say, f"nothing runs in state {shown(state)}", "")
         return graph
-    return _with(
-        graph, kept, [c for c in graph.channels if c.source[0] in kept and c.destination[0] in kept]
-    )
+    return _with(graph, kept, _between(graph, kept))
 
 
 def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collector) -> Graph:
@@ -96,7 +96,9 @@ def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collec
     of tasks."""
     there = [*dict.fromkeys(devices.values())]
     if device not in there:
-        help_text = did_you_mean(device, there) or (f"there is {one_of(there)}" if there else "")
+        help_text = did_you_mean(device, there)
+        if not help_text and there:
+            help_text = f"there is {one_of(there)}"
         _unknown(
             say,
             f"nothing runs on a device {shown(device)}",
@@ -112,9 +114,12 @@ def part_of(graph: Graph, tasks: Sequence[str]) -> Graph:
     kept = {
         name: task for name, task in graph.tasks.items() if name in tasks or task.kind == "control"
     }
-    return _with(
-        graph, kept, [c for c in graph.channels if c.source[0] in kept and c.destination[0] in kept]
-    )
+    return _with(graph, kept, _between(graph, kept))
+
+
+def _between(graph: Graph, tasks: Mapping[str, Task]) -> list[Channel]:
+    """The channels with both ends at these tasks."""
+    return [c for c in graph.channels if c.source[0] in tasks and c.destination[0] in tasks]
 
 
 def _unknown(say: Collector, message: str, help_text: str) -> None:
@@ -151,12 +156,7 @@ def _part(
             if inner not in inside.tasks or (inner, end[0], port) in elsewhere
         }
         closed |= {(name, *end) for end in lost}
-        tasks[name] = replace(
-            task,
-            graph=inside,
-            ports={end: port for end, port in task.ports.items() if end not in lost},
-            inside={end: inner for end, inner in task.inside.items() if end not in lost},
-        )
+        tasks[name] = _without(replace(task, graph=inside), lost)
     channels = []
     for channel in graph.channels:
         here = [
@@ -164,15 +164,28 @@ def _part(
         ]
         if all(here):
             channels.append(channel)
-        elif any(
-            tasks[end[0]].kind != "control"
-            for (end, _), own in zip(_ends(channel), here, strict=True)
-            if own
-        ):
+        elif _reaches_task(channel, here, tasks):
             made, link = _link(channel, graph.tasks, tasks, "out" if here[1] else "in", say)
             tasks[made.name] = made
             channels.append(link)
     return _with(graph, tasks, channels), closed
+
+
+def _without(task: Task, lost: set[tuple[Direction, str]]) -> Task:
+    """A composite without some of its ports."""
+    return replace(
+        task,
+        ports={end: port for end, port in task.ports.items() if end not in lost},
+        inside={end: inner for end, inner in task.inside.items() if end not in lost},
+    )
+
+
+def _reaches_task(channel: Channel, here: list[bool], tasks: Mapping[str, Task]) -> bool:
+    """Is one of the ends that are `here` a task that is no control task?"""
+    for (end, _), own in zip(_ends(channel), here, strict=True):
+        if own and tasks[end[0]].kind != "control":
+            return True
+    return False
 
 
 def _ends(channel: Channel) -> Iterator[tuple[tuple[str, str], Direction]]:
@@ -192,10 +205,15 @@ def _link(
     other, own = channel.source, channel.destination
     if way == "in":
         other, own = own, other
-    name = f"{'from' if way == 'out' else 'to'}_{other[0]}_{other[1]}"
+    name = f"from_{other[0]}_{other[1]}"
+    inward: Direction = "in"
+    what = "a source stands for the link from another device"
+    if way == "in":
+        name, inward = f"to_{other[0]}_{other[1]}", "out"
+        what = "a sink stands for the link to another device"
     while name in tasks or name in before:
         name += "_"
-    near = before[own[0]].ports["in" if way == "out" else "out", own[1]]
+    near = before[own[0]].ports[inward, own[1]]
     far = before[other[0]].ports[way, other[1]]
     port = Port(
         "data",
@@ -206,17 +224,21 @@ def _link(
         near.keeps_newest or far.keeps_newest,
     )
     made = Task(name, "task", {(way, "data"): port}, channel.span, link=".".join(other))
-    what = f"a {'source' if way == 'out' else 'sink'} stands for the link from another device"
-    if way == "in":
-        what = "a sink stands for the link to another device"
     say.warn_together(".".join(other), what, channel.span, "fill in the stub")
     end = (name, "data")
-    return made, replace(channel, source=end) if way == "out" else replace(channel, destination=end)
+    if way == "in":
+        return made, replace(channel, destination=end)
+    return made, replace(channel, source=end)
 
 
 def told(choice: Choice) -> str:
     """The choice, in words; empty if everything is imported."""
     parts = [f"{task} in mode {mode}" for task, mode in choice.modes.items()]
-    parts += [f"state {choice.state}"] if choice.state is not None else []
-    parts += [f"device {choice.device}"] if choice.device is not None else []
-    return f"Of it {listed(parts, 8)} {'is' if len(parts) == 1 else 'are'} here." if parts else ""
+    if choice.state is not None:
+        parts.append(f"state {choice.state}")
+    if choice.device is not None:
+        parts.append(f"device {choice.device}")
+    if not parts:
+        return ""
+    verb = "is" if len(parts) == 1 else "are"
+    return f"Of it {listed(parts, 8)} {verb} here."

@@ -13,17 +13,17 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from ...model.files import read_bytes
-from ...model.hopes import HELD
 from ..names import listed, shown
 from .design import Graph, Task, Way
 from .files import Collector, Project
 from .libraries import Library
+from .words import HELD
 
 #: Headers of C and POSIX.
 _STANDARD = """
@@ -156,38 +156,51 @@ class _Sources:
         )
 
     def found(self) -> dict[Way, Source]:
-        found: dict[Way, Source] = {}
+        sources: dict[Way, Source] = {}
         for way, task in self._tasks.items():
             if task.kind == "task" and (task.code or task.language):
                 try:
-                    found[way] = self._source(way, task)
+                    sources[way] = self._source(way, task)
                 except _Unusable as why:
                     self._say.warn_together(
                         task.name, f"code is not imported: {why}", task.span, "fill in the stub"
                     )
-            taken = {Path(name).name for name in found[way].files} if way in found else set()
-            data = [name for name in task.files if Path(name).name not in taken]
-            if data:
-                what = "further files of a task are not imported"
-                self._say.warn_together(f"{task.name} ({listed(data)})", what, task.span)
-        shared = Counter(name for source in found.values() for name in source.further)
-        for way, source in found.items():
-            for name in (name for name in source.further if shared[name] > 1):
-                what = (
-                    "a source that several tasks are linked with is compiled for each: what it"
-                    " keeps is not shared"
-                )
-                self._say.warn_together(name, what, self._tasks[way].span)
+            self._tell_data(task, sources.get(way))
+        self._tell_shared(sources)
+        self._tell_unused_libraries(sources)
+        return sources
+
+    def _tell_data(self, task: Task, source: Source | None) -> None:
+        """Files of a task that its code does not have."""
+        taken = {Path(name).name for name in source.files} if source is not None else set()
+        data = [name for name in task.files if Path(name).name not in taken]
+        if data:
+            what = "further files of a task are not imported"
+            self._say.warn_together(f"{task.name} ({listed(data)})", what, task.span)
+
+    def _tell_shared(self, sources: Mapping[Way, Source]) -> None:
+        """Sources that are linked with several tasks."""
+        users = Counter(name for source in sources.values() for name in source.further)
+        what = (
+            "a source that several tasks are linked with is compiled for each: what it"
+            " keeps is not shared"
+        )
+        for way, source in sources.items():
+            for name in source.further:
+                if users[name] > 1:
+                    self._say.warn_together(name, what, self._tasks[way].span)
+
+    def _tell_unused_libraries(self, sources: Mapping[Way, Source]) -> None:
         used = {
             (link.library.name, link.library.span)
-            for source in found.values()
+            for source in sources.values()
             for link in source.links
         }
-        for library in (lib for _, g in self._levels() for lib in g.libraries.values()):
-            if (library.name, library.span) not in used:
-                what = "libraries are not imported that no imported code calls"
-                self._say.warn_together(library.name, what, library.span)
-        return found
+        what = "libraries are not imported that no imported code calls"
+        for _, graph in self._levels():
+            for library in graph.libraries.values():
+                if (library.name, library.span) not in used:
+                    self._say.warn_together(library.name, what, library.span)
 
     def _levels(self) -> Iterator[tuple[Way, Graph]]:
         yield (), self._graph
@@ -199,40 +212,20 @@ class _Sources:
         file = self._project.below(task.code, near)
         if file is None:
             raise _Unusable("its file is not in the project")
-        libraries = re.findall(r"(?:^|\s)-l\s*(\S+)", task.linked)
-        if libraries and re.search(r"(?:^|\s)-L\s*\.", task.linked):
-            # there may be others for other tasks
-            raise _Unusable(f"it is linked with {shown(libraries[0])}, a library of the project")
-        headers = {
-            name: self._project.below(name, near) or self._project.anywhere(name)
-            for name in task.headers
-        }
-        missing = [name for name, header in headers.items() if header is None]
-        if missing:
-            raise _Unusable(f"its header {shown(missing[0])} is not in the project")
+        _refuse_own_libraries(task)
+        headers = self._headers(task, near)
         closed: dict[Path, None] = {}
-        for path in (*filter(None, headers.values()), file):
+        for path in (*headers, file):
             closed |= self._closure(path, task.language)
         further = self._further(task, near, closed)
         code = " ".join(self._read[path].code for path in closed)
-        # Without a compiler for C++, code that is also valid C is used.
-        cpp = task.language not in ("", "C") and any(map(shutil.which, _COMPILERS))
-        if not cpp and task.language not in ("", "C") and _CPP.search(code):
-            raise _Unusable(f"it is {task.language}, and there is no g++ here")
-        for path in further:
-            if cpp != (path.suffix in _CPP_ENDINGS):
-                raise _Unusable(f"its further source {shown(path.name)} is {'C' if cpp else 'C++'}")
+        cpp = _is_cpp(task, code, further)
         if re.search(r"\bTASK_GO\b", code) is None:
             raise _Unusable(f"there is no TASK_GO in {shown(task.code)}")
         links = tuple(self._link(way, port) for port in dict.fromkeys(_CALL.findall(code)))
         for link in links:
             for name in link.files:
-                closed |= self._closure(self._project.files / name, link.library.language)
-                called = self._content(self._project.files / name).code
-                if not cpp and link.library.language not in ("", "C") and _CPP.search(called):
-                    raise _Unusable(
-                        f"library {shown(link.library.name)} is {link.library.language}"
-                    )
+                closed |= self._called(link.library, self._project.files / name, cpp)
         lacks = tuple(
             word for word in ("TASK_INIT", "TASK_WRAPUP") if re.search(rf"\b{word}\b", code) is None
         )
@@ -246,11 +239,30 @@ class _Sources:
             links,
             lacks,
             words,
-            tuple(self._named(h) for h in headers.values() if h),
+            tuple(map(self._named, headers)),
             cpp,
             tuple(map(self._named, further)),
             {m[1]: int(m[2]) for m in HELD.finditer(self._read[file].text)},
         )
+
+    def _headers(self, task: Task, near: Path) -> list[Path]:
+        """The files that are included before the code of a task."""
+        headers = {name: self._anywhere(name, near) for name in task.headers}
+        for name, header in headers.items():
+            if header is None:
+                raise _Unusable(f"its header {shown(name)} is not in the project")
+        return [header for header in headers.values() if header is not None]
+
+    def _anywhere(self, name: str, near: Path) -> Path | None:
+        """The file of that name, preferably in a folder."""
+        return self._project.below(name, near) or self._project.anywhere(name)
+
+    def _called(self, library: Library, file: Path, cpp: bool) -> dict[Path, None]:
+        """A file of a library, with those that it includes."""
+        closed = self._closure(file, library.language)
+        if not cpp and _other_than_c(library.language) and _CPP.search(self._content(file).code):
+            raise _Unusable(f"library {shown(library.name)} is {library.language}")
+        return closed
 
     def _further(self, task: Task, near: Path, closed: dict[Path, None]) -> tuple[Path, ...]:
         """The sources that are linked with a task: those that it names, and those of headers that
@@ -283,16 +295,30 @@ class _Sources:
 
     def _linked(self, name: str, near: Path) -> Path:
         """A source that is linked with a task."""
-        path = self._project.below(name, near) or self._project.anywhere(name)
+        path = self._anywhere(name, near)
         if path is None:
             raise _Unusable(f"its further source {shown(name)} is not in the project")
         if path.suffix not in (".c", *_CPP_ENDINGS):
-            raise _Unusable(
-                "it is CUDA" if path.suffix == ".cu" else f"it is linked with {shown(path.name)}"
-            )
+            if path.suffix == ".cu":
+                raise _Unusable("it is CUDA")
+            raise _Unusable(f"it is linked with {shown(path.name)}")
         return path
 
     def _link(self, way: Way, port: str) -> Link:
+        """The library behind a port, if it can be used."""
+        library = self._behind(way, port)
+        if library.calls:
+            raise _Unusable(f"library {shown(library.name)} calls another one")
+        if library.stateful and self._users[library.name, library.span] > 1:
+            raise _Unusable(f"library {shown(library.name)} has a state that several tasks share")
+        files = self._files(library)
+        code = " ".join(self._content(path).code for path in files)
+        for word in ("init", "wrapup"):
+            if re.search(rf"\bLIBFUNC\s*\([^,()]*,\s*{word}\b", code) is None:
+                raise _Unusable(f"library {shown(library.name)} has no function `{word}`")
+        return Link(port, library, tuple(map(self._named, files)))
+
+    def _behind(self, way: Way, port: str) -> Library:
         """The library behind a port, searched outwards."""
         level, name, outer = way[:-1], way[-1], port
         while True:
@@ -308,26 +334,24 @@ class _Sources:
         library = graph.libraries.get(graph.calls[name, outer])
         if library is None:
             raise _Unusable(f"there is no library {shown(graph.calls[name, outer])}")
-        if library.calls:
-            raise _Unusable(f"library {shown(library.name)} calls another one")
-        if library.stateful and self._users[library.name, library.span] > 1:
-            raise _Unusable(f"library {shown(library.name)} has a state that several tasks share")
+        return library
+
+    def _files(self, library: Library) -> list[Path]:
+        """The header of a library, if it has one, and its code."""
         near = Path(library.span.file).parent
-        files = [self._project.below(path, near) for path in (library.header, library.file) if path]
-        missing = [
-            path
-            for path, found in zip((library.header, library.file), files, strict=False)
-            if found is None
-        ]
+        files: list[Path] = []
+        missing: list[str] = []
+        for name in (library.header, library.file):
+            path = self._project.below(name, near) if name else None
+            if path is not None:
+                files.append(path)
+            elif name:
+                missing.append(name)
         if missing or not library.file:
             raise _Unusable(
                 f"there is no {listed(missing) or 'file'} of library {shown(library.name)}"
             )
-        code = " ".join(self._content(path).code for path in files if path is not None)
-        for word in ("init", "wrapup"):
-            if re.search(rf"\bLIBFUNC\s*\([^,()]*,\s*{word}\b", code) is None:
-                raise _Unusable(f"library {shown(library.name)} has no function `{word}`")
-        return Link(port, library, tuple(self._named(path) for path in files if path is not None))
+        return files
 
     # -- files -------------------------------------------------------------------------------------
     def _closure(self, file: Path, language: str) -> dict[Path, None]:
@@ -340,7 +364,7 @@ class _Sources:
                 found[path] = None
                 read = self._content(path)
                 self._usable(path, read.code)
-                waiting += self._includes(path, read.text, language not in ("", "C"))
+                waiting += self._includes(path, read.text, _other_than_c(language))
         return found
 
     def _content(self, path: Path) -> _Read:
@@ -381,10 +405,10 @@ class _Sources:
         for call in _OFFERED.findall(code):
             request = re.sub(r"\s*\(\s*", "_", call)
             if request not in _known() and request != "SYS_REQ":
-                raise _Unusable(
-                    "it calls"
-                    f" `{request.replace('SYS_REQ_', 'SYS_REQ(')}{')' if '(' in call else ''}`"
-                )
+                called = request.replace("SYS_REQ_", "SYS_REQ(")
+                if "(" in call:
+                    called += ")"
+                raise _Unusable(f"it calls `{called}`")
 
     def _includes(self, path: Path, text: str, cpp: bool) -> Iterator[Path]:
         """The local files that a file includes."""
@@ -420,6 +444,30 @@ class _Sources:
         if _SIMPLE_PATH.fullmatch(name) is None:
             raise _Unusable(f"{shown(name)} cannot be named in C")
         return name
+
+
+def _other_than_c(language: str) -> bool:
+    return language not in ("", "C")
+
+
+def _refuse_own_libraries(task: Task) -> None:
+    """A task that is linked with a library of the project: there may be others of that name for
+    other tasks."""
+    libraries = re.findall(r"(?:^|\s)-l\s*(\S+)", task.linked)
+    if libraries and re.search(r"(?:^|\s)-L\s*\.", task.linked):
+        raise _Unusable(f"it is linked with {shown(libraries[0])}, a library of the project")
+
+
+def _is_cpp(task: Task, code: str, further: Iterable[Path]) -> bool:
+    """Is a task compiled as C++? Without a compiler for it, code that is also valid C is used."""
+    cpp = _other_than_c(task.language) and any(map(shutil.which, _COMPILERS))
+    if not cpp and _other_than_c(task.language) and _CPP.search(code):
+        raise _Unusable(f"it is {task.language}, and there is no g++ here")
+    for path in further:
+        if cpp != (path.suffix in _CPP_ENDINGS):
+            language = "C" if cpp else "C++"
+            raise _Unusable(f"its further source {shown(path.name)} is {language}")
+    return cpp
 
 
 def _compiled(text: str, defined: frozenset[str]) -> Iterator[str]:

@@ -153,59 +153,54 @@ def locate(folder: Path) -> Project:
         raise Errors([Diagnostic(NOT_HOPES, f"there is no `{folder}`", None)])
     if is_of_translator(folder):
         return _of_algorithm(folder)
-    places = [folder / "CICTask", folder]
-    inside = []
-    if os.path.isdir(folder):
-        inside = sorted(
-            p
-            for p in folder.iterdir()
-            if p.suffix == ".files" and os.path.isfile(p / "CICTask" / "task.xml")
-        )
+    inside = _projects_in(folder)
     if len(inside) > 1:
-        names = listed(p.stem for p in inside)
-        help_text = f"import one of them, such as `{inside[0]}`"
-        raise Errors(
-            [
-                Diagnostic(
-                    NOT_HOPES, f"`{folder}` holds several projects: {names}", None, help=help_text
-                )
-            ]
-        )
-    places += [inside[0] / "CICTask"] if inside else []
+        raise _several(folder, (p.stem for p in inside), inside[0])
+    places = [folder / "CICTask", folder, *(path / "CICTask" for path in inside)]
     # the file of the tool was named
     places += [folder.with_name(f"{folder.name}.files") / "CICTask"]
     cic = next((p for p in places if os.path.isfile(p / "task.xml")), None)
     if cic is None:
-        algorithms = sorted(p for p in folder.glob(f"*{ALGORITHM}") if is_of_translator(p))
-        if len(algorithms) == 1:
-            return _of_algorithm(algorithms[0])
-        if algorithms:
-            names = listed(p.name.removesuffix(ALGORITHM) for p in algorithms)
-            help_text = f"import one of them, such as `{algorithms[0]}`"
-            raise Errors(
-                [
-                    Diagnostic(
-                        NOT_HOPES,
-                        f"`{folder}` holds several projects: {names}",
-                        None,
-                        help=help_text,
-                    )
-                ]
-            )
-        help_text = (
-            "name the folder with `NAME.files`, a `CICTask` folder with its task.xml, or"
-            f" `NAME{ALGORITHM}`"
-        )
-        message = f"`{folder}` holds no HOPES project: there is no CICTask/task.xml"
-        raise Errors([Diagnostic(NOT_HOPES, message, None, help=help_text)])
+        return _of_algorithm(_only_algorithm(folder))
     around = cic.parent
-    # A CICTask on its own: `CICTask/..` may be anything, and is not part of it.
-    files = around if around.suffix == ".files" or cic.name == "CICTask" else cic
-    gui = around.with_suffix("") if around.suffix == ".files" else None
-    name = around.stem if around.suffix == ".files" else around.resolve().name
-    return Project(
-        name, cic / "task.xml", files, gui if gui is not None and os.path.isfile(gui) else None
+    if around.suffix != ".files":
+        # A CICTask on its own: `CICTask/..` may be anything, and is not part of it.
+        files = around if cic.name == "CICTask" else cic
+        return Project(around.resolve().name, cic / "task.xml", files, None)
+    gui = around.with_suffix("")
+    return Project(around.stem, cic / "task.xml", around, gui if os.path.isfile(gui) else None)
+
+
+def _projects_in(folder: Path) -> list[Path]:
+    """The folders `NAME.files` of projects in a folder."""
+    if not os.path.isdir(folder):
+        return []
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix == ".files" and os.path.isfile(path / "CICTask" / "task.xml")
     )
+
+
+def _only_algorithm(folder: Path) -> Path:
+    """The one file of a translator's project in a folder. Raises Errors."""
+    algorithms = sorted(p for p in folder.glob(f"*{ALGORITHM}") if is_of_translator(p))
+    if len(algorithms) > 1:
+        raise _several(folder, (p.name.removesuffix(ALGORITHM) for p in algorithms), algorithms[0])
+    if algorithms:
+        return algorithms[0]
+    help_text = (
+        "name the folder with `NAME.files`, a `CICTask` folder with its task.xml, or"
+        f" `NAME{ALGORITHM}`"
+    )
+    message = f"`{folder}` holds no HOPES project: there is no CICTask/task.xml"
+    raise Errors([Diagnostic(NOT_HOPES, message, None, help=help_text)])
+
+
+def _several(folder: Path, names: Iterable[str], first: Path) -> Errors:
+    message = f"`{folder}` holds several projects: {listed(names)}"
+    help_text = f"import one of them, such as `{first}`"
+    return Errors([Diagnostic(NOT_HOPES, message, None, help=help_text)])
 
 
 def _of_algorithm(path: Path) -> Project:

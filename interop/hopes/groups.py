@@ -10,7 +10,7 @@ writes the result.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
@@ -243,29 +243,30 @@ class _Flattening:
                 )
             fed[link.down[-1]] = link.channel.span
         for links in by_source.values():
-            size, most = (
-                self._size(links),
-                lcm(*(link.made for link in links), *(link.read for link in links)),
-            )
-            types = {
-                (port.type, port.size)
-                for link in links
-                for port in map(self._port, (link.up[-1], link.down[-1]))
-            }
-            kind = (
-                next((type_ for type_, bytes_ in types if bytes_ == size), "")
-                if len(types) == 1
-                else ""
-            )
-            for link in links:
-                if link.made != link.read:
-                    self._disagree(link)
-                if any(most != n for n in (link.made, *(other.read for other in links))):
-                    self._scale(link.down, most // link.read)
-                self._give(link.down, Token(size, most // link.read, kind))
-            self._scale(links[0].up, most // links[0].made)
-            for link in links:
-                self._give(link.up, Token(size, most // link.made, kind))
+            self._tokens_of(links)
+
+    def _tokens_of(self, links: list[_Link]) -> None:
+        """Those of one output."""
+        size = self._size(links)
+        most = lcm(*(link.made for link in links), *(link.read for link in links))
+        kind = self._kind((end for link in links for end in (link.up[-1], link.down[-1])), size)
+        for link in links:
+            if link.made != link.read:
+                self._disagree(link)
+            if any(most != n for n in (link.made, *(other.read for other in links))):
+                self._scale(link.down, most // link.read)
+            self._give(link.down, Token(size, most // link.read, kind))
+        self._scale(links[0].up, most // links[0].made)
+        for link in links:
+            self._give(link.up, Token(size, most // link.made, kind))
+
+    def _kind(self, ends: Iterable[Place], size: int) -> str:
+        """The type of tokens of that size; "" if not all ports agree."""
+        types = {(port.type, port.size) for port in map(self._port, ends)}
+        if len(types) > 1:
+            return ""
+        ((kind, stated),) = types
+        return kind if stated == size else ""
 
     def _scale(self, chain: list[Place], factor: int) -> None:
         for place in chain:
@@ -293,21 +294,17 @@ class _Flattening:
         """Bytes of a token: the largest statement, unless it is that of a whole firing."""
         giver, takers = self._port(links[0].up[-1]), [self._port(link.down[-1]) for link in links]
         ports = [giver, *takers]
-        whole = {p.size for p in takers if p.rate > 1 and p.size == p.rate * giver.size}
-        whole |= (
-            {giver.size}
-            if giver.rate > 1 and any(giver.size == giver.rate * p.size for p in takers)
-            else set()
-        )
         sizes = {port.size for port in ports}
         channels = {link.channel.size for link in links if link.channel.size > 1}
         rates = {port.rate for port in ports if port.rate > 1}
-        whole |= {
-            n for n in channels - sizes if any(n == rate * size for rate in rates for size in sizes)
-        }
+        firings = {rate * size for rate in rates for size in sizes}
+        whole = {p.size for p in takers if p.rate > 1 and p.size == p.rate * giver.size}
+        if giver.rate > 1 and any(giver.size == giver.rate * p.size for p in takers):
+            whole.add(giver.size)
+        whole |= (channels - sizes) & firings
         said = sizes | channels
         size = max(said - whole or said)
-        if len({port.size for port in ports} | {size}) > 1:
+        if sizes != {size}:
             way, _, port = links[0].up[-1]
             what = (
                 f"ports and channel have tokens of {', '.join(map(str, sorted(said)))} bytes:"
@@ -364,13 +361,7 @@ class _Flattening:
             known = self.tokens.get(first)
             sizes = [channel.size, *(self._port(place).size for place in (*up, *down))]
             if known is None:
-                types = {(port.type, port.size) for port in map(self._port, (first, last))}
-                kind = (
-                    next((type_ for type_, bytes_ in types if bytes_ == max(sizes)), "")
-                    if len(types) == 1
-                    else ""
-                )
-                known = Token(max(sizes), 1, kind)
+                known = Token(max(sizes), 1, self._kind((first, last), max(sizes)))
                 self.tokens |= dict.fromkeys(up, known)
             self.tokens |= dict.fromkeys(down, replace(known, rate=1))
             yield channel
@@ -466,27 +457,36 @@ class _Flattening:
 
     def _group(self, names: tuple[str, ...]) -> Group:
         members = {w: t for w, t in self.tasks.items() if w[0] in names and t.kind != "control"}
+        firings = self._firings(members)
+        period = self._period(members, firings)
+        deadline = None
+        if period:
+            deadline = self._deadline(members, firings, period)
+        priorities = [t.priority for t in members.values() if t.graph is None]
+        return Group(names, period, deadline, max(priorities))
+
+    def _firings(self, members: Mapping[Way, Task]) -> dict[Way, int]:
+        """Firings in an iteration; of a composite, as often as everything inside of it repeats."""
         firings = {w: self.counts.total[w] for w in members if w in self.counts.total}
         for way in [w for w, t in members.items() if t.graph is not None and t.loop is None]:
             inside = [n for w, n in firings.items() if w[: len(way)] == way]
             firings[way] = gcd(*inside) if inside else 1
-        period = self._period(members, firings)
+        return firings
+
+    def _deadline(
+        self, members: Mapping[Way, Task], firings: dict[Way, int], period: Fraction
+    ) -> Fraction | None:
+        """The earliest deadline in an iteration, if it is before the end of the period."""
         due = {
-            w: self._until(w, t, period, firings)
-            for w, t in members.items()
-            if period and t.deadline_ns is not None
+            way: self._until(way, task, period, firings)
+            for way, task in members.items()
+            if task.deadline_ns is not None
         }
         deadline = min(due.values(), default=None)
-        if period is not None and deadline is not None and deadline > period:
+        if deadline is not None and deadline > period:
             late = next(members[way] for way, until in due.items() if until == deadline)
             self.say.warn_together(late.name, "a deadline beyond the period is left out", late.span)
-        priorities = [t.priority for t in members.values() if t.graph is None]
-        return Group(
-            names,
-            period,
-            deadline if period and deadline and deadline < period else None,
-            max(priorities),
-        )
+        return deadline if deadline and deadline < period else None
 
     def _until(self, way: Way, task: Task, period: Fraction, firings: dict[Way, int]) -> Fraction:
         """When the last firing of an iteration has to end: deadlines of HOPES are those of a
@@ -497,50 +497,79 @@ class _Flattening:
     def _period(self, members: dict[Way, Task], firings: dict[Way, int]) -> Fraction | None:
         """The period of one iteration: that of time-driven tasks, else of control tasks that
         release others, else of any."""
-        said = [
-            (w, t, t.period_ns * firings[w]) for w, t in members.items() if t.period_ns is not None
-        ]
-        driven = [(t, period) for _, t, period in said if t.time_driven]
-        control = [
+        stated = _stated(members, firings)
+        chosen = stated.driven or self._of_control(members, firings) or stated.hints
+        if not chosen:
+            return None
+        if chosen is not stated.hints and not self.graph.process_network:
+            self._check_same(chosen)
+        period = max(p for _, p in chosen)
+        self._tell_left_out(period, [*stated.hints, *stated.inner, *chosen])
+        return period
+
+    def _of_control(self, members: Iterable[Way], firings: dict[Way, int]) -> list[Period]:
+        """Periods of the control tasks that release members."""
+        return [
             (self.tasks[way], task.period_ns * ratio * firings[way])
             for way in members
             for task, ratio in self.released.get(way, [])
             if task.time_driven and task.period_ns is not None
         ]
-        hints = [(t, period) for _, t, period in said if not t.time_driven]
-        # Tasks inside a time-driven composite follow it.
-        ways = {way for way, t in members.items() if t.time_driven and t.period_ns is not None}
-        inner = [
-            (t, p)
-            for w, t, p in said
-            if t.time_driven and any(w[:n] in ways for n in range(1, len(w)))
-        ]
-        chosen = [found for found in driven if found not in inner] or control or hints
-        if not chosen:
-            return None
-        different = next(((t, p) for t, p in chosen if p != chosen[0][1]), None)
-        if different is not None and chosen is not hints and not self.graph.process_network:
-            task, period = different
-            message = (
-                f"the periods of {shown(chosen[0][0].name)} and {shown(task.name)} do not fit: "
-                f"an iteration takes {_ms(chosen[0][1])} by the one and {_ms(period)} by the other"
-            )
-            self.say.fault(message, task.span, "connected tasks have one period; check the rates")
-        period = max(p for _, p in chosen)
-        others = list(
-            dict.fromkeys((t.name, p, t.span) for t, p in (*hints, *inner, *chosen) if p != period)
-        )
+
+    def _check_same(self, chosen: list[Period]) -> None:
+        first, expected = chosen[0]
+        for task, period in chosen:
+            if period != expected:
+                message = (
+                    f"the periods of {shown(first.name)} and {shown(task.name)} do not fit: an"
+                    f" iteration takes {_ms(expected)} by the one and {_ms(period)} by the other"
+                )
+                help_text = "connected tasks have one period; check the rates"
+                self.say.fault(message, task.span, help_text)
+                return
+
+    def _tell_left_out(self, period: Fraction, periods: list[Period]) -> None:
+        others = list(dict.fromkeys((t.name, p, t.span) for t, p in periods if p != period))
         if others:
-            message = (
-                f"{listed((n for n, *_ in others), 4)}: a period of {_ms(others[0][1])} an"
-                " iteration is left out"
-            )
+            _, other, span = others[0]
+            names = listed((name for name, *_ in others), 4)
             self.say.warn(
-                message,
-                others[0][2],
+                f"{names}: a period of {_ms(other)} an iteration is left out",
+                span,
                 f"the app has {_ms(period)}; these tasks wait for data anyway",
             )
-        return period
+
+
+#: The period of an iteration, in ns, by what a task says.
+Period = tuple[Task, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """Periods that tasks state: those of time-driven ones, of such inside of time-driven
+    composites, which follow these, and of others."""
+
+    driven: list[Period]
+    inner: list[Period]
+    hints: list[Period]
+
+
+def _stated(members: Mapping[Way, Task], firings: Mapping[Way, int]) -> _Stated:
+    leading = {way for way, t in members.items() if t.time_driven and t.period_ns is not None}
+    driven: list[Period] = []
+    inner: list[Period] = []
+    hints: list[Period] = []
+    for way, task in members.items():
+        if task.period_ns is None:
+            continue
+        period = task, task.period_ns * firings[way]
+        if not task.time_driven:
+            hints.append(period)
+        elif any(way[:n] in leading for n in range(1, len(way))):
+            inner.append(period)
+        else:
+            driven.append(period)
+    return _Stated([each for each in driven if each not in inner], inner, hints)
 
 
 def _ms(ns: Fraction) -> str:

@@ -22,7 +22,7 @@ from ..content import content
 from ..names import shown
 from ..registry import Request
 from .baggage import ENDING, Baggage, baggage_of
-from .choice import UNKNOWN, Choice, check_modes, in_state, on_device, told
+from .choice import UNKNOWN, Choice, Machine, check_modes, in_state, on_device, told
 from .code import Source, sources_of
 from .counts import Place
 from .design import Graph, Task, Way, every
@@ -121,49 +121,125 @@ class Understood:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What the files of a project say, or those of its chosen part."""
+
+    graph: Graph
+    tasks: Mapping[Way, Task]
+    networks: Mapping[Way, HopesNetwork]
+    board: Board | None
+    own: Mapping[str, Costs]
+    places: Places
+    sources: Mapping[Way, Source]
+    machines: tuple[Machine, ...]
+
+
 def understand(
     folder: Path, stem: str | None, say: Collector, choice: Choice | None = None
 ) -> Understood:
     """Read the project in a folder, or the chosen part of it. Raises Errors with all faults."""
     choice = choice or Choice()
+    whole = choice.state is None and choice.device is None
     project = locate(folder)
+    content = _content(project, choice, say)
+    if content is not None:
+        say.stop()
+        if not whole:
+            content = _part(project, content, choice, say)
+    _tell_left_out(project, say)
+    say.stop()
+    assert content is not None  # that would be a fault
+    held: dict[Place, int] = {
+        (way, "in", port): n for way, s in content.sources.items() for port, n in s.held.items()
+    }
+    graph, networks, board = content.graph, content.networks, content.board
+    flow = flow_of(graph, say, held)
+    say.stop()
+    name = stem or project.name
+    code = wrapped(graph.name, name, content.sources, flow)
+    about = _about(project, board, choice)
+    texts = texts_of(graph.name, flow, networks, code, about, f"{name}_tasks.py")
+    states = ""
+    if whole:
+        states = scenario_text(
+            content.machines, flow.groups, texts.apps, f"{name}.flow", graph.name, say
+        )
+    modes = Modes()
+    if whole and not choice.modes:
+        modes = modes_of(project, name, content.tasks, networks, flow, texts, say)
+    return Understood(
+        project,
+        graph,
+        content.tasks,
+        networks,
+        board,
+        content.own,
+        content.places,
+        texts,
+        code,
+        content.sources,
+        choice,
+        states,
+        modes,
+    )
+
+
+def _content(project: Project, choice: Choice, say: Collector) -> _Content | None:
+    """All of a project; None after the fault that it has no graph."""
     graph = graph_of(project, say, choice.modes)
     tasks = every(graph) if graph is not None else {}
-    networks = dict(_networks(project, tasks, say))
+    networks: Mapping[Way, HopesNetwork] = dict(_networks(project, tasks, say))
     others = (n.architecture for n in networks.values() if n.architecture is not None)
     board = board_of(project, others, say, choice.device)
+    if graph is None:
+        return None
+    check_modes(graph, choice, say)
+    part = Collector()
+    machines = machines_of(project, graph, choice, part)
+    if choice.state is not None:
+        say.faults += part.faults
+    known = say.forgive(part, "the mapping of the project")
+    whole = choice.state is None and choice.device is None
+    sources = sources_of(project, graph, tasks, say if whole else Collector())
     own: dict[str, Costs] = {}
     places = Places("", {}, {})
-    if graph is not None:
-        check_modes(graph, choice, say)
-        part = Collector()
-        machines = machines_of(project, graph, choice, part)
-        if choice.state is not None:
-            say.faults += part.faults
-        known = say.forgive(part, "the mapping of the project")
-        whole = choice.state is None and choice.device is None
-        sources = sources_of(project, graph, tasks, say if whole else Collector())
-        if board is not None:
-            networks = _timed(networks, board, say)
-            own = _own_times(project, tasks, board, say)
-            # Code in C keeps its state in static variables, whatever HOPES states.
-            kept = {
-                way: replace(task, stateful=task.stateful or way in sources)
-                for way, task in tasks.items()
-            }
-            if known:
-                places = _places(project, states_of(machines, choice), kept, networks, board, say)
-        say.stop()
-        if choice.state is not None:
-            graph = in_state(graph, machines, choice.state, say)
-        if choice.device is not None:
-            graph = on_device(graph, _devices(board, places), choice.device, say)
-            board = board.only(choice.device) if board is not None else None
-        if not whole:
-            tasks = every(graph)
-            sources = sources_of(project, graph, tasks, say)
-            networks = {way: network for way, network in networks.items() if way in tasks}
-            places = places.only(tasks.keys())
+    if board is not None:
+        networks = _timed(networks, board, say)
+        own = _own_times(project, tasks, board, say)
+        # Code in C keeps its state in static variables, whatever HOPES states.
+        kept = {
+            way: replace(task, stateful=task.stateful or way in sources)
+            for way, task in tasks.items()
+        }
+        if known:
+            places = _places(project, states_of(machines, choice), kept, networks, board, say)
+    return _Content(graph, tasks, networks, board, own, places, sources, machines)
+
+
+def _part(project: Project, content: _Content, choice: Choice, say: Collector) -> _Content:
+    """What runs in the chosen state, on the chosen device."""
+    graph, board = content.graph, content.board
+    if choice.state is not None:
+        graph = in_state(graph, content.machines, choice.state, say)
+    if choice.device is not None:
+        graph = on_device(graph, _devices(board, content.places), choice.device, say)
+        board = board.only(choice.device) if board is not None else None
+    tasks = every(graph)
+    networks = {way: network for way, network in content.networks.items() if way in tasks}
+    return replace(
+        content,
+        graph=graph,
+        tasks=tasks,
+        networks=networks,
+        board=board,
+        places=content.places.only(tasks.keys()),
+        sources=sources_of(project, graph, tasks, say),
+    )
+
+
+def _tell_left_out(project: Project, say: Collector) -> None:
+    """Files that are not imported."""
     for path in project.beside("gpusetup"):
         say.warn(
             "grids, blocks and streams of GPU tasks are not imported",
@@ -172,39 +248,6 @@ def understand(
         )
     for path in project.beside("schedule"):
         say.warn("schedules are not imported", start_of(path), "flowc computes its own")
-    say.stop()
-    assert graph is not None  # that would be a fault
-    held: dict[Place, int] = {
-        (way, "in", port): n for way, s in sources.items() for port, n in s.held.items()
-    }
-    flow = flow_of(graph, say, held)
-    say.stop()
-    name = stem or project.name
-    code = wrapped(graph.name, name, sources, flow)
-    texts = texts_of(
-        graph.name, flow, networks, code, _about(project, board, choice), f"{name}_tasks.py"
-    )
-    states = ""
-    if whole:
-        states = scenario_text(machines, flow.groups, texts.apps, f"{name}.flow", graph.name, say)
-    modes = Modes()
-    if whole and not choice.modes:
-        modes = modes_of(project, name, tasks, networks, flow, texts, say)
-    return Understood(
-        project,
-        graph,
-        tasks,
-        networks,
-        board,
-        own,
-        places,
-        texts,
-        code,
-        sources,
-        choice,
-        states,
-        modes,
-    )
 
 
 def read(folder: Path, stem: str | None = None, choice: Choice | None = None) -> Imported:
@@ -261,13 +304,19 @@ def read(folder: Path, stem: str | None = None, choice: Choice | None = None) ->
 def imported(request: Request) -> registry.Imported:
     """The project of a request as texts, with its times as a profile. Raises Errors."""
     found = read(request.path, request.target.stem, _choice(request))
-    given = (
-        None
-        if request.times is None
-        else found.given(str(request.times), content(request.times, "F721"))
-    )
+    times = request.options.path("times")
+    given = None if times is None else found.given(str(times), content(times, "F721"))
     name, stubs = found.stubs
-    others = f"; stubs of others are in {name}" if stubs else ""
+    kept = dict(found.modes.stubs)
+    others = said = ""
+    if stubs:
+        kept = {name: stubs, **kept}
+        others = f"; stubs of others are in {name}"
+    if found.code.called:
+        said = (
+            f"{len(found.code.called)} tasks have the project's own code, in"
+            f" {found.code.folder}{others}"
+        )
     return registry.Imported(
         {
             request.target.name: found.text,
@@ -277,22 +326,17 @@ def imported(request: Request) -> registry.Imported:
             f"{request.target.stem}{ENDING}": found.baggage.to_json(),
         },
         found.warnings,
-        {**({name: stubs} if stubs else {}), **found.modes.stubs},
+        kept,
         found.platform_file,
         (lambda hashes: found.profile(hashes, given)) if found.platform else None,
-        (
-            f"{len(found.code.called)} tasks have the project's own code, in"
-            f" {found.code.folder}{others}"
-            if found.code.called
-            else ""
-        ),
+        said,
     )
 
 
 def _choice(request: Request) -> Choice:
     """The chosen part of the project. Raises Errors."""
     modes = dict[str, str]()
-    for text in request.modes or ():
+    for text in request.options.texts("modes"):
         task, sign, mode = text.partition("=")
         if not (task and sign and mode) or task in modes:
             message = f"`--mode {text}` " + (
@@ -306,7 +350,7 @@ def _choice(request: Request) -> Choice:
                 ]
             )
         modes[task] = mode
-    return Choice(modes, request.state, request.device)
+    return Choice(modes, request.options.get("state", str), request.options.get("device", str))
 
 
 def _devices(board: Board | None, places: Places) -> dict[Way, str]:

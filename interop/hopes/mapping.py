@@ -47,45 +47,52 @@ def machines_of(
     project: Project, graph: Graph, choice: Choice, say: Collector
 ) -> tuple[Machine, ...]:
     """The machines of control tasks; their switching is not imported."""
-    found = []
-    for control in (t for t in graph.tasks.values() if t.kind == "control"):
-        path = project.named(
-            control.network.get("fsmFile") or f"{control.name}.xml", project.graph.parent
-        )
-        root = read_xml(path, say, "fsms") if path is not None else None
-        states: dict[str, tuple[str, ...]] = {}
-        for state in (s for s in root.below() if s.tag == "state") if root is not None else ():
-            applications = [a for a in state.below() if a.tag == "application"]
-            for a in applications:
-                name = a.attributes.get("name", "")
-                if name not in graph.tasks:
-                    say.fault(
-                        f"there is no task {shown(name)}", a.span, did_you_mean(name, graph.tasks)
-                    )
-            states[state.attributes.get("name", "")] = tuple(
-                a.attributes.get("name", "") for a in applications
-            )
-        if root is not None and states:
-            starts = [
-                s.attributes.get("name", "")
-                for s in root.below()
-                if s.attributes.get("initial_state") == "true"
-            ]
-            transitions = tuple(_transitions(root, say))
-            found.append(
-                Machine(control.name, states, [*starts, *states][0], transitions, root.span)
-            )
-            if choice.state in states:
-                say.warn(
-                    f"of the states of {shown(control.name)}, {shown(choice.state)} is imported",
-                    root.span,
-                )
-            elif not any(states.values()):
-                message = (
-                    f"the scenarios of {shown(control.name)} are not imported: {listed(states)}"
-                )
-                say.warn(message, root.span, "all apps run all the time")
-    return tuple(found)
+    machines = []
+    for control in graph.tasks.values():
+        if control.kind == "control":
+            machine = _machine(control, project, graph, say)
+            if machine is not None:
+                machines.append(machine)
+                _tell_states(machine, choice, say)
+    return tuple(machines)
+
+
+def _machine(control: Task, project: Project, graph: Graph, say: Collector) -> Machine | None:
+    """The states of a control task; None if it has none."""
+    path = project.named(
+        control.network.get("fsmFile") or f"{control.name}.xml", project.graph.parent
+    )
+    root = read_xml(path, say, "fsms") if path is not None else None
+    if root is None:
+        return None
+    states: dict[str, tuple[str, ...]] = {}
+    starts: list[str] = []
+    for state in (node for node in root.below() if node.tag == "state"):
+        applications = [a for a in state.below() if a.tag == "application"]
+        names = tuple(a.attributes.get("name", "") for a in applications)
+        for name, application in zip(names, applications, strict=True):
+            if name not in graph.tasks:
+                message = f"there is no task {shown(name)}"
+                say.fault(message, application.span, did_you_mean(name, graph.tasks))
+        states[state.attributes.get("name", "")] = names
+    if not states:
+        return None
+    for node in root.below():
+        if node.attributes.get("initial_state") == "true":
+            starts.append(node.attributes.get("name", ""))
+    transitions = tuple(_transitions(root, say))
+    return Machine(control.name, states, [*starts, *states][0], transitions, root.span)
+
+
+def _tell_states(machine: Machine, choice: Choice, say: Collector) -> None:
+    """What of a machine is imported."""
+    if choice.state is not None and choice.state in machine.states:
+        message = f"of the states of {shown(machine.control)}, {shown(choice.state)} is imported"
+        say.warn(message, machine.span)
+    elif not any(machine.states.values()):
+        names = listed(machine.states)
+        message = f"the scenarios of {shown(machine.control)} are not imported: {names}"
+        say.warn(message, machine.span, "all apps run all the time")
 
 
 def _transitions(root: Element, say: Collector) -> Iterator[Transition]:

@@ -68,10 +68,7 @@ def modes_of(
             f"modes of {names} do not stand beside each other: those of {shown(task.name)} do",
             others[0][1].span,
         )
-    group, app = next(
-        ((g, a) for g, a in zip(flow.groups, first.apps, strict=True) if way[0] in g.tasks),
-        (None, ""),
-    )
+    group, app = _app_of(way, flow, first)
     ends = {end[0] for c in flow.newest for end in (c.source, c.destination)}
     if group is None or ends & {*group.tasks}:
         what = (
@@ -83,51 +80,61 @@ def modes_of(
     made: dict[str, _Mode] = {}
     taken = first.declared
     for mode, called in zip(task.modes[1:], identifiers(task.modes[1:], "mode"), strict=True):
-        found = _mode(
-            project, f"{stem}_{called}", way, mode, group, networks, app, f"_{called}", taken, say
-        )
-        if found is not None:
-            made[mode] = found
-            taken |= found.declared
+        own = _Names(f"{stem}_{called}", app, f"_{called}", taken)
+        each = _mode(project, way, mode, group, networks, own, say)
+        if each is not None:
+            made[mode] = each
+            taken |= each.declared
     if not made:
         return Modes()
     rest = [a for a in first.apps if a != app]
-    states = {task.modes[0]: (app, *rest)} | {
-        mode: (*found.apps, *rest) for mode, found in made.items()
-    }
-    head = [
+    states = {task.modes[0]: (app, *rest)}
+    states |= {mode: (*each.apps, *rest) for mode, each in made.items()}
+    lines = [
         (
             f"// The modes of {shown('_'.join(way))} of the HOPES project {shown(project.name)}: an"
             " app for each of them."
         ),
         f'use "{stem}.flow"',
     ]
-    lines = [
-        *head,
-        *(line for found in made.values() for line in found.lines),
-        *_scenario(task, states, taken, say),
-    ]
-    return Modes(
-        "\n".join(lines) + "\n",
-        {name: data for found in made.values() for name, data in found.code.items()},
-        dict(found.stubs for found in made.values() if found.stubs[1]),
-    )
+    code: dict[str, bytes | str] = {}
+    for each in made.values():
+        lines += each.lines
+        code |= each.code
+    lines += _scenario(task, states, taken, say)
+    stubs = dict(each.stubs for each in made.values() if each.stubs[1])
+    return Modes("\n".join(lines) + "\n", code, stubs)
+
+
+def _app_of(way: Way, flow: Flow, texts: Texts) -> tuple[Group | None, str]:
+    """The group of a task, and the name of its app."""
+    for group, app in zip(flow.groups, texts.apps, strict=True):
+        if way[0] in group.tasks:
+            return group, app
+    return None, ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names of a mode: its files begin with `stem`, its declarations end with `suffix` and avoid
+    those that are `taken`."""
+
+    stem: str
+    app: str
+    suffix: str
+    taken: frozenset[str]
 
 
 def _mode(
     project: Project,
-    stem: str,
     way: Way,
     mode: str,
     group: Group,
     networks: Mapping[Way, HopesNetwork],
-    app: str,
-    suffix: str,
-    taken: frozenset[str],
+    own: _Names,
     say: Collector,
 ) -> _Mode | None:
-    """The app of a group in a mode; None, with a warning, if that is faulty. Its files begin with
-    `stem`."""
+    """The app of a group in a mode; None, with a warning, if that is faulty."""
     part = Collector()
     graph = graph_of(project, part, {"_".join(way): mode})
     assert graph is not None  # it was read before
@@ -142,10 +149,20 @@ def _mode(
         why = part.faults[0].message if part.faults else "nothing fires in it"
         say.warn(f"mode {shown(mode)} of {shown('_'.join(way))} is left out: {why}", graph.span)
         return None
-    code = wrapped(graph.name, stem, sources, flow)
-    stubs = f"{stem}_tasks.py"
+    code = wrapped(graph.name, own.stem, sources, flow)
+    stubs = f"{own.stem}_tasks.py"
     there = {w: network for w, network in networks.items() if w in tasks}
-    texts = texts_of(graph.name, flow, there, code, (), stubs, app=app, suffix=suffix, taken=taken)
+    texts = texts_of(
+        graph.name,
+        flow,
+        there,
+        code,
+        (),
+        stubs,
+        app=own.app,
+        suffix=own.suffix,
+        taken=own.taken,
+    )
     lines = ("", f"// Mode {shown(mode)}.", *texts.application.strip("\n").split("\n"))
     return _Mode(lines, texts.apps, texts.declared, code.files, (stubs, texts.stubs))
 

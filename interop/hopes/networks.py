@@ -16,12 +16,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...model.diagnostic import did_you_mean
-from ...model.hopes import CANNOT
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
 from .design import Task
 from .files import Collector, Project, read_text, read_xml, start_of
+from .words import CANNOT
 
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|(?P<text>"[^"\n]*"|'[^'\n]*')|(?P<word>[^\s{}:"'\#]+)|(?P<sign>[{}:])|(?P<bad>.)"""
@@ -76,18 +76,10 @@ class HopesNetwork:
 
 def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | None:
     """The network of an external task; None after a fault."""
-    near = project.graph.parent
-    files: dict[str, Path | None] = {}
-    for key in ("networkFile", "profileFile", "mappingFile", "architectureFile"):
-        said = task.network.get(key, "")
-        files[key] = project.named(said, near) if said else None
-        if said and files[key] is None:
-            # The application can be imported without times and places.
-            part = Collector() if key in ("profileFile", "mappingFile") else say
-            message = f"the {key} of {shown(task.name)} is missing: there is no {shown(said)}"
-            part.fault(message, task.span, f"put it into `{near}`")
-            if part is not say:
-                say.forgive(part, f"a file of {shown(task.name)}")
+    files = {
+        key: _named_file(key, task, project, say)
+        for key in ("networkFile", "profileFile", "mappingFile", "architectureFile")
+    }
     if not task.network.get("networkFile"):
         say.fault(f"{shown(task.name)} is external, but names no networkFile", task.span)
     path = files["networkFile"]
@@ -119,6 +111,23 @@ def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | N
     )
 
 
+def _named_file(key: str, task: Task, project: Project, say: Collector) -> Path | None:
+    """A file that an external task names; without times and places, it can be imported."""
+    name = task.network.get(key, "")
+    if not name:
+        return None
+    near = project.graph.parent
+    path = project.named(name, near)
+    if path is None:
+        forgiven = key in ("profileFile", "mappingFile")
+        part = Collector() if forgiven else say
+        message = f"the {key} of {shown(task.name)} is missing: there is no {shown(name)}"
+        part.fault(message, task.span, f"put it into `{near}`")
+        if forgiven:
+            say.forgive(part, f"a file of {shown(task.name)}")
+    return path
+
+
 # -- layers ----------------------------------------------------------------------------------------
 def _layers(path: Path, say: Collector) -> list[Layer] | None:
     """The layers of a prototxt in its order; None after a fault."""
@@ -130,33 +139,9 @@ def _layers(path: Path, say: Collector) -> list[Layer] | None:
     except _Unreadable as fault:
         say.fault(fault.message, fault.span)
         return None
-    layers: list[Layer] = []
-    tops: dict[str, str] = {}
-    for key, value, span in fields:
-        if key not in ("layer", "layers") or isinstance(value, str):
-            continue
-        said = {k: v for k, v, _ in value if isinstance(v, str)}
-        if "name" not in said:
-            say.fault("this layer has no name", span)
-            continue
-        bottoms = [(v, at) for k, v, at in value if k == "bottom" and isinstance(v, str)]
-        for bottom, at in bottoms:
-            if bottom not in tops:
-                help_text = (
-                    did_you_mean(bottom, tops) or "layers stand in the order in which they run"
-                )
-                say.fault(
-                    f"layer {shown(said['name'])} reads {shown(bottom)}, which no layer above"
-                    " makes",
-                    at,
-                    help_text,
-                )
-        if any(said["name"] == layer.name for layer in layers):
-            say.fault(f"two layers are called {shown(said['name'])}", span)
-            continue
-        reads = tuple(tops[bottom] for bottom, _ in bottoms if bottom in tops)
-        layers.append(Layer(said["name"], reads, span))
-        tops.update((v, said["name"]) for k, v, _ in value if k == "top" and isinstance(v, str))
+    layers = _chain(
+        [(value, span) for key, value, span in fields if key in ("layer", "layers")], say
+    )
     if not layers:
         say.fault("this network has no layers", start_of(path), 'write `layer { name: "..." }`')
         return None
@@ -171,6 +156,33 @@ def _layers(path: Path, say: Collector) -> list[Layer] | None:
             skips[0].span,
             "only the times of layers are imported, not what crosses between them",
         )
+    return layers
+
+
+def _chain(blocks: Iterable[tuple[str | list[Field], Span]], say: Collector) -> list[Layer]:
+    """The layers that are described by these blocks, each below those that it reads."""
+    layers: list[Layer] = []
+    tops: dict[str, str] = {}
+    for block, span in blocks:
+        if isinstance(block, str):
+            continue
+        texts = [(key, text, at) for key, text, at in block if isinstance(text, str)]
+        name = {key: text for key, text, _ in texts}.get("name")
+        if name is None:
+            say.fault("this layer has no name", span)
+            continue
+        bottoms = [(text, at) for key, text, at in texts if key == "bottom"]
+        for bottom, at in bottoms:
+            if bottom not in tops:
+                message = f"layer {shown(name)} reads {shown(bottom)}, which no layer above makes"
+                help_text = did_you_mean(bottom, tops)
+                say.fault(message, at, help_text or "layers stand in the order in which they run")
+        if any(name == layer.name for layer in layers):
+            say.fault(f"two layers are called {shown(name)}", span)
+            continue
+        reads = tuple(tops[bottom] for bottom, _ in bottoms if bottom in tops)
+        layers.append(Layer(name, reads, span))
+        tops.update((text, name) for key, text, _ in texts if key == "top")
     return layers
 
 
@@ -285,30 +297,38 @@ def _tasks(root: Element, say: Collector) -> Iterable[tuple[Element, str, Costs]
 
 def _costs(node: Element, name: str, say: Collector) -> Costs:
     modes = list(node.all("mode"))
-    mode = next(
-        (m for m in modes if m.attributes.get("name") == "Default"), modes[0] if modes else node
-    )
+    default = [m for m in modes if m.attributes.get("name") == "Default"]
+    mode = [*default, *modes, node][0]
     if len(modes) > 1:
         chosen = shown(mode.attributes.get("name", ""))
         say.warn_together(name, f"of several modes in a profile, {chosen} is taken", mode.span)
     costs: Costs = {}
-    for p in mode.all("profile"):
-        kind = say.attribute(p, "processorType")
-        of = f"the time of {shown(name)}"
-        text = say.attribute(p, "value")
-        if kind is None or text is None:
-            continue
-        if re.fullmatch("0*[0-9]{1,15}", text) and int(text) >= CANNOT:
-            continue
-        if "unit" not in p.attributes:
-            say.warn_together(name, "times of a profile without a unit are taken as us", p.span)
-        value = say.time_ns(text, p.attributes.get("unit", "us"), of, p.span)
-        if value is None:
-            continue
-        bounds = [
-            say.time_ns(b.attributes.get("value", ""), b.attributes.get("unit", "us"), of, b.span)
-            for b in p.all("bound")
-            if b.attributes.get("type") == "Maximum"
-        ]
-        costs[kind] = Cost(value, max([value, *(b for b in bounds if b is not None)]), p.span)
+    for profile in mode.all("profile"):
+        kind = say.attribute(profile, "processorType")
+        cost = _cost(profile, name, kind, say)
+        if kind is not None and cost is not None:
+            costs[kind] = cost
     return costs
+
+
+def _cost(profile: Element, name: str, kind: str | None, say: Collector) -> Cost | None:
+    """The time of a task on a kind of processor; None if it cannot run there, and after faults."""
+    text = say.attribute(profile, "value")
+    if kind is None or text is None:
+        return None
+    if re.fullmatch("0*[0-9]{1,15}", text) and int(text) >= CANNOT:
+        return None
+    if "unit" not in profile.attributes:
+        say.warn_together(name, "times of a profile without a unit are taken as us", profile.span)
+    of = f"the time of {shown(name)}"
+    value = say.time_ns(text, profile.attributes.get("unit", "us"), of, profile.span)
+    if value is None:
+        return None
+    most = value
+    for bound in profile.all("bound"):
+        if bound.attributes.get("type") == "Maximum":
+            said, unit = bound.attributes.get("value", ""), bound.attributes.get("unit", "us")
+            ns = say.time_ns(said, unit, of, bound.span)
+            if ns is not None:
+                most = max(most, ns)
+    return Cost(value, most, profile.span)

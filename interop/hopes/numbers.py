@@ -126,28 +126,28 @@ class _Nodes:
         value = str(ns * factor / length)
         if factor == 1 or not unit:
             return
-        if not self._found.project.translated:
-            said = {key: value, f"{key}Unit": unit}
-            for config in (c for task in self._task(way) for c in task.all("config")):
+        if self._found.project.translated:
+            yield from self._translated_time(way, key.lower(), value, unit)
+            return
+        said = {key: value, f"{key}Unit": unit}
+        for task in self._task(way):
+            for config in task.all("config"):
                 for node in config.all("parameter"):
                     if node.attributes.get("name") in said:
                         yield _Edit(node, "value", said[node.attributes["name"]])
-            return
+
+    def _translated_time(self, way: Way, tag: str, value: str, unit: str) -> Iterator[_Edit]:
+        """The same in the form of the translator, where times belong to modes."""
         root = self._root(self._found.tasks[way].span.file)
-        modes = (
-            [m for group in root.all("modes") for m in group.all("mode")]
-            if root is not None
-            else []
-        )
+        if root is None:
+            return
+        modes = [m for group in root.all("modes") for m in group.all("mode")]
         chosen = [m for m in modes if m.attributes.get("name") == "Default"] or modes
-        for task in (
-            t
-            for mode in chosen[:1]
-            for t in mode.all("task")
-            if t.attributes.get("name") == "_".join(way)
-        ):
-            for node in task.all(key.lower()):
-                yield from (_Edit(node, "value", value), _Edit(node, "metric", unit))
+        for mode in chosen[:1]:
+            for task in mode.all("task"):
+                if task.attributes.get("name") == "_".join(way):
+                    for node in task.all(tag):
+                        yield from (_Edit(node, "value", value), _Edit(node, "metric", unit))
 
 
 def _edited(path: Path, edits: Iterable[_Edit]) -> bytes:

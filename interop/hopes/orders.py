@@ -19,13 +19,13 @@ from ...analysis.dataflow.order import TooLong, iteration_order
 from ...analysis.dataflow.repetition import repetition
 from ...model.application import Application, Channel
 from ...model.diagnostic import Diagnostic
-from ...model.hopes import ORDERS, POLICIES, SCHEMA
 from ...templates import environment
 from ..names import listed
 from ..xml_tree import Element, as_text
 from .files import Collector, read_xml
 from .importer import Understood
 from .text import Part
+from .words import ORDERS, PACKAGE, POLICIES, SCHEMA
 
 #: Diagnostic: there are no static orders for this project.
 NO_ORDERS = "F735"
@@ -90,12 +90,10 @@ def running(
     except _Blocked as why:
         faults.append(_no(str(why), "make it larger in HOPES, or use `--policy static-assignment`"))
         return files
-    jinja = environment()
+    jinja = environment(PACKAGE)
     jinja.filters["xml"] = quoteattr
     schedule = {"graph": file.name.partition(",")[0], "orders": orders}
-    files[file] = jinja.get_template("hopes/schedule.xml.j2").render(
-        schema=SCHEMA, schedule=schedule
-    )
+    files[file] = jinja.get_template("schedule.xml.j2").render(schema=SCHEMA, schedule=schedule)
     return files
 
 
@@ -127,7 +125,8 @@ def _beyond(found: Understood, apps: tuple[Application, ...]) -> Iterator[str]:
 def _elsewhere(places: Mapping[str, tuple[str, int] | None]) -> Iterator[str]:
     others = [task for task, place in places.items() if place is None]
     if others:
-        yield f"{listed(others, 4)} {'is' if len(others) == 1 else 'are'} mapped elsewhere"
+        verb = "is" if len(others) == 1 else "are"
+        yield f"{listed(others, 4)} {verb} mapped elsewhere"
 
 
 def _file(found: Understood, root: Element) -> Path | None:
@@ -164,8 +163,8 @@ def _configuration(found: Understood, policy: str) -> str:
     made = {"policy": POLICIES[policy]}
     if old is None:
         return (
-            environment()
-            .get_template("hopes/configuration.xml.j2")
+            environment(PACKAGE)
+            .get_template("configuration.xml.j2")
             .render(schema=SCHEMA, project=made)
         )
     for node in old.all("codeGeneration"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,48 +157,64 @@ def _board(
     }
     devices = [d for group in root.all("devices") for d in group.all("device")]
     _different((d.attributes.get("name", "") for d in devices), devices, "devices", say)
-    found: list[tuple[Element, Element, str]] = []
+    processors: list[_Processors] = []
     for holder, device in [(d, d.attributes.get("name", "")) for d in devices] or [(root, "")]:
-        elements = [e for group in holder.all("elements") for e in group.all("element")]
-        _different(
-            (e.attributes.get("name", "") for e in elements), elements, "elements of a device", say
-        )
-        for e in elements:
-            kind = types.get(e.attributes.get("type", ""))
-            if kind is None:
-                text = shown(e.attributes.get("type", ""))
-                say.fault(
-                    f"there is no elementType {text}",
-                    e.span,
-                    did_you_mean(e.attributes.get("type", ""), types),
-                )
-            elif kind.attributes.get("category") == "processor":
-                found.append((e, kind, device))
-            elif not quiet:
-                say.warn_together(
-                    e.attributes.get("name", "?"), "memories are not imported", e.span
-                )
-    bare = [_bare(e.attributes.get("name", "")) for e, _, _ in found]
-    names = identifiers(
-        (
-            e.attributes.get("name", "") if bare.count(b) > 1 else b
-            for (e, _, _), b in zip(found, bare, strict=True)
-        ),
-        "pool",
-        reserved_words(),
-    )
-    pools = [
-        p
-        for made in zip(names, found, strict=True)
-        if (p := _pool(made[0], *made[1], say)) is not None
-    ]
+        processors += _processors(holder, device, types, say, quiet)
+    pools = []
+    for name, each in zip(_pool_names(processors), processors, strict=True):
+        pool = _pool(name, each.element, each.type, each.device, say)
+        if pool is not None:
+            pools.append(pool)
     first = devices[0].attributes.get("name", "") if devices else root.attributes.get("target", "")
     if not quiet:
         _beyond(devices, pools, say, alone)
-    name = identifiers(
+    (name,) = identifiers(
         [first.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"}
-    )[0]
+    )
     return Board(name, tuple(pools), first, file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Processors:
+    """Processors of one kind in a device: their element, and its type."""
+
+    element: Element
+    type: Element
+    device: str
+
+    @property
+    def name(self) -> str:
+        return self.element.attributes.get("name", "")
+
+
+def _processors(
+    holder: Element, device: str, types: Mapping[str, Element], say: Collector, quiet: bool
+) -> Iterator[_Processors]:
+    """The processors of a device; its memories are not imported."""
+    elements = [e for group in holder.all("elements") for e in group.all("element")]
+    names = (e.attributes.get("name", "") for e in elements)
+    _different(names, elements, "elements of a device", say)
+    for element in elements:
+        said = element.attributes.get("type", "")
+        kind = types.get(said)
+        if kind is None:
+            message = f"there is no elementType {shown(said)}"
+            say.fault(message, element.span, did_you_mean(said, types))
+        elif kind.attributes.get("category") == "processor":
+            yield _Processors(element, kind, device)
+        elif not quiet:
+            name = element.attributes.get("name", "?")
+            say.warn_together(name, "memories are not imported", element.span)
+
+
+def _pool_names(processors: list[_Processors]) -> list[str]:
+    """Names for pools: without numbers where that is enough."""
+    bare = [_bare(each.name) for each in processors]
+    names = [
+        each.name if bare.count(short) > 1 else short
+        for each, short in zip(processors, bare, strict=True)
+    ]
+    return identifiers(names, "pool", reserved_words())
 
 
 def _different(names: Iterable[str], nodes: Iterable[Element], what: str, say: Collector) -> None:

@@ -51,28 +51,20 @@ def scenario_text(
     initial = _initial(machine, there)
     (name,) = identifiers([capitalised(machine.control, "states")], "states", {*reserved, *apps})
     head = [
-        (
-            f"// The states of {shown(machine.control)} of the HOPES project {shown(project)}, and"
-            " which apps run in them."
-        ),
-        *(
-            [
-                "// Events stand for transitions: in HOPES they have conditions that are not"
-                " imported."
-            ]
-            if events
-            else []
-        ),
-        f'use "{use}"',
-        "",
-        f"scenario {name} {{",
-        *([f"    event {', '.join(events)}"] if events else []),
+        f"// The states of {shown(machine.control)} of the HOPES project {shown(project)}, and"
+        " which apps run in them."
     ]
-    states = [
-        f"    {'initial ' if state == initial else ''}state {names_[state]} {{ run"
-        f" {', '.join(runs[state])} }}"
-        for state in there
-    ]
+    if events:
+        head.append(
+            "// Events stand for transitions: in HOPES they have conditions that are not imported."
+        )
+    head += [f'use "{use}"', "", f"scenario {name} {{"]
+    if events:
+        head.append(f"    event {', '.join(events)}")
+    states = []
+    for state in there:
+        word = "initial state" if state == initial else "state"
+        states.append(f"    {word} {names_[state]} {{ run {', '.join(runs[state])} }}")
     return "\n".join([*head, *states, *(f"    {line}" for line in lines), "}"]) + "\n"
 
 

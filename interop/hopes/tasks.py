@@ -94,13 +94,9 @@ class _Level:
             Channel(source, destination, 0, 1, span)
             for source, destination, span in pairs_of(self._ends)
         ]
-        for node in (n for group in root.all("taskGroupList") for n in group.children):
-            self._say.warn(
-                "groups of tasks are not imported", node.span, "an app is what is connected"
-            )
+        self._tell_groups(root)
         name = root.attributes.get("name") or self._project.name
-        settings = [n for group in root.all("setting_list") for n in group.all("setting")]
-        network = any(n.attributes.get("TaskGraphProperty") == "ProcessNetwork" for n in settings)
+        network = _is_process_network(root)
         if network:
             what = (
                 "a process network is read as dataflow: its rates make an iteration, and what is"
@@ -110,6 +106,13 @@ class _Level:
         libraries, calls = libraries_of(root)
         found = self._open([c for c in channels if c is not None])
         return Graph(name, self._tasks, found, root.span, network, libraries, calls)
+
+    def _tell_groups(self, root: Element) -> None:
+        for group in root.all("taskGroupList"):
+            for node in group.children:
+                self._say.warn(
+                    "groups of tasks are not imported", node.span, "an app is what is connected"
+                )
 
     def _open(self, channels: list[Channel]) -> tuple[Channel, ...]:
         """The channels that transfer tokens in the effective modes; tasks without any are left
@@ -149,25 +152,16 @@ class _Level:
             )
             return
         before = len(self._say.faults)
-        said = {
-            p.attributes["name"]: (p.attributes.get("value", ""), p.span)
-            for config in node.all("config")
-            for p in config.all("parameter")
-            if "name" in p.attributes
-        }
+        said = _parameters_of(node)
         values = {key: value for key, (value, _) in said.items()}
-        composite = values.get("HasSubGraph") == "Yes"
-        control = node.attributes.get("type") == "Control"
-        external = node.attributes.get("type") == "External"
-        kind: Literal["task", "network", "graph", "control"] = "task"
-        if control or external or composite:
-            kind = "control" if control else "network" if external else "graph"
+        kind = _kind(node, values)
         full = f"{self._around.name}{name}"
         modes = _modes(node) if values.get("HasMTM") == "Yes" else ()
         mode = self._around.modes.get(full, modes[0]) if modes else ""
         ports = dict(self._ports(node, name, mode or self._around.mode))
         inner = replace(self._around, name=f"{full}_", mode=mode or self._around.mode)
         graph = self._inside(name, said, node, inner) if kind == "graph" else None
+        extra = _Extra.of(node)
         task = Task(
             name,
             kind,
@@ -180,24 +174,18 @@ class _Level:
             period_ns=_meant(self._time(said, "Period", name, node)),
             deadline_ns=_meant(self._time(said, "Deadline", name, node)),
             priority=self._priority(said, name, node),
-            network={
-                key: value
-                for key, value in values.items()
-                if key.endswith("File") and key != "CICFile"
-            },
+            network=_network_files(values),
             graph=graph,
             inside=dict(self._maps(node, name, ports, graph)) if graph is not None else {},
             loop=self._loop(said, name, node),
             maps=dict(self._kinds(node)),
             parameters=tuple(self._parameters(node, name)),
-            headers=tuple(n for kind, n in _extra(node) if kind == "Extra Header"),
-            sources=tuple(n for kind, n in _extra(node) if kind == "Extra Source"),
+            headers=extra.headers,
+            sources=extra.sources,
             libraries=library_ports(node),
             flags=values.get("CompileFlags", ""),
             linked=values.get("LinkFlags", ""),
-            files=tuple(
-                n for kind, n in _extra(node) if kind not in ("Extra Source", "Extra Header")
-            ),
+            files=extra.others,
             modes=modes,
             mode=mode,
             changes=_changes(node) if modes else (),
@@ -284,11 +272,9 @@ class _Level:
                     continue
                 of = f"port {shown(f'{task}.{name}')}"
                 text = self._say.attribute(port, "sample_size")
-                size = (
-                    None
-                    if text is None
-                    else self._say.whole(text, f"the sample size of {of}", port.span, 1)
-                )
+                size = None
+                if text is not None:
+                    size = self._say.whole(text, f"the sample size of {of}", port.span, 1)
                 rate = self._rate(port, of, task, mode)
                 self._unusual(port, of, task)
                 newest = port.attributes.get("type") == "overwritable"
@@ -322,11 +308,9 @@ class _Level:
             what = f"rates of other modes are left out: those of {taken} are taken"
             self._say.warn_together(task, what, port.span, help_text)
         text = self._say.attribute(chosen, "rate")
-        return (
-            None
-            if text is None
-            else self._say.whole(text, f"the rate of {of}", chosen.span, 0 if several else 1)
-        )
+        if text is None:
+            return None
+        return self._say.whole(text, f"the rate of {of}", chosen.span, 0 if several else 1)
 
     def _unusual(self, port: Element, of: str, task: str) -> None:
         if port.attributes.get("sample_rate", "Fixed") != "Fixed":
@@ -412,18 +396,18 @@ class _Level:
             way = _direction(way_text)
             if way is None:
                 if way_text != "LibraryPort":  # those of libraries are not dataflow
-                    help_text = "there is In, Out and LibraryPort"
-                    self._say.fault(
-                        f"a port map has the direction {shown(way_text)}", m.span, help_text
-                    )
-            elif (way, outer) in ports and not ports[way, outer].rate:
-                wrong.add((way, outer))  # its inner end may be left out in this mode
-            elif (way, outer) not in ports:
+                    message = f"a port map has the direction {shown(way_text)}"
+                    self._say.fault(message, m.span, "there is In, Out and LibraryPort")
+                continue
+            end = way, outer
+            if end not in ports:
                 self._missing_port(name, outer, way, {p for d, p in ports if d == way}, m.span)
+            elif not ports[end].rate:
+                wrong.add(end)  # its inner end may be left out in this mode
             elif self._end(graph.tasks, task, port, way, m.span):
-                found[way, outer] = task, port
+                found[end] = task, port
             else:
-                wrong.add((way, outer))
+                wrong.add(end)
         for way, outer in ports:
             if (way, outer) not in found and (way, outer) not in wrong:
                 help_text = "add a `portMap` that leads to a task inside"
@@ -485,10 +469,65 @@ class _Level:
         self._say.fault(f"{shown(task)} has no {what} {listed([port])}", span, help_text)
 
 
-def _extra(node: Element) -> list[tuple[str, str]]:
-    """Kind and name of the files that belong to a task beside its code."""
-    settings = (s for group in node.all("extraSetting_list") for s in group.all("extraSetting"))
-    return [(s.attributes.get("type", ""), s.attributes.get("name", "")) for s in settings]
+@dataclass(frozen=True, slots=True)
+class _Extra:
+    """The files that belong to a task beside its code."""
+
+    headers: tuple[str, ...]
+    sources: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @classmethod
+    def of(cls, node: Element) -> _Extra:
+        headers: list[str] = []
+        sources: list[str] = []
+        others: list[str] = []
+        for group in node.all("extraSetting_list"):
+            for setting in group.all("extraSetting"):
+                name = setting.attributes.get("name", "")
+                kind = setting.attributes.get("type", "")
+                if kind == "Extra Header":
+                    headers.append(name)
+                elif kind == "Extra Source":
+                    sources.append(name)
+                else:
+                    others.append(name)
+        return cls(tuple(headers), tuple(sources), tuple(others))
+
+
+def _is_process_network(root: Element) -> bool:
+    for group in root.all("setting_list"):
+        for setting in group.all("setting"):
+            if setting.attributes.get("TaskGraphProperty") == "ProcessNetwork":
+                return True
+    return False
+
+
+def _parameters_of(node: Element) -> dict[str, tuple[str, Span]]:
+    """The settings of a task, with their places."""
+    return {
+        parameter.attributes["name"]: (parameter.attributes.get("value", ""), parameter.span)
+        for config in node.all("config")
+        for parameter in config.all("parameter")
+        if "name" in parameter.attributes
+    }
+
+
+def _kind(
+    node: Element, values: Mapping[str, str]
+) -> Literal["task", "network", "graph", "control"]:
+    said = node.attributes.get("type")
+    if said == "Control":
+        return "control"
+    if said == "External":
+        return "network"
+    return "graph" if values.get("HasSubGraph") == "Yes" else "task"
+
+
+def _network_files(values: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key: value for key, value in values.items() if key.endswith("File") and key != "CICFile"
+    }
 
 
 def _type(text: str, size: int | None) -> str:

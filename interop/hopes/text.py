@@ -283,11 +283,9 @@ class _Texts:
                 " `.cic`."
             )
         if len(coded) < len(declared):
+            others = "Other tasks" if coded else "Tasks"
             lines += [
-                (
-                    f"// {'Other tasks' if coded else 'Tasks'} have no code yet: HOPES has it in"
-                    " its own form. Fill in the"
-                ),
+                f"// {others} have no code yet: HOPES has it in its own form. Fill in the",
                 f'// stubs and name them, as in `python "{stubs}:NAME"`.',
             ]
         if not all(token.type for token in self.flow.tokens.values()):
@@ -432,7 +430,8 @@ class _Texts:
         turns = self.flow.turns.get(place)
         if turns is None or turns.count == 1:
             return ""
-        return f"{turns.word} {turns.count}{f' of {turns.tokens}' if turns.tokens > 1 else ''} -> "
+        tokens = f" of {turns.tokens}" if turns.tokens > 1 else ""
+        return f"{turns.word} {turns.count}{tokens} -> "
 
     def _end(self, way: Way, role: Role, direction: Direction, port: str) -> str:
         """An end of an arrow; its port is named if there are several. An external task begins and
@@ -440,11 +439,9 @@ class _Texts:
         part: Part = (way, role if (way, role) in self._parts(way) else "")
         instance = self.instances[part]
         own = [p for d, p in self._used(way) if d == direction]
-        return (
-            f"{instance}.{self.ports[(way, ''), direction, port]}"
-            if port and len(own) > 1
-            else instance
-        )
+        if port and len(own) > 1:
+            return f"{instance}.{self.ports[(way, ''), direction, port]}"
+        return instance
 
     # -- stubs -------------------------------------------------------------------------------------
     def _stubs(self) -> str:
@@ -506,12 +503,12 @@ def _given(declaration: Declaration) -> tuple[Given, ...]:
 
 def _parameters(declaration: Declaration) -> str:
     """The parameters of a task, as they are declared."""
-    said = [
-        f"{p.name}: int = {p.value}"
-        if isinstance(p.value, int)
-        else f"{p.name}: float = {float(p.value)!r}"
-        for p in _given(declaration)
-    ]
+    said = []
+    for parameter in _given(declaration):
+        if isinstance(parameter.value, int):
+            said.append(f"{parameter.name}: int = {parameter.value}")
+        else:
+            said.append(f"{parameter.name}: float = {float(parameter.value)!r}")
     return f"({', '.join(said)})" if said else ""
 
 
@@ -545,8 +542,6 @@ def in_units(ns: Fraction) -> str:
     """A time in the form of a text."""
     unit, factor = next((u, f) for u, f in _UNITS if (ns / f).denominator == 1 or u == "ns")
     value = ns / factor
-    return (
-        f"{value.numerator} {unit}"
-        if value.denominator == 1
-        else f"{value.numerator} / {value.denominator} {unit}"
-    )
+    if value.denominator == 1:
+        return f"{value.numerator} {unit}"
+    return f"{value.numerator} / {value.denominator} {unit}"

@@ -17,7 +17,6 @@ from pathlib import PurePath
 from statistics import median
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean, one_of
-from ...model.hopes import CANNOT
 from ...model.json_reader import parse
 from ...model.platform import KINDS
 from ...model.profile import LayerTime, Profile, ProfileEntry
@@ -28,6 +27,7 @@ from .files import FAULTY, Collector, start_of
 from .networks import Cost, Costs, HopesNetwork
 from .platform import Board
 from .text import Part
+from .words import CANNOT
 
 #: Further times in ns: by the name of a task, and by kind of processor.
 Given = Mapping[str, Mapping[str, int]]
@@ -61,16 +61,15 @@ class TaskTimes:
         further = next((given[n] for n in self.names if n in given), {})
         for kind in (k for k in _ORDER if k in further or k in self.costs):
             more = kind in further
-            cost = (
-                Cost(Fraction(further[kind]), Fraction(further[kind])) if more else self.costs[kind]
-            )
+            layers: tuple[LayerTime, ...] = ()
+            if more:
+                said, cost = "given", Cost(Fraction(further[kind]), Fraction(further[kind]))
+            else:
+                said, cost = f"hopes {self.file}", self.costs[kind]
+                layers = tuple(
+                    LayerTime(name, float(each.value)) for name, each in self.layers.get(kind, ())
+                )
             mean, worst = round(cost.value), round(cost.worst)
-            layers = (
-                ()
-                if more
-                else tuple(LayerTime(n, float(c.value)) for n, c in self.layers.get(kind, ()))
-            )
-            said = "given" if more else f"hopes {self.file}"
             estimated = kind in self.estimated and not more
             yield ProfileEntry(
                 kind,

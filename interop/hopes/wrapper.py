@@ -72,7 +72,7 @@ def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) 
     called: dict[Way, Called] = {}
     files: dict[str, str | bytes] = {f"{folder}/cic.h": header()} if sources else {}
     for (way, source), name in zip(sources.items(), names, strict=True):
-        path = f"{folder}/{name}.{'cpp' if source.cpp else 'c'}"
+        path = f"{folder}/{name}.cpp" if source.cpp else f"{folder}/{name}.c"
         called[way] = Called(f"{path}:{name}_go", source.file, _parameters(way, source, flow))
         files[path] = "\n".join(_file(project, way, source, flow, called[way])) + "\n"
     for source in sources.values():
@@ -106,42 +106,58 @@ def _parameters(way: Way, source: Source, flow: Flow) -> tuple[Given, ...]:
 # -- a file ----------------------------------------------------------------------------------------
 def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) -> Iterator[str]:
     full, function = "_".join(way), called.code.rpartition(":")[2]
-    loops = [flow.tasks[w].loop for w in (way, *loops_around(way, flow.tasks))]
-    turns = next((loop.count for loop in loops if loop is not None), 1)
-    ports = list(_ports(way, flow, source))
-    used = [
-        i for i, (_, port) in enumerate(ports) if (way, port.direction, port.name) in flow.tokens
-    ]
-    pointers = [f"{_pointer(way, ports[i][1], flow)}p{n}" for n, i in enumerate(used)]
-    arguments = ", ".join(["void *state", *pointers, f"const {function}_params *given"])
-    data = ", ".join(f"p{n}" for n in range(len(used))) or "0"
+    libraries = _once(source.links)
     yield (
         f"/* {_comment(full)} of the HOPES project {_comment(project)}: its code is as it was"
         " there. */"
     )
-    for name, value in _DEFINED.findall(flow.tasks[way].flags):
-        yield f"#define {name} {value or 1}"
-    yield f"#define TASK_NAME {_text(full)}"
-    yield f"#define CIC_TURNS {turns}"
-    mode = next((m for n in range(len(way), 0, -1) if (m := flow.tasks[way[:n]].mode)), "Default")
-    yield f"#define CIC_MODE {_text(mode)}"
-    yield from _list("CIC_PORTS", [entry for entry, _ in ports])
-    yield from _list(
-        "CIC_PARAMETERS",
-        [f"CIC_VALUE({_text(g.task)}, {_text(g.parameter)})" for g in called.parameters],
-    )
+    yield from _definitions(way, source, flow, called)
     yield from (f'#include "{path}"' for path in source.further)
     yield '#include "cic.h"'
     for link in source.links:
         yield f"static void {_start(link)}(void), {_end(link)}(void);"
     yield ""
+    yield from _functions(way, source, flow, called, function, libraries)
+    for link in source.links:
+        yield from _library(link, link in libraries)
+    yield from (f'#include "{path}"' for path in (*source.headers, source.file))
+    yield from (_COMPLETED[word] for word in source.lacks)
+
+
+def _definitions(way: Way, source: Source, flow: Flow, called: Called) -> Iterator[str]:
+    """What cic.h has to know of a task."""
+    for name, value in _DEFINED.findall(flow.tasks[way].flags):
+        yield f"#define {name} {value or 1}"
+    yield f"#define TASK_NAME {_text('_'.join(way))}"
+    loops = [flow.tasks[w].loop for w in (way, *loops_around(way, flow.tasks))]
+    turns = next((loop.count for loop in loops if loop is not None), 1)
+    yield f"#define CIC_TURNS {turns}"
+    around = [flow.tasks[way[:n]].mode for n in range(len(way), 0, -1)]
+    mode = next(filter(None, around), "Default")
+    yield f"#define CIC_MODE {_text(mode)}"
+    yield from _list("CIC_PORTS", [entry for entry, _ in _ports(way, flow, source)])
+    yield from _list(
+        "CIC_PARAMETERS",
+        [f"CIC_VALUE({_text(g.task)}, {_text(g.parameter)})" for g in called.parameters],
+    )
+
+
+def _functions(
+    way: Way, source: Source, flow: Flow, called: Called, function: str, libraries: list[Link]
+) -> Iterator[str]:
+    """The functions that flowc calls."""
+    ports = [port for _, port in _ports(way, flow, source)]
+    used = [port for port in ports if (way, port.direction, port.name) in flow.tokens]
+    pointers = [f"{_pointer(way, port, flow)}p{n}" for n, port in enumerate(used)]
+    arguments = ", ".join(["void *state", *pointers, f"const {function}_params *given"])
+    data = ", ".join(f"p{n}" for n in range(len(used))) or "0"
     yield f"void *{function}_init(const {function}_params *given)"
     yield "{"
-    yield from [
-        f"    cic_parameters[{i}].value = (double)given->{g.name};"
-        for i, g in enumerate(called.parameters)
-    ] or ["    (void)given;"]
-    yield from (f"    {_start(link)}();" for link in _once(source.links))
+    for i, g in enumerate(called.parameters):
+        yield f"    cic_parameters[{i}].value = (double)given->{g.name};"
+    if not called.parameters:
+        yield "    (void)given;"
+    yield from (f"    {_start(link)}();" for link in libraries)
     yield "    return cic_start();"
     yield "}"
     yield ""
@@ -156,15 +172,11 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     yield "{"
     yield "    (void)state;"
     yield "    cic_end();"
-    yield from (f"    {_end(link)}();" for link in _once(source.links))
+    yield from (f"    {_end(link)}();" for link in libraries)
     yield "}"
     yield ""
     yield f"const char *{function}_error(void *state) {{ return (void)state, cic_said; }}"
     yield ""
-    for link in source.links:
-        yield from _library(link, link in _once(source.links))
-    yield from (f'#include "{path}"' for path in (*source.headers, source.file))
-    yield from (_COMPLETED[word] for word in source.lacks)
 
 
 def _once(links: tuple[Link, ...]) -> list[Link]:
@@ -204,7 +216,8 @@ def _end(link: Link) -> str:
 def _pointer(way: Way, port: Port, flow: Flow) -> str:
     """The type of a port's argument."""
     dtype = flow.tokens[way, port.direction, port.name].type.partition("[")[0] or "uint8"
-    return f"{'const ' if port.direction == 'in' else ''}{DTYPES[dtype][0]} *"
+    const = "const " if port.direction == "in" else ""
+    return f"{const}{DTYPES[dtype][0]} *"
 
 
 def _ports(way: Way, flow: Flow, source: Source) -> Iterator[tuple[str, Port]]:

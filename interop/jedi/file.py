@@ -10,7 +10,7 @@ are read. `networks` finds the names of layers; `importer` and `writer` handle t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -156,22 +156,17 @@ _FRAME = ("configs", "instances", "instance_num")
 
 
 def _no_instances(root: Group, inside: Value | None) -> Diagnostic:
-    there = inside.settings if isinstance(inside, Group) else root.settings
-    names = listed(s.name for s in there) or "nothing"
-    wanted, where = (
-        ("instances", "`configs` has") if isinstance(inside, Group) else ("configs", "it has")
-    )
-    span = inside.span if isinstance(inside, Group) else root.span
-    help_text = (
-        did_you_mean(wanted, [s.name for s in there]).replace("did you mean", "it has")
-        if there
-        else ""
-    )
-    message = f"there is no `{wanted}` in this configuration: {where} {names}"
+    group, wanted, where = root, "configs", "it has"
+    if isinstance(inside, Group):
+        group, wanted, where = inside, "instances", "`configs` has"
+    names = [setting.name for setting in group.settings]
+    help_text = did_you_mean(wanted, names).replace("did you mean", "it has")
+    there = listed(names) or "nothing"
+    message = f"there is no `{wanted}` in this configuration: {where} {there}"
     return Diagnostic(
         "F705",
         message,
-        span,
+        group.span,
         help=help_text or "JEDI reads `configs = { ... instances = ( ... ) }`",
     )
 
@@ -276,7 +271,7 @@ class _Reader:
 
 
 def _number(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
+    return f"{count} {one}" if count == 1 else f"{count} {several}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,13 +431,12 @@ class _Fields:
         before = len(self.reader.faults)
         count = self._number("device_num")
         lists = {name: self._entries(name) for name in _LISTS}
-        needed = ["devices", "cut_points"]
-        if any(e.text == DLA for e in lists["devices"] or ()):
-            needed.append("dla_cores")
+        needed = self._needed(lists)
         self.missing += [name for name in needed if self.group.get(name) is None]
         for name in needed:
-            if count is not None and lists[name] is not None:
-                self._check_length(name, len(lists[name] or ()), count)
+            entries = lists[name]
+            if count is not None and entries is not None:
+                self._check_length(name, len(entries), count)
         devices, cuts, cores, streams = (
             (lists[n] or [])[:count] for n in ("devices", "cut_points", "dla_cores", "streams")
         )
@@ -451,16 +445,20 @@ class _Fields:
         self._check_order(lasts, cuts)
         on = [self._core(k, kind, cores) for k, kind in enumerate(kinds)]
         shares = [self._streams(k, core, streams) for k, core in enumerate(on)]
-        if (
-            count is None
-            or any(lists[name] is None for name in needed)
-            or len(self.reader.faults) > before
-        ):
+        incomplete = count is None or any(lists[name] is None for name in needed)
+        if incomplete or len(self.reader.faults) > before:
             return []
         return [
             JediStage(kind or "", core or 0, n or 0, last or 0, entry.span)
             for kind, core, n, last, entry in zip(kinds, on, shares, lasts, cuts, strict=True)
         ]
+
+    def _needed(self, lists: Mapping[str, list[_Entry] | None]) -> list[str]:
+        """The lists that an instance must have."""
+        needed = ["devices", "cut_points"]
+        if any(entry.text == DLA for entry in lists["devices"] or ()):
+            needed.append("dla_cores")
+        return needed
 
     def _check_length(self, name: str, there: int, count: int) -> None:
         setting = self.group.get(name)
@@ -512,11 +510,9 @@ class _Fields:
             return STREAMS
         streams = self.reader.whole(entries[k].text, "a number of streams", entries[k].span, 1)
         if streams is not None and core == BOTH and streams % 2:
-            written_as = (
-                "one stream: JEDI uses DLA 0 alone"
-                if streams == 1
-                else f"{streams // 2} streams on each"
-            )
+            written_as = f"{streams // 2} streams on each"
+            if streams == 1:
+                written_as = "one stream: JEDI uses DLA 0 alone"
             self.reader.warn(
                 f"{streams} over two DLAs cannot be halved",
                 entries[k].span,

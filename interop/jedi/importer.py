@@ -158,11 +158,9 @@ class _App:
             warn(reason, help_text, instance.network_span)
         cuts = [str(s.last) for s in stages[:-1]]
         if cuts and known.layers is None:
-            what = (
-                f"the names of layers {' and '.join(cuts)}"
-                if len(cuts) > 1
-                else f"the name of layer {cuts[0]}"
-            )
+            what = f"the name of layer {cuts[0]} is"
+            if len(cuts) > 1:
+                what = f"the names of layers {' and '.join(cuts)} are"
             help_text = f"it follows from `{known.file}`"
             if instance.onnx:
                 help_text = (
@@ -170,7 +168,7 @@ class _App:
                     " the mapping"
                 )
             warn(
-                f"{what} {'are' if len(cuts) > 1 else 'is'} not known: nothing is pinned",
+                f"{what} not known: nothing is pinned",
                 help_text,
                 stages[0].span,
             )
@@ -193,8 +191,8 @@ class _App:
     @property
     def _calibration(self) -> str:
         """The place of inputs for calibration: beside the text, as files of numpy."""
-        one = len(self.known.inputs or ()) <= 1
-        return f"calibration/{self.names.app}/*.{'npy' if one else 'npz'}"
+        ending = "npy" if len(self.known.inputs or ()) <= 1 else "npz"
+        return f"calibration/{self.names.app}/*.{ending}"
 
     @property
     def _batch_left_out(self) -> bool:
@@ -321,12 +319,9 @@ def _arrows(inputs: Sequence[_Port], outputs: Sequence[_Port]) -> list[str]:
     """One chain, unless the network has several inputs or outputs."""
     if len(inputs) <= 1 and len(outputs) <= 1:
         return ["source -> pre -> net -> post -> sink"]
-    lines = (
-        []
-        if len(inputs) <= 1
-        else ["source -> pre", *(f"pre.{p.name} -> net.{p.name}" for p in inputs)]
-    )
-    lines += ["source -> pre -> net"] if not lines else []
+    lines = ["source -> pre -> net"]
+    if len(inputs) > 1:
+        lines = ["source -> pre", *(f"pre.{p.name} -> net.{p.name}" for p in inputs)]
     if len(outputs) <= 1:
         return [*lines, "net -> post -> sink"]
     return [*lines, *(f"net.{p.name} -> post.{p.name}" for p in outputs), "post -> sink"]

@@ -301,30 +301,30 @@ class _Reader:
         if token.type == "BROKEN":
             return self._refuse_character(at, token, follows, places)
         before = self.tokens[at - 1] if at else None
-        help_text = f"expected {_expected(parser)}"
-        if (
-            before is not None
-            and before.type == "EQUALS"
-            and token.type == "NAME"
-            and not _assigned(self.tokens, at)
-        ):
-            help_text = f"texts stand in quotes: {quoted(str(token))}"
-        elif before is not None and before.type == "STRING" and before.line != before.end_line:
-            help_text = (
-                f"the text in front of it begins in line {before.line}: is a quote missing there?"
-            )
+        help_text = self._help(at, before) or f"expected {_expected(parser)}"
         label = f"after {shown(before)}" if before else ""
         opened = places[-1].token
-        notes = (
-            (Note("opened here", self.span(opened)),)
-            if opened is not None and token.type in _CLOSING
-            else ()
-        )
+        notes: tuple[Note, ...] = ()
+        if opened is not None and token.type in _CLOSING:
+            notes = (Note("opened here", self.span(opened)),)
         self._fault(f"{shown(token)} does not fit here", token, help_text, label, notes)
         closes_another = token.type in _CLOSING and (
             opened is None or token.type != _OPENING[opened.type]
         )
         return not closes_another and self._replace(at, places)
+
+    def _help(self, at: int, before: Token | None) -> str:
+        """What a mistake with quotes looks like; "" if it is another one."""
+        token = self.tokens[at]
+        if before is None:
+            return ""
+        if before.type == "EQUALS" and token.type == "NAME" and not _assigned(self.tokens, at):
+            return f"texts stand in quotes: {quoted(str(token))}"
+        if before.type == "STRING" and before.line != before.end_line:
+            return (
+                f"the text in front of it begins in line {before.line}: is a quote missing there?"
+            )
+        return ""
 
     def _refuse_character(
         self, at: int, token: Token, follows: Token | None, places: Sequence[_Place]

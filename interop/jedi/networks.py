@@ -73,12 +73,13 @@ def look(instance: Instance, name: str, configuration: Path, text: Path) -> Know
     if instance.onnx or not named:
         return Known(file, False, missing=(reason, "put it there, and import this file again"))
     cfg = _first([*own, *(folder / named for folder in folders)])
-    found = _of_darknet(cfg, file) if cfg is not None else None
-    make = f"run `flowc import {cfg if found else named} -o {text.parent / file}`"
-    found = found or Known(file, False)
-    return replace(
-        found, missing=(reason, make + ("" if found.layers else ", and import this file again"))
-    )
+    known = _of_darknet(cfg, file) if cfg is not None else None
+    source = cfg if known else named
+    known = known or Known(file, False)
+    help_text = f"run `flowc import {source} -o {text.parent / file}`"
+    if not known.layers:
+        help_text += ", and import this file again"
+    return replace(known, missing=(reason, help_text))
 
 
 def tkdnn_layers(onnx: Path) -> tuple[str, ...] | None:

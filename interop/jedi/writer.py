@@ -61,24 +61,27 @@ def write(
     F708)."""
     apps = [a for a in system.apps if wanted is None or a.name == wanted]
     if not apps:
-        message = (
-            f"there is no app `{wanted}`" if wanted is not None else "there is no app to export"
-        )
-        known = one_of(a.name for a in system.apps)
-        help_text = f"choose one with --app: {known}" if known else "add `app Name { ... }`"
-        raise Errors([Diagnostic("F215", message, None, help=help_text)])
+        raise _no_app(system, wanted)
     made = [_App(app, platform, _pins(system, platform, mapping)) for app in apps]
     instances = [m.instance() for m in made]
     faults = [d for m in made for d in m.faults]
     if faults:
         raise Errors(faults)
-    remarks = [
-        f"Written by flowc from {shown(PurePosixPath(system.path).name)}, platform"
-        f" {shown(platform.name)}."
-    ]
+    text = PurePosixPath(system.path).name
+    remarks = [f"Written by flowc from {shown(text)}, platform {shown(platform.name)}."]
     paired = [(i, m.remarks) for i, m in zip(instances, made, strict=True) if i is not None]
     name = apps[0].name if len(apps) == 1 else system.stem
     return Written(name, text_of(paired, remarks), tuple(d for m in made for d in m.warnings))
+
+
+def _no_app(system: System, wanted: str | None) -> Errors:
+    message = "there is no app to export"
+    if wanted is not None:
+        message = f"there is no app `{wanted}`"
+    help_text = "add `app Name { ... }`"
+    if system.apps:
+        help_text = f"choose one with --app: {one_of(a.name for a in system.apps)}"
+    return Errors([Diagnostic("F215", message, None, help=help_text)])
 
 
 def _pins(system: System, platform: Platform, mapping: Mapping | None) -> dict[str, Pin]:
@@ -233,10 +236,8 @@ class _App:
             return
         for k, tensors in enumerate(skips(cuts), 1):
             if tensors:
-                message = (
-                    f"{listed(tensors)} {'crosses' if len(tensors) == 1 else 'cross'} cuts {k} and"
-                    f" {k + 1}"
-                )
+                verb = "crosses" if len(tensors) == 1 else "cross"
+                message = f"{listed(tensors)} {verb} cuts {k} and {k + 1}"
                 help_text = "stages of JEDI hand over to the next one only: cut elsewhere"
                 self._fault(message, pin.stages[k].span, help_text)
 

@@ -27,8 +27,7 @@ def kept(taken: int, made: int) -> str | None:
 def _hop(word: str, block: int, blocks: int) -> str | None:
     if block == blocks:
         return ""
-    return (
-        None
-        if blocks % block
-        else f"{word} {blocks // block}" + (f" of {block}" if block > 1 else "")
-    )
+    if blocks % block:
+        return None
+    tokens = f" of {block}" if block > 1 else ""
+    return f"{word} {blocks // block}{tokens}"

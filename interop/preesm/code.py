@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,38 +90,44 @@ def code_of(
     sources.collect(
         dict.fromkeys(headers.values()), [f for names in called.values() for f in names]
     )
-    have: list[Task] = []
-    for task in names:
-        if task.kind != "actor":
-            have.append(task)
-        elif task in headers:
-            missing = [f for f in called[task] if f not in sources.defined]
-            if missing:
-                leaf = actors[task]
-                message = (
-                    f"no C source of the project defines {shown(missing[0])}: this task has no code"
-                )
-                assert leaf.actor is not None
-                say.warn_together(
-                    leaf.way[-1],
-                    message,
-                    leaf.actor.span,
-                    "name its code in the text, or add the source",
-                )
-            else:
-                have.append(task)
+    runs = set(_defined({t: called[t] for t in names if t in called}, actors, sources.defined, say))
+    have = [task for task in names if task.kind != "actor" or task in runs]
     if not have:
         return Coded({}, {})
     file = f"{folder}/tasks.c"
     codes = {task: Code(file, f"fire_{names[task]}") for task in have}
-    own = any(task.kind == "actor" for task in have)
-    first = [(path, ()) for path in dict.fromkeys(sources.headers.values())]
-    included: list[tuple[str, tuple[str, ...]]] = [*first, *sources.compiled()] if own else []
-    defined = [*_root_path(sources, project, say), *_stop(sources, say)] if own else []
+    included: list[tuple[str, tuple[str, ...]]] = []
+    defined: list[str] = []
+    files: dict[str, str | bytes] = {}
+    if any(task.kind == "actor" for task in have):
+        included += [(path, ()) for path in dict.fromkeys(sources.headers.values())]
+        included += sources.compiled()
+        defined += [*_root_path(sources, project, say), *_stop(sources, say)]
+        files = {f"{folder}/{path}": content for path, content in sources.contents()}
     text = "\n".join(_file(codes, included, defined))
-    return Coded(
-        codes, {file: text, **({f"{folder}/{p}": c for p, c in sources.contents()} if own else {})}
-    )
+    return Coded(codes, {file: text, **files})
+
+
+def _defined(
+    called: Mapping[Task, list[str]],
+    actors: Mapping[Task, Leaf],
+    defined: Container[str],
+    say: Collector,
+) -> Iterator[Task]:
+    """The actors whose functions the project has, of those with a header."""
+    for task, functions in called.items():
+        missing = [function for function in functions if function not in defined]
+        if not missing:
+            yield task
+            continue
+        leaf = actors[task]
+        assert leaf.actor is not None
+        say.warn_together(
+            leaf.way[-1],
+            f"no C source of the project defines {shown(missing[0])}: this task has no code",
+            leaf.actor.span,
+            "name its code in the text, or add the source",
+        )
 
 
 def _header(task: Task, leaf: Leaf, project: Project, say: Collector) -> Path | None:
@@ -200,9 +206,10 @@ def _escaped(text: str) -> str:
 
 
 def _task(task: Task, symbol: str) -> str:
-    arguments = "".join(
-        f"{'const ' if p.direction == 'in' else ''}{p.token.c} *{_pointer(p)}, " for p in task.ports
-    )
+    arguments = ""
+    for port in task.ports:
+        const = "const " if port.direction == "in" else ""
+        arguments += f"{const}{port.token.c} *{_pointer(port)}, "
     lines = [
         "",
         f"int {symbol}(void *state, {arguments}const {symbol}_params *p)",

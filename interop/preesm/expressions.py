@@ -80,7 +80,12 @@ def parse(text: str) -> Expr:
         if found is None:
             raise Wrong(f"{shown(text[position:].strip()[0])} means nothing here")
         number, name, operator = found.groups()
-        tokens.append(("number", number) if number else ("name", name) if name else ("", operator))
+        if number:
+            tokens.append(("number", number))
+        elif name:
+            tokens.append(("name", name))
+        else:
+            tokens.append(("", operator))
         position = found.end()
     if not tokens:
         raise Wrong("it is empty")
@@ -179,11 +184,9 @@ def evaluate(expr: Expr, values: Mapping[str, Fraction]) -> Fraction:
 def settled(value: Fraction) -> Fraction:
     """The nearest whole number, if the difference is only rounding."""
     near = round(value)
-    return (
-        Fraction(near)
-        if value.denominator > _ROUNDED and abs(value - near) * _ROUNDED < 1
-        else value
-    )
+    if value.denominator > _ROUNDED and abs(value - near) * _ROUNDED < 1:
+        return Fraction(near)
+    return value
 
 
 def _value(expr: Expr, values: Mapping[str, Fraction]) -> Fraction:
@@ -216,9 +219,8 @@ def _call(name: str, arguments: list[Fraction]) -> Fraction:
         )
     count, function = _FUNCTIONS[name]
     if len(arguments) != count:
-        raise Wrong(
-            f"{shown(name)} takes {count} value{'s' if count > 1 else ''}, not {len(arguments)}"
-        )
+        values = "value" if count == 1 else "values"
+        raise Wrong(f"{shown(name)} takes {count} {values}, not {len(arguments)}")
     return Fraction(function(*arguments))
 
 

@@ -277,7 +277,9 @@ class Level:
             if hop is not None and before.text == after.text:
                 self.hops[name] = hop
                 continue
-            kind: Border = "" if hop == "" else "broadcast" if enters else "roundbuffer"
+            kind: Border = "broadcast" if enters else "roundbuffer"
+            if hop == "":
+                kind = ""
             taken, made = (outside, inside) if enters else (inside, outside)
             tokens = (before, after) if enters else (after, before)
             ports = _port("given", "in", taken, tokens[0]), _port("taken", "out", made, tokens[1])

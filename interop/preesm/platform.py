@@ -71,33 +71,36 @@ def read_board(path: Path, say: Collector, taken: tuple[str, ...] = ()) -> Board
     others: dict[str, Element] = {}
     for instance in (e for e in root.below() if e.tag == "componentInstance"):
         part = {c.tag: c for c in instance.children}
-        name, reference = (part.get(t) for t in ("instanceName", "componentRef"))
-        if name is None or not name.text or reference is None or "name" not in reference.attributes:
+        name, type_name = _named(part)
+        if not name or type_name is None:
             say.fault("this component has no name or no type", instance.span)
             continue
-        type_name = reference.attributes["name"]
         if type_name not in descriptions:
             say.fault(f"there is no componentDescription of {shown(type_name)}", instance.span)
             continue
         kind = descriptions[type_name].attributes.get("componentType", "")
         if kind.lower() in _KINDS:
-            operators.setdefault(type_name, []).append((_number(part.get("hardwareId")), name.text))
+            operators.setdefault(type_name, []).append((_number(part.get("hardwareId")), name))
         else:
             others.setdefault(kind, descriptions[type_name])
     if len(say.faults) > before:
         return None
     for kind, where in others.items():
-        what = (
-            "costs of communication are"
-            if "ComNode" in kind
-            else f"components of kind {shown(kind)} are"
-        )
-        say.warn(
-            f"{what} not imported",
-            where.span,
-            "give transfers in the profile" if "ComNode" in kind else "",
-        )
+        if "ComNode" in kind:
+            what, help_text = "costs of communication are", "give transfers in the profile"
+        else:
+            what, help_text = f"components of kind {shown(kind)} are", ""
+        say.warn(f"{what} not imported", where.span, help_text)
     return _board(path, root, descriptions, operators, say, taken)
+
+
+def _named(part: Mapping[str, Element]) -> tuple[str, str | None]:
+    """Name and type of a component."""
+    name, reference = part.get("instanceName"), part.get("componentRef")
+    return (
+        name.text if name is not None else "",
+        reference.attributes.get("name") if reference is not None else None,
+    )
 
 
 def _board(

@@ -105,11 +105,9 @@ def _task(task: Task, name: str, code: Code | None) -> list[str]:
     items += ["stateless"] if task.stateless else []
     items += [f"c {quoted(f'{code.file}:{code.symbol}')}"] if code is not None else []
     head = f"task {name}{_formals(task.formals)}"
-    doc = (
-        f"/// {shown(task.loop.name)} in {shown(task.refinement)}."
-        if task.loop is not None
-        else _origin(task)
-    )
+    doc = _origin(task)
+    if task.loop is not None:
+        doc = f"/// {shown(task.loop.name)} in {shown(task.refinement)}."
     line = f"{head} {{ {'   '.join(items)} }}" if items else f"{head} {{ }}"
     if len(line) > WIDEST:
         return [doc, f"{head} {{", *(f"    {item}" for item in items), "}"]

@@ -64,11 +64,9 @@ class Values:
             return None
         number = value.number
         if number.denominator != 1 or not least <= number <= _LARGEST:
-            about = (
-                shown(text)
-                if text.strip() == str(number)
-                else f"{shown(text)}, which is {_short(number)}"
-            )
+            about = shown(text)
+            if text.strip() != str(number):
+                about = f"{shown(text)}, which is {_short(number)}"
             limit = "a whole number above 0" if least else "a whole number"
             self.say.refuse(f"{what} is {about}: it has to be {limit}", span)
             return None

@@ -25,47 +25,55 @@ _NUMBERS = 'write whole numbers, one for each phase: "2", "1,3" or "2*1,3"'
 
 def find(root: Element) -> tuple[Element, Element]:
     """The application graph and the graph in it. Raises Errors."""
-
-    def refuse(message: str, at: Element, help_text: str) -> Errors:
-        return Errors([Diagnostic("F701", message, at.span, help=help_text)])
-
     if root.tag != "sdf3":
-        raise refuse(
+        raise _refused(
             f"the root of this XML is {shown(root.tag)}, not `sdf3`", root, "is this an SDF3 file?"
         )
-    everything = [root, *root.below()]
-    scenarios = next((e for e in everything if e.tag.lower() in _SCENARIOS), None)
-    if scenarios is not None or root.attributes.get("type", "").lower() in _SCENARIOS:
-        help_text = "import one scenario as an `sdf` or `csdf` graph of its own"
-        raise refuse("scenario-aware graphs are not supported", scenarios or root, help_text)
+    _refuse_scenarios(root)
     applications = list(root.all("applicationGraph"))
     if not applications:
-        there = listed(dict.fromkeys(e.tag for e in root.children)) or "nothing"
-        raise refuse(
-            f"this SDF3 file has no `applicationGraph`, but {there}",
+        raise _refused(
+            f"this SDF3 file has no `applicationGraph`, but {_tags(root.children)}",
             root,
             "only graphs can be imported",
         )
     graphs = [(a, g) for a in applications for g in a.all(*GRAPHS)]
     if not graphs:
-        there = listed(dict.fromkeys(e.tag for a in applications for e in a.children)) or "nothing"
-        raise refuse(f"there is no `sdf` or `csdf` graph here, but {there}", applications[0], "")
+        there = _tags(e for a in applications for e in a.children)
+        raise _refused(f"there is no `sdf` or `csdf` graph here, but {there}", applications[0], "")
     if len(graphs) > 1 or len(applications) > 1:
         further = graphs[1][1] if len(graphs) > 1 else applications[1]
-        notes = (Note("the first one", graphs[0][0].span),)
-        help_text = "leave one graph in the file, and import the others from files of their own"
         raise Errors(
             [
                 Diagnostic(
                     "F702",
                     "this file has several graphs",
                     further.span,
-                    notes=notes,
-                    help=help_text,
+                    notes=(Note("the first one", graphs[0][0].span),),
+                    help="leave one graph in the file, and import the others from files of their"
+                    " own",
                 )
             ]
         )
     return graphs[0]
+
+
+def _refuse_scenarios(root: Element) -> None:
+    everything = [root, *root.below()]
+    scenarios = next((e for e in everything if e.tag.lower() in _SCENARIOS), None)
+    if scenarios is None and root.attributes.get("type", "").lower() in _SCENARIOS:
+        scenarios = root
+    if scenarios is not None:
+        help_text = "import one scenario as an `sdf` or `csdf` graph of its own"
+        raise _refused("scenario-aware graphs are not supported", scenarios, help_text)
+
+
+def _tags(elements: Iterable[Element]) -> str:
+    return listed(dict.fromkeys(e.tag for e in elements)) or "nothing"
+
+
+def _refused(message: str, at: Element, help_text: str) -> Errors:
+    return Errors([Diagnostic("F701", message, at.span, help=help_text)])
 
 
 @dataclass(slots=True)

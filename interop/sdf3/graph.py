@@ -225,15 +225,14 @@ class _Reader:
             if self._wanted is not None:
                 candidates = [self._wanted] if self._wanted in actor.processors else []
             else:
-                candidates = actor.defaults or (
-                    list(actor.processors) if len(actor.processors) == 1 else []
-                )
-                torn += [actor.name] if len(candidates) > 1 else []
-            time = (
-                next(actor.processors[candidates[0]].all("executionTime"), None)
-                if candidates
-                else None
-            )
+                candidates = actor.defaults
+                if not candidates and len(actor.processors) == 1:
+                    candidates = list(actor.processors)
+                if len(candidates) > 1:
+                    torn.append(actor.name)
+            time = None
+            if candidates:
+                time = next(actor.processors[candidates[0]].all("executionTime"), None)
             if time is None:
                 without.append(actor.name)
                 continue
@@ -256,9 +255,8 @@ class _Reader:
             )
             self._say.fault(f"no actor has a time{on}", self._graph.span, help_text)
         elif without:
-            message = (
-                f"{listed(without)} {'have' if len(without) > 1 else 'has'} no execution time{on}"
-            )
+            verb = "have" if len(without) > 1 else "has"
+            message = f"{listed(without)} {verb} no execution time{on}"
             if len(without) == len(self._actors):
                 message = f"no actor has an execution time{on}"
             help_text = "add `wcet` to their tasks"
@@ -335,7 +333,8 @@ class _Reader:
             if (i, j) not in used
         ]
         if unused:
-            message = f"no channel joins {'port' if len(unused) == 1 else 'ports'} {listed(unused)}"
+            ports = "port" if len(unused) == 1 else "ports"
+            message = f"no channel joins {ports} {listed(unused)}"
             self._say.warn(message, "such ports are left out; in SDF3 every port has its channel")
         limits = {"bufferSize": "buffer sizes", "timeConstraints": "time constraints"}
         found = {

@@ -128,7 +128,8 @@ def _overlap(graph: Sdf3Graph) -> Iterable[Diagnostic]:
     free = len(graph.actors) - len(_self_edges(graph))
     if free:
         who = "the actor" if len(graph.actors) == 1 else f"{free} of {len(graph.actors)} actors"
-        message = f"in SDF3 {who} may overlap with {'itself' if free == 1 else 'themselves'}"
+        whom = "itself" if free == 1 else "themselves"
+        message = f"in SDF3 {who} may overlap with {whom}"
         help_text = (
             "flowc fires a task once at a time; `flowc analyze --auto-concurrency` counts like"
             " SDF3. A self-edge with one token on every actor means the same in both"
@@ -215,7 +216,9 @@ def _arrows(
 
 def imported(request: Request) -> registry.Imported:
     """The file of a request as a text. Raises Errors."""
-    found = read(str(request.path), content(request.path, "F701"), request.processor)
+    found = read(
+        str(request.path), content(request.path, "F701"), request.options.get("processor", str)
+    )
     return registry.Imported({request.target.name: found.text}, found.warnings)
 
 

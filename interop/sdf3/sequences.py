@@ -36,27 +36,29 @@ def parse(text: str, *, whole: bool) -> Runs:
 
 
 def _entry(entry: str, whole: bool) -> tuple[Fraction, int]:
+    """An entry: its number, and how often it stands there."""
+    if not entry:
+        raise Unreadable("has an entry without a number")
     match = _ENTRY.fullmatch(entry)
     cut = entry if len(entry) <= 40 else entry[:37] + "..."
     if match is None:
-        raise Unreadable(
-            f"holds `{cut}`, which is not a number" if entry else "has an entry without a number"
-        )
-    count, sign, digits, divisor = match.groups()
-    if len(digits) > LONGEST_NUMBER or len(divisor or "") > LONGEST_NUMBER:
+        raise Unreadable(f"holds `{cut}`, which is not a number")
+    said_count, sign, digits, said_divisor = match.groups()
+    count, divisor = int(said_count or 1), said_divisor or "1"
+    if len(digits) > LONGEST_NUMBER or len(divisor) > LONGEST_NUMBER:
         raise Unreadable(f"holds a number of more than {LONGEST_NUMBER} digits")
-    if not int(divisor or 1):
+    if not int(divisor):
         raise Unreadable("divides by 0")
-    if not int(count or 1):
+    if not count:
         raise Unreadable(f"repeats an entry 0 times: `{cut}`")
-    value = Fraction(digits) / int(divisor or 1)
+    value = Fraction(digits) / int(divisor)
     if sign == "-" and value:
         raise Unreadable(f"is negative: `{cut}`")
     if whole and value.denominator != 1:
         raise Unreadable(f"is not a whole number: `{cut}`")
     if max(value.numerator, value.denominator) >= 10**LONGEST_NUMBER:
         raise Unreadable(f"holds a number of more than {LONGEST_NUMBER} digits")
-    return value, int(count or 1)
+    return value, count
 
 
 def length(runs: Runs) -> int:

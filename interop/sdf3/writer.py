@@ -209,7 +209,7 @@ def _list(numbers: Sequence[int]) -> str:
 
 def _tag(name: str, attributes: Mapping[str, str], *, closed: bool = False) -> str:
     words = "".join(f" {key}={quoteattr(_characters(value))}" for key, value in attributes.items())
-    return f"<{name}{words}{'/' if closed else ''}>"
+    return f"<{name}{words}/>" if closed else f"<{name}{words}>"
 
 
 def _comment(indent: str, lines: Sequence[str]) -> list[str]:

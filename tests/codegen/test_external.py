@@ -17,8 +17,9 @@ import onnx
 import onnxruntime
 import pytest
 from flowc.cli import app
-from flowc.driver.build.external import BuiltExternal, build_external
+from flowc.driver.build.external import BuiltExternal
 from flowc.driver.text import store
+from flowc.interop.hopes.external import build_for_hopes
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping, NetworkPlan, StagePlan
 from flowc.networks.bands.net import read_net
@@ -125,7 +126,7 @@ def expected(frames: np.ndarray) -> np.ndarray:
 
 
 def built(flow: Path, platform: str = "host", name: str = "out") -> BuiltExternal:
-    return build_external(flow, flow.parent.parent / name, platform=platform)
+    return build_for_hopes(flow, flow.parent.parent / name, platform=platform)
 
 
 # -- what is computed ------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ def test_ports_keep_the_order_of_the_text_when_stages_read_them_in_another(
         "i.a -> net.late  i.b -> net.soon  net.sum -> o.a  net.twice -> o.b }\n"
         'platform two { cpu core[2] }  mapping on two { A.net -> core[0] until "cut" | core[1] }\n'
     )
-    done = build_external(flow, tmp_path / "out", platform="two")
+    done = build_for_hopes(flow, tmp_path / "out", platform="two")
     network = done.external.networks[0]
     assert [p.name for p in (*network.inputs, *network.outputs)] == ["late", "soon", "sum", "twice"]
     assert len(network.stages) == 2
@@ -246,7 +247,7 @@ def odd(write: Write, tmp_path: Path) -> BuiltExternal:
         instances.append(f"i_{kind}: In{kind}  {kind}_net[1]: N{kind}  o_{kind}: Out{kind}")
         arrows.append(f"i_{kind} -> {kind}_net[0] -> o_{kind}")
     flow = write("\n".join(text) + "\napp A {\n" + "\n".join(instances + arrows) + "\n}\n")
-    return build_external(flow.rename(flow.with_name("complex.flow")), tmp_path / "out")
+    return build_for_hopes(flow.rename(flow.with_name("complex.flow")), tmp_path / "out")
 
 
 CHECK = r"""
@@ -355,7 +356,7 @@ def test_what_surrounds_a_network_is_left_out(write: Write, examples: Path, tmp_
         "app A { i: In  net: Net  o: Out   i -> net -> o }\n",
         f_py="def f(a): return a\n",
     )
-    done = build_external(flow, tmp_path / "out")
+    done = build_for_hopes(flow, tmp_path / "out")
     (network,) = done.external.networks
     assert [(p.name, p.tensor.shape) for p in (*network.inputs, *network.outputs)] == [
         ("input", (1, 1, 28, 28)),
@@ -396,7 +397,7 @@ def test_every_variant_of_a_network_has_functions(
         f"app A {{ i: In  p: Plain  n: Net  o: Out   i -> p -> n -> o }}\n{states}platform duo {{ cpu core[2] }}\n"
         'mapping on duo { A.n.four -> core[0] until "h" | core[1] }\n'
     )
-    made = build_external(flow, tmp_path / "out", platform="duo")
+    made = build_for_hopes(flow, tmp_path / "out", platform="duo")
     assert {n.name: len(n.stages) for n in made.external.networks} == {
         "A.p": 1,
         "A.n.two": 1,
@@ -723,7 +724,7 @@ def test_a_text_without_networks_is_refused(tmp_path: Path) -> None:
         ignore=shutil.ignore_patterns("*.json", "build"),
     )
     with pytest.raises(Errors) as faults:
-        build_external(tmp_path / "hello" / "hello.flow", tmp_path / "out")
+        build_for_hopes(tmp_path / "hello" / "hello.flow", tmp_path / "out")
     (fault,) = faults.value.diagnostics
     assert (
         fault.code == "F611"
@@ -732,7 +733,7 @@ def test_a_text_without_networks_is_refused(tmp_path: Path) -> None:
     )
     (tmp_path / "types.flow").write_text("type T = int8\n")
     with pytest.raises(Errors) as faults:
-        build_external(tmp_path / "types.flow", tmp_path / "out")
+        build_for_hopes(tmp_path / "types.flow", tmp_path / "out")
     assert [d.code for d in faults.value.diagnostics] == ["F611"]
     assert not (tmp_path / "out").exists()
 

@@ -19,7 +19,7 @@ import pytest
 from flowc.cli import app as command
 from flowc.codegen.in_c import END
 from flowc.driver.exchange.export import export
-from flowc.driver.exchange.hopes import ExportedProject, export_project
+from flowc.interop.hopes.export.export_project import ExportedProject, export_project
 from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner
 

@@ -11,8 +11,8 @@ import flowc
 import pytest
 from flowc.cli import app as cli
 from flowc.codegen.write import MANIFEST
-from flowc.driver.exchange.hopes import ExportedProject, export_project
 from flowc.driver.text import store
+from flowc.interop.hopes.export.export_project import ExportedProject, export_project
 from flowc.interop.hopes.importer import read
 from flowc.model.mapping import Mapping, Placement
 from typer.testing import CliRunner

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import flowc
 import pytest
 from flowc.codegen.write import MANIFEST
-from flowc.driver.exchange.hopes import ExportedProject, export_project
+from flowc.interop.hopes.export.export_project import ExportedProject, export_project
 
 import hopes_translator
 from builds import Write

@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 
 import flowc
 import pytest
-from flowc.codegen.hopes.graph import folded
 from flowc.codegen.write import MANIFEST
-from flowc.driver.exchange.hopes import ExportedProject, export_project
 from flowc.interop.hopes.baggage import read_baggage
-from flowc.model.hopes import POLICIES
+from flowc.interop.hopes.export.export_project import ExportedProject, export_project
+from flowc.interop.hopes.export.graph import folded
+from flowc.interop.hopes.words import POLICIES
 from flowc.model.system import System
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

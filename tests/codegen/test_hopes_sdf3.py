@@ -8,7 +8,7 @@ from pathlib import Path
 
 import flowc
 import pytest
-from flowc.driver.exchange.hopes import export_project
+from flowc.interop.hopes.export.export_project import export_project
 
 import hopes_sdf3
 from hopes_graphs import firings, random_system

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import flowc
 import pytest
 from flowc.cli import app as command
-from flowc.driver.exchange.hopes import export_project
+from flowc.interop.hopes.export.export_project import export_project
 from typer.testing import CliRunner
 
 from builds import Write

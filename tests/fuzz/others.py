@@ -15,6 +15,7 @@ from random import Random
 import flowc
 import numpy as np
 from flowc import cli
+from flowc.interop.registry import Options
 from flowc.networks.onnx.interface import Border, NetworkError
 from flowc.networks.quantization.calibration import calibration
 
@@ -145,7 +146,9 @@ def make_darknet(rng: Random, folder: Path) -> None:
 
 def run_darknet(rng: Random, folder: Path) -> bool:
     """Import it."""
-    return face(cli.import_, folder / "net.cfg", output=folder / "net.onnx", force=True)
+    return face(
+        cli.import_, folder / "net.cfg", output=folder / "net.onnx", options=Options(), force=True
+    )
 
 
 # -- JEDI ------------------------------------------------------------------------------------------
@@ -198,7 +201,9 @@ def make_jedi(rng: Random, folder: Path) -> None:
 
 def run_jedi(rng: Random, folder: Path) -> bool:
     """Import it; what comes out is a text that flowc can read."""
-    done = face(cli.import_, folder / "app.cfg", output=folder / "app.flow", force=True)
+    done = face(
+        cli.import_, folder / "app.cfg", output=folder / "app.flow", options=Options(), force=True
+    )
     if done:
         _is_readable(folder / "app.flow")
     return done
@@ -248,7 +253,9 @@ def make_sdf3(rng: Random, folder: Path) -> None:
 
 def run_sdf3(rng: Random, folder: Path) -> bool:
     """Import it; what comes out is a text that flowc can read."""
-    done = face(cli.import_, folder / "g.xml", output=folder / "g.flow", force=True)
+    done = face(
+        cli.import_, folder / "g.xml", output=folder / "g.flow", options=Options(), force=True
+    )
     if done:
         _is_readable(folder / "g.flow")
     return done
@@ -286,7 +293,8 @@ def run_hopes(rng: Random, folder: Path) -> bool:
     done = True
     for name in HOPES:
         out = folder / "out" / f"{name}.flow"
-        if face(cli.import_, folder / name, output=out, times=times, force=True, **part):
+        options = Options({"times": times, **part})
+        if face(cli.import_, folder / name, output=out, options=options, force=True):
             _is_readable(out)
         else:
             done = False
@@ -315,7 +323,7 @@ def run_preesm(rng: Random, folder: Path) -> bool:
     """Import it; what comes out is a text that flowc can read."""
     out = folder / "out" / "ramp.flow"
     name = rng.choice(["Scenarios/two.scenario", "Algo/ramp.pi"])
-    done = face(cli.import_, folder / "Ramp" / name, output=out, force=True)
+    done = face(cli.import_, folder / "Ramp" / name, output=out, options=Options(), force=True)
     if done:
         _is_readable(out)
     return done

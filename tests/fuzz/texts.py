@@ -20,6 +20,7 @@ from flowc.driver.plan.program import plan as plan_of
 from flowc.driver.text.check import Checked
 from flowc.dsl.format import format_text
 from flowc.dsl.load import read_text
+from flowc.interop.registry import Options
 from flowc.model.diagnostic import Errors
 from flowc.model.times import times_of
 from lark import Lark
@@ -255,12 +256,20 @@ def run(rng: Random, folder: Path) -> bool:
     )
     if before.ok and before.system.apps:
         if rng.random() < 0.3:
-            face(cli.export, file, output=folder / "out.xml", platform=platform, force=True)
+            face(
+                cli.export,
+                file,
+                output=folder / "out.xml",
+                options=Options(),
+                platform=platform,
+                force=True,
+            )
             face(
                 cli.export,
                 file,
                 format="jedi",
                 output=folder / "out.cfg",
+                options=Options(),
                 platform=platform,
                 force=True,
             )

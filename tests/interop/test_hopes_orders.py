@@ -12,7 +12,7 @@ import flowc
 import pytest
 from flowc.cli import app as cli
 from flowc.driver.exchange.export import export_into
-from flowc.driver.exchange.hopes import export_project
+from flowc.interop.hopes.export.export_project import export_project
 from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner
 

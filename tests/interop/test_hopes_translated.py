@@ -10,8 +10,8 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.cli import app as cli
-from flowc.driver.exchange.hopes import export_project
 from flowc.interop.hopes import importer as hopes
+from flowc.interop.hopes.export.export_project import export_project
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.span import Span
 from typer.testing import CliRunner

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import flowc
-from flowc.driver.exchange.hopes import ExportedProject
+from flowc.interop.hopes.export.export_project import ExportedProject
 from flowc.model.application import Application
 
 from graphs import consistent

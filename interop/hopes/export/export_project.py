@@ -9,35 +9,36 @@ from __future__ import annotations
 
 import os
 import platform as machine
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from ...analysis.dataflow.order import TooLong
-from ...analysis.dataflow.repetition import repetition
-from ...codegen.deploy import deploy, missing, sequential
-from ...codegen.emit import digest
-from ...codegen.hopes import limits, newest, sources
-from ...codegen.hopes.files import files, written
-from ...codegen.hopes.graph import folded
-from ...codegen.hopes.kept import Kept, Own, newest_of
-from ...codegen.hopes.kept import refusals as of_hopes
-from ...codegen.hopes.library import ROOM, has_code, is_called, library
-from ...codegen.hopes.project import Project, device_name, project
-from ...codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
-from ...dsl.modules import local_modules
-from ...interop.hopes.baggage import WRONG, NamedCode, beside, read_baggage
-from ...model.application import Application, Task
-from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
-from ...model.platform import Platform
-from ...model.system import System
-from ...model.times import times_of
-from ..build.external import in_full
-from ..plan.program import place, too_long
-from ..text import store
-from ..text.check import Report, Valid, prepare
-from .hopes_again import Again, again
+from ....analysis.dataflow.order import TooLong
+from ....analysis.dataflow.repetition import repetition
+from ....codegen.deploy import deploy, missing, sequential
+from ....codegen.emit import digest
+from ....codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
+from ....driver.build.external import in_full
+from ....driver.plan.program import place, too_long
+from ....driver.text import store
+from ....driver.text.check import Report, Valid, prepare
+from ....dsl.modules import local_modules
+from ....model.application import Application, Task
+from ....model.diagnostic import Diagnostic, Errors, has_errors, in_order
+from ....model.platform import Platform
+from ....model.system import System
+from ....model.times import times_of
+from ...registry import Folder, Order, Unusable
+from ..baggage import WRONG, Baggage, NamedCode, beside, read_baggage
+from . import limits, newest, sources
+from .files import files, written
+from .graph import folded
+from .kept import Kept, Own, newest_of
+from .kept import refusals as of_hopes
+from .library import ROOM, has_code, is_called, library
+from .project import Project, device_name, project
+from .reexport import Again, again
 
 #: Diagnostic: a task has no code.
 NO_CODE = "F601"
@@ -79,9 +80,9 @@ def export_project(
     """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises
     Errors.
 
-    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs; None is
+    `policy` is one of `words.POLICIES`: who decides when a task runs; None is
     "static-assignment", or the policy of the project that the text came from. `form` is one of
-    `model.hopes.FORMS`; the tool's form has no policy. With `stubs`, tasks without code only read
+    `words.FORMS`; the tool's form has no policy. With `stubs`, tasks without code only read
     and write.
 
     A text that was imported from a project in this form gives that project again, if it still means
@@ -135,6 +136,50 @@ def export_project(
         (*told, *([was] if was is not None else [])),
         fresh,
     )
+
+
+def folder(order: Order) -> Folder:
+    """The project for the verb. Raises Errors and Unusable."""
+    options = order.options
+    policy, form = options.get("policy", str), options.get("form", str) or "cic"
+    if form == "project" and policy is not None:
+        raise Unusable("policy", "a project of HOPES' tool has no policy: the tool adds it")
+    made = export_project(
+        order.path,
+        order.output,
+        platform=order.platform,
+        policy=policy,
+        form=form,
+        stubs=bool(options.get("stubs", bool)),
+        force=order.force,
+        report=order.report,
+    )
+    document = {
+        "directory": str(made.directory),
+        "digest": made.digest,
+        "fresh": made.fresh,
+        "script": None if made.script is None else str(made.script),
+        "project": made.name,
+        "device": made.device,
+        "tasks": dict(made.tasks),
+        "changed": None if made.project is not None else list(made.changed),
+    }
+    return Folder(made.directory, made.fresh, made.diagnostics, document, tuple(_lines(made)))
+
+
+def _lines(made: ExportedProject) -> Iterator[str]:
+    device = f", device {made.device}" if made.device else ""
+    counts = f"{_number(len(made.tasks), 'task')}, {_number(made.channels, 'channel')}"
+    yield f"  project {made.name}{device}: {counts}"
+    if made.project is None:
+        changes = f", but for {', '.join(made.changed)}" if made.changed else ""
+        yield f"  as it was imported{changes}"
+    if made.script is not None:
+        yield f"`python3 {made.script}` makes the library for tasks that are not in C"
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | None:
@@ -224,40 +269,47 @@ def _kept(valid: Valid) -> Kept:
     path = beside(valid.system)
     if not os.path.exists(path):
         return Kept()
-    said = read_baggage(path)
-    paths = [
-        name
-        for name in (said.project, *(t.full for t in said.tasks))
-        if not name or {*name} & {*"/\\\0"}
-    ]
-    if paths:
-        message = f"`{path.name}` contains `{paths[0]}`, which is not a valid name of a file"
-        raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
-    tasks = {t.task: t for t in said.tasks if t.task in valid.tasks}
-    ports = {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()}
-    own = {
-        name: own
-        for name, t in tasks.items()
-        if (own := _own(valid.tasks[name], t.code, path)) is not None
-    }
-    seen = (
-        (name, port.name)
-        for name, code in own.items()
-        for task, known in [(valid.tasks[name], newest_of(code))]
-        for port in (*task.inputs, *task.outputs)
-        if ports.get((name, port.name), port.name) in known
-    )
-    devices = {p.device for p in said.pools}
+    manifest = read_baggage(path)
+    _refuse_paths(manifest, path)
+    tasks = {t.task: t for t in manifest.tasks if t.task in valid.tasks}
+    ports: dict[tuple[str, str], str] = {}
+    own: dict[str, Own] = {}
+    for name, task in tasks.items():
+        ports |= {(name, port): hopes for port, hopes in task.ports.items()}
+        code = _own(valid.tasks[name], task.code, path)
+        if code is not None:
+            own[name] = code
+    devices = {p.device for p in manifest.pools}
     return Kept(
-        said.project,
+        manifest.project,
         devices.pop() if len(devices) == 1 else "",
-        {p.pool: (p.element, p.type) for p in said.pools},
+        {p.pool: (p.element, p.type) for p in manifest.pools},
         {name: "_".join(filter(None, (t.full, t.role))) for name, t in tasks.items()},
         ports,
         {name: t.hopes[0] for name, t in tasks.items() if len(t.hopes) > 1},
         own,
-        frozenset(seen),
+        frozenset(_newest_ports(valid, own, ports)),
     )
+
+
+def _refuse_paths(manifest: Baggage, path: Path) -> None:
+    """Names of a manifest become names of files. Raises Errors."""
+    for name in (manifest.project, *(t.full for t in manifest.tasks)):
+        if not name or {*name} & {*"/\\\0"}:
+            message = f"`{path.name}` contains `{name}`, which is not a valid name of a file"
+            raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
+
+
+def _newest_ports(
+    valid: Valid, own: Mapping[str, Own], ports: Mapping[tuple[str, str], str]
+) -> Iterator[tuple[str, str]]:
+    """The ports of code of HOPES at which it reads or writes the newest value."""
+    for name, code in own.items():
+        known = newest_of(code)
+        task = valid.tasks[name]
+        for port in (*task.inputs, *task.outputs):
+            if ports.get((name, port.name), port.name) in known:
+                yield name, port.name
 
 
 def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
@@ -274,10 +326,8 @@ def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
     for file in paths((code.file, *code.headers, *code.sources, *code.files)):
         inside = file.resolve().is_relative_to(folder.resolve())
         if not inside or not os.path.isfile(file):
-            message = (
-                f"`{baggage.name}` names `{file}`, which"
-                f" {'does not exist' if inside else 'is not beside it'}"
-            )
+            reason = "does not exist" if inside else "is not beside it"
+            message = f"`{baggage.name}` names `{file}`, which {reason}"
             raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
     given = dict(task.parameters)
     parameters = tuple(

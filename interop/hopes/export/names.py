@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...model.hopes import ORDERS
+from ..words import ORDERS
 
 #: Names that a device cannot have: folders of the project.
 FOLDERS = frozenset({ORDERS, "data", "external"})

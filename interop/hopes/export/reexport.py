@@ -15,25 +15,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
-from ...codegen.sources import Plan
-from ...interop.hopes.again import absent, files_of, not_kept, start
-from ...interop.hopes.back import onto
-from ...interop.hopes.baggage import ENDING, Baggage
-from ...interop.hopes.files import Collector
-from ...interop.hopes.importer import Understood, understand
-from ...interop.hopes.numbers import renumbered
-from ...interop.names import listed
-from ...interop.registry import Source
-from ...model.diagnostic import Diagnostic, Errors
-from ...model.files import read_bytes, reason, replace_file, scratch
-from ...model.platform import Platform
-from ...model.span import Span
-from ...model.system import System
-from ...model.times import Times, times_of
-from ...profiling.identity import task_hashes
-from ..text import store
-from ..text.check import Valid, check
-from .import_ import import_
+from ....codegen.sources import Plan
+from ....driver.exchange.import_ import import_
+from ....driver.text import store
+from ....driver.text.check import Valid, check
+from ....model.diagnostic import Diagnostic, Errors
+from ....model.files import read_bytes, reason, replace_file, scratch
+from ....model.platform import Platform
+from ....model.span import Span
+from ....model.system import System
+from ....model.times import Times, times_of
+from ....profiling.identity import task_hashes
+from ...names import listed
+from ...registry import Source
+from ..again import absent, files_of, not_kept, start
+from ..back import onto
+from ..baggage import ENDING, Baggage
+from ..files import Collector
+from ..importer import Understood, understand
+from ..numbers import renumbered
 
 #: Diagnostic: the project is written anew, because it names files that are not here.
 ANEW, ABSENT = "F737", "F738"
@@ -58,7 +58,7 @@ class Again:
 def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Again | Diagnostic:
     """The project of a text, or what the text changes (a warning). `beside` is the manifest file.
 
-    `policy` is one of `model.hopes.POLICIES`, or None to keep the project's. Raises Errors if the
+    `policy` is one of `words.POLICIES`, or None to keep the project's. Raises Errors if the
     manifest is invalid.
     """
     was = files_of(kept, beside)
@@ -175,10 +175,8 @@ def _imported(
 def _absent(found: Understood, kept: Baggage) -> Iterator[Diagnostic]:
     files = absent(found)
     if files:
-        message = (
-            f"{listed(files)} of the project `{kept.project}` {'is' if len(files) == 1 else 'are'}"
-            " not here"
-        )
+        verb = "is" if len(files) == 1 else "are"
+        message = f"{listed(files)} of the project `{kept.project}` {verb} not here"
         help_text = "copy them from the project: code that flowc cannot run is not imported"
         yield Diagnostic(ABSENT, message, None, help=help_text, severity="warning")
 
@@ -196,13 +194,14 @@ def _others(now: Valid, then: Valid, here: Path, there: Path) -> Iterator[str]:
     """The differences of a text in the folder `here` from one in `there`."""
     ours, theirs = _parts(now.loaded.system, here), _parts(then.loaded.system, there)
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    for word, found in (
+    for word, differing in (
         ("other", [n for n in names if n in ours and n in theirs]),
         ("new", [n for n in names if n not in theirs]),
         ("gone", [n for n in names if n not in ours]),
     ):
-        if found:
-            yield f"{listed(found, 4)} {'is' if len(found) == 1 else 'are'} {word}"
+        if differing:
+            verb = "is" if len(differing) == 1 else "are"
+            yield f"{listed(differing, 4)} {verb} {word}"
 
 
 def _parts(system: System, folder: Path) -> dict[str, object]:

@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...model.application import Port, Task
-from ...model.deployment import Deployment
-from ...model.types import DTYPES
-from ..carried import carried
-from ..deploy import Deployed
-from ..external import RESERVED
-from ..main_text import words_of
-from ..names import identifiers
-from ..sources import Plan
+from ....codegen.carried import carried
+from ....codegen.deploy import Deployed
+from ....codegen.external import RESERVED
+from ....codegen.main_text import words_of
+from ....codegen.names import identifiers
+from ....codegen.sources import Plan
+from ....model.application import Port, Task
+from ....model.deployment import Deployment
+from ....model.types import DTYPES
 from .sources import in_c
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: The folder of the project that holds the library.
 ROOM = "external"
+#: The module of the library that its C code calls.
+THERE = Path(__file__).resolve().parent.parent / "there" / "hopes.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +93,15 @@ def files(made: Library, tasks: Iterable[Task], deployed: Deployed, jinja: Envir
         "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())),
         "room": f"{ROOM}/",
         "speaks": False,
+        "callers": "their tasks of HOPES",
     }
     plan: Plan = {p: content for p, content in deployed.files.items() if not p.startswith("c/")}
     plan["deployment.json"] = deployment.to_json().encode()
-    header = jinja.get_template("hopes/header.h.j2").render(values).encode()
+    header = jinja.get_template("library/header.h.j2").render(values).encode()
     plan[made.header] = header
     for path in ("build_shim.py", "shim.c", "shim.py"):
-        plan[path] = jinja.get_template(f"hopes/{path}.j2").render(values).encode()
-    plan |= carried(words_of(deployment), ("hopes",))
+        plan[path] = jinja.get_template(f"library/{path}.j2").render(values).encode()
+    plan |= carried(words_of(deployment), own={"hopes": THERE})
     return {made.header: header, **{f"{ROOM}/{path}": content for path, content in plan.items()}}
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ...model.hopes import ORDERS, SCHEMA
-from ...model.system import System
-from ...report.layout import layout
-from ..sources import Plan
+from ....codegen.sources import Plan
+from ....model.system import System
+from ....report.layout import layout
+from ..words import ORDERS, SCHEMA
 from .library import ROOM
 from .project import HopesChannel, HopesPort, HopesTask, Project
 
@@ -102,14 +102,10 @@ def as_tool(
             }
     for level in levels:
         words = {"project": made, "level": level, "codes": codes, "width": _WIDTH}
-        text = jinja.get_template("hopes/task.xml.j2").render(words)
+        text = jinja.get_template("task.xml.j2").render(words)
         found[f"{PurePosixPath(files, level.name, 'CICTask/task.xml')}"] = text.encode()
-    architecture = jinja.get_template("hopes/architecture.xml.j2").render(
-        project=made, schema=SCHEMA
-    )
-    found[made.name] = (
-        jinja.get_template("hopes/tool.xml.j2").render(architecture=architecture).encode()
-    )
+    architecture = jinja.get_template("architecture.xml.j2").render(project=made, schema=SCHEMA)
+    found[made.name] = jinja.get_template("tool.xml.j2").render(architecture=architecture).encode()
     return found
 
 
@@ -152,17 +148,25 @@ def _levels(made: Project, system: System, codes: Mapping[str, Mapping[str, Any]
             name, task, file, _LEFT + _COLUMN * column, y, inputs, outputs, maps
         )
         free[level.name, column] = y + box.height + _BETWEEN
+    _wire(made, levels)
+    return list(levels.values())
+
+
+def _wire(made: Project, levels: Mapping[str, _Level]) -> None:
+    """Draw each channel on its level: on the top if it joins two composites."""
     outer = {(m.child, m.child_port): (m.task, m.port) for m in made.maps}
     parents = {t.name: t.parent if made.several else "" for t in made.tasks}
-    for c in made.channels:
-        ends = (c.source, c.source_port), (c.destination, c.destination_port)
-        joins = parents[c.source] != parents[c.destination]
-        source, destination = (outer[end] if joins else end for end in ends)
-        level = top if joins else levels[parents[c.source]]
+    for channel in made.channels:
+        source = channel.source, channel.source_port
+        destination = channel.destination, channel.destination_port
+        level = levels[parents[channel.source]]
+        if parents[channel.source] != parents[channel.destination]:
+            source, destination, level = outer[source], outer[destination], levels[""]
         first, second = level.boxes[source[0]], level.boxes[destination[0]]
         edges = first.at(source[1], True), second.at(destination[1], False)
-        level.wires.append(Wire((first.name, source[1]), (second.name, destination[1]), c, edges))
-    return list(levels.values())
+        level.wires.append(
+            Wire((first.name, source[1]), (second.name, destination[1]), channel, edges)
+        )
 
 
 def _local(name: str, around: str) -> str:

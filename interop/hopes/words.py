@@ -23,3 +23,5 @@ HELD = re.compile(
 )
 #: The folder with static orders.
 ORDERS = "convertedSDF3xml"
+#: The package with the templates.
+PACKAGE = "flowc.interop.hopes"

@@ -11,12 +11,12 @@ from fractions import Fraction
 from math import ceil
 from pathlib import Path
 
-from ...model.application import Application, Port, Task
-from ...model.hopes import CANNOT, POLICIES
-from ...model.mapping import Placement
-from ...model.platform import Platform, Pool
-from ...model.system import System
-from ...model.times import FiringTime, Times
+from ....model.application import Application, Port, Task
+from ....model.mapping import Placement
+from ....model.platform import Platform, Pool
+from ....model.system import System
+from ....model.times import FiringTime, Times
+from ..words import CANNOT, POLICIES
 from .graph import Part, Run, folded, parts
 from .kept import Kept
 from .names import FOLDERS, hopes_names
@@ -213,9 +213,9 @@ class _Project:
         ]
         several = len(graphs) > 1
         # Composites have the names of their apps, so they come first.
-        composites = (
-            [a.name if n == 1 else f"{a.name} {n}" for a, _, _, n in graphs] if several else []
-        )
+        composites = []
+        if several:
+            composites = [_numbered(app.name, n) for app, _, _, n in graphs]
         self._name(composites, [part for _, _, part, _ in graphs])
         self._name_ports()
         lift = max(0, 1 - min((a.priority for a in self.system.apps), default=1))
@@ -227,7 +227,15 @@ class _Project:
         self._newest()
         if not several and self.schedules:
             self.schedules = [Schedule(f"SDF_{len(self.tasks)}", self.schedules[0].orders)]
-        every = [t for a in self.system.apps for t in a.tasks]
+        places: dict[str, tuple[str, int]] = {}
+        costs: dict[str, tuple[Cost, ...]] = {}
+        for app in self.system.apps:
+            for task in app.tasks:
+                name = self.names[task.name]
+                places[name] = self.processors[self._processor(task)]
+                own = tuple(self._costs(task, elements))
+                if own:
+                    costs[name] = own
         return Project(
             self.kept.project or hopes_names([self.system.stem])[self.system.stem],
             Path(self.system.path).name,
@@ -238,12 +246,8 @@ class _Project:
             tuple(self.channels),
             tuple(self.maps),
             elements,
-            {self.names[t.name]: self.processors[self._processor(t)] for t in every},
-            {
-                self.names[t.name]: found
-                for t in every
-                if (found := tuple(self._costs(t, elements)))
-            },
+            places,
+            costs,
             POLICIES[self.policy],
             tuple(self.schedules) if self.policy == "self-timed" else (),
             self.names,
@@ -258,9 +262,10 @@ class _Project:
         every = [t.name for a in self.system.apps for t in a.tasks]
         kept = {name: self.kept.tasks[name] for name in every if name in self.kept.tasks}
         for composite, part in zip(composites, parts, strict=False):
-            around = {self.kept.around.get(task, "") for task in part.tasks}
-            if len(around) == 1 and "" not in around and not around & {*kept.values()}:
-                kept[composite] = around.pop()
+            composites_of = {self.kept.around.get(task, "") for task in part.tasks}
+            only = composites_of.pop() if len(composites_of) == 1 else ""
+            if only and only not in kept.values():
+                kept[composite] = only
             else:
                 kept = {name: hopes for name, hopes in kept.items() if name not in part.tasks}
         self.names = hopes_names([c for c in composites if c not in kept], kept.values()) | kept
@@ -268,7 +273,8 @@ class _Project:
         for number, part in enumerate(parts):
             for task in (t for t in part.tasks if t not in kept):
                 app, _, rest = task.partition(".")
-                wanted[task] = f"{self.names[composites[number]] if composites else app}.{rest}"
+                around = self.names[composites[number]] if composites else app
+                wanted[task] = f"{around}.{rest}"
         made = hopes_names(wanted.values(), self.names.values())
         self.names |= {task: made[name] for task, name in wanted.items()}
 
@@ -405,51 +411,15 @@ class _Project:
     def _part(
         self, app: Application, plain: Application, part: Part, parent: str, priority: int
     ) -> None:
-        channels = [a.channel for a in part.arrows]
-        used = {
-            end
-            for c in channels
-            for end in ((c.source, c.source_port), (c.destination, c.destination_port))
-        }
-        delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
-        # A self-loop of a task is the task's code: no other task writes to it.
-        sources = {*part.tasks} if len(part.tasks) == 1 else unfed(app) & {*part.tasks}
-        # If neither a source nor a composite is time-driven, no release starts a deadline.
-        timed = bool(parent) or bool(sources)
-        due = dues(app, part.tasks, self.firings[app.name]) if timed else {}
-        for name in part.tasks:
-            task, summed = app.task(name), plain.task(name)
-            joined = [p for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used]
-            ports = tuple(_port(p, self.kept.port(name, p.name)) for p in joined)
-            stateful = (
-                not task.stateless
-                or bool(task.state)
-                or name in delayed
-                or any(p.window for p in task.inputs)
-            )
-            hopes = self.names[name]
-            self.tasks.append(
-                HopesTask(
-                    hopes,
-                    len(self.tasks),
-                    name,
-                    task.doc,
-                    parent or hopes,
-                    False,
-                    stateful,
-                    released(app, self.firings[app.name][name]) if name in sources else None,
-                    in_hopes(due[name]) if name in due else None,
-                    priority,
-                    ports,
-                )
-            )
+        self._part_tasks(app, plain, part, parent, priority)
         self.inner |= {c.name for c in part.inner}
         for arrow in part.arrows:
             c = arrow.channel
             port = _port(
                 plain.task(c.source).port(c.source_port), self.kept.port(c.source, c.source_port)
             )
-            self.held |= {c.name} if arrow.held else set()
+            if arrow.held:
+                self.held.add(c.name)
             self.channels.append(
                 HopesChannel(
                     self.names[c.source],
@@ -469,6 +439,47 @@ class _Project:
         self.schedules.append(
             Schedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number))))
         )
+
+    def _part_tasks(
+        self, app: Application, plain: Application, part: Part, parent: str, priority: int
+    ) -> None:
+        channels = [a.channel for a in part.arrows]
+        used = {(c.source, c.source_port) for c in channels}
+        used |= {(c.destination, c.destination_port) for c in channels}
+        delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
+        firings = self.firings[app.name]
+        # A self-loop of a task is the task's code: no other task writes to it.
+        sources = {*part.tasks} if len(part.tasks) == 1 else unfed(app) & {*part.tasks}
+        # If neither a source nor a composite is time-driven, no release starts a deadline.
+        timed = bool(parent) or bool(sources)
+        due = dues(app, part.tasks, firings) if timed else {}
+        for name in part.tasks:
+            task, summed = app.task(name), plain.task(name)
+            joined = [p for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used]
+            hopes = self.names[name]
+            self.tasks.append(
+                HopesTask(
+                    hopes,
+                    len(self.tasks),
+                    name,
+                    task.doc,
+                    parent or hopes,
+                    False,
+                    name in delayed or _is_stateful(task),
+                    released(app, firings[name]) if name in sources else None,
+                    in_hopes(due[name]) if name in due else None,
+                    priority,
+                    tuple(_port(p, self.kept.port(name, p.name)) for p in joined),
+                )
+            )
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name} {number}"
+
+
+def _is_stateful(task: Task) -> bool:
+    return not task.stateless or bool(task.state) or any(p.window for p in task.inputs)
 
 
 def device_name(platform: Platform, kept: Kept) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ...model.application import Application, Channel, Port, Task
-from ...model.diagnostic import Diagnostic
-from ...model.system import System
+from ....model.application import Application, Channel, Port, Task
+from ....model.diagnostic import Diagnostic
+from ....model.system import System
 from .kept import Kept
 
 #: The port of an end of a link that leads to the other app.

@@ -11,9 +11,9 @@ import sys
 import threading
 from typing import Any, Dict, List, Sequence
 
-from .fmu import Called
-from .reference import load_deployment
-from .tokens import TaskError
+from flowc.runtime.fmu import Called
+from flowc.runtime.reference import load_deployment
+from flowc.runtime.tokens import TaskError
 
 #: Tasks begin one after the other: two of one file would find its module half loaded.
 _beginning = threading.Lock()

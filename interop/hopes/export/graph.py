@@ -17,9 +17,9 @@ from fractions import Fraction
 
 import networkx as nx
 
-from ...analysis.dataflow.order import Blocked, iteration_order
-from ...analysis.dataflow.static_order import schedule
-from ...model.application import Application, Channel, Port, Task
+from ....analysis.dataflow.order import Blocked, iteration_order
+from ....analysis.dataflow.static_order import schedule
+from ....model.application import Application, Channel, Port, Task
 
 #: Firings of one task in a row.
 Run = tuple[str, int]
@@ -96,22 +96,23 @@ def parts(
     hidden = _hidden(app)
     found = []
     for names in nx.connected_components(graph):
-        arrows = tuple(
-            Arrow(c, made.capacities[c.name], *((0, c.delay) if c.name in hidden else (c.delay, 0)))
-            for c in app.channels
-            if c.source in names and len(names) > 1
-        )
-        inner = tuple(c for c in app.channels if c.source in names and len(names) == 1)
-        # HOPES starts with the first step of an order: later pipeline stages come later in it, not
-        # with older data.
-        orders = {
-            processor: _runs(
-                (s.task, s.times) for s in sorted(steps, key=lambda s: s.stage) if s.task in names
-            )
-            for processor, steps in made.orders.items()
-        }
+        inside = [c for c in app.channels if c.source in names]
+        arrows: list[Arrow] = []
+        if len(names) > 1:
+            for channel in inside:
+                delays = (0, channel.delay) if channel.name in hidden else (channel.delay, 0)
+                arrows.append(Arrow(channel, made.capacities[channel.name], *delays))
+        orders: dict[str, tuple[Run, ...]] = {}
+        for processor, steps in made.orders.items():
+            # HOPES starts with the first step of an order: later pipeline stages come later in it,
+            # not with older data.
+            staged = sorted(steps, key=lambda s: s.stage)
+            runs = _runs((s.task, s.times) for s in staged if s.task in names)
+            if runs:
+                orders[processor] = runs
         tasks = tuple(t.name for t in app.tasks if t.name in names)
-        found.append(Part(tasks, arrows, inner, {p: runs for p, runs in orders.items() if runs}))
+        inner = tuple(inside) if len(names) == 1 else ()
+        found.append(Part(tasks, tuple(arrows), inner, orders))
     return tuple(found)
 
 

@@ -11,12 +11,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...dsl.includes import c_includes
-from ...model.application import Task
-from ...model.diagnostic import Diagnostic, Note
-from ...model.files import read_bytes
-from ...model.system import System
-from ..in_c import is_cpp
+from ....codegen.in_c import is_cpp
+from ....dsl.includes import c_includes
+from ....model.application import Task
+from ....model.diagnostic import Diagnostic, Note
+from ....model.files import read_bytes
+from ....model.system import System
 from .kept import Own
 from .names import hopes_names
 

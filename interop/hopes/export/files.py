@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
-from ...model.hopes import ORDERS, SCHEMA
-from ...model.system import System
-from ...templates import environment
-from ..c_text import comment, text
-from ..deploy import Deployed
-from ..in_c import header
-from ..names import literal, one_line
-from ..sources import Plan, Sources
+from ....codegen.c_text import comment, text
+from ....codegen.deploy import Deployed
+from ....codegen.in_c import header
+from ....codegen.names import literal, one_line
+from ....codegen.sources import Plan, Sources
+from ....model.system import System
+from ....templates import environment
+from ..words import ORDERS, PACKAGE, SCHEMA
 from . import library
 from .library import Library
 from .project import Project
@@ -49,7 +49,7 @@ def files(
     """All files of the project of a system without refusals. `deployed` holds the tasks that
     `python` runs.
 
-    `form` is one of `model.hopes.FORMS`.
+    `form` is one of `words.FORMS`.
     """
     jinja = _jinja()
     data = Sources(Path(system.path).parent)
@@ -59,9 +59,9 @@ def files(
             codes[task.name] = wrapped(task, app, made, units, python, data)
     plan: Plan = {}
     if any(COMMON in words["headers"] for words in codes.values()):
-        plan[COMMON] = jinja.get_template("hopes/common.h.j2").render().encode()
+        plan[COMMON] = jinja.get_template("common.h.j2").render().encode()
     plan |= _xml_files(jinja, made, codes)
-    wrapper = jinja.get_template("hopes/wrapper.cic.j2")
+    wrapper = jinja.get_template("wrapper.cic.j2")
     for name, words in codes.items():
         if name in made.kept.own:
             plan |= {path.name: path for path in made.kept.own[name].files if path.name != COMMON}
@@ -94,20 +94,18 @@ def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[st
     ]
     words = {"project": made, "codes": codes, "schema": SCHEMA}
     plan: Plan = {
-        f"{made.name}_{kind}.xml": jinja.get_template(f"hopes/{kind}.xml.j2").render(words).encode()
+        f"{made.name}_{kind}.xml": jinja.get_template(f"{kind}.xml.j2").render(words).encode()
         for kind in kinds
     }
     for schedule in made.schedules:
         name = f"{ORDERS}/{schedule.graph},Default,{made.elements[0].count},0,schedule.xml"
-        plan[name] = (
-            jinja.get_template("hopes/schedule.xml.j2").render(words, schedule=schedule).encode()
-        )
+        plan[name] = jinja.get_template("schedule.xml.j2").render(words, schedule=schedule).encode()
     return plan
 
 
 @functools.cache
 def _jinja() -> Environment:
-    jinja = environment()
+    jinja = environment(PACKAGE)
     jinja.filters["c"] = text
     jinja.filters["comment"] = comment
     jinja.filters["py"] = literal

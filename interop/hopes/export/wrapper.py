@@ -1,4 +1,4 @@
-"""Tasks of a text as code of HOPES: the input of `templates/hopes/wrapper.cic.j2`.
+"""Tasks of a text as code of HOPES: the input of `templates/wrapper.cic.j2`.
 
 In: a task in C, or one that stands on an arrow. Out: a dict of C strings. One firing of HOPES is a
 whole cycle of phases: all data are read before it, and written after it. The reader has initial
@@ -13,11 +13,11 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from ...model.application import Application, Channel, FilePath, Port, Task
-from ...model.types import DTYPES
-from ..c_text import element, parameter
-from ..in_c import c_name
-from ..sources import Sources
+from ....codegen.c_text import element, parameter
+from ....codegen.in_c import c_name
+from ....codegen.sources import Sources
+from ....model.application import Application, Channel, FilePath, Implementation, Port, Task
+from ....model.types import DTYPES
 from .kept import Own
 from .library import Library, has_code, is_called
 from .newest import PORT, port_of
@@ -36,17 +36,9 @@ def wrapped(
     """The strings of a task; files that its parameters name are added to `data`."""
     if task.name in made.kept.own:
         return _own(task, made.kept.own[task.name])
-    into = {c.destination_port: c for c in app.channels if c.destination == task.name}
-    read = {
-        c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner
-    }
-    ports = [_input(p, task, into.get(p.name), made) for p in task.inputs]
-    ports += [_port(p, task, p.name in read) for p in task.outputs]
-    if task.link is not None:
-        ports.append(_port(port_of(task), task) | {"newest": True})
-    for port in ports:
-        hopes = made.kept.port(task.name, port["name"])
-        port |= {"hopes": hopes, "said": hopes if hopes.isidentifier() else port["name"]}
+    ports = _ports(task, app, made)
+    places = [port["place"] for port in ports]
+    copies = _copies(task)
     shown: dict[str, Any] = {
         "name": task.name,
         "file": f"{made.names[task.name]}.cic",
@@ -54,8 +46,8 @@ def wrapped(
         "parameters": (),
         "ports": ports,
         "phases": task.phases,
-        "copies": _copies(task),
-        "uses_i": bool(_copies(task)) or any(p["delay"] for p in ports),
+        "copies": copies,
+        "uses_i": bool(copies) or any(p["delay"] for p in ports),
         "headers": (COMMON,),
         "sources": (),
         "beside": (),
@@ -67,14 +59,35 @@ def wrapped(
         "ldflags": "-lm",
     }
     if python is not None and is_called(task):
-        return shown | _called(task, python, [p["place"] for p in ports])
+        return shown | _called(task, python, places)
     code = task.implementation_on("cpu")
     if code is None or not in_c(task):
         return shown
-    unit = units[code.path]
+    return shown | _in_c(task, code, units[code.path], places, data)
+
+
+def _ports(task: Task, app: Application, made: Project) -> list[dict[str, Any]]:
+    into = {c.destination_port: c for c in app.channels if c.destination == task.name}
+    read = {
+        c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner
+    }
+    ports = [_input(p, task, into.get(p.name), made) for p in task.inputs]
+    ports += [_port(p, task, p.name in read) for p in task.outputs]
+    if task.link is not None:
+        ports.append(_port(port_of(task), task) | {"newest": True})
+    for port in ports:
+        hopes = made.kept.port(task.name, port["name"])
+        port |= {"hopes": hopes, "said": hopes if hopes.isidentifier() else port["name"]}
+    return ports
+
+
+def _in_c(
+    task: Task, code: Implementation, unit: Unit, places: list[str], data: Sources
+) -> dict[str, Any]:
+    """A task that runs a function of its own in C."""
     given = [(c_name(n), v) for n, v in task.parameters]
-    arguments = ["state", *(p["place"] for p in ports), "&params" if given else "NULL"]
-    return shown | {
+    params = "&params" if given else "NULL"
+    return {
         "headers": (COMMON, unit.header),
         "sources": (unit.source,),
         "beside": unit.beside,
@@ -82,9 +95,9 @@ def wrapped(
         "symbol": code.symbol,
         "given": [f".{n} = {_value(v)}" for n, v in given if not isinstance(v, FilePath)],
         "files": [(n, data.place("data", v.path)) for n, v in given if isinstance(v, FilePath)],
-        "params": "&params" if given else "NULL",
+        "params": params,
         "state": bool(task.state),
-        "call": f"{code.symbol}({', '.join(arguments)})",
+        "call": f"{code.symbol}({', '.join(['state', *places, params])})",
     }
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...model.application import Application, Task
-from ...model.diagnostic import Diagnostic, listed
-from ...model.mapping import Pin, Placement
-from ...model.platform import Platform
-from ...model.system import System
+from ....model.application import Application, Task
+from ....model.diagnostic import Diagnostic, listed
+from ....model.mapping import Pin, Placement
+from ....model.platform import Platform
+from ....model.system import System
 from .graph import blocked
 from .library import ROOM, has_code, is_called
 from .project import MOST, Project, is_exact, unfed
@@ -105,12 +105,10 @@ def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
     for c in made.channels:
         if c.length * c.size > MOST:
             channel = known.get((text[c.destination], c.destination_port))
-            name = (
-                channel.name
-                if channel is not None
-                else f"{text[c.source]} -> latest -> {text[c.destination]}"
-            )
-            span = channel.span if channel is not None else tasks[text[c.destination]].span
+            name = f"{text[c.source]} -> latest -> {text[c.destination]}"
+            span = tasks[text[c.destination]].span
+            if channel is not None:
+                name, span = channel.name, channel.span
             message = (
                 f"`{name}` would have {c.length * c.size} bytes, but HOPES supports at most {MOST}"
             )
@@ -184,7 +182,7 @@ def elsewhere(system: System, files: Iterable[str]) -> Iterator[Diagnostic]:
             f"its program looks for {listed(rooms)} beside its own folder, which HOPES' tool"
             " chooses"
         )
-        help_text = f"put {'them' if len(rooms) > 1 else 'it'} there"
+        help_text = "put them there" if len(rooms) > 1 else "put it there"
         yield _warning(message, system.apps[0].span, help_text)
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...model.application import Application, Task
-from ...model.diagnostic import Diagnostic
-from ...model.files import read_bytes
-from ...model.hopes import HELD
-from ...model.system import System
+from ....model.application import Application, Task
+from ....model.diagnostic import Diagnostic
+from ....model.files import read_bytes
+from ....model.system import System
+from ..words import HELD
 
 #: Calls of such code that need declarations in a project's XML, which an export does not write.
 _ASKED = re.compile(r"\b(?:UFLoop_\w+|AC_(?:SEND|RECEIVE|CHECK)|LIBCALL)\b", re.ASCII)
