@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from .command import main
     from .control import Control, Event
     from .crossing import Forward
-    from .cuda import CudaError, Memory, open_cuda
+    from .cuda import CudaError, Memory
     from .ends import Inlet, Outlet
     from .engines import OnnxCuda, TensorRT
+    from .gpu import open_cuda
     from .graph import App, Fire, Task
     from .kernels import Kernels, Launch
     from .link import Dropping, Latest, Link, Put, Take
@@ -78,7 +79,7 @@ FACES = {
     "TensorRT": "engines",
     "Variant": "adapt",
     "main": "command",
-    "open_cuda": "cuda",
+    "open_cuda": "gpu",
 }
 
 __all__ = [

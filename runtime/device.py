@@ -16,7 +16,8 @@ from typing import Any, Deque, Dict, Iterable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code
-from .cuda import Cuda, CudaError, Event, Memory, Stream, open_cuda
+from .cuda import Cuda, CudaError, Event, Memory, Stream
+from .gpu import open_cuda
 from .tokens import Pieces, Port, on_host
 
 #: Pinned blocks per input that comes from the host: one is filled while another one is on its way.

@@ -14,8 +14,8 @@ from .code import Code
 from .tokens import Port
 
 if TYPE_CHECKING:
-    from .control import Change
     from .program import Program
+    from .scenario import Change
     from .select import Pick
 
 FOREVER = 1 << 62

@@ -23,7 +23,7 @@ from .report import report
 from .streams import complain
 
 if TYPE_CHECKING:
-    from .control import Stay
+    from .scenario import Stay
 
 MOST_BYTES = 256 << 20
 RTOL, ATOL = 1e-3, 1e-4

@@ -14,12 +14,15 @@ import socket
 import stat
 import threading
 import time
-from typing import List, Optional, Sequence
+from typing import TYPE_CHECKING, List, Optional, Sequence
 
 from .clocks import Refused
-from .control import LOOK, Control, Stay
 from .options import Mistake, RunOptions
-from .program import Program
+from .scenario import LOOK, Stay
+
+if TYPE_CHECKING:
+    from .control import Control
+    from .program import Program
 
 #: Bytes of a datagram that are looked at.
 LONGEST = 256

@@ -30,9 +30,10 @@ from .worker import Worker
 
 if TYPE_CHECKING:
     from .clocks import Played
-    from .control import Control, State
+    from .control import Control
     from .face import Face
     from .link import Link
+    from .scenario import State
     from .wire import Mesh
 
 #: Seconds that frames in flight get to finish after Ctrl-C.

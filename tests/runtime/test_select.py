@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from flowc.runtime.code import Code, Network
-from flowc.runtime.control import Control, Stay
+from flowc.runtime.control import Control
 from flowc.runtime.graph import Fire
 from flowc.runtime.program import Program
 from flowc.runtime.report import report
+from flowc.runtime.scenario import Stay
 from flowc.runtime.select import Pick, Select
 from flowc.runtime.states import document
 from flowc.runtime.tokens import Port

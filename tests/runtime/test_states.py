@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from flowc.runtime.channel import EndOfStream
-from flowc.runtime.control import Control, Stay
+from flowc.runtime.control import Control
 from flowc.runtime.embed import Running
 from flowc.runtime.graph import App, Fire
 from flowc.runtime.options import Mistake, RunOptions
 from flowc.runtime.program import Program
+from flowc.runtime.scenario import Stay
 from flowc.runtime.states import document
 from flowc.runtime.status import LiveStatus
 from flowc.runtime.wiring import wired
