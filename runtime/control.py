@@ -67,13 +67,14 @@ class Control(threading.Thread):
 
     def __init__(self, program: "Program", events: Sequence[str] = ()) -> None:
         threading.Thread.__init__(self, name="control", daemon=True)
-        self._program = program
+        # `run` is what a thread does
+        self._program, self._of_run = program, program.run
         program.control = self
+        program.run.wakers.append(self.wake)
         self.states: Dict[str, State] = {}
         self.initial = ""
         #: All events that there are.
         self.events = list(events)
-        self.now: Optional[State] = None
         self.stays: List[Stay] = []
         self.changes: List[Change] = []
         self.script: Optional[List[Stay]] = None
@@ -207,8 +208,12 @@ class Control(threading.Thread):
             with self._changed:
                 worker.parked = True
                 self._changed.notify_all()
-                while not (self._over or self._program.stopping):
-                    if self.now is not None and worker in self.now.workers and self._number > seen:
+                while not (self._over or self._of_run.stopping):
+                    if (
+                        self._of_run.state is not None
+                        and worker in self._of_run.state.workers
+                        and self._number > seen
+                    ):
                         break
                     # no limit: until a change of state, or the end, which wakes all
                     self._changed.wait()
@@ -226,7 +231,7 @@ class Control(threading.Thread):
         """Work is to take as long as at the clock rates of states. Raises Refused where no mapping
         has chosen any."""
         self._chosen()
-        self.clocks = self._program.played = Played()
+        self.clocks = self._of_run.played = Played()
 
     def _chosen(self) -> List[Wanted]:
         wanted = [s.clocks for s in self.states.values() if s.clocks]
@@ -269,14 +274,14 @@ class Control(threading.Thread):
     def run(self) -> None:
         if any(s.energy_mw is not None for s in self.states.values()):
             self.power = Power(
-                self.sysfs, any(t.code.device is not None for t in self._program.tasks)
+                self.sysfs, any(t.code.device is not None for t in self._of_run.tasks)
             )
             self.power.start()
         try:
             self._go_on()
         except BaseException as error:  # our own mistake: report it rather than hang
             reason = "internal error: " + describe(error)
-            self._program.fail(Failure("", "", None, reason, traceback.format_exc()))
+            self._of_run.fail(Failure("", "", None, reason, traceback.format_exc()))
         finally:
             if self.power is not None:
                 self.power.end()
@@ -290,8 +295,8 @@ class Control(threading.Thread):
             return
         self._enter(self.states[self.initial])
         while True:
-            assert self.now is not None
-            change = self._next(self.now)
+            assert self._of_run.state is not None
+            change = self._next(self._of_run.state)
             if change is None:
                 break
             if change.protocol != "idle":
@@ -299,11 +304,11 @@ class Control(threading.Thread):
                 continue
             if not self._drain(change):
                 break
-            self._leave(self.now)
+            self._leave(self._of_run.state)
             self.changes.append(change)
             self._enter(change.target)
             change.entered = change.target.since
-        self._leave(self.now)
+        self._leave(self._of_run.state)
 
     def _repeat(self, script: Sequence[Stay]) -> None:
         """Stay in states as they are given, those without a pause between them together."""
@@ -313,7 +318,7 @@ class Control(threading.Thread):
             while left and left[0].state in self.states[stays[-1].state].protocols:
                 stays.append(left.pop(0))
             state = self.states[stays[0].state]
-            if self.now is not None:
+            if self._of_run.state is not None:
                 self.changes.append(self._given(self.stays[-1], stays[0]))
             self._enter(state, stays)
             good = self._until_parked(state)
@@ -348,7 +353,7 @@ class Control(threading.Thread):
         self.changes.append(change)
         self._slower = self.clocks is not None
         with self._changed:
-            self.now = target
+            self._of_run.state = target
 
     def _begins(self, state: State, now: int) -> None:
         state.entered += 1
@@ -357,8 +362,8 @@ class Control(threading.Thread):
     def _next(self, state: State) -> Optional[Change]:
         """Wait for the next change; None when there is nothing left to do."""
         with self._changed:
-            while not self._program.stopping:
-                ending, parked = self._program.ending, state.parked
+            while not self._of_run.stopping:
+                ending, parked = self._of_run.ending, state.parked
                 if ending and parked:
                     return None
                 now = time.perf_counter_ns()
@@ -422,21 +427,21 @@ class Control(threading.Thread):
         good = self._until_parked(change.source, change.target)
         change.drained = time.perf_counter_ns()
         change.ended = max(change.stopped, *(app.last_end for app in change.source.apps))
-        return good and not self._program.ending
+        return good and not self._of_run.ending
 
     def _until_parked(self, state: State, target: Optional[State] = None) -> bool:
         begin = time.monotonic()
         with self._changed:
             while not state.parked:
-                if self._program.stopping:
+                if self._of_run.stopping:
                     return False
                 wait(self._changed, PATIENCE)
                 if target is not None and not state.parked and time.monotonic() - begin > PATIENCE:
-                    waits = self._program.who_waits()
-                    self._program.say(
+                    waits = self._of_run.who_waits()
+                    self._of_run.say(
                         "the change from %s to %s waits; %s" % (state.name, target.name, waits)
                     )
-        return not self._program.stopping
+        return not self._of_run.stopping
 
     def _set_clocks(self, state: State, down: bool) -> None:
         """The rates of a state: slower ones only when no frame is under way that counts on the old
@@ -448,7 +453,7 @@ class Control(threading.Thread):
         except Refused as refused:
             self.clocks.restore()
             self.clocks = None
-            self._program.say("clock rates are left alone: %s" % refused)
+            self._of_run.say("clock rates are left alone: %s" % refused)
 
     def _enter(self, state: State, given: Sequence[Stay] = ()) -> None:
         """Its apps begin anew. `given` are stays with their frames, which follow each other without
@@ -461,40 +466,49 @@ class Control(threading.Thread):
         names = [stay.state for stay in given] or [state.name]
         self._stretches = [(Stay(name), {}) for name in names]
         for app in state.apps:
-            limit = (
-                FOREVER if self.frames is None else max(0, self.frames - self._had.get(app.name, 0))
-            )
-            if given:
-                limit = sum(stay.frames.get(app.name, 0) for stay in given)
-            if app.name in self._ended:
-                limit = 0
-            marks = [
-                sum(stay.frames.get(app.name, 0) for stay in given[:k]) for k in range(len(names))
-            ]
-            for (_, firsts), mark in zip(self._stretches, marks):
-                firsts[app.name] = mark
-            before = None if app.name in self._ended else self._last.get(app.name)
-            app.enter(before, self._had.get(app.name, 0), limit, now, list(zip(names, marks)))
-            app.awaited.extend((0, change) for change in self.changes[-1:])
-            for task in app.tasks:
-                task.before = self._fired.get(task.name, 0)
-                for name, share in task.code.shares.items():
-                    share.before = self._fired.get(name, 0)
-            self._last[app.name] = app
+            self._begin_anew(app, names, given, now)
         self.changes += [self._given(a, b) for a, b in zip(given, given[1:])]
         for name in names:
             self._begins(self.states[name], now)
         self.stays += [stay for stay, _ in self._stretches]
-        self._program.calm()
-        if self._program.ending:  # it may have been ended before the apps of this state were ready
+        self._of_run.calm()
+        if self._of_run.ending:  # it may have been ended before the apps of this state were ready
             for app in state.apps:
                 app.drain()
         with self._changed:
             for worker in state.workers:
                 worker.parked = False
-            self.now = state
+            self._of_run.state = state
             self._number += 1
             self._changed.notify_all()
+
+    def _begin_anew(self, app: App, names: Sequence[str], given: Sequence[Stay], now: int) -> None:
+        """An app goes on where it was in the state in which it last ran, through states that follow
+        each other without a pause."""
+        #: The first frame in each of the states, and the one behind the last.
+        marks = [0]
+        for stay in given:
+            marks.append(marks[-1] + stay.frames.get(app.name, 0))
+        for (_, firsts), mark in zip(self._stretches, marks):
+            firsts[app.name] = mark
+        had = self._had.get(app.name, 0)
+        over = app.name in self._ended
+        if over:
+            limit = 0
+        elif given:
+            limit = marks[-1]
+        elif self.frames is None:
+            limit = FOREVER
+        else:
+            limit = max(0, self.frames - had)
+        before = None if over else self._last.get(app.name)
+        app.enter(before, had, limit, now, list(zip(names, marks)))
+        app.awaited.extend((0, change) for change in self.changes[-1:])
+        for task in app.tasks:
+            task.before = self._fired.get(task.name, 0)
+            for name, share in task.code.shares.items():
+                share.before = self._fired.get(name, 0)
+        self._last[app.name] = app
 
     def _leave(self, state: State) -> None:
         """Count what was done since the apps began anew."""
@@ -515,11 +529,11 @@ class Control(threading.Thread):
                     self._fired[name] = self._fired.get(name, 0) + firings
 
     # -- afterwards --------------------------------------------------------------------------------
-    def told(self) -> List[App]:
+    def totals(self) -> List[App]:
         """One app for each name, with what it did in all states: call it once, when everything is
         over."""
         found: Dict[str, App] = {}
-        for app in self._program.apps:
+        for app in self._of_run.apps:
             app.tasks = [made for task in app.tasks for made in task.apart()]
             if app.name in found:
                 found[app.name].add(app)

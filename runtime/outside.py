@@ -171,7 +171,7 @@ class Outside:
         self, program: Program, script: Sequence[Line], path: Optional[str], refused: str
     ) -> None:
         assert program.control is not None
-        self._program, self._control = program, program.control
+        self._run, self._control = program.run, program.control
         self._script, self._path, self._refused = list(script), path, refused
         self._listener: Optional[socket.socket] = None
         #: Was something at the path before? Then it is not ours.
@@ -181,7 +181,7 @@ class Outside:
     def start(self) -> None:
         """Begin; the program may not have begun yet. Raises Mistake."""
         if self._refused:
-            self._program.say(self._refused)
+            self._run.say(self._refused)
         self._listener = _listening(self._path) if self._path else None
         for target in [self._follow] * bool(self._script) + [self._listen] * bool(self._listener):
             threading.Thread(target=target, name="outside", daemon=True).start()
@@ -199,12 +199,12 @@ class Outside:
                 pass  # it was removed
 
     def _follow(self) -> None:
-        while not self._program.go.wait(0.05):
+        while not self._run.go.wait(0.05):
             if self._over.is_set():
                 return
         left = self._script
         while left and not self._over.wait(LOOK):
-            seconds = (time.perf_counter_ns() - self._program.begin) / 1e9
+            seconds = (time.perf_counter_ns() - self._run.begin) / 1e9
             due = [
                 x
                 for x in left
@@ -227,7 +227,7 @@ class Outside:
             except ValueError as error:
                 shown = word.encode("unicode_escape").decode("ascii")
                 known = word.partition(" ")[0] in self._control.events
-                self._program.say(
+                self._run.say(
                     str(error)
                     if known
                     else "there is no event `%s`%s" % (shown, _near(word, self._control.events))

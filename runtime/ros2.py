@@ -126,7 +126,7 @@ class RosNode(Face):
         self._rclpy = rclpy
         # signals are the keeper's
         rclpy.init(args=self._words, signal_handler_options=SignalHandlerOptions.NO)
-        mesh = self.program.mesh
+        mesh = self.run.mesh
         self._node = node = rclpy.create_node(
             self._name if mesh is None else "%s_%s" % (self._name, mesh.name)
         )

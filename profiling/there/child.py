@@ -110,7 +110,7 @@ class _Paced(_Times):
             before[thread] = end
             if task.is_source and task.app.period is not None:
                 ready = max(
-                    ready, program.begin + int(firing * task.app.period / task.per_iteration)
+                    ready, program.run.begin + int(firing * task.app.period / task.per_iteration)
                 )
             for maker, totals, taken, delay in needed.get(name, ()):
                 wanted = taken[firing + group - 1] - delay
@@ -184,12 +184,12 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     failures = importlib.import_module("runtime.failures")
     program = module.program()
     importlib.import_module("runtime.ends").feed(program)
-    importlib.import_module("runtime.keeper").keep(program, WATCHDOG)
+    importlib.import_module("runtime.keeper").keep(program.run, WATCHDOG)
     paced = mode == "paced"
     times = _Paced() if paced else _Times()
     if mode:
         # otherwise single firings are not needed, and a tracer would only slow the program down
-        program.tracer = times
+        program.run.tracer = times
     marks: list[_Frames] = []
     before = _Load()
     delayed: list[float] = []
@@ -203,8 +203,8 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
         give_up = time.monotonic() + max(LONGEST_FRAME, 10 * wanted)
         while waiting := [a.name for a in program.apps if a.frames == 0 and a.limit > 0]:
             if time.monotonic() > give_up:
-                said = f"no frame of {waiting[0]} was finished; {program.who_waits()}"
-                program.fail(failures.Failure("", "", None, said))
+                said = f"no frame of {waiting[0]} was finished; {program.run.who_waits()}"
+                program.run.fail(failures.Failure("", "", None, said))
                 return
             time.sleep(0.05)
         marks.append(_Frames(program.apps))
@@ -213,16 +213,22 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
             # one thread fires everything: its hold on the interpreter can be measured
             times.holding = Holding()
             times.holding.watch(HOLDING)
-        program.interrupts += 1
+        program.run.interrupts += 1
 
     threading.Thread(target=stop_when_seen, daemon=True).start()
-    good = program.run(
-        full_speed=not paced, strict=mode == "strict", watchdog=WATCHDOG, drain=float("inf")
+    good = importlib.import_module("runtime.lifecycle").execute(
+        program,
+        full_speed=not paced,
+        strict=mode == "strict",
+        watchdog=WATCHDOG,
+        drain=float("inf"),
     )
     if isinstance(times, _Paced):
         times.summed_up(program)
     if not good:
-        document: dict[str, Any] = {"failure": f"{program.failure.details}{program.failure}"}
+        document: dict[str, Any] = {
+            "failure": f"{program.run.failure.details}{program.run.failure}"
+        }
     else:
         first, last = (*marks, _Frames(program.apps), _Frames(program.apps))[:2]
         periods = first.period_ns(last)
@@ -230,9 +236,9 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
             if app.name not in periods and app.frames > 0 and app.first_start is not None:
                 periods[app.name] = (app.last_end - app.first_start) / app.frames
         busy: dict[str, float] = {}
-        for worker in program.workers:
+        for worker in program.run.workers:
             busy[worker.processor] = (
-                busy.get(worker.processor, 0.0) + worker.busy / 1e9 / program.seconds
+                busy.get(worker.processor, 0.0) + worker.busy / 1e9 / program.run.seconds
             )
         latency = {a.name: a.total_latency / a.frames for a in program.apps if a.frames}
         held = times.holding.shares() if times.holding is not None else {}
@@ -255,7 +261,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
             "delayed": delayed[0] if delayed else 0.0,
         }
     Path(output).write_text(json.dumps(document))
-    program.board.leave(0)
+    program.run.board.leave(0)
     return 0
 
 
