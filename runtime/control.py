@@ -381,13 +381,17 @@ class Control(threading.Thread):
                 if self._slower and not any(a.awaited and a.limit > a.mark for a in state.apps):
                     self._slower = False  # no frame is left that counts on the old rates
                     self._set_clocks(state, down=True)
-                if asked or self._slower:
-                    wait(self._changed, LOOK)
-                elif due is not None:
-                    wait(self._changed, max(LOOK, (due - now) / 1e9))
-                else:
-                    self._changed.wait()  # no limit: until an event, or the end of the program
+                self._rest(asked or self._slower, due, now)
         return None
+
+    def _rest(self, looks: bool, due: Optional[int], now: int) -> None:
+        """Wait for an event; `looks`: also for what workers do without a word."""
+        if looks:
+            wait(self._changed, LOOK)
+        elif due is not None:
+            wait(self._changed, max(LOOK, (due - now) / 1e9))
+        else:
+            self._changed.wait()  # no limit: until an event, or the end of the program
 
     def _advanced(self, state: State, now: int, due: Optional[int]) -> Optional[Change]:
         """Let all events count that have come; None where they lead back to where it is, or
@@ -413,9 +417,12 @@ class Control(threading.Thread):
     def _paced(self, state: State) -> State:
         """The slowest level of a state that is fast enough, the fastest one where none is, or no
         rate was asked for."""
+        if not state.levels:
+            return state
         asked = float("inf") if self._pace is None else self._pace
         enough = [(rate, n) for n, (rate, _) in enumerate(state.levels) if rate >= asked]
-        return state.levels[min(enough)[1] if enough else 0][1] if state.levels else state
+        level = min(enough)[1] if enough else 0
+        return state.levels[level][1]
 
     def _drain(self, change: Change) -> bool:
         """No new frames, and wait for those that have begun. False when the program ends

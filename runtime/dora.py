@@ -69,11 +69,9 @@ class DoraNode(Face):
         """See `Face`."""
         if any(importlib.util.find_spec(name) is None for name in ("dora", "pyarrow")):
             return "dora-rs is missing: python3 -m pip install dora-rs"
-        return (
-            ""
-            if CONFIG in os.environ
-            else "this is a node: start its dataflow, with `dora run dataflow.yml`"
-        )
+        if CONFIG not in os.environ:
+            return "this is a node: start its dataflow, with `dora run dataflow.yml`"
+        return ""
 
     def connect(self) -> None:
         """See `Face`. Returns when all nodes of the dataflow are there."""

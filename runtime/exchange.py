@@ -361,14 +361,16 @@ class Ends:
             while self._asked and self._answered < number:
                 missing = self._asked.popleft()
                 self._answered += 1
-                answers += [] if missing is None else [(missing, None)]
+                if missing is not None:
+                    answers.append((missing, None))
             future = self._asked.popleft() if self._asked else None
             self._answered = number + 1
-            if future is not None:
-                answers.append((future, frame if len(frame) > 1 else next(iter(frame.values()))))
-            else:
+            if future is None:
                 for name, token in frame.items():
                     self._results[name].append(token)
+                continue
+            answer = frame if len(frame) > 1 else next(iter(frame.values()))
+            answers.append((future, answer))
         return answers
 
     def _no_answers(self) -> str:
@@ -380,14 +382,19 @@ class Ends:
         if len(counts) > 1:
             shown = ", ".join("%s %d" % (n, t.per_iteration) for n, t in ends.items())
             return "tokens in one iteration are %s" % shown
-        reached: Set[str] = set()
-        news = [t.name for t in self._inlets.values()]
-        while news:
-            reached.update(news)
-            joined = [c for c in self._app.channels if c.source in news and not c.delay]
-            news = [c.destination for c in joined if c.destination not in reached]
+        reached = self._reached([t.name for t in self._inlets.values()])
         behind = [n for n, t in self._outlets.items() if t.name not in reached]
         return "a delay lies before %s, or nothing leads there" % listed(behind) if behind else ""
+
+    def _reached(self, tasks: Sequence[str]) -> Set[str]:
+        """The tasks that these lead to without a delay between, and they themselves."""
+        reached: Set[str] = set()
+        news = list(tasks)
+        while news:
+            reached.update(news)
+            channels = [c for c in self._app.channels if c.source in news and not c.delay]
+            news = [c.destination for c in channels if c.destination not in reached]
+        return reached
 
 
 # -- waiting, and what is put in -------------------------------------------------------------------

@@ -394,13 +394,12 @@ class App:
     def under_way(self) -> bool:
         """Has it begun a frame in its state? After a change at once an inference has to have
         ended."""
-        newest = (
-            self.begun
-            if self.pick is None
-            else self.pick.done
-            if self._at_once
-            else self.pick.asked
-        )
+        if self.pick is None:
+            newest = self.begun
+        elif self._at_once:
+            newest = self.pick.done
+        else:
+            newest = self.pick.asked
         return newest >= self.mark
 
     def follow(self, state: str, at_once: bool) -> int:
@@ -429,9 +428,9 @@ class App:
         """
         for channel in () if before is None else before.channels:
             channel.check()
-        kept = (
-            {} if before is None else {key: channel.left() for key, channel in before.kept.items()}
-        )
+        kept = {}
+        if before is not None:
+            kept = {key: channel.left() for key, channel in before.kept.items()}
         self.earlier += self.done
         self.base, self.limit, self.since = base, limit, now
         self.begun, self._ended = -1, 0

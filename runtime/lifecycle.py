@@ -237,19 +237,27 @@ class _Execution:
             for worker in workers:
                 worker.join(max(0.0, deadline - time.monotonic()))
         self._run.ending = True
-        inside = [worker.firing for worker in workers if worker.is_alive()]
-        stuck = [code for firing in inside if firing is not None for _, code in firing[0].codes()]
-        # A source that waits for data is closed all the same, by this thread: it is unknown when it
-        # will return.
-        self._close(
-            [(t, c) for t, c in self._codes if c not in stuck or (t.is_source and c.closes_inside)]
-        )
+        self._close(self._unused())
         if self._device is None or any(worker.is_alive() for worker in workers):
             return
         try:
             self._device.end_lanes()
         except TaskError as error:
             self._run.fail(Failure("", "", None, describe(error)))
+
+    def _unused(self) -> List[Tuple[Task, Code]]:
+        """Code that no firing uses any more. A source that waits for data counts as well, although
+        its firing goes on: it is unknown when it will return."""
+        stuck: List[Code] = []
+        for worker in self._run.workers:
+            firing = worker.firing if worker.is_alive() else None
+            if firing is not None:
+                stuck += [code for _, code in firing[0].codes()]
+        return [
+            (task, code)
+            for task, code in self._codes
+            if code not in stuck or (task.is_source and code.closes_inside)
+        ]
 
     def _close(self, codes: Sequence[Tuple[Task, Code]]) -> None:
         for task, code in codes:

@@ -55,14 +55,10 @@ def prepare(control: Control, program: Program, options: RunOptions) -> Outside:
 
 
 def _near(word: str, known: Sequence[str]) -> str:
-    found = difflib.get_close_matches(word, known, 1)
-    return (
-        "; did you mean `%s`?" % found[0]
-        if found
-        else "; there is %s" % ", ".join(known)
-        if known
-        else ""
-    )
+    near = difflib.get_close_matches(word, known, 1)
+    if near:
+        return "; did you mean `%s`?" % near[0]
+    return "; there is %s" % ", ".join(known) if known else ""
 
 
 class Line:
@@ -205,14 +201,14 @@ class Outside:
         left = self._script
         while left and not self._over.wait(LOOK):
             seconds = (time.perf_counter_ns() - self._run.begin) / 1e9
-            due = [
-                x
-                for x in left
-                if (seconds if x.app is None else self._control.had(x.app)) >= x.when
-            ]
-            for line in due:
-                self._control.raise_event(line.event)
-            left = [x for x in left if x not in due]
+            waiting = []
+            for line in left:
+                passed = seconds if line.app is None else self._control.had(line.app)
+                if passed >= line.when:
+                    self._control.raise_event(line.event)
+                else:
+                    waiting.append(line)
+            left = waiting
 
     def _listen(self) -> None:
         assert self._listener is not None
@@ -226,10 +222,9 @@ class Outside:
                 self._control.raise_event(word)
             except ValueError as error:
                 shown = word.encode("unicode_escape").decode("ascii")
-                known = word.partition(" ")[0] in self._control.events
-                self._run.say(
-                    str(error)
-                    if known
-                    else "there is no event `%s`%s" % (shown, _near(word, self._control.events))
-                )
+                reason = str(error)
+                if word.partition(" ")[0] not in self._control.events:
+                    near = _near(word, self._control.events)
+                    reason = "there is no event `%s`%s" % (shown, near)
+                self._run.say(reason)
                 self._control.ignored[shown] = self._control.ignored.get(shown, 0) + 1

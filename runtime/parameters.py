@@ -43,14 +43,11 @@ class _Parameter:
 
     def __str__(self) -> str:
         value = os.path.basename(self.value["file"]) if self.kind == "file" else self.value
-        shown = (
-            str(value).lower()
-            if self.kind == "bool"
-            else repr(value)
-            if self.kind == "string"
-            else value
-        )
-        return "%s.%s (%s, %s)" % (self.task, self.name, self.kind, shown)
+        if self.kind == "bool":
+            value = str(value).lower()
+        elif self.kind == "string":
+            value = repr(value)
+        return "%s.%s (%s, %s)" % (self.task, self.name, self.kind, value)
 
 
 def give(

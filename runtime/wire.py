@@ -321,11 +321,9 @@ class Mesh:
                 return
             peer.sent += 1
             head = _HEAD.pack(kind, self.names.index(self.name), where, count, number, peer.sent)
-            pieces = (
-                ()
-                if body is None
-                else [body[at : at + PIECE] for at in range(0, max(1, len(body)), PIECE)]
-            )
+            pieces = []
+            if body is not None:
+                pieces = [body[at : at + PIECE] for at in range(0, max(1, len(body)), PIECE)]
             peer.socket.send_multipart([head, *pieces], copy=False)
 
     def _all(

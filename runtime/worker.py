@@ -90,14 +90,7 @@ class Worker(threading.Thread, Waiter):
         if device is not None:
             device.begin_lane(self.processor, [e.task.code for e in self.order], self.arena)
         try:
-            rounds = self._prepare()
-            for _ in (None,) if self.control is None else self.control.stays_of(self):
-                self.round = 0
-                first: Optional[int] = 0
-                while self._one_round(first or 0):
-                    self.round += 1
-                    first = rounds.enter() if rounds is not None else 0
-                self._flush()
+            self._work()
         except Stopped:
             if device is not None:
                 device.settle()
@@ -114,6 +107,17 @@ class Worker(threading.Thread, Waiter):
                 e.task.from_device or e.task.code.device is not None for e in self.order
             ):
                 device.leave()
+
+    def _work(self) -> None:
+        """All rounds; where there are states, those of each stay in its state."""
+        rounds = self._prepare()
+        for _ in (None,) if self.control is None else self.control.stays_of(self):
+            self.round = 0
+            first: Optional[int] = 0
+            while self._one_round(first or 0):
+                self.round += 1
+                first = rounds.enter() if rounds is not None else 0
+            self._flush()
 
     def _on_device(self) -> List[Tuple[Task, Any]]:
         tasks = {id(e.task): e.task for e in self.order}
@@ -354,11 +358,9 @@ class Worker(threading.Thread, Waiter):
                 raise
             raise TaskError(NO_SOURCE) from None
         outputs = task.outputs
-        return (
-            [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))]
-            if outputs
-            else ()
-        )
+        if not outputs:
+            return ()
+        return [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))]
 
     def _linger(self, task: Task, start: int, factors: Dict[str, float]) -> None:
         """Wait for as long as the firing would have gone on at a slower clock; what waits for data
