@@ -54,6 +54,7 @@ sys.path.insert(0, home)
 spec = importlib.util.spec_from_file_location("m", os.path.join(home, "main.py"))
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
+from runtime.lifecycle import execute
 from runtime.worker import Worker
 cores = sorted(os.sched_getaffinity(0))[:2]
 run = Worker.run
@@ -66,7 +67,7 @@ tasks = {t.name: t for a in program.apps for t in a.tasks}
 cut = next(t.code.cut for t in tasks.values() if hasattr(t.code, "cut"))
 if not moving:
     cut.took = lambda *_: None
-thread = threading.Thread(target=lambda: program.run(full_speed=True))
+thread = threading.Thread(target=lambda: execute(program, full_speed=True))
 thread.start()
 app = program.apps[0]
 while app.frames < 100:

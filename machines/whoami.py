@@ -77,7 +77,8 @@ def celsius() -> Optional[float]:
 
 def device() -> Optional[str]:
     """The GPU that Python can use; None if there is none."""
-    from ..runtime.cuda import CudaError, open_cuda
+    from ..runtime.cuda import CudaError
+    from ..runtime.gpu import open_cuda
 
     try:
         return open_cuda().device

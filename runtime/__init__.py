@@ -16,26 +16,46 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from .adapt import Back, Cut, Front, Variant
-    from .bands import Bands
-    from .channel import Channel
-    from .code import C, Code, Network, Python
-    from .command import main
-    from .control import Control, Event
-    from .crossing import Forward
-    from .cuda import CudaError, Memory, open_cuda
-    from .ends import Inlet, Outlet
-    from .engines import OnnxCuda, TensorRT
-    from .graph import App, Fire, Task
-    from .kernels import Kernels, Launch
-    from .link import Dropping, Latest, Link, Put, Take
-    from .process import Process
-    from .program import Program
-    from .resample import Last, Repeat
-    from .segments import Segments
-    from .select import Select
-    from .tokens import Port, TaskError
-    from .wire import Mesh
+    from .adapt import Back as Back
+    from .adapt import Cut as Cut
+    from .adapt import Front as Front
+    from .adapt import Variant as Variant
+    from .bands import Bands as Bands
+    from .channel import Channel as Channel
+    from .code import C as C
+    from .code import Code as Code
+    from .code import Network as Network
+    from .code import Python as Python
+    from .command import main as main
+    from .control import Control as Control
+    from .control import Event as Event
+    from .crossing import Forward as Forward
+    from .cuda import CudaError as CudaError
+    from .cuda import Memory as Memory
+    from .ends import Inlet as Inlet
+    from .ends import Outlet as Outlet
+    from .engines import OnnxCuda as OnnxCuda
+    from .engines import TensorRT as TensorRT
+    from .gpu import open_cuda as open_cuda
+    from .graph import App as App
+    from .graph import Fire as Fire
+    from .graph import Task as Task
+    from .kernels import Kernels as Kernels
+    from .kernels import Launch as Launch
+    from .link import Dropping as Dropping
+    from .link import Latest as Latest
+    from .link import Link as Link
+    from .link import Put as Put
+    from .link import Take as Take
+    from .process import Process as Process
+    from .program import Program as Program
+    from .resample import Last as Last
+    from .resample import Repeat as Repeat
+    from .segments import Segments as Segments
+    from .select import Select as Select
+    from .tokens import Port as Port
+    from .tokens import TaskError as TaskError
+    from .wire import Mesh as Mesh
 
 #: The module of each name: a program imports what it uses, and carries no more.
 FACES = {
@@ -78,51 +98,8 @@ FACES = {
     "TensorRT": "engines",
     "Variant": "adapt",
     "main": "command",
-    "open_cuda": "cuda",
+    "open_cuda": "gpu",
 }
-
-__all__ = [
-    "Mesh",
-    "Link",
-    "Event",
-    "Control",
-    "App",
-    "Back",
-    "Bands",
-    "C",
-    "Channel",
-    "Code",
-    "CudaError",
-    "Cut",
-    "Dropping",
-    "Fire",
-    "Forward",
-    "Front",
-    "Inlet",
-    "Kernels",
-    "Last",
-    "Latest",
-    "Launch",
-    "Memory",
-    "Network",
-    "OnnxCuda",
-    "Outlet",
-    "Port",
-    "Process",
-    "Program",
-    "Put",
-    "Python",
-    "Repeat",
-    "Segments",
-    "Select",
-    "Take",
-    "Task",
-    "TaskError",
-    "TensorRT",
-    "Variant",
-    "main",
-    "open_cuda",
-]
 
 
 def __getattr__(name: str) -> object:

@@ -160,9 +160,9 @@ class Front(_Side):
         _Side.__init__(self, cut)
         self._inputs = list(inputs)
 
-    def meet(self, task: Any, program: Any) -> None:
-        self.cut.say = program.say
-        self.cut.paced = task.app.period is not None and not program.full_speed
+    def meet(self, task: Any, run: Any) -> None:
+        self.cut.say = run.say
+        self.cut.paced = task.app.period is not None and not run.full_speed
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._load(home, [v.front[0] for v in self.cut.variants])

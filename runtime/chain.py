@@ -85,10 +85,7 @@ def can_follow(task: Task) -> bool:
     ports = task.inputs + task.outputs
     few = len(ports) <= MOST_ARGUMENTS and not any(p.window for p in ports)
     return (
-        type(task.code) is C
-        and few
-        and not task.live
-        and _library(task.app.program.home) is not None
+        type(task.code) is C and few and not task.live and _library(task.app.run.home) is not None
     )
 
 
@@ -204,7 +201,8 @@ class Chain:
         of the worker's line, which is what a crash leaves behind.
         """
         worker = self._plan.worker
-        lines = worker.program.board.lines
+        of_run = self._plan.tasks[0].app.run
+        lines = of_run.board.lines
         name = in_chain(next(i for i, line in enumerate(lines) if line is worker.line))
         tables = [
             np.array(t, np.int64)
@@ -214,15 +212,14 @@ class Chain:
         call = _Call(*[t.ctypes.data for t in tables], self._bases.ctypes.data, self._sums.address)
         call.line, call.count = ctypes.addressof(line), len(self.firings)
         self._call, self._kept = call, (tables, line)
-        program = worker.program
-        run: Optional[Callable[..., int]] = _library(program.home)
+        run: Optional[Callable[..., int]] = _library(of_run.home)
         table, count = ctypes.addressof(call), len(self.firings)
         assert run is not None
 
         def fire(number: int) -> int:
             done = run(table, 0, number, LOOK)
             while 0 <= done < count:
-                if program.stopping:
+                if of_run.stopping:
                     raise Stopped
                 done = run(table, done, number, LOOK)
             return done if done >= 0 else -1 - done

@@ -38,6 +38,8 @@ class Code(abc.ABC):
     has_weights = False
     #: Tokens that it has written and dropped, where it drops any.
     place: Any = None
+    #: Bytes for what lies between its layers, which it shares with other code of its worker.
+    arena_bytes = 0
     #: May it be closed while a firing that waits has not returned? Not where that would free what
     #: the firing uses.
     closes_inside = True
@@ -57,8 +59,11 @@ class Code(abc.ABC):
         """What each of its alternatives has done, by the names of tasks."""
         return {}
 
-    def meet(self, task: Any, program: Any) -> None:  # noqa: B027 - most code need not know
+    def meet(self, task: Any, run: Any) -> None:  # noqa: B027 - most code need not know
         """Before `open`, and before tasks know their readers: the task whose code this is."""
+
+    def read_on_host(self, output: int) -> None:  # noqa: B027
+        """A task on a CPU reads what this code on a device makes; before `open`."""
 
     def fired_by(self, workers: int) -> None:  # noqa: B027
         """So many workers fire it, in turns."""

@@ -15,10 +15,12 @@ from .ends import refusal
 from .failures import Failure, describe
 from .files import Output
 from .keeper import END, keep
+from .lifecycle import Interrupted, execute
 from .options import SETTINGS, Mistake, RunOptions, frames_of, parsed, require_no_states
 from .parameters import give
-from .program import Interrupted, Program
+from .program import Program
 from .report import build_of, report, table
+from .run import Run
 from .status import LiveStatus, LogStatus, TerminalStatus
 from .streams import (
     complain,
@@ -48,15 +50,9 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     open_streams()
     options = parsed(arguments)
     program = build()
-    program.speak = complain
-    mistakes = give(program, options.settings, os.environ.get(SETTINGS, ""))
-    reason, outside = refusal(program), None
-    if program.mesh is not None:
-        reason = program.mesh.unready()
-    if program.face is not None:
-        reason = program.face.unready()
-    if reason:
-        mistakes = [*mistakes, reason]
+    program.run.speak = complain
+    mistakes = _refusals(program, options)
+    outside = None
     try:
         outside = None if mistakes else _outside(program, options)
     except Mistake as refused:
@@ -69,17 +65,14 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         try:
             program.twin()
         except TaskError as error:
-            failure = Failure("", "", None, str(error))
-            complain(str(failure))
-            _report_in_place(program, options.report_to)(failure, 1)
-            return 1
+            return _failed_outside(program, options, str(error))
     received: List[int] = []
     if arguments is None:
         if any(t.code.has_weights for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
         keep(
-            program,
+            program.run,
             options.watchdog,
             _report_in_place(program, options.report_to),
             partial(_put_back, program, outside),
@@ -93,23 +86,38 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         complain(str(refused))
         status = 2
     except (MemoryError, RecursionError) as error:  # what tasks have left for others is not enough
-        failure = Failure(
-            "", "", None, "the program failed outside of its tasks: " + describe(error)
-        )
-        complain(str(failure))
-        _report_in_place(program, options.report_to)(failure, 1)
-        status = 1
+        reason = "the program failed outside of its tasks: " + describe(error)
+        status = _failed_outside(program, options, reason)
     except BaseException:
-        program.board.leave(1)
+        program.run.board.leave(1)
         raise
     finally:
         _put_back(program, outside)
         if arguments is None:
             put_back_streams()
-    program.board.leave(status)
-    if any(w.is_alive() for w in program.workers):
+    program.run.board.leave(status)
+    if any(w.is_alive() for w in program.run.workers):
         os._exit(status)  # a firing that never returns must not keep the process alive
     return status
+
+
+def _refusals(program: Program, options: RunOptions) -> List[str]:
+    """Why it cannot be run so; tasks have their settings where it can."""
+    mistakes = give(program, options.settings, os.environ.get(SETTINGS, ""))
+    reason = refusal(program)
+    if program.run.mesh is not None:
+        reason = program.run.mesh.unready()
+    if program.face is not None:
+        reason = program.face.unready()
+    return [*mistakes, reason] if reason else mistakes
+
+
+def _failed_outside(program: Program, options: RunOptions, reason: str) -> int:
+    """It has failed where no task is at work: say so, here and in the report; the exit status."""
+    failure = Failure("", "", None, reason)
+    complain(str(failure))
+    _report_in_place(program, options.report_to)(failure, 1)
+    return 1
 
 
 def _outside(program: Program, options: RunOptions) -> Any:
@@ -130,13 +138,13 @@ def _put_back(program: Program, outside: Any) -> None:
 
 def _listen(program: Program, received: List[int]) -> None:
     def on_signal(number: int, frame: Any) -> None:
-        asked = program.board.asked
-        if asked == program.interrupts:
+        asked = program.run.board.asked
+        if asked == program.run.interrupts:
             # what a terminal sends reaches this process as well; the keeper decides what counts
             return
-        program.interrupts = asked
+        program.run.interrupts = asked
         received.append(number)
-        if program.board.phase == STARTING:
+        if program.run.board.phase == STARTING:
             raise Interrupted
 
     for number in END:
@@ -144,34 +152,69 @@ def _listen(program: Program, received: List[int]) -> None:
 
 
 def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
+    run = program.run
     try:  # now, not after hours of running
-        trace, measured = [
-            Output(path) if path else None for path in (options.trace, options.report_to)
-        ]
+        trace, measured = _output(options.trace), _output(options.report_to)
     except OSError as error:
         complain("cannot write %s: %s" % (error.filename, error.strerror))
         return 1
     if trace is not None:
-        first, end = (0, None) if options.trace_frames is None else frames_of(options.trace_frames)
-        program.tracer = Tracer(program, first, end, options.trace_bands)
+        first, end = 0, None
+        if options.trace_frames is not None:
+            first, end = frames_of(options.trace_frames)
+        run.tracer = Tracer(program, first, end, options.trace_bands)
+    try:
+        shows = _shows(options)
+    except OSError as error:
+        complain("cannot write to descriptor %s: %s" % (options.live, error.strerror))
+        return 1
+    good = _executed(program, options, shows)
+    document = report(program, _status(program, options, good, received))
+    delivered = True
+    if trace is not None:
+        delivered &= _write(trace, run.tracer.events(build_of(run.home)))
+    if measured is not None:
+        delivered &= _write(measured, document, indent=1)
+    wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
+    delivered &= _print(table(document) + "\n" if wanted else "")
+    late = _late(program)
+    if not good and run.failure is not None:
+        complain(str(run.failure), run.failure.details)
+    elif options.fail_on_miss and late:
+        complain("deadlines were missed in %s" % ", ".join(late))
+    status = _status(program, options, good, received)
+    return status if delivered else status or 1
+
+
+def _output(path: Optional[str]) -> Optional[Output]:
+    return Output(path) if path else None
+
+
+def _shows(options: RunOptions) -> List[Any]:
+    """What shows how far the program is. Raises OSError."""
     shows: List[Any] = []
     if not options.quiet:
         shows.append(TerminalStatus() if is_terminal("stderr") else LogStatus(complain))
     if options.live is not None:
-        try:
-            shows.append(LiveStatus(options.live))
-        except OSError as error:
-            complain("cannot write to descriptor %d: %s" % (options.live, error.strerror))
-            return 1
+        shows.append(LiveStatus(options.live))
+    return shows
 
-    def show(program: Program) -> None:
+
+def _executed(program: Program, options: RunOptions, shows: Sequence[Any]) -> bool:
+    """True unless something failed, or it was to end before it began."""
+
+    def show(run: Run) -> None:
         for status in shows:
-            status(program)
+            status(run)
 
     try:
-        progress = show if shows else None
-        good = program.run(
-            options.frames, options.full_speed, options.strict, options.watchdog, progress=progress
+        good = execute(
+            program,
+            options.frames,
+            options.full_speed,
+            options.strict,
+            options.watchdog,
+            progress=show if shows else None,
         )
     except Interrupted:
         good = False
@@ -180,29 +223,20 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
         sys.setrecursionlimit(max(DEPTH, sys.getrecursionlimit()))
     for status in shows:
         status.clear()
-    document = report(program, _status(program, options, good, received))
-    delivered = True
-    if trace is not None:
-        delivered &= _write(trace, program.tracer.events(build_of(program.home)))
-    if measured is not None:
-        delivered &= _write(measured, document, indent=1)
-    wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
-    delivered &= _print(table(document) + "\n" if wanted else "")
-    if not good and program.failure is not None:
-        complain(str(program.failure), program.failure.details)
-    elif options.fail_on_miss and any(a.late() for a in program.apps):
-        complain(
-            "deadlines were missed in %s" % ", ".join(a.name for a in program.apps if a.late())
-        )
-    return _status(program, options, good, received) or (0 if delivered else 1)
+    return good
+
+
+def _late(program: Program) -> List[str]:
+    """The apps that have missed deadlines."""
+    return [app.name for app in program.apps if app.late()]
 
 
 def _status(program: Program, options: RunOptions, good: bool, received: Sequence[int]) -> int:
-    if not good and program.failure is not None:
+    if not good and program.run.failure is not None:
         return 1
     if received:
         return 128 + received[0]
-    return 1 if options.fail_on_miss and any(a.late() for a in program.apps) else 0
+    return 1 if options.fail_on_miss and _late(program) else 0
 
 
 def _write(output: Output, document: Any, indent: Optional[int] = None) -> bool:
@@ -222,7 +256,7 @@ def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure
     def write(failure: Failure, status: int) -> None:
         if path is None:
             return
-        program.failure = failure
+        program.run.failure = failure
         try:
             output = Output(path, wait=False)  # there may be no reader of a pipe any more
         except OSError as error:

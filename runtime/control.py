@@ -19,7 +19,6 @@ from collections import deque
 from fractions import Fraction
 from typing import (
     TYPE_CHECKING,
-    Any,
     Deque,
     Dict,
     Iterator,
@@ -34,7 +33,9 @@ from typing import (
 from .clocks import Clocks, Played, Refused, Wanted
 from .failures import Failure, describe
 from .graph import FOREVER, App
+from .outside import Outside, prepare
 from .power import Power
+from .scenario import LOOK, Change, State, Stay
 from .select import Select
 from .steady import wait
 
@@ -43,48 +44,10 @@ if TYPE_CHECKING:
     from .program import Program
     from .worker import Worker
 
-#: Seconds between two polls of the frames that an app has begun, or finished.
-LOOK = 0.001
 #: The event that comes with a rate, and chooses among levels of states.
 PACE = "pace"
 #: Seconds after which it is said whom a change waits for.
 PATIENCE = 2.0
-
-
-class State:
-    """Apps that run together, and what leads to other states. Times in ns."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.apps: List[App] = []
-        self.workers: List[Worker] = []
-        self.leads: Dict[str, str] = {}
-        #: Everything that it leads to.
-        self.targets: List[str] = []
-        #: The states that differ from it in their pace alone, with their frames per second, fastest
-        #: first.
-        self.levels: List[Tuple[float, "State"]] = []
-        self.after: Optional[Tuple[int, str]] = None
-        #: What a change to another state takes at most, and how it is made where that is not
-        #: `idle`.
-        self.bounds: Dict[str, int] = {}
-        self.protocols: Dict[str, str] = {}
-        #: Clock rates that it is meant for, and its mean power by the model in mW (None = not
-        #: known).
-        self.clocks: Wanted = {}
-        self.energy_mw: Optional[float] = None
-        #: How often and for how long; since when it is in it, and since when its time runs.
-        self.entered = self.spent = self.since = self.timer = 0
-
-    @property
-    def parked(self) -> bool:
-        """Has every worker nothing left to do?"""
-        return all(w.parked for w in self.workers)
-
-    @property
-    def begun(self) -> bool:
-        """Has every app begun a frame, unless its stream has ended?"""
-        return all(a.under_way or a.limit <= a.mark for a in self.apps)
 
 
 class Event:
@@ -98,50 +61,20 @@ class Event:
             self._program.control.raise_event(self._name)
 
 
-class Change:
-    """From one state to another. `asked`: when the event came, or the state began; `drained`: its
-    last frame has ended.
-
-    `first`: when every app of the next state had ended a frame. From `ready` on nothing kept it
-    waiting but the controller, who stopped the apps (`stopped`); after their last frame (`ended`)
-    it `entered` the next state.
-    """
-
-    def __init__(self, source: State, target: State, event: str, asked: int) -> None:
-        self.source, self.target, self.event, self.asked = source, target, event, asked
-        self.protocol = source.protocols.get(target.name, "idle")
-        self.drained = self.first = self.ready = self.stopped = self.ended = self.entered = 0
-
-    @property
-    def control(self) -> int:
-        """What the controller itself took, in ns."""
-        return self.stopped - self.ready + self.entered - self.ended
-
-    def reached(self, time_ns: int) -> None:
-        """An app has ended its first frame in the next state."""
-        self.first = max(self.first, time_ns)
-
-
-class Stay:
-    """Being in a state; `frames` are those of each app, once it is left."""
-
-    def __init__(self, state: str, frames: Optional[Dict[str, int]] = None) -> None:
-        self.state, self.frames = state, frames or {}
-
-
 class Control(threading.Thread):
     """Changes states. `stays` is what has been, `script` what is to be, where that is known
     beforehand."""
 
     def __init__(self, program: "Program", events: Sequence[str] = ()) -> None:
         threading.Thread.__init__(self, name="control", daemon=True)
-        self._program = program
+        # `run` is what a thread does
+        self._program, self._of_run = program, program.run
         program.control = self
+        program.run.wakers.append(self.wake)
         self.states: Dict[str, State] = {}
         self.initial = ""
         #: All events that there are.
         self.events = list(events)
-        self.now: Optional[State] = None
         self.stays: List[Stay] = []
         self.changes: List[Change] = []
         self.script: Optional[List[Stay]] = None
@@ -275,8 +208,12 @@ class Control(threading.Thread):
             with self._changed:
                 worker.parked = True
                 self._changed.notify_all()
-                while not (self._over or self._program.stopping):
-                    if self.now is not None and worker in self.now.workers and self._number > seen:
+                while not (self._over or self._of_run.stopping):
+                    if (
+                        self._of_run.state is not None
+                        and worker in self._of_run.state.workers
+                        and self._number > seen
+                    ):
                         break
                     # no limit: until a change of state, or the end, which wakes all
                     self._changed.wait()
@@ -294,7 +231,7 @@ class Control(threading.Thread):
         """Work is to take as long as at the clock rates of states. Raises Refused where no mapping
         has chosen any."""
         self._chosen()
-        self.clocks = self._program.played = Played()
+        self.clocks = self._of_run.played = Played()
 
     def _chosen(self) -> List[Wanted]:
         wanted = [s.clocks for s in self.states.values() if s.clocks]
@@ -302,10 +239,8 @@ class Control(threading.Thread):
             raise Refused("no stored mapping has chosen any (see `flowc map`)")
         return wanted
 
-    def outside(self, options: RunOptions) -> Any:
-        """Who raises events, as the options say (`outside.Outside`). Raises Mistake."""
-        from .outside import prepare
-
+    def outside(self, options: RunOptions) -> Outside:
+        """Who raises events, as the options say. Raises Mistake."""
         return prepare(self, self._program, options)
 
     def let_break_off(self) -> None:
@@ -339,14 +274,14 @@ class Control(threading.Thread):
     def run(self) -> None:
         if any(s.energy_mw is not None for s in self.states.values()):
             self.power = Power(
-                self.sysfs, any(t.code.device is not None for t in self._program.tasks)
+                self.sysfs, any(t.code.device is not None for t in self._of_run.tasks)
             )
             self.power.start()
         try:
             self._go_on()
         except BaseException as error:  # our own mistake: report it rather than hang
             reason = "internal error: " + describe(error)
-            self._program.fail(Failure("", "", None, reason, traceback.format_exc()))
+            self._of_run.fail(Failure("", "", None, reason, traceback.format_exc()))
         finally:
             if self.power is not None:
                 self.power.end()
@@ -360,8 +295,8 @@ class Control(threading.Thread):
             return
         self._enter(self.states[self.initial])
         while True:
-            assert self.now is not None
-            change = self._next(self.now)
+            assert self._of_run.state is not None
+            change = self._next(self._of_run.state)
             if change is None:
                 break
             if change.protocol != "idle":
@@ -369,11 +304,11 @@ class Control(threading.Thread):
                 continue
             if not self._drain(change):
                 break
-            self._leave(self.now)
+            self._leave(self._of_run.state)
             self.changes.append(change)
             self._enter(change.target)
             change.entered = change.target.since
-        self._leave(self.now)
+        self._leave(self._of_run.state)
 
     def _repeat(self, script: Sequence[Stay]) -> None:
         """Stay in states as they are given, those without a pause between them together."""
@@ -383,7 +318,7 @@ class Control(threading.Thread):
             while left and left[0].state in self.states[stays[-1].state].protocols:
                 stays.append(left.pop(0))
             state = self.states[stays[0].state]
-            if self.now is not None:
+            if self._of_run.state is not None:
                 self.changes.append(self._given(self.stays[-1], stays[0]))
             self._enter(state, stays)
             good = self._until_parked(state)
@@ -418,7 +353,7 @@ class Control(threading.Thread):
         self.changes.append(change)
         self._slower = self.clocks is not None
         with self._changed:
-            self.now = target
+            self._of_run.state = target
 
     def _begins(self, state: State, now: int) -> None:
         state.entered += 1
@@ -427,8 +362,8 @@ class Control(threading.Thread):
     def _next(self, state: State) -> Optional[Change]:
         """Wait for the next change; None when there is nothing left to do."""
         with self._changed:
-            while not self._program.stopping:
-                ending, parked = self._program.ending, state.parked
+            while not self._of_run.stopping:
+                ending, parked = self._of_run.ending, state.parked
                 if ending and parked:
                     return None
                 now = time.perf_counter_ns()
@@ -446,13 +381,17 @@ class Control(threading.Thread):
                 if self._slower and not any(a.awaited and a.limit > a.mark for a in state.apps):
                     self._slower = False  # no frame is left that counts on the old rates
                     self._set_clocks(state, down=True)
-                if asked or self._slower:
-                    wait(self._changed, LOOK)
-                elif due is not None:
-                    wait(self._changed, max(LOOK, (due - now) / 1e9))
-                else:
-                    self._changed.wait()  # no limit: until an event, or the end of the program
+                self._rest(asked or self._slower, due, now)
         return None
+
+    def _rest(self, looks: bool, due: Optional[int], now: int) -> None:
+        """Wait for an event; `looks`: also for what workers do without a word."""
+        if looks:
+            wait(self._changed, LOOK)
+        elif due is not None:
+            wait(self._changed, max(LOOK, (due - now) / 1e9))
+        else:
+            self._changed.wait()  # no limit: until an event, or the end of the program
 
     def _advanced(self, state: State, now: int, due: Optional[int]) -> Optional[Change]:
         """Let all events count that have come; None where they lead back to where it is, or
@@ -478,9 +417,12 @@ class Control(threading.Thread):
     def _paced(self, state: State) -> State:
         """The slowest level of a state that is fast enough, the fastest one where none is, or no
         rate was asked for."""
+        if not state.levels:
+            return state
         asked = float("inf") if self._pace is None else self._pace
         enough = [(rate, n) for n, (rate, _) in enumerate(state.levels) if rate >= asked]
-        return state.levels[min(enough)[1] if enough else 0][1] if state.levels else state
+        level = min(enough)[1] if enough else 0
+        return state.levels[level][1]
 
     def _drain(self, change: Change) -> bool:
         """No new frames, and wait for those that have begun. False when the program ends
@@ -492,21 +434,21 @@ class Control(threading.Thread):
         good = self._until_parked(change.source, change.target)
         change.drained = time.perf_counter_ns()
         change.ended = max(change.stopped, *(app.last_end for app in change.source.apps))
-        return good and not self._program.ending
+        return good and not self._of_run.ending
 
     def _until_parked(self, state: State, target: Optional[State] = None) -> bool:
         begin = time.monotonic()
         with self._changed:
             while not state.parked:
-                if self._program.stopping:
+                if self._of_run.stopping:
                     return False
                 wait(self._changed, PATIENCE)
                 if target is not None and not state.parked and time.monotonic() - begin > PATIENCE:
-                    waits = self._program.who_waits()
-                    self._program.say(
+                    waits = self._of_run.who_waits()
+                    self._of_run.say(
                         "the change from %s to %s waits; %s" % (state.name, target.name, waits)
                     )
-        return not self._program.stopping
+        return not self._of_run.stopping
 
     def _set_clocks(self, state: State, down: bool) -> None:
         """The rates of a state: slower ones only when no frame is under way that counts on the old
@@ -518,7 +460,7 @@ class Control(threading.Thread):
         except Refused as refused:
             self.clocks.restore()
             self.clocks = None
-            self._program.say("clock rates are left alone: %s" % refused)
+            self._of_run.say("clock rates are left alone: %s" % refused)
 
     def _enter(self, state: State, given: Sequence[Stay] = ()) -> None:
         """Its apps begin anew. `given` are stays with their frames, which follow each other without
@@ -531,40 +473,49 @@ class Control(threading.Thread):
         names = [stay.state for stay in given] or [state.name]
         self._stretches = [(Stay(name), {}) for name in names]
         for app in state.apps:
-            limit = (
-                FOREVER if self.frames is None else max(0, self.frames - self._had.get(app.name, 0))
-            )
-            if given:
-                limit = sum(stay.frames.get(app.name, 0) for stay in given)
-            if app.name in self._ended:
-                limit = 0
-            marks = [
-                sum(stay.frames.get(app.name, 0) for stay in given[:k]) for k in range(len(names))
-            ]
-            for (_, firsts), mark in zip(self._stretches, marks):
-                firsts[app.name] = mark
-            before = None if app.name in self._ended else self._last.get(app.name)
-            app.enter(before, self._had.get(app.name, 0), limit, now, list(zip(names, marks)))
-            app.awaited.extend((0, change) for change in self.changes[-1:])
-            for task in app.tasks:
-                task.before = self._fired.get(task.name, 0)
-                for name, share in task.code.shares.items():
-                    share.before = self._fired.get(name, 0)
-            self._last[app.name] = app
+            self._begin_anew(app, names, given, now)
         self.changes += [self._given(a, b) for a, b in zip(given, given[1:])]
         for name in names:
             self._begins(self.states[name], now)
         self.stays += [stay for stay, _ in self._stretches]
-        self._program.calm()
-        if self._program.ending:  # it may have been ended before the apps of this state were ready
+        self._of_run.calm()
+        if self._of_run.ending:  # it may have been ended before the apps of this state were ready
             for app in state.apps:
                 app.drain()
         with self._changed:
             for worker in state.workers:
                 worker.parked = False
-            self.now = state
+            self._of_run.state = state
             self._number += 1
             self._changed.notify_all()
+
+    def _begin_anew(self, app: App, names: Sequence[str], given: Sequence[Stay], now: int) -> None:
+        """An app goes on where it was in the state in which it last ran, through states that follow
+        each other without a pause."""
+        #: The first frame in each of the states, and the one behind the last.
+        marks = [0]
+        for stay in given:
+            marks.append(marks[-1] + stay.frames.get(app.name, 0))
+        for (_, firsts), mark in zip(self._stretches, marks):
+            firsts[app.name] = mark
+        had = self._had.get(app.name, 0)
+        over = app.name in self._ended
+        if over:
+            limit = 0
+        elif given:
+            limit = marks[-1]
+        elif self.frames is None:
+            limit = FOREVER
+        else:
+            limit = max(0, self.frames - had)
+        before = None if over else self._last.get(app.name)
+        app.enter(before, had, limit, now, list(zip(names, marks)))
+        app.awaited.extend((0, change) for change in self.changes[-1:])
+        for task in app.tasks:
+            task.before = self._fired.get(task.name, 0)
+            for name, share in task.code.shares.items():
+                share.before = self._fired.get(name, 0)
+        self._last[app.name] = app
 
     def _leave(self, state: State) -> None:
         """Count what was done since the apps began anew."""
@@ -585,11 +536,11 @@ class Control(threading.Thread):
                     self._fired[name] = self._fired.get(name, 0) + firings
 
     # -- afterwards --------------------------------------------------------------------------------
-    def told(self) -> List[App]:
+    def totals(self) -> List[App]:
         """One app for each name, with what it did in all states: call it once, when everything is
         over."""
         found: Dict[str, App] = {}
-        for app in self._program.apps:
+        for app in self._of_run.apps:
             app.tasks = [made for task in app.tasks for made in task.apart()]
             if app.name in found:
                 found[app.name].add(app)

@@ -1,9 +1,8 @@
 """CUDA from Python, as much as generated programs need: one face, two libraries behind it.
 
-Memory, streams, events, kernels and graphs of one GPU. `open_cuda` takes cuda-python (bindings of
-NVIDIA) where it is installed, else PyCUDA, which many Jetson images carry. Everything that is put
-into a stream happens later, in order; events order streams among each other and tell the host when
-it may look.
+Memory, streams, events, kernels and graphs of one GPU. Everything that is put into a stream happens
+later, in order; events order streams among each other and tell the host when it may look. Which
+library stands behind it is chosen in `gpu.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import abc
 import os
 import threading
-from functools import lru_cache
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -223,25 +221,6 @@ class Cuda(abc.ABC):
             self.enter()
             found = self._thread.stream = self.new_stream()
         return found
-
-
-@lru_cache(maxsize=None)
-def open_cuda() -> Cuda:
-    """The GPU, through the library that is installed. Raises CudaError: none is there, or what to
-    install."""
-    missing = []
-    from .cuda_python import CudaPython
-    from .py_cuda import PyCuda
-
-    for make in (CudaPython, PyCuda):
-        try:
-            return make()
-        except ImportError as error:
-            missing.append("%s (%s)" % (make.library, error))
-    raise CudaError(
-        "no CUDA library for Python is installed: pip install cuda-python, or pycuda (%s); "
-        "--twin runs this program without a GPU" % "; ".join(missing)
-    )
 
 
 def no_gpu(reason: object) -> CudaError:

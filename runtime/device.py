@@ -16,7 +16,8 @@ from typing import Any, Deque, Dict, Iterable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code
-from .cuda import Cuda, CudaError, Event, Memory, Stream, open_cuda
+from .cuda import Cuda, CudaError, Event, Memory, Stream
+from .gpu import open_cuda
 from .tokens import Pieces, Port, on_host
 
 #: Pinned blocks per input that comes from the host: one is filled while another one is on its way.
@@ -181,12 +182,11 @@ class Arena:
         self._memory: Optional[Memory] = None
         self._lock = threading.Lock()
 
-    def join(self, codes: Iterable[Any]) -> None:
+    def join(self, codes: Iterable[Code]) -> None:
         """Have room for this code, too."""
-        for size in [
-            c.arena_bytes for c in {id(c): c for c in codes}.values() if isinstance(c, OnDevice)
-        ]:
-            self.nbytes, self.apart = max(self.nbytes, size), self.apart + size
+        for code in {id(code): code for code in codes}.values():
+            self.nbytes = max(self.nbytes, code.arena_bytes)
+            self.apart += code.arena_bytes
 
     def memory(self, cuda: Cuda) -> Memory:
         """All of it."""
@@ -210,7 +210,7 @@ class Lane:
         self, processor: str, codes: Sequence[Code], shared: Optional[Arena] = None
     ) -> None:
         self.processor = processor
-        self.codes = [c for c in codes if isinstance(c, OnDevice)]
+        self.codes = [code for code in codes if code.device is not None]
         self.flying: Deque[Tuple["OnDevice", str, Event, Event]] = deque()
         self.shared = shared or Arena()
         if shared is None:
@@ -258,7 +258,7 @@ def arenas(workers: Iterable[Tuple[str, Any, Sequence[Code]]]) -> List[Arena]:
     count: Dict[Tuple[str, int], int] = {}
     found: List[Arena] = []
     for processor, state, codes in workers:
-        needs = any(isinstance(c, OnDevice) and c.arena_bytes for c in codes)
+        needs = any(code.arena_bytes for code in codes)
         own = processor, id(state)
         number = count.get(own, 0) if needs else -1 - len(found)
         count[own] = count.get(own, 0) + needs
@@ -315,8 +315,6 @@ class OnDevice(Code):
 
     def __init__(self) -> None:
         self.name = ""
-        #: Memory for what lies between its layers, which it shares with other code of its worker.
-        self.arena_bytes = 0
         #: Outputs that tasks on the host read; the program says it before it opens the code.
         self.mirrored: List[bool] = []
         #: Wait for every piece of work, so that a failure has one cause.
@@ -331,10 +329,13 @@ class OnDevice(Code):
         self._memory: List[Memory] = []
         self._stagings: List[_Staging] = []
 
-    def meet(self, task: Any, program: Any) -> None:
-        self.name, self.strict = task.name, program.strict
+    def meet(self, task: Any, run: Any) -> None:
+        self.name, self.strict = task.name, run.strict
         # states share it: all are reset before any is set
         self.mirrored = [False] * len(task.outputs)
+
+    def read_on_host(self, output: int) -> None:
+        self.mirrored[output] = True
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self.cuda = cuda = open_cuda()

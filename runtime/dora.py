@@ -69,11 +69,9 @@ class DoraNode(Face):
         """See `Face`."""
         if any(importlib.util.find_spec(name) is None for name in ("dora", "pyarrow")):
             return "dora-rs is missing: python3 -m pip install dora-rs"
-        return (
-            ""
-            if CONFIG in os.environ
-            else "this is a node: start its dataflow, with `dora run dataflow.yml`"
-        )
+        if CONFIG not in os.environ:
+            return "this is a node: start its dataflow, with `dora run dataflow.yml`"
+        return ""
 
     def connect(self) -> None:
         """See `Face`. Returns when all nodes of the dataflow are there."""
@@ -100,8 +98,8 @@ class DoraNode(Face):
         """
         if name in self._credited:
             with self._credit:
-                wait_in_worker(self._credit, lambda: self._may_send(name) or self.program.stopping)
-            if self.program.stopping:
+                wait_in_worker(self._credit, lambda: self._may_send(name) or self.run.stopping)
+            if self.run.stopping:
                 return
         with self._sending:
             number = self._sent[name] = self._sent.get(name, -1) + 1
@@ -162,7 +160,7 @@ class DoraNode(Face):
     def _over(self) -> None:
         for name in self.inlets:
             self.closed(name)
-        for name in () if self.program.mesh is None else self.program.mesh.names:
+        for name in () if self.run.mesh is None else self.run.mesh.names:
             self._part_ended(name)
         if not (self._stopped or self._leaving):
             self.fail("dora is gone")
@@ -198,7 +196,7 @@ class DoraNode(Face):
 
     def _part_ended(self, name: str) -> None:
         """A part is no node any more. After its hello, its connection tells how it has ended."""
-        mesh = self.program.mesh
+        mesh = self.run.mesh
         if mesh is None or name == mesh.name or self._leaving:
             return
         peer = mesh.peers.get(name)

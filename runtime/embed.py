@@ -18,9 +18,11 @@ from . import ends
 from .ends import Closed, Failed
 from .exchange import LOOK, Ends, listed
 from .failures import Failure, describe
+from .lifecycle import DRAIN, execute
 from .parameters import give
-from .program import DRAIN, Program
+from .program import Program
 from .report import report
+from .run import Run
 from .tokens import TaskError
 
 __all__ = ["Closed", "Ends", "Failed", "Running"]
@@ -45,30 +47,30 @@ class Running:
         watchdog: float = 60.0,
         settings: Sequence[str] = (),
     ) -> None:
-        self._program = program
+        self._program, self._running = program, program.run
         mistakes = give(program, settings, word="settings:")
         if mistakes:
             raise ValueError("\n".join(mistakes))
         self._frames, self._full_speed, self._watchdog = frames, full_speed, watchdog
-        program.speak = logging.getLogger("flowc").warning
+        program.run.speak = logging.getLogger("flowc").warning
         if twin:
             try:
                 program.twin()
             except TaskError as error:
                 raise Failed(Failure("", "", None, str(error))) from None
-        made = [(a.name, Ends(program, a)) for a in program.apps]
+        made = [(a.name, Ends(program.run, a)) for a in program.apps]
         self._ends = {name: found for name, found in made if found.has_ends}
         self._thread = threading.Thread(target=self._run, name=program.name, daemon=True)
         self._thread.start()
         try:
-            while self._thread.is_alive() and not program.go.wait(LOOK):
+            while self._thread.is_alive() and not program.run.go.wait(LOOK):
                 pass
         except BaseException:
             self._let_go()
             # a task that does not come back from its start is not waited for
             self._thread.join(DRAIN)
             raise
-        if not program.go.is_set():
+        if not program.run.go.is_set():
             self._thread.join()  # no limit: it ends, or has ended
             self._raise_failure()
         for each in self._ends.values():
@@ -128,31 +130,31 @@ class Running:
 
         In a process that was forked meanwhile there is nothing to stop.
         """
-        if self._program.strayed:
+        if self._running.strayed:
             return
         self._let_go()
-        if threading.current_thread() not in (self._thread, *self._program.workers):
+        if threading.current_thread() not in (self._thread, *self._running.workers):
             self._thread.join()  # no limit: until what is under way has ended, as it says
 
     def _require_here(self) -> None:
         """Raise Failed in a process that was forked while the program ran: its threads are in the
         other one."""
-        if self._program.strayed:
+        if self._running.strayed:
             raise ends.forked()
 
     def _let_go(self) -> None:
         for each in self._ends.values():
             each.stop()
             each.leave()
-        self._program.interrupts = 1
+        self._running.interrupts = 1
 
     def report(self) -> Dict[str, Any]:
         """What was measured so far: the document of `flowc run --json`."""
         self._require_here()
-        program = self._program
         if self._thread.is_alive():
-            program.seconds = (time.perf_counter_ns() - program.begin) / 1e9
-        return report(program)
+            running = self._running
+            running.seconds = (time.perf_counter_ns() - running.begin) / 1e9
+        return report(self._program)
 
     def __enter__(self) -> Running:
         return self
@@ -160,7 +162,7 @@ class Running:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         """End and wait; after an exception, stop. What only a stop ends is stopped. Raises Failed
         if that is news."""
-        if self._program.strayed:
+        if self._running.strayed:
             return
         try:
             if kind is None:
@@ -181,25 +183,28 @@ class Running:
             self._thread.join(LOOK)
 
     def _raise_failure(self) -> None:
-        failure = self._program.failure
+        failure = self._running.failure
         if failure is not None:
             raise Failed(failure)
 
     # -- the program -------------------------------------------------------------------------------
     def _run(self) -> None:
-        program = self._program
         try:
-            program.run(
-                self._frames, self._full_speed, watchdog=self._watchdog, progress=self._look
+            execute(
+                self._program,
+                self._frames,
+                self._full_speed,
+                watchdog=self._watchdog,
+                progress=self._look,
             )
         except BaseException as error:  # our own mistake: waiting threads have to know
-            program.fail(
+            self._running.fail(
                 Failure("", "", None, "internal error: " + describe(error), traceback.format_exc())
             )
         for each in self._ends.values():
             each.look(finished=True)
 
-    def _look(self, program: Program) -> None:
+    def _look(self, run: Run) -> None:
         for each in self._ends.values():
             each.look()
 

@@ -129,8 +129,8 @@ def refusal(program: Program) -> str:
             found.append("app %s %s" % (app.name, " and ".join(said)))
     if not found:
         return ""
-    folder, name = os.path.split(program.home)
-    way = "`flowc.open(%r)`" % program.home
+    folder, name = os.path.split(program.run.home)
+    way = "`flowc.open(%r)`" % program.run.home
     if name.isidentifier():
         way = "`import %s` (with %r in sys.path) and `%s.open()`, or %s" % (name, folder, name, way)
     return "%s: open it from Python, with %s" % ("; ".join(found), way)

@@ -20,7 +20,7 @@ import numpy as np
 from .ends import Closed, Failed, Inlet, Outlet, forked
 from .failures import Failure
 from .graph import FOREVER, App, Task
-from .program import Program
+from .run import Run
 from .tokens import Port, TaskError
 
 #: Tokens that wait at an end: before the program takes them, and until the caller gets them.
@@ -37,9 +37,9 @@ Offer = Tuple[Tokens, Optional["Future[Any]"], int]
 class _Answer(Future):  # type: ignore[type-arg]  # which Python 3.8 cannot write
     """The answer to a token, for which no forked process waits."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, run: Run) -> None:
         Future.__init__(self)
-        self._program = program
+        self._run = run
 
     def result(self, timeout: Optional[float] = None) -> Any:
         self._require_here()
@@ -50,15 +50,15 @@ class _Answer(Future):  # type: ignore[type-arg]  # which Python 3.8 cannot writ
         return super().exception(timeout)
 
     def _require_here(self) -> None:
-        if self._program.strayed and not self.done():
+        if self._run.strayed and not self.done():
             raise forked()
 
 
 class Ends:
     """The open ends of one app."""
 
-    def __init__(self, program: Program, app: App) -> None:
-        self._program, self._app = program, app
+    def __init__(self, run: Run, app: App) -> None:
+        self._run, self._app = run, app
         self._inlets: Dict[str, Task] = {}
         self._outlets: Dict[str, Task] = {}
         for task in app.tasks:
@@ -128,13 +128,13 @@ class Ends:
 
         Waits like `put` while there is no room. Any number of threads may ask at once.
         """
-        future = _Answer(self._program)
+        future = _Answer(self._run)
         self._offer(self._asking(token, tokens), future, True, None)
         return future
 
     async def aask(self, /, *token: Any, **tokens: Any) -> Any:
         """The answer to a token, for asyncio: as `ask`, but never holds up the event loop."""
-        future = _Answer(self._program)
+        future = _Answer(self._run)
         self._offer(self._asking(token, tokens), future, False, None)
         return await asyncio.wrap_future(future)
 
@@ -157,7 +157,7 @@ class Ends:
     def _require_here(self) -> None:
         """In a process that was forked there is no answer, and locks may be held for ever. Raises
         Failed."""
-        if self._program.strayed:
+        if self._run.strayed:
             raise forked()
 
     # -- for the program ---------------------------------------------------------------------------
@@ -206,11 +206,11 @@ class Ends:
 
     def _over(self) -> bool:
         app = self._app
-        failed = self._program.failure is not None
+        failed = self._run.failure is not None
         return self._finished or failed or (app.limit < FOREVER and app.frames >= app.limit)
 
     def _gone(self) -> RuntimeError:
-        failure = self._program.failure
+        failure = self._run.failure
         if failure is None:
             return Closed("the stream of app %s has ended" % self._app.name)
         self.told = True
@@ -290,13 +290,13 @@ class Ends:
             waiting = self._waiting[name]
 
             def decided() -> bool:
-                if self._stopped or self._program.stopping or waiting:
+                if self._stopped or self._run.stopping or waiting:
                     return True
                 return self._ended and not self._lobby
 
             with self._lock:
                 wait_in_worker(self._filled, decided)
-                if self._stopped or self._program.stopping or not waiting:
+                if self._stopped or self._run.stopping or not waiting:
                     raise StopIteration
                 token = waiting.popleft()
                 self._admit()
@@ -340,7 +340,7 @@ class Ends:
             with self._lock:
                 wait_in_worker(
                     self._taken,
-                    lambda: len(results) <= WAIT_OUT or self._left or self._program.stopping,
+                    lambda: len(results) <= WAIT_OUT or self._left or self._run.stopping,
                 )
 
         return give
@@ -361,14 +361,16 @@ class Ends:
             while self._asked and self._answered < number:
                 missing = self._asked.popleft()
                 self._answered += 1
-                answers += [] if missing is None else [(missing, None)]
+                if missing is not None:
+                    answers.append((missing, None))
             future = self._asked.popleft() if self._asked else None
             self._answered = number + 1
-            if future is not None:
-                answers.append((future, frame if len(frame) > 1 else next(iter(frame.values()))))
-            else:
+            if future is None:
                 for name, token in frame.items():
                     self._results[name].append(token)
+                continue
+            answer = frame if len(frame) > 1 else next(iter(frame.values()))
+            answers.append((future, answer))
         return answers
 
     def _no_answers(self) -> str:
@@ -380,14 +382,19 @@ class Ends:
         if len(counts) > 1:
             shown = ", ".join("%s %d" % (n, t.per_iteration) for n, t in ends.items())
             return "tokens in one iteration are %s" % shown
-        reached: Set[str] = set()
-        news = [t.name for t in self._inlets.values()]
-        while news:
-            reached.update(news)
-            joined = [c for c in self._program.channels if c.source in news and not c.delay]
-            news = [c.destination for c in joined if c.destination not in reached]
+        reached = self._reached([t.name for t in self._inlets.values()])
         behind = [n for n, t in self._outlets.items() if t.name not in reached]
         return "a delay lies before %s, or nothing leads there" % listed(behind) if behind else ""
+
+    def _reached(self, tasks: Sequence[str]) -> Set[str]:
+        """The tasks that these lead to without a delay between, and they themselves."""
+        reached: Set[str] = set()
+        news = list(tasks)
+        while news:
+            reached.update(news)
+            channels = [c for c in self._app.channels if c.source in news and not c.delay]
+            news = [c.destination for c in channels if c.destination not in reached]
+        return reached
 
 
 # -- waiting, and what is put in -------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Face:
     called there."""
 
     def __init__(self, program: "Program", ends: Dict[str, str]) -> None:
-        self.program = program
+        self.run = program.run
         self.inlets: Dict[str, Task] = {}
         self.outlets: Dict[str, Task] = {}
         self._changed = threading.Condition(threading.Lock())
@@ -106,14 +106,14 @@ class Face:
     # -- for the program ---------------------------------------------------------------------------
     def unready(self) -> str:
         """Why the program cannot run as it was started; empty if it can."""
-        return self.lacks() or ("" if self.program.mesh is None else lacking())
+        return self.lacks() or ("" if self.run.mesh is None else lacking())
 
     def start(self) -> bool:
         """Connect, and meet the other parts, if there are any. False where that is not possible."""
         try:
             self.connect()
-            if self.program.mesh is not None:
-                self.program.mesh.given = self._greeted()
+            if self.run.mesh is not None:
+                self.run.mesh.given = self._greeted()
             return True
         except Exception as error:
             self.fail("cannot join the dataflow: %s" % describe(error))
@@ -168,7 +168,7 @@ class Face:
             fits = all(isinstance(said[key], kind) for key, kind in _GREETING.items())
         except (ValueError, LookupError, TypeError, RecursionError):
             return
-        if not fits or self.program.mesh is None or said["name"] not in self.program.mesh.names:
+        if not fits or self.run.mesh is None or said["name"] not in self.run.mesh.names:
             return
         with self._changed:
             self._met[said["name"]] = said
@@ -176,25 +176,25 @@ class Face:
 
     def stop(self) -> None:
         """The dataflow is to end: what has begun is finished."""
-        self.program.interrupts += 1
+        self.run.interrupts += 1
 
     def fail(self, reason: str, task: Optional[Task] = None) -> None:
         """End the program; `task` is the open end that it is about."""
-        if not self.program.stopping:
+        if not self.run.stopping:
             app, name = ("", "") if task is None else (task.app.name, task.name)
-            self.program.fail(Failure(app, name, None, reason))
+            self.run.fail(Failure(app, name, None, reason))
 
     # -- the ends ----------------------------------------------------------------------------------
     def _taking(self, name: str) -> Callable[[], Tuple[np.ndarray, Optional[int]]]:
         def take() -> Tuple[np.ndarray, Optional[int]]:
-            waiting, program = self._waiting[name], self.program
+            waiting, run = self._waiting[name], self.run
 
             def decided() -> bool:
-                return bool(waiting) or name in self._closed or program.ending or program.stopping
+                return bool(waiting) or name in self._closed or run.ending or run.stopping
 
             with self._changed:
                 wait_in_worker(self._changed, decided)
-                if program.stopping or not waiting:
+                if run.stopping or not waiting:
                     raise StopIteration
                 token = waiting.popleft()
             self.taken(name)
@@ -210,7 +210,7 @@ class Face:
         """Where all parts listen, and with which keys. Raises TaskError."""
         import zmq
 
-        mesh = self.program.mesh
+        mesh = self.run.mesh
         assert mesh is not None
         public, secret = [key.decode() for key in zmq.curve_keypair()]
         address, port = os.environ.get(ADDRESS % mesh.name, LOCAL), _free_port()
@@ -239,10 +239,10 @@ class Face:
 
     def _heard_of(self, name: str, own: Dict[str, Any]) -> Dict[str, Any]:
         """What another part has said, once it has. Raises TaskError."""
-        waiting = Waiting(self.program.say)
+        waiting = Waiting(self.run.say)
         with self._changed:
             while name not in self._met:
-                if self.program.stopping or self.program.interrupts:
+                if self.run.stopping or self.run.interrupts:
                     raise TaskError("it ends before part %s is there" % name)
                 if waiting.seconds > PATIENCE:
                     raise TaskError("part %s has not said where it is" % name)

@@ -14,8 +14,8 @@ from .code import Code
 from .tokens import Port
 
 if TYPE_CHECKING:
-    from .control import Change
-    from .program import Program
+    from .run import Run
+    from .scenario import Change
     from .select import Pick
 
 FOREVER = 1 << 62
@@ -54,8 +54,8 @@ class Task:
         self.failed = self.skipped = 0
         #: A source whose firings wait for data from outside, and are released by it.
         self.live = live
-        #: 1, 2, ... in the program
-        self.number = 1 + sum(len(a.tasks) for a in app.program.apps)
+        #: 1, 2, ... in the program; 0: it is not in it.
+        self.number = 0
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.readers: List[List[Channel]] = [[] for _ in outputs]
         self.feeders: List[Optional[Channel]] = [None for _ in inputs]
@@ -66,8 +66,10 @@ class Task:
         self.opens = self.hesitates = False
         #: Firings in earlier stays in states, of whatever app object.
         self.before = 0
-        #: Some input comes from a task on a device.
-        self.from_device = False
+        #: Some input comes from a task on a device, which a task on a CPU fetches first.
+        self.from_device = self.fetches = False
+        #: A source of which it is measured how long it waits for its data.
+        self.is_timed = False
         self.turnstile: Optional[Turnstile] = None
         self.phases = max([len(p.rates) for p in self.inputs + self.outputs] or [1])
         self.firings = 0
@@ -80,6 +82,20 @@ class Task:
         #: here.
         self.releases: List[int] = []
         self.paths: List[Path] = []
+
+    def ends_iteration(self) -> bool:
+        """Does no task read in an iteration what it makes there?"""
+        return all(
+            channel.delay >= sum(port.rates) * self.per_iteration // len(port.rates)
+            for port, channels in zip(self.outputs, self.readers)
+            for channel in channels
+        )
+
+    def find_initial_tokens(self) -> None:
+        """Whether it can be the first to fire, and has to wait for what it could take too early."""
+        fed = [(p, c) for p, c in zip(self.inputs, self.feeders) if c is not None]
+        self.opens = bool(fed) and all(c.delay >= p.rate(0) for p, c in fed)
+        self.hesitates = len(fed) > 1 and any(c.delay for _, c in fed)
 
     def codes(self) -> List[Tuple[str, Code]]:
         """Its code by its name, or its alternatives by theirs."""
@@ -180,7 +196,7 @@ class Path:
         if number >= 0:
             latency = time_ns - self.source.releases[number % len(self.source.releases)]
             self.tell((latency,))
-            tracer = task.app.program.tracer
+            tracer = task.app.run.tracer
             if tracer is not None and self.deadline is not None and latency > int(self.deadline):
                 tracer.late(self, firing, latency, time_ns)
 
@@ -210,12 +226,12 @@ class App:
 
     def __init__(
         self,
-        program: "Program",
+        run: "Run",
         name: str,
         period: Optional[Fraction],
         deadline: Optional[Fraction],
     ) -> None:
-        self.program, self.name = program, name
+        self.run, self.name = run, name
         self.period, self.deadline = period, deadline
         self.tasks: List[Task] = []
         self._named: Dict[str, Task] = {}
@@ -272,6 +288,8 @@ class App:
         task = Task(self, name, code, inputs, outputs, live, on_error)
         self.tasks.append(task)
         self._named[name] = task
+        self.run.tasks.append(task)
+        task.number = len(self.run.tasks)
         return task
 
     def __getitem__(self, name: str) -> Task:
@@ -296,37 +314,40 @@ class App:
         """Those since it began, or since its state was entered."""
         return min(self._ended, self.limit)
 
-    def prepare(self) -> None:
+    def prepare(self, in_states: bool) -> None:
         """Decide which tasks start a frame (sources, or all where there are none), and which end
         it.
 
         A frame ends with the tasks that no task reads inside the same iteration: sinks, and what
         lies before a delay.
         """
+        has_sources = any(task.is_source for task in self.tasks)
+        traced = self.run.tracer is not None
         for task in self.tasks:
-            task.starts_frame = not task.inputs
-            task.ends_frame = all(
-                c.delay >= sum(p.rates) * task.per_iteration // len(p.rates)
-                for p, channels in zip(task.outputs, task.readers)
-                for c in channels
-            )
-        for task in self.tasks:
-            fed = [(p, c) for p, c in zip(task.inputs, task.feeders) if c is not None]
-            task.opens = bool(fed) and all(c.delay >= p.rate(0) for p, c in fed)
-            task.hesitates = len(fed) > 1 and any(c.delay for _, c in fed)
-            task.opens |= task.live and self.program.control is not None
-            task.starts_frame |= not any(t.is_source for t in self.tasks) and not self._is_led
-            task.ends_frame |= not any(t.ends_frame for t in self.tasks)
+            task.starts_frame = task.is_source if has_sources else not self.is_led
+            task.ends_frame = task.ends_iteration()
+            task.find_initial_tokens()
+            task.opens |= task.live and in_states
+            task.fetches = task.from_device and task.code.device is None
+            task.is_timed = task.is_source and (task.live or traced)
+        if self.tasks and not any(task.ends_frame for task in self.tasks):
+            self.tasks[0].ends_frame = True
         self._enders = sum(t.ends_frame for t in self.tasks)
         for path in self.paths:
             most = path.source.per_iteration * LONGEST_AGO
             path.source.releases = [0] * max(most, len(path.source.releases))
             path.sink.paths.append(path)
 
+    def without_deadlines(self) -> None:
+        """Nothing is late."""
+        self.deadline = None
+        for path in self.paths:
+            path.deadline = None
+
     @property
-    def _is_led(self) -> bool:
+    def is_led(self) -> bool:
         """Are its sources all in other parts of the program?"""
-        return self.program.mesh is not None and self.name in self.program.mesh.led
+        return self.run.mesh is not None and self.name in self.run.mesh.led
 
     def started_elsewhere(self, iteration: int, time_ns: int) -> None:
         """A source in another part began that frame, at that time of ours."""
@@ -352,7 +373,7 @@ class App:
             # one may have begun meanwhile, without the lock
             self.limit = min(before, max(self.limit, self.begun + 1))
         self._tell_limit()
-        self.program.stir()
+        self.run.stir()
 
     def end_at(self, iterations: int) -> None:
         """The stream ends after so many iterations."""
@@ -361,11 +382,11 @@ class App:
                 return
             self.limit, self.exhausted = iterations, True
         self._tell_limit()
-        self.program.stir()
+        self.run.stir()
 
     def _tell_limit(self) -> None:
-        if self.program.mesh is not None and self.limit < FOREVER:
-            self.program.mesh.limit(self, self.limit)
+        if self.run.mesh is not None and self.limit < FOREVER:
+            self.run.mesh.limit(self, self.limit)
 
     def begin(self, iteration: int) -> None:
         """Something fires in that frame before any source does. Raises EndOfStream when the app
@@ -379,13 +400,12 @@ class App:
     def under_way(self) -> bool:
         """Has it begun a frame in its state? After a change at once an inference has to have
         ended."""
-        newest = (
-            self.begun
-            if self.pick is None
-            else self.pick.done
-            if self._at_once
-            else self.pick.asked
-        )
+        if self.pick is None:
+            newest = self.begun
+        elif self._at_once:
+            newest = self.pick.done
+        else:
+            newest = self.pick.asked
         return newest >= self.mark
 
     def follow(self, state: str, at_once: bool) -> int:
@@ -414,9 +434,9 @@ class App:
         """
         for channel in () if before is None else before.channels:
             channel.check()
-        kept = (
-            {} if before is None else {key: channel.left() for key, channel in before.kept.items()}
-        )
+        kept = {}
+        if before is not None:
+            kept = {key: channel.left() for key, channel in before.kept.items()}
         self.earlier += self.done
         self.base, self.limit, self.since = base, limit, now
         self.begun, self._ended = -1, 0
@@ -471,8 +491,8 @@ class App:
             self.begun = max(self.begun, iteration)
             if self.first_start is None or time_ns < self.first_start:
                 self.first_start = time_ns
-        if self.program.mesh is not None:
-            self.program.mesh.started(self, iteration, time_ns)
+        if self.run.mesh is not None:
+            self.run.mesh.started(self, iteration, time_ns)
 
     def finished(self, latencies: List[int], end: int) -> None:
         """The next frames began and ended in the one worker that the app has, the last of them at
@@ -504,8 +524,8 @@ class App:
             begin = self._starts.pop(iteration, time_ns)
             latency = time_ns - begin
             self._ended += 1
-            if self.program.tracer is not None:
-                self.program.tracer.frame(self, iteration, begin, time_ns)
+            if self.run.tracer is not None:
+                self.run.tracer.frame(self, iteration, begin, time_ns)
             if iteration in self._holes:
                 self._holes.discard(iteration)
                 self.skipped += 1

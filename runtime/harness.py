@@ -17,19 +17,20 @@ import numpy as np
 
 from .ends import feed
 from .graph import FOREVER, App, Task
+from .lifecycle import execute
 from .program import Program
 from .reference import Reference, every, load_deployment, merged
 from .report import report
 from .streams import complain
 
 if TYPE_CHECKING:
-    from .control import Stay
+    from .scenario import Stay
 
 MOST_BYTES = 256 << 20
 RTOL, ATOL = 1e-3, 1e-4
 
 
-class Run:
+class RecordedRun:
     """One recorded run of a program: inputs and outputs of every firing, by task."""
 
     #: What was done in which state, one after another.
@@ -38,7 +39,7 @@ class Run:
     def __init__(self, home: str) -> None:
         self.open(home)
         self.frames = frames_of(self.deployment)
-        self.program.speak = complain
+        self.program.run.speak = complain
         feed(self.program)
         control = self.program.control
         if control is not None:
@@ -46,8 +47,8 @@ class Run:
             self.frames = FOREVER
         if os.environ.get("FLOWC_TWIN"):
             self.program.twin()
-        self.program.recorder = self._record
-        self.good = self.program.run(self.frames, full_speed=True, strict=True, watchdog=120.0)
+        self.program.run.recorder = self._record
+        self.good = execute(self.program, self.frames, full_speed=True, strict=True, watchdog=120.0)
         if control is not None:
             self.stays = control.stays
 
@@ -63,7 +64,7 @@ class Run:
 
     def apps(self, name: str) -> List[Tuple[Dict[str, Any], int]]:
         """An app as it is in each stay in a state that runs it, and how many frames it had."""
-        running = {a.name: a for a in self.program.told or self.program.apps}
+        running = {a.name: a for a in self.program.run.totals or self.program.apps}
         scenario = self.deployment.get("scenario")
         if scenario is None:
             return [(a, running[name].frames) for a in self.deployment["apps"] if a["name"] == name]
@@ -126,18 +127,18 @@ def frames_of(deployment: Dict[str, Any]) -> int:
     return max(deepest + 3, min(20, int(MOST_BYTES // size)))
 
 
-_RUNS: Dict[str, Run] = {}
+_RUNS: Dict[str, RecordedRun] = {}
 
 
-def _run(home: str) -> Run:
+def _run(home: str) -> RecordedRun:
     """A run of the program, or one of its parts on several machines that was written down."""
     folder = os.environ.get("FLOWC_RECORDED")
     if folder is None:
-        return Run(home)
+        return RecordedRun(home)
     from importlib import import_module
 
     # a build in parts has it
-    recorded: Run = import_module(__package__ + ".recording").Recorded(home, folder)
+    recorded: RecordedRun = import_module(__package__ + ".recording").Recorded(home, folder)
     return recorded
 
 
@@ -146,7 +147,7 @@ class Harness(unittest.TestCase):
 
     home = ""
     app = ""
-    run_: Run
+    run_: RecordedRun
     reference: Reference
     document: Dict[str, Any]
     running: App
@@ -160,7 +161,7 @@ class Harness(unittest.TestCase):
         stays = cls.run_.apps(cls.app)
         cls.document = merged([a for a, _ in stays])
         cls.running = next(
-            a for a in cls.run_.program.told or cls.run_.program.apps if a.name == cls.app
+            a for a in cls.run_.program.run.totals or cls.run_.program.apps if a.name == cls.app
         )
         cls.firings = {t["name"]: 0 for t in cls.document["tasks"]}
         for app, frames in stays:
@@ -172,7 +173,7 @@ class Harness(unittest.TestCase):
 
     def setUp(self) -> None:
         if not self.run_.good:
-            self.fail("the program failed: %s" % self.run_.program.failure)
+            self.fail("the program failed: %s" % self.run_.program.run.failure)
 
     def test_frames_are_complete_and_in_order(self) -> None:
         if not self.running.frames and any(
@@ -229,7 +230,7 @@ class Harness(unittest.TestCase):
             running.setdefault(channel.name, set()).add(channel.capacity)
             between.setdefault((channel.source, channel.destination), set()).add(channel.capacity)
             self.assertGreaterEqual(channel.least_free, 0, "room on %s" % channel.name)
-        fired = [entry.task for _, order in self.run_.program.orders for entry in order]
+        fired = [entry.task for p in self.run_.program.processors for entry in p.order]
         # Alternatives of one place are behind a task with the name of the place.
         place = {name: t.name for t in fired for name, _ in t.codes() if name != t.name}
         for app, _ in self.run_.apps(self.app):

@@ -26,7 +26,7 @@ from .system import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ende
 from .watch import ASLEEP, NO_LIFE, STARTS
 
 if TYPE_CHECKING:
-    from .program import Program
+    from .run import Run
 
 #: Seconds between two looks at the program.
 TICK = 0.25
@@ -52,7 +52,7 @@ OnFailure = Callable[[Failure, int], None]
 
 
 def keep(
-    program: Program,
+    run: Run,
     watchdog: float,
     on_failure: OnFailure = lambda failure, status: None,
     afterwards: Callable[[], None] = lambda: None,
@@ -64,7 +64,7 @@ def keep(
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    program.board.beat()
+    run.board.beat()
     dump = anonymous_memory()
     lifeline, ours = os.pipe()
     heard = END | OTHERS | {signal.SIGCHLD, signal.SIGALRM}
@@ -76,7 +76,7 @@ def keep(
         _forget_streams()
         status = 70
         try:
-            status = _Keeper(program, watchdog, child, dump, on_failure).until_over(heard)
+            status = _Keeper(run, watchdog, child, dump, on_failure).until_over(heard)
         except BaseException:  # a mistake of ours
             traceback.print_exc()
             os.kill(child, signal.SIGKILL)
@@ -85,7 +85,7 @@ def keep(
                 afterwards()
             finally:
                 os._exit(status)
-    program.keeper = os.getppid()
+    run.keeper = os.getppid()
     os.close(ours)
     die_with_the_parent(lifeline)
     faulthandler.enable(dump)
@@ -103,7 +103,7 @@ def _forget_streams() -> None:
 
 class _Keeper:
     def __init__(
-        self, program: Program, watchdog: float, child: int, dump: int, on_failure: OnFailure
+        self, run: Run, watchdog: float, child: int, dump: int, on_failure: OnFailure
     ) -> None:
         self._watchdog, self._child, self._dump, self._on_failure = (
             watchdog,
@@ -111,7 +111,7 @@ class _Keeper:
             dump,
             on_failure,
         )
-        self._tasks, self._board = program.tasks, program.board
+        self._tasks, self._board = run.tasks, run.board
         self._beats = -1
         self._life = self._looked = time.monotonic()
         self._words = 0

@@ -68,7 +68,9 @@ class Link:
     of the two."""
 
     def __init__(self, program: Program, name: str, keep: int) -> None:
-        self.program, self.name, self.place = program, name, Place(keep)
+        self.run, self.name, self.place = program.run, name, Place(keep)
+        #: All of the program, this one among them.
+        self.all = program.links
         #: Does its reader look at the newest token, whether it has seen it or not? Then nothing
         #: counts as dropped.
         self.looked_at = False
@@ -104,7 +106,7 @@ class _End(Code):
 class Put(_End):
     """A sink that puts each token on a link."""
 
-    def meet(self, task: Any, program: Any) -> None:
+    def meet(self, task: Any, run: Any) -> None:
         self.link.writers.append(task.app)
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
@@ -118,14 +120,13 @@ class Latest(_End):
     as for any other.
     """
 
-    def meet(self, task: Any, program: Any) -> None:
+    def meet(self, task: Any, run: Any) -> None:
         self.link.reader, self.link.looked_at = task.app.name, True
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._first = np.zeros(outputs[0].shape, outputs[0].dtype)
-        self._links = [
-            other for other in self.link.program.links.values() if other.reader == self.link.reader
-        ]
+        reader = self.link.reader
+        self._links = [link for link in self.link.all.values() if link.reader == reader]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         if all(link.ended() for link in self._links):
@@ -139,12 +140,12 @@ class Take(_End):
 
     _arrived: Optional[int] = None
 
-    def meet(self, task: Any, program: Any) -> None:
+    def meet(self, task: Any, run: Any) -> None:
         self.link.reader, self.link.looked_at = task.app.name, False
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        program, place = self.link.program, self.link.place
-        token, self._arrived = place.take(lambda: program.ending or self.link.dry())
+        run, place = self.link.run, self.link.place
+        token, self._arrived = place.take(lambda: run.ending or self.link.dry())
         return token
 
     def arrived(self) -> Optional[int]:
@@ -156,7 +157,7 @@ class Dropping(Code):
     ones are dropped."""
 
     def __init__(self, program: Program, code: Code, keep: int) -> None:
-        self.program, self.code, self.place = program, code, Place(keep)
+        self.run, self.code, self.place = program.run, code, Place(keep)
         self.inner = code
         self._thread: Optional[threading.Thread] = None
         self._failed: List[BaseException] = []
@@ -170,7 +171,7 @@ class Dropping(Code):
             self._thread = threading.Thread(target=self._run, name="source", daemon=True)
             self._thread.start()
         try:
-            token, self._arrived = self.place.take(lambda: self.program.ending)
+            token, self._arrived = self.place.take(lambda: self.run.ending)
         except StopIteration:
             if self._failed:
                 raise self._failed[0] from None
@@ -180,7 +181,7 @@ class Dropping(Code):
     def _run(self) -> None:
         number = 0
         try:
-            while not self.program.ending:
+            while not self.run.ending:
                 token = self.code.fire((), number)
                 self.place.put(token, self.code.arrived())
                 number += 1

@@ -80,12 +80,10 @@ class Outputs:
     ) -> List[Any]:
         """Run a session."""
         if not self.large:
-            found = session.run(self._names, dict(zip(names, arrays)), options)
-            return (
-                [a.copy() if isinstance(a, np.ndarray) else a for a in found]
-                if crowded()
-                else found
-            )
+            found: List[Any] = session.run(self._names, dict(zip(names, arrays)), options)
+            if not crowded():
+                return found
+            return [a.copy() if isinstance(a, np.ndarray) else a for a in found]
         binding = session.io_binding()
         # it makes scalars arrays
         arrays = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]

@@ -76,13 +76,11 @@ class _Folder:
         return sys.modules["%s.%s" % (self.name, first)]
 
     def _has(self, name: str, importer: Any) -> bool:
-        """Is that a local module, for everybody but itself?"""
+        """Is that a local module, for every importer but itself?"""
         if name not in self._specs:
-            spec = (
-                None
-                if name in _PYTHONS
-                else PathFinder.find_spec(self.name + "." + name, [self.path])
-            )
+            spec = None
+            if name not in _PYTHONS:
+                spec = PathFinder.find_spec(self.name + "." + name, [self.path])
             if (
                 spec is not None
                 and spec.origin is None

@@ -14,12 +14,15 @@ import socket
 import stat
 import threading
 import time
-from typing import List, Optional, Sequence
+from typing import TYPE_CHECKING, List, Optional, Sequence
 
 from .clocks import Refused
-from .control import LOOK, Control, Stay
 from .options import Mistake, RunOptions
-from .program import Program
+from .scenario import LOOK, Stay
+
+if TYPE_CHECKING:
+    from .control import Control
+    from .program import Program
 
 #: Bytes of a datagram that are looked at.
 LONGEST = 256
@@ -52,14 +55,10 @@ def prepare(control: Control, program: Program, options: RunOptions) -> Outside:
 
 
 def _near(word: str, known: Sequence[str]) -> str:
-    found = difflib.get_close_matches(word, known, 1)
-    return (
-        "; did you mean `%s`?" % found[0]
-        if found
-        else "; there is %s" % ", ".join(known)
-        if known
-        else ""
-    )
+    near = difflib.get_close_matches(word, known, 1)
+    if near:
+        return "; did you mean `%s`?" % near[0]
+    return "; there is %s" % ", ".join(known) if known else ""
 
 
 class Line:
@@ -168,7 +167,7 @@ class Outside:
         self, program: Program, script: Sequence[Line], path: Optional[str], refused: str
     ) -> None:
         assert program.control is not None
-        self._program, self._control = program, program.control
+        self._run, self._control = program.run, program.control
         self._script, self._path, self._refused = list(script), path, refused
         self._listener: Optional[socket.socket] = None
         #: Was something at the path before? Then it is not ours.
@@ -178,7 +177,7 @@ class Outside:
     def start(self) -> None:
         """Begin; the program may not have begun yet. Raises Mistake."""
         if self._refused:
-            self._program.say(self._refused)
+            self._run.say(self._refused)
         self._listener = _listening(self._path) if self._path else None
         for target in [self._follow] * bool(self._script) + [self._listen] * bool(self._listener):
             threading.Thread(target=target, name="outside", daemon=True).start()
@@ -196,20 +195,20 @@ class Outside:
                 pass  # it was removed
 
     def _follow(self) -> None:
-        while not self._program.go.wait(0.05):
+        while not self._run.go.wait(0.05):
             if self._over.is_set():
                 return
         left = self._script
         while left and not self._over.wait(LOOK):
-            seconds = (time.perf_counter_ns() - self._program.begin) / 1e9
-            due = [
-                x
-                for x in left
-                if (seconds if x.app is None else self._control.had(x.app)) >= x.when
-            ]
-            for line in due:
-                self._control.raise_event(line.event)
-            left = [x for x in left if x not in due]
+            seconds = (time.perf_counter_ns() - self._run.begin) / 1e9
+            waiting = []
+            for line in left:
+                passed = seconds if line.app is None else self._control.had(line.app)
+                if passed >= line.when:
+                    self._control.raise_event(line.event)
+                else:
+                    waiting.append(line)
+            left = waiting
 
     def _listen(self) -> None:
         assert self._listener is not None
@@ -223,10 +222,9 @@ class Outside:
                 self._control.raise_event(word)
             except ValueError as error:
                 shown = word.encode("unicode_escape").decode("ascii")
-                known = word.partition(" ")[0] in self._control.events
-                self._program.say(
-                    str(error)
-                    if known
-                    else "there is no event `%s`%s" % (shown, _near(word, self._control.events))
-                )
+                reason = str(error)
+                if word.partition(" ")[0] not in self._control.events:
+                    near = _near(word, self._control.events)
+                    reason = "there is no event `%s`%s" % (shown, near)
+                self._run.say(reason)
                 self._control.ignored[shown] = self._control.ignored.get(shown, 0) + 1

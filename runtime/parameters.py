@@ -14,7 +14,7 @@ import os
 import re
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from .code import C, Python
+from .code import C, Code, Python
 from .options import SETTINGS
 from .program import Program
 from .reference import every, load_deployment
@@ -43,14 +43,11 @@ class _Parameter:
 
     def __str__(self) -> str:
         value = os.path.basename(self.value["file"]) if self.kind == "file" else self.value
-        shown = (
-            str(value).lower()
-            if self.kind == "bool"
-            else repr(value)
-            if self.kind == "string"
-            else value
-        )
-        return "%s.%s (%s, %s)" % (self.task, self.name, self.kind, shown)
+        if self.kind == "bool":
+            value = str(value).lower()
+        elif self.kind == "string":
+            value = repr(value)
+        return "%s.%s (%s, %s)" % (self.task, self.name, self.kind, value)
 
 
 def give(
@@ -66,39 +63,43 @@ def give(
     if not given:
         return []
     try:
-        known = _known(load_deployment(program.home))
+        known = _known(load_deployment(program.run.home))
     except (OSError, ValueError, KeyError) as error:
         return ["%s: deployment.json does not say what there is: %s" % (given[0][0], error)]
     mistakes, values, lost = [], [], False
     for place, text in given:
-        path, equals, word = text.partition("=")
-        found = known.get(path.strip())
-        if not equals:
-            mistakes.append("%s %s: write App.task.parameter=value" % (place, text))
-        elif found is None:
-            lost = True
-            mistakes.append("%s %s: %s" % (place, text, _unknown(path.strip(), program, known)))
-        elif found.kind is None:
-            mistakes.append(
-                "%s %s: it is fixed when the program is built: change it in the .flow"
-                % (place, text)
-            )
-        else:
-            try:
-                values.append((found, _READERS[found.kind](word, found.language)))
-            except ValueError as error:
-                mistakes.append("%s %s: %s" % (place, text, error))
+        path, equals, value = text.partition("=")
+        parameter = known.get(path.strip())
+        try:
+            if not equals:
+                raise ValueError("write App.task.parameter=value")
+            if parameter is None:
+                lost = True
+                raise ValueError(_unknown(path.strip(), program, known))
+            values.append((parameter, _read(parameter, value)))
+        except ValueError as error:
+            mistakes.append("%s %s: %s" % (place, text, error))
     if lost:
         mistakes.append(_listed([p for p in known.values() if p.kind is not None]))
     if not mistakes:
-        tasks = {t.name: t.code for t in program.tasks}
-        for found, value in values:
-            code = tasks[found.task]
-            while code.inner is not None:
-                code = code.inner
-            assert isinstance(code, (C, Python))
-            code.give(found.name, value)
+        codes = {task.name: task.code for task in program.tasks}
+        for parameter, value in values:
+            _set(codes[parameter.task], parameter.name, value)
     return mistakes
+
+
+def _read(parameter: _Parameter, text: str) -> Any:
+    """Its value. Raises ValueError for one that it cannot have."""
+    if parameter.kind is None:
+        raise ValueError("it is fixed when the program is built: change it in the .flow")
+    return _READERS[parameter.kind](text, parameter.language)
+
+
+def _set(code: Code, parameter: str, value: Any) -> None:
+    while code.inner is not None:
+        code = code.inner
+    assert isinstance(code, (C, Python))
+    code.give(parameter, value)
 
 
 def _known(deployment: Dict[str, Any]) -> Dict[str, _Parameter]:

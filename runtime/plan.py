@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Dict, List, Optional, Tuple, Union
 
-from .channel import LocalChannel
+from .channel import Channel, LocalChannel
 from .code import Code
 from .graph import Fire, Task
 
@@ -85,10 +85,10 @@ class Plan:
             self._lay_out(set())
 
     def _lay_out(self, passing: AbstractSet[Task]) -> None:
-        worker = self.worker
+        """Number the firings, find the channels, and go through rounds until they look the same."""
         self.firings: List[Firing] = []
         self.sequence: List[Union[Firing, Passing]] = []
-        for number, entry in enumerate(worker.order):
+        for number, entry in enumerate(self.worker.order):
             for j in range(entry.times):
                 if entry.task in passing:
                     self.sequence.append(Passing(entry, entry.first + j))
@@ -96,27 +96,29 @@ class Plan:
                 self.firings.append(Firing(len(self.firings), number, entry, entry.first + j))
                 self.sequence.append(self.firings[-1])
         self.tasks = list(dict.fromkeys(f.task for f in self.sequence))
-        channels = [
-            c
-            for t in self.tasks
-            for c in t.feeders + [c for readers in t.readers for c in readers]
-            if c
-        ]
-        self.local = [c for c in dict.fromkeys(channels) if isinstance(c, LocalChannel)]
-        self.remote = [c for c in dict.fromkeys(channels) if not isinstance(c, LocalChannel)]
-        deepest = max(entry.stage for entry in worker.order)
+        channels: Dict[Channel, None] = {}
+        for task in self.tasks:
+            channels.update((c, None) for c in task.feeders if c is not None)
+            for readers in task.readers:
+                channels.update(dict.fromkeys(readers))
+        self.local = [c for c in channels if isinstance(c, LocalChannel)]
+        self.remote = [c for c in channels if not isinstance(c, LocalChannel)]
+        self.warm, self.start = self._warmed_up()
+
+    def _warmed_up(self) -> Tuple[int, State]:
+        """From which round on local channels look the same at the end of each one, and how they
+        look then."""
+        deepest = max(entry.stage for entry in self.worker.order)
         state: State = {c: [((-1, 0, 0), 0, c.delay, False)] if c.delay else [] for c in self.local}
-        self.warm = 0
-        while self.warm <= MOST_WARM:
+        for warm in range(MOST_WARM + 1):
             before, state = state, {c: list(s) for c, s in state.items()}
             for firing in self.sequence:
-                if firing.entry.stage <= self.warm:
+                if firing.entry.stage <= warm:
                     self._fire(firing, state)
             state = {c: [_older(segment) for segment in s] for c, s in state.items()}
-            if self.warm >= deepest and state == before:
-                break
-            self.warm += 1
-        self.start = state
+            if warm >= deepest and state == before:
+                return warm, state
+        return MOST_WARM + 1, state
 
     def _fire(self, firing: Union[Firing, Passing], state: State) -> None:
         """Note what it takes, and what it leaves on the channels."""

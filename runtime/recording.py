@@ -15,7 +15,8 @@ from typing import Any, Dict, List, Optional, Set
 import numpy as np
 
 from .ends import feed
-from .harness import Run, build
+from .harness import RecordedRun, build
+from .lifecycle import execute, stand
 from .streams import complain
 
 #: What of a run is written down beside its arrays.
@@ -26,17 +27,18 @@ def main(file: str, frames: str) -> int:
     """Run it; the exit status."""
     program = build(os.getcwd())
     feed(program)
-    program.speak = complain
+    program.run.speak = complain
     seen = Seen()
-    program.recorder = seen.record
-    assert program.mesh is not None, "it is no part of a program"
-    reason = program.mesh.unready()
+    program.run.recorder = seen.record
+    mesh = program.run.mesh
+    assert mesh is not None, "it is no part of a program"
+    reason = mesh.unready()
     if reason:
         complain(reason)
         return 2
-    good = program.run(int(frames), full_speed=True, strict=True, watchdog=120.0)
+    good = execute(program, int(frames), full_speed=True, strict=True, watchdog=120.0)
     index = {
-        "frames": {a.name: a.frames for a in program.apps if a.name not in program.mesh.passed},
+        "frames": {a.name: a.frames for a in program.apps if a.name not in mesh.passed},
         "least_free": {c.name: c.least_free for c in program.channels},
         "inputs": seen.inputs,
         "outputs": seen.outputs,
@@ -45,8 +47,8 @@ def main(file: str, frames: str) -> int:
     if good:
         stored: Dict[str, Any] = {"a%d" % k: array for k, array in enumerate(seen.arrays)}
         np.savez(file, **dict(stored, **{_INDEX: np.array(json.dumps(index))}))
-    elif program.failure is not None:
-        complain(str(program.failure), program.failure.details)
+    elif program.run.failure is not None:
+        complain(str(program.run.failure), program.run.failure.details)
     return 0 if good else 1
 
 
@@ -81,7 +83,7 @@ class Seen:
         return len(self.arrays) - 1
 
 
-class Recorded(Run):
+class Recorded(RecordedRun):
     """A run of all parts as it was written down, for the harness: the program itself stands
     still."""
 
@@ -109,7 +111,7 @@ class Recorded(Run):
                     frames[app] = min(count, frames.get(app, count))
                 for channel, room in index["least_free"].items():
                     least[channel] = min(room, least.get(channel, room))
-        self.program.stand(frames, least)
+        stand(self.program, frames, least)
 
 
 if __name__ == "__main__":

@@ -220,22 +220,9 @@ class Reference:
         inputs, outputs, _ = self._tasks[name]
         if any(len(self._tokens[name, p.name]) < p.rate(firing) for p in inputs):
             return False
-        arrays: List[np.ndarray] = []
-        missing = False
-        for port in inputs:
-            waiting = self._tokens[name, port.name]
-            taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
-            if port.window:
-                taken = self._seen[name, port.name] = (self._seen[name, port.name] + taken)[
-                    -port.window :
-                ]
-            there = [token for token in taken if token is not None]
-            if len(there) < len(taken):
-                missing = True
-            elif port.stacked:
-                arrays.append(np.asarray(there, port.dtype).reshape(port.block_shape(firing)))
-            else:
-                arrays.append(np.array(there[0], port.dtype))
+        taken = [self._taken(name, port, firing) for port in inputs]
+        arrays = [array for array in taken if array is not None]
+        missing = len(arrays) < len(taken)
         self.expected[name].append(None if missing else [a.copy() for a in arrays])
         failed = not missing and firing in self._skipped.get(name, ())
         if failed:
@@ -247,14 +234,26 @@ class Reference:
             results = self._results(name, firing, arrays, produced, failed)
         for port, value in zip(outputs, results):
             for reader in self._readers.get((name, port.name), ()):
-                if missing or failed:
-                    self._tokens[reader].extend([None] * port.rate(firing))
-                else:
-                    block = port.accept(value, firing)
-                    self._tokens[reader].extend(
-                        np.array(block) if port.stacked else [np.array(block)]
-                    )
+                tokens: Any = [None] * port.rate(firing)
+                if not (missing or failed):
+                    block = np.array(port.accept(value, firing))
+                    tokens = block if port.stacked else [block]
+                self._tokens[reader].extend(tokens)
         return True
+
+    def _taken(self, name: str, port: Port, firing: int) -> Optional[np.ndarray]:
+        """What a firing takes through an input; None where a token is missing."""
+        waiting = self._tokens[name, port.name]
+        taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
+        if port.window:
+            seen = self._seen[name, port.name] + taken
+            taken = self._seen[name, port.name] = seen[-port.window :]
+        tokens = [token for token in taken if token is not None]
+        if len(tokens) < len(taken):
+            return None
+        if port.stacked:
+            return np.asarray(tokens, port.dtype).reshape(port.block_shape(firing))
+        return np.array(tokens[0], port.dtype)
 
     def _results(
         self,

@@ -13,6 +13,7 @@ from .failures import Failure
 from .graph import App, Path, Task
 from .memory import taken
 from .program import Program
+from .run import Run
 from .states import document, table_rows
 
 #: Where a build says what it is.
@@ -23,55 +24,77 @@ BINS = 64
 
 def report(program: Program, status: int = 0) -> Dict[str, Any]:
     """The document of `run --json`, of a program that exits with that status."""
-    seconds = max(program.seconds, 1e-9)
-    tasks = {}
-    where: Dict[str, List[str]] = {}
-    for processor, order in program.orders:
-        for name in [name for entry in order for name, _ in entry.task.codes()]:
-            places = where.setdefault(name, [])
-            if processor not in places:
-                places.append(processor)
-    apps = program.told or program.apps
-    for app in apps:
-        for task in [part for whole in app.tasks for part in whole.apart()]:
-            tasks[task.name] = {
-                "processor": ", ".join(where[task.name]),
-                "firings": task.firings,
-                "mean_us": round(task.busy / 1e3 / task.firings, 3) if task.firings else None,
-                "std_us": _deviation(task) if task.firings else None,
-                "max_us": round(task.longest / 1e3, 3),
-                "share": round(task.busy / 1e9 / seconds, 4),
-                "failed": task.failed,
-                "skipped": task.skipped,
-            }
-    links = [link for link in program.links.values() if not link.looked_at]
-    processors: Dict[str, float] = {}
-    for worker in program.workers:
-        processors[worker.processor] = (
-            processors.get(worker.processor, 0.0) + worker.busy / 1e9 / seconds
-        )
-    return {
+    run = program.run
+    seconds = max(run.seconds, 1e-9)
+    apps = run.totals or program.apps
+    made: Dict[str, Any] = {
         "status": status,
-        "failure": _failure(program.failure),
-        "build": build_of(program.home),
+        "failure": _failure(run.failure),
+        "build": build_of(run.home),
         "apps": {app.name: _app(app) for app in apps},
-        "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
-        "tasks": tasks,
+        "processors": _processors(run, seconds),
+        "tasks": _tasks(program, apps, seconds),
         "channels": _channels(program),
-        "memory": _memory(program),
-        "dropped": {
-            **{
-                link.name: {"written": link.place.written, "dropped": link.place.dropped}
-                for link in links
-            },
-            **{
-                task.name: {"written": task.code.place.written, "dropped": task.code.place.dropped}
-                for task in program.tasks
-                if task.code.place is not None
-            },
-        },
-        **(document(program.control) if program.control is not None else {}),
-        **({"part": program.mesh.document()} if program.mesh is not None else {}),
+        "memory": _memory(program, apps),
+        "dropped": _dropped(program, apps),
+    }
+    if program.control is not None:
+        made.update(document(program.control))
+    if run.mesh is not None:
+        made["part"] = run.mesh.document()
+    return made
+
+
+def _processors(run: Run, seconds: float) -> Dict[str, Dict[str, float]]:
+    """How busy the workers of each processor were together."""
+    shares: Dict[str, float] = {}
+    for worker in run.workers:
+        share = worker.busy / 1e9 / seconds
+        shares[worker.processor] = shares.get(worker.processor, 0.0) + share
+    return {name: {"utilization": round(share, 4)} for name, share in shares.items()}
+
+
+def _tasks(program: Program, apps: Sequence[App], seconds: float) -> Dict[str, Dict[str, Any]]:
+    """What each task has done, alternatives under their own names."""
+    processors: Dict[str, Dict[str, None]] = {}
+    for processor in program.processors:
+        for entry in processor.order:
+            for name, _ in entry.task.codes():
+                processors.setdefault(name, {})[processor.name] = None
+    found = {}
+    for app in apps:
+        for whole in app.tasks:
+            for task in whole.apart():
+                found[task.name] = _task(task, ", ".join(processors[task.name]), seconds)
+    return found
+
+
+def _task(task: Task, processors: str, seconds: float) -> Dict[str, Any]:
+    mean = deviation = None
+    if task.firings:
+        mean = round(task.busy / 1e3 / task.firings, 3)
+        deviation = _deviation(task)
+    return {
+        "processor": processors,
+        "firings": task.firings,
+        "mean_us": mean,
+        "std_us": deviation,
+        "max_us": round(task.longest / 1e3, 3),
+        "share": round(task.busy / 1e9 / seconds, 4),
+        "failed": task.failed,
+        "skipped": task.skipped,
+    }
+
+
+def _dropped(program: Program, apps: Sequence[App]) -> Dict[str, Dict[str, int]]:
+    """Tokens that links and live sources have written and dropped."""
+    places = {link.name: link.place for link in program.links.values() if not link.looked_at}
+    for app in apps:
+        for task in app.tasks:
+            if task.code.place is not None:
+                places[task.name] = task.code.place
+    return {
+        name: {"written": place.written, "dropped": place.dropped} for name, place in places.items()
     }
 
 
@@ -95,24 +118,22 @@ def build_of(home: str) -> Optional[str]:
         return None
 
 
-def _memory(program: Program) -> Dict[str, Any]:
+def _memory(program: Program, apps: Sequence[App]) -> Dict[str, Any]:
     """What was planned for networks, and what the process that ran takes, in bytes; None:
     unknown."""
-    planned = (
-        None
-        if program.planned is None
-        else dict(program.planned, total=sum(program.planned.values()))
-    )
-    found = taken() if program.workers else None
-    bands = {t.name: t.code.layout for t in program.tasks if t.code.layout}
+    planned = None
+    if program.planned is not None:
+        planned = dict(program.planned, total=sum(program.planned.values()))
+    run = program.run
+    found = taken() if run.workers else None
     known = found or dict.fromkeys(("process", "resident", "proportional", "before_networks"))
     shared = {} if program.shared is None else {"shared": program.shared}
-    used = [a for a in {id(a): a for a in program.arenas}.values() if a.nbytes]
-    arenas = (
-        {"shared": sum(a.nbytes for a in used), "apart": sum(a.apart for a in used)}
-        if used
-        else None
-    )
+    bands = {t.name: t.code.layout for app in apps for t in app.tasks if t.code.layout}
+    arenas_of = {id(worker.arena): worker.arena for worker in run.workers}
+    used = [arena for arena in arenas_of.values() if arena is not None and arena.nbytes]
+    arenas = None
+    if used:
+        arenas = {"shared": sum(a.nbytes for a in used), "apart": sum(a.apart for a in used)}
     return {"planned": planned, **known, **shared, "arenas": arenas, "bands": bands}
 
 
@@ -200,11 +221,15 @@ def _rate(app: App, seconds: float) -> Optional[float]:
     return round(app.frames / seconds, 2) if seconds else None
 
 
+#: A table: its heading, and its rows.
+Table = List[List[Any]]
+
+
 def table(document: Dict[str, Any]) -> str:
     """The same as text."""
     apps = [["app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed", "overruns"]]
     for name, a in document["apps"].items():
-        latency = [a["latency_ms"][k] for k in ("mean", "p50", "p99", "max")]
+        latency = _figures(a["latency_ms"])
         apps.append([name, a["frames"], a["fps"], *latency, a["deadline_misses"], a["overruns"]])
     tasks = [["task", "processor", "firings", "mean us", "max us", "share"]]
     for name, t in document["tasks"].items():
@@ -213,65 +238,88 @@ def table(document: Dict[str, Any]) -> str:
     processors = [["processor", "busy"]]
     for name, p in document["processors"].items():
         processors.append([name, "%.1f %%" % (100 * p["utilization"])])
-    states = table_rows(document) if "states" in document else []
-    tables = [columns(rows, left=3 if rows[0][1] == "to" else 1) for rows in states]
-    return "\n\n".join(
-        [
-            *(columns(rows) for rows in (apps, *_others(document))),
-            *tables,
-            columns(tasks),
-            columns(processors),
-        ]
-    )
+    tables = [columns(rows) for rows in (apps, *_others(document))]
+    if "states" in document:
+        for rows in table_rows(document):
+            tables.append(columns(rows, left=3 if rows[0][1] == "to" else 1))
+    return "\n\n".join([*tables, columns(tasks), columns(processors)])
 
 
-def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
-    """Tables that most programs have nothing for: paths, what failed, what was dropped."""
-    paths: List[List[Any]] = [
-        ["path", "firings", "latency ms: mean", "p50", "p99", "max", "missed"]
+def _others(document: Dict[str, Any]) -> List[Table]:
+    """Tables that most programs have nothing for."""
+    memory = document["memory"]
+    tables = [
+        _paths_table(document["apps"]),
+        _lost_table(document["tasks"]),
+        _dropped_table(document["dropped"]),
+        _memory_table(memory),
+        _weights_table(memory),
+        _arenas_table(memory),
+        [["bands", "layout"], *([name, layout] for name, layout in memory["bands"].items())],
     ]
-    for a in document["apps"].values():
-        for p in a["paths"]:
-            latency = [p["latency_ms"][k] for k in ("mean", "p50", "p99", "max")]
-            name = "%s -> %s" % (p["source"], p["task"].partition(".")[2])
-            paths.append([name, p["firings"], *latency, p["deadline_misses"]])
-    lost: List[List[Any]] = [["task", "failed", "left out"]]
-    lost += [
-        [n, t["failed"], t["skipped"]]
-        for n, t in document["tasks"].items()
-        if t["failed"] or t["skipped"]
-    ]
-    dropped: List[List[Any]] = [["tokens", "written", "dropped"]]
-    dropped += [[name, d["written"], d["dropped"]] for name, d in document["dropped"].items()]
-    memory: List[List[Any]] = []
-    found = document["memory"]
-    if found["planned"] is not None:
-        planned = {k: size for k, size in found["planned"].items() if k != "total"}
-        memory = [["memory MB", *planned, "planned", "process", "before networks"]]
-        values = [
-            *planned.values(),
-            found["planned"]["total"],
-            found["process"],
-            found["before_networks"],
-        ]
-        memory.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
-    weights: List[List[Any]] = [
-        ["weights of alternatives MB", "separate", "distinct", "as built", "process, PSS"]
-    ]
-    if "shared" in found:
-        values = [found["shared"][k] for k in ("separate", "distinct", "built")] + [
-            found["proportional"]
-        ]
-        weights.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
-    arenas: List[List[Any]] = [["arenas of devices MB", "planned", "shared", "each its own"]]
-    if found["arenas"] is not None:
-        wanted = None if found["planned"] is None else found["planned"].get("arenas", 0)
-        sizes = [wanted, found["arenas"]["shared"], found["arenas"]["apart"]]
-        arenas.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in sizes])
-    bands = [["bands", "layout"], *([name, layout] for name, layout in found["bands"].items())]
-    return [
-        rows for rows in (paths, lost, dropped, memory, weights, arenas, bands) if len(rows) > 1
-    ]
+    return [rows for rows in tables if len(rows) > 1]
+
+
+def _figures(latency: Dict[str, Any]) -> List[Any]:
+    return [latency[key] for key in ("mean", "p50", "p99", "max")]
+
+
+def _paths_table(apps: Dict[str, Any]) -> Table:
+    rows: Table = [["path", "firings", "latency ms: mean", "p50", "p99", "max", "missed"]]
+    for app in apps.values():
+        for path in app["paths"]:
+            name = "%s -> %s" % (path["source"], path["task"].partition(".")[2])
+            latency = _figures(path["latency_ms"])
+            rows.append([name, path["firings"], *latency, path["deadline_misses"]])
+    return rows
+
+
+def _lost_table(tasks: Dict[str, Any]) -> Table:
+    rows: Table = [["task", "failed", "left out"]]
+    for name, task in tasks.items():
+        if task["failed"] or task["skipped"]:
+            rows.append([name, task["failed"], task["skipped"]])
+    return rows
+
+
+def _dropped_table(dropped: Dict[str, Any]) -> Table:
+    rows: Table = [["tokens", "written", "dropped"]]
+    for name, tokens in dropped.items():
+        rows.append([name, tokens["written"], tokens["dropped"]])
+    return rows
+
+
+def _memory_table(memory: Dict[str, Any]) -> Table:
+    planned = memory["planned"]
+    if planned is None:
+        return []
+    parts = {name: size for name, size in planned.items() if name != "total"}
+    sizes = [*parts.values(), planned["total"], memory["process"], memory["before_networks"]]
+    heading = ["memory MB", *parts, "planned", "process", "before networks"]
+    return [heading, ["", *map(_mb, sizes)]]
+
+
+def _weights_table(memory: Dict[str, Any]) -> Table:
+    if "shared" not in memory:
+        return []
+    shared = memory["shared"]
+    sizes = [shared["separate"], shared["distinct"], shared["built"], memory["proportional"]]
+    heading = ["weights of alternatives MB", "separate", "distinct", "as built", "process, PSS"]
+    return [heading, ["", *map(_mb, sizes)]]
+
+
+def _arenas_table(memory: Dict[str, Any]) -> Table:
+    arenas = memory["arenas"]
+    if arenas is None:
+        return []
+    planned = None if memory["planned"] is None else memory["planned"].get("arenas", 0)
+    sizes = [planned, arenas["shared"], arenas["apart"]]
+    heading = ["arenas of devices MB", "planned", "shared", "each its own"]
+    return [heading, ["", *map(_mb, sizes)]]
+
+
+def _mb(size: Optional[int]) -> Optional[str]:
+    return None if size is None else "%.2f" % (size / 1e6)
 
 
 def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:

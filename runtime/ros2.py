@@ -126,7 +126,7 @@ class RosNode(Face):
         self._rclpy = rclpy
         # signals are the keeper's
         rclpy.init(args=self._words, signal_handler_options=SignalHandlerOptions.NO)
-        mesh = self.program.mesh
+        mesh = self.run.mesh
         self._node = node = rclpy.create_node(
             self._name if mesh is None else "%s_%s" % (self._name, mesh.name)
         )
@@ -135,11 +135,9 @@ class RosNode(Face):
             for name, task in tasks.items():
                 (port,) = (*task.inputs, *task.outputs)
                 picture = is_picture(str(port.dtype), port.shape)
-                messages = (
-                    sensor_msgs.msg.Image
-                    if picture
-                    else getattr(std_msgs.msg, MESSAGES[str(port.dtype)])
-                )
+                messages = sensor_msgs.msg.Image
+                if not picture:
+                    messages = getattr(std_msgs.msg, MESSAGES[str(port.dtype)])
                 quality = QoSProfile(depth=room(str(port.dtype), port.shape), **reliable)
                 self._kinds[name] = messages
                 if tasks is self.inlets:

@@ -43,10 +43,10 @@ class Rounds:
         tasks = plan.tasks
         names: Dict[str, Any] = {
             "worker": worker,
-            "program": worker.program,
+            "run": tasks[0].app.run,
             "app": tasks[0].app,
             "line": worker.line,
-            "TELL": TELL if worker.program.control is None else TELL_OFTEN,
+            "TELL": TELL if worker.control is None else TELL_OFTEN,
             "clock": time.perf_counter_ns,
             "cpu": time.thread_time_ns,
             "ndarray": np.ndarray,
@@ -99,9 +99,10 @@ class Rounds:
     def _leave(self, error: Optional[BaseException], position: int, blocks: Dict[str, Any]) -> int:
         """Put what lies in variables back on the channels; the entry to go on with."""
         worker, plan = self._worker, self._plan
-        if worker.program.strayed:  # what the board says is the other process's
+        run = plan.tasks[0].app.run
+        if run.strayed:  # what the board says is the other process's
             at = plan.firings[position]
-            worker.program.end_stray(at.task, blocks["f%d" % plan.tasks.index(at.task)] + at.offset)
+            run.end_stray(at.task, blocks["f%d" % plan.tasks.index(at.task)] + at.offset)
         firing, worker.line[0] = worker.firing, 0
         if error is not None:
             _ended(worker, plan.firings[position].entry, firing, error)
@@ -123,39 +124,41 @@ def _ended(
         return
     if isinstance(error, StopIteration):
         error = TaskError(NO_SOURCE)
-    worker.program.fail(
-        Failure(task.app.name, task.name, number, describe(error), details_of(error))
-    )
+    task.app.run.fail(Failure(task.app.name, task.name, number, describe(error), details_of(error)))
     raise Stopped from None
 
 
 def rounds_of(worker: Worker) -> Optional[Rounds]:
     """The rounds of a worker, or None where others want to know more, or its order is another."""
-    program, order = worker.program, worker.order
-    if (
-        program.tracer is not None
-        or program.mesh is not None
-        or program.played is not None
-        or any(t.on_error != "stop" for t in order[0].task.app.tasks)
-    ):
+    if not _is_straight(worker.order):
         return None
-    if sum(entry.times for entry in order) > MOST_FIRINGS or any(
-        e.task.app is not order[0].task.app for e in order
-    ):
-        return None
-    for entry in order:
-        task = entry.task
-        if entry.replicas > 1 or entry.per_round > 1 or task.turnstile is not None:
-            return None
-        if task.code.batch > 1 or task.code.device is not None or task.from_device:
-            return None
-        if (
-            any(p.dtype == object for p in task.inputs + task.outputs)
-            or task.per_iteration % task.phases
-        ):
-            return None
     plan = Plan(worker)
     return Rounds(worker, plan) if plan.warm <= MOST_WARM else None
+
+
+def _is_straight(order: Sequence[Fire]) -> bool:
+    """Does an order of one app leave nothing to decide, while nothing looks at single firings?"""
+    app = order[0].task.app
+    run = app.run
+    if run.tracer is not None or run.mesh is not None or run.played is not None:
+        return False
+    if any(task.on_error != "stop" for task in app.tasks):
+        return False
+    if sum(entry.times for entry in order) > MOST_FIRINGS:
+        return False
+    return all(entry.task.app is app and _is_plain(entry) for entry in order)
+
+
+def _is_plain(entry: Fire) -> bool:
+    """Does one worker fire the task, on a CPU, each firing by itself?"""
+    task = entry.task
+    if entry.replicas > 1 or entry.per_round > 1 or task.turnstile is not None:
+        return False
+    if task.code.batch > 1 or task.code.device is not None or task.from_device:
+        return False
+    if task.per_iteration % task.phases:
+        return False
+    return all(port.dtype != object for port in task.inputs + task.outputs)
 
 
 # -- the same as Python ----------------------------------------------------------------------------
@@ -176,13 +179,13 @@ class _Source:
         self._stages = sorted({f.entry.stage for f in plan.sequence})
         #: Everything of the app is here: no other worker has to know of frames that have begun.
         self._alone = len(plan.tasks) == len(app.tasks) and not plan.remote and self._stages == [0]
-        self._paced = app.period is not None and not plan.worker.program.full_speed
+        self._paced = app.period is not None and not app.run.full_speed
         self._starters = [f.position for f in plan.firings if f.task.starts_frame and not f.offset]
         self._enders = [
             f.position for f in plan.firings if f.task.ends_frame and f.closes_iteration
         ]
         self._alone &= not any(t.live for t in plan.tasks)
-        self._recorded = plan.worker.program.recorder is not None
+        self._recorded = app.run.recorder is not None
         self._last = self._last_uses()
         first = plan.firings[0].task
         #: Does it wait for the release of its first firing, so that no frame has begun before?
@@ -233,69 +236,91 @@ class _Source:
 
     def text(self) -> str:
         """The function `rounds`."""
-        tasks = range(len(self._plan.tasks))
-        sums = ", ".join("b%d, q%d, c%d, m%d" % (k, k, k, k) for k in tasks)
-        kept = sorted({name_of(s[0]) for segments in self._plan.start.values() for s in segments})
-        text = [
+        lines = [*self._variables(), *self._tell()]
+        lines += ["    worker.rest = tell", "    error = None", "    try:", "        while True:"]
+        lines += ["            " + line for line in self._round()]
+        lines += ["            if clock() - since > TELL: tell()"]
+        lines += ["    except Stopped: raise", "    except BaseException as e: error = e"]
+        lines += ["    finally:", "        worker.rest = None", "        tell()"]
+        lines += ["    return leave(error, k, locals())"]
+        return "\n".join(lines) + "\n"
+
+    def _variables(self) -> List[str]:
+        """What is known when the rounds begin."""
+        kept = {name_of(s[0]) for segments in self._plan.start.values() for s in segments}
+        lines = [
             "def rounds(blocks):",
             "    n = worker.round; k = 0",
             "    t = since = clock()",
             "    latencies = []",
         ]
-        text += ["    late = latencies.append"] if self._alone else []
-        text += ['    %s = blocks["%s"]' % (name, name) for name in kept]
-        count = self._plan.done()[-1]
-        text += [
-            "    b%d = q%d = 0; m%d = task%d.longest; c%d = n * %d" % (j, j, j, j, j, count[j])
-            for j in tasks
-        ]
-        text += [
+        if self._alone:
+            lines.append("    late = latencies.append")
+        for name in sorted(kept):
+            lines.append('    %s = blocks["%s"]' % (name, name))
+        for j, count in enumerate(self._plan.done()[-1]):
+            lines.append(
+                "    b%d = q%d = 0; m%d = task%d.longest; c%d = n * %d" % (j, j, j, j, j, count)
+            )
+        return lines
+
+    def _tell(self) -> List[str]:
+        """The function that hands over what was done since it was called last."""
+        tasks = range(len(self._plan.tasks))
+        lines = [
             "    def tell():",
-            "        nonlocal since, t, %s" % sums,
+            "        nonlocal since, t, %s"
+            % ", ".join("b%d, q%d, c%d, m%d" % (j, j, j, j) for j in tasks),
             "        done = DONE[k]",
         ]
         for j in sorted({self._number[f.task] for chain in self.chains for f in chain.firings}):
-            text += ["        busy, squares, longest = take(%d)" % j]
-            text += ["        b%d += busy; q%d += squares; m%d = max(m%d, longest)" % (j, j, j, j)]
+            lines += ["        busy, squares, longest = take(%d)" % j]
+            lines += ["        b%d += busy; q%d += squares; m%d = max(m%d, longest)" % (j, j, j, j)]
+        count = self._plan.done()[-1]
         for j in tasks:
-            text += ["        d = n * %d + done[%d]" % (count[j], j)]
-            text += [
+            lines += ["        d = n * %d + done[%d]" % (count[j], j)]
+            lines += [
                 "        worker.tell(task%d, d - c%d, b%d, q%d, m%d); b%d = q%d = 0; c%d = d"
                 % ((j,) * 8)
             ]
-        text += ["        app.finished(latencies, t)"] if self._alone else []
-        text += ["        worker.round = n", "        since = t = clock()"]
-        text += ["    worker.rest = tell", "    error = None", "    try:", "        while True:"]
+        if self._alone:
+            lines.append("        app.finished(latencies, t)")
+        return [*lines, "        worker.round = n", "        since = t = clock()"]
+
+    def _round(self) -> List[str]:
+        """One round."""
+        lines = []
         # First what a stop reads, then what it writes: either it sees this iteration, or this
         # iteration sees it.
-        text += ["            app.begun = n"] if self._alone and not self._begins_late else []
-        text += ["            if n >= app.limit and app.over(n): break"]
-        for stage in self._stages:
-            for j in sorted(
-                {self._number[f.task] for f in self._plan.sequence if f.entry.stage == stage}
-            ):
-                rate = self._plan.tasks[j].per_iteration
-                text += [
-                    "            f%d = %s"
-                    % (j, "n - %d" % stage if rate == 1 else "(n - %d) * %d" % (stage, rate))
-                ]
+        if self._alone and not self._begins_late:
+            lines.append("app.begun = n")
+        lines.append("if n >= app.limit and app.over(n): break")
+        lines += self._numbers()
         self._timed = False
         chains = {chain.first: (k, chain) for k, chain in enumerate(self.chains)}
         inside = {firing for chain in self.chains for firing in chain.firings}
         for firing in self._plan.sequence:
             if isinstance(firing, Passing):
-                text += ["            " + self._passed_on(firing)] if self._recorded else []
+                if self._recorded:
+                    lines.append(self._passed_on(firing))
             elif firing.position in chains:
-                text += ["            " + line for line in self._chain(*chains[firing.position])]
+                lines += self._chain(*chains[firing.position])
             elif firing not in inside:
-                text += ["            " + line for line in self._firing(firing)]
-        text += ["            " + line for line in self._ageing()]
-        text += ["            line[0] = 0", "            n += 1; k = 0"]
-        text += ["            if clock() - since > TELL: tell()"]
-        text += ["    except Stopped: raise", "    except BaseException as e: error = e"]
-        text += ["    finally:", "        worker.rest = None", "        tell()"]
-        text += ["    return leave(error, k, locals())"]
-        return "\n".join(text) + "\n"
+                lines += self._firing(firing)
+        return [*lines, *self._ageing(), "line[0] = 0", "n += 1; k = 0"]
+
+    def _numbers(self) -> List[str]:
+        """The number of each task's first firing in the round."""
+        lines = []
+        for stage in self._stages:
+            tasks = {self._number[f.task] for f in self._plan.sequence if f.entry.stage == stage}
+            for j in sorted(tasks):
+                rate = self._plan.tasks[j].per_iteration
+                iteration = "n - %d" % stage
+                if rate > 1:
+                    iteration = "(%s) * %d" % (iteration, rate)
+                lines.append("f%d = %s" % (j, iteration))
+        return lines
 
     def _ageing(self) -> List[str]:
         """What stays on a channel is a round older now."""
@@ -313,7 +338,7 @@ class _Source:
         j = self._number[task]
         lines = ["k = %d" % position]
         if firing.opens:
-            lines += ["if program.stopping: raise Stopped"]
+            lines += ["if run.stopping: raise Stopped"]
         inputs = [
             self._tokens(task, i, firing.offset, take) if take is not None else "a%d" % i
             for i, take in enumerate(firing.takes)
@@ -361,13 +386,13 @@ class _Source:
             [name_of((firing.position, i, 0)) for i in range(len(firing.task.outputs))],
         )
         given = (j, j, firing.offset, ", ".join(inputs), ", ".join(outputs))
-        return "program.recorder(task%d, f%d + %d, 1, [%s], [%s])" % given
+        return "run.recorder(task%d, f%d + %d, 1, [%s], [%s])" % given
 
     def _passed_on(self, passing: Passing) -> str:
         """Tell what passes."""
         j = self._number[passing.task]
         tokens = self._tokens(passing.task, 0, passing.offset, passing.takes)
-        return "program.recorder(task%d, f%d + %d, 1, [%s], [])" % (j, j, passing.offset, tokens)
+        return "run.recorder(task%d, f%d + %d, 1, [%s], [])" % (j, j, passing.offset, tokens)
 
     def _measured(self, firing: Firing) -> List[str]:
         """Paths that end with it."""
@@ -390,7 +415,7 @@ class _Source:
         first, last = chain.firings[0], chain.firings[-1]
         lines = [
             "k = %d" % first.position,
-            "if program.stopping: raise Stopped",
+            "if run.stopping: raise Stopped",
             *self._begun(first, []),
         ]
         copies: List[str] = []
@@ -441,7 +466,7 @@ class _Source:
         if task.is_source and self._paced and not task.live:
             number = self._number[task]
             lines += [
-                "release = program.wait_for_release(worker, task%d, f%d + %d)"
+                "release = run.wait_for_release(worker, task%d, f%d + %d)"
                 % (number, number, firing.offset)
             ]
         for port, channel in zip(task.inputs, task.feeders) if task.hesitates else ():
@@ -489,7 +514,7 @@ class _Source:
             lines += ["else: %s, = %s" % (", ".join(outputs), accept % given[0])]
             lines += ["r = None"] if len(outputs) > 1 else []
         if type(task.code) is not C:
-            lines += ["if program.strayed: program.end_stray(task%d, f%d + %d)" % (j, j, offset)]
+            lines += ["if run.strayed: run.end_stray(task%d, f%d + %d)" % (j, j, offset)]
         if task.live:
             lines += [
                 "e = clock(); d = cpu() - spent",

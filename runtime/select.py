@@ -124,7 +124,7 @@ class Select(Code):
     def alternatives(self) -> List[Tuple[str, Code]]:
         return list(self._of_name.items())
 
-    def meet(self, task: Any, program: Any) -> None:
+    def meet(self, task: Any, run: Any) -> None:
         task.app.pick = self.pick = task.app.pick or self.pick
 
     def fired_per_iteration(self, firings: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .channel import LocalChannel
 from .graph import App
-from .program import Program
+from .run import Run
 from .streams import write_to
 
 #: Seconds between two lines on a terminal, which replace each other, and between two in a log.
@@ -25,18 +25,18 @@ class TerminalStatus:
     def __init__(self) -> None:
         self._next = 0.0
 
-    def __call__(self, program: Program) -> None:
+    def __call__(self, run: Run) -> None:
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + ON_TERMINAL
-        seconds = max((time.perf_counter_ns() - program.begin) / 1e9, 1e-9)
+        seconds = max((time.perf_counter_ns() - run.begin) / 1e9, 1e-9)
         apps = [
             "%s %d frames, %.1f fps" % (a.name, n, n / seconds)
-            for a in program.running
+            for a in run.running
             for n in [a.base + a.done]
         ]
-        state = "" if program.state_name is None else program.state_name + ": "
+        state = "" if run.state_name is None else run.state_name + ": "
         write_to("stderr", "\r\033[K" + (state + "; ".join(apps))[:110])
 
     def clear(self) -> None:
@@ -55,19 +55,19 @@ class LogStatus:
         self._before = 0.0
         self._frames: Dict[str, int] = {}
 
-    def __call__(self, program: Program) -> None:
-        seconds = (self._clock() - program.begin) / 1e9
+    def __call__(self, run: Run) -> None:
+        seconds = (self._clock() - run.begin) / 1e9
         if seconds - self._before < IN_LOG:
             return
         apps = []
-        for app in program.running:
+        for app in run.running:
             frames = app.base + app.done
             rate = (frames - self._frames.get(app.name, 0)) / (seconds - self._before)
             missed = ", %d missed" % app.misses if app.deadline is not None else ""
             apps.append("%s %d frames, %.1f fps%s" % (app.name, frames, rate, missed))
             self._frames[app.name] = frames
         self._before = seconds
-        state = "" if program.state_name is None else "in %s, " % program.state_name
+        state = "" if run.state_name is None else "in %s, " % run.state_name
         self._say("%.0f s: %s%s" % (seconds, state, "; ".join(apps)))
 
     def clear(self) -> None:
@@ -91,10 +91,10 @@ class LiveStatus:
         self._rest = b""
         os.set_blocking(descriptor, False)
 
-    def __call__(self, program: Program) -> None:
-        seconds = (self._clock() - program.begin) / 1e9
+    def __call__(self, run: Run) -> None:
+        seconds = (self._clock() - run.begin) / 1e9
         if self._descriptor is not None and seconds - self._before >= LIVE:
-            document = self._document(program, seconds)
+            document = self._document(run, seconds)
             self._before = seconds
             self._write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
 
@@ -104,17 +104,17 @@ class LiveStatus:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _document(self, program: Program, seconds: float) -> Dict[str, Any]:
+    def _document(self, run: Run, seconds: float) -> Dict[str, Any]:
         passed = seconds - self._before
         busy: Dict[str, int] = {}
-        for app in program.running:
+        for app in run.running:
             if app.latencies:
                 self._latest[app.name] = app.latencies[-1]
         by_name: Dict[str, List[App]] = {}
-        for app in program.apps:  # each state has its own
+        for app in run.apps:  # each state has its own
             by_name.setdefault(app.name, []).append(app)
         apps = {name: self._app(name, own, passed) for name, own in by_name.items()}
-        for worker in program.workers:
+        for worker in run.workers:
             busy[worker.processor] = busy.get(worker.processor, 0) + worker.busy
         shares = {
             name: round((ns - self._busy.get(name, 0)) / 1e9 / passed, 4)
@@ -123,11 +123,11 @@ class LiveStatus:
         self._busy = busy
         # Tokens inside of a worker are in its variables.
         between = [
-            c for app in program.running for c in app.channels if not isinstance(c, LocalChannel)
+            c for app in run.running for c in app.channels if not isinstance(c, LocalChannel)
         ]
         return {
             "seconds": round(seconds, 3),
-            **({} if program.state_name is None else {"state": program.state_name}),
+            **({} if run.state_name is None else {"state": run.state_name}),
             "apps": apps,
             "processors": shares,
             "channels": {c.name: [c.filled, c.capacity] for c in between},

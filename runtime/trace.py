@@ -30,7 +30,8 @@ class Tracer:
     def __init__(
         self, program: Program, first: int = 0, end: Optional[int] = None, bands: bool = False
     ) -> None:
-        self._program, self._first, self._end = program, first, end
+        self._name, self._run = program.name, program.run
+        self._first, self._end = first, end
         self._units: List[Tuple[str, int, List[Note]]] = []
         for task in program.tasks:
             task.code.traced = bands
@@ -74,14 +75,14 @@ class Tracer:
 
     def events(self, build: Optional[str] = None) -> Dict[str, Any]:
         """Everything as Chrome trace JSON; `build` is the digest of the program."""
-        program, begin = self._program, self._program.begin
+        begin = self._run.begin
         lanes: Dict[str, int] = {}
         units = [
             "%s: %s" % (where, unit) for where, _, notes in self._units for unit, _, _ in notes
         ]
         for lane in [f[0] for f in self._firings] + [r[0] for r in self._releases] + units:
             lanes.setdefault(lane, len(lanes) + 1)
-        events = [_named("process_name", RUNNING, 0, program.name)]
+        events = [_named("process_name", RUNNING, 0, self._name)]
         events += [_named("thread_name", RUNNING, number, lane) for lane, number in lanes.items()]
         apps = self._apps()
         events += [
@@ -140,12 +141,12 @@ class Tracer:
 
     def _apps(self) -> Dict[str, int]:
         """The process of each app, whatever state it is in."""
-        names = [a.name for a in self._program.apps] + [frame[0].name for frame in self._frames]
+        names = [a.name for a in self._run.apps] + [frame[0].name for frame in self._frames]
         return {name: APPS + k for k, name in enumerate(dict.fromkeys(names))}
 
     def _of_frames(self, apps: Dict[str, int]) -> Iterator[Dict[str, Any]]:
         """Frames overlap, so they are asynchronous; what is late has a mark at its end."""
-        begin = self._program.begin
+        begin = self._run.begin
         for k, (app, frame, start, end) in enumerate(self._frames):
             one = {
                 "cat": "frame",
@@ -181,7 +182,7 @@ class Tracer:
 
     def _arrows(self, lanes: Dict[str, int]) -> Iterator[Dict[str, Any]]:
         """From the firing that made the last token that a firing takes, to that one."""
-        begin = self._program.begin
+        begin = self._run.begin
         makers = {
             id(channel): (task, port)
             for task in dict.fromkeys(firing[1] for firing in self._firings)

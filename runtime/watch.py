@@ -15,7 +15,7 @@ from .system import is_stopped
 from .worker import Worker
 
 if TYPE_CHECKING:
-    from .program import Program
+    from .run import Run
 
 #: Seconds without any progress, with every worker waiting for another, that count as a deadlock.
 DEADLOCK_AFTER = 1.0
@@ -37,27 +37,26 @@ class Starting:
     """While tasks start, in a program without a keeper: a thread says which one does not come
     back."""
 
-    def __init__(self, program: Program) -> None:
-        self._program, self._over = program, threading.Event()
-        self._board = program.board  # made here: two threads that ask for it first would make two
+    def __init__(self, run: Run) -> None:
+        self._run, self._over = run, threading.Event()
 
     def __enter__(self) -> None:
-        if not self._program.keeper:
-            threading.Thread(target=self._run, name="starting", daemon=True).start()
+        if not self._run.keeper:
+            threading.Thread(target=self._speak, name="starting", daemon=True).start()
 
     def __exit__(self, *raised: object) -> None:
         self._over.set()
 
-    def _run(self) -> None:
-        board, beats, since, words = self._board, -1, 0.0, 0
+    def _speak(self) -> None:
+        board, beats, since, words = self._run.board, -1, 0.0, 0
         while not self._over.wait(STARTS / 20):
             if board.beats != beats:
                 beats, since, words = board.beats, time.monotonic(), 0
             silent = time.monotonic() - since
             if silent > STARTS * (1 + words):
                 words += 1
-                name = self._program.tasks[board.lines[0][0] - 1].name
-                self._program.speak(NO_LIFE % (silent, name, "starting"))
+                name = self._run.tasks[board.lines[0][0] - 1].name
+                self._run.speak(NO_LIFE % (silent, name, "starting"))
 
 
 class Watch:
@@ -66,17 +65,13 @@ class Watch:
 
     def __init__(
         self,
-        program: Program,
+        run: Run,
         watchdog: float,
         drain: float,
-        progress: Optional[Callable[[Program], None]],
+        progress: Optional[Callable[[Run], None]],
     ) -> None:
-        self._program, self._watchdog, self._drain, self._progress = (
-            program,
-            watchdog,
-            drain,
-            progress,
-        )
+        self._run, self._watchdog = run, watchdog
+        self._drain, self._progress = drain, progress
         self._seen = -1
         self._since = time.monotonic()
         self._polled = self._since
@@ -90,39 +85,37 @@ class Watch:
 
     def until_done(self) -> None:
         """Return when all workers are done, or the program had to be stopped."""
-        program = self._program
+        run = self._run
         handled = 0
         while True:
-            alive = [w for w in program.workers if w.is_alive()]
+            alive = [w for w in run.workers if w.is_alive()]
             if not alive:
                 return
             join(alive[0], 0.05)
-            program.board.beat()
+            run.board.beat()
             self._follow_the_keeper()
             self._notice_sleep()
-            if program.stopping:
+            if run.stopping:
                 return self._abandon()
             if self._drain_until is not None and self._only_sources_wait(alive):
                 return self._abandon()
-            if program.interrupts > handled:
-                handled = program.interrupts
+            if run.interrupts > handled:
+                handled = run.interrupts
                 if handled > 1:
-                    program.stopping = True
-                    program.stir()
+                    run.stop()
                     return self._abandon()
-                program.drain()
+                run.drain()
                 self._drain_until = time.monotonic() + self._drain
                 self._drained = time.perf_counter_ns()
             if self._drain_until is not None and time.monotonic() > self._drain_until:
-                program.stopping = True
-                program.stir()
-                program.say("frames in flight did not end; %s" % program.who_waits())
+                run.stop()
+                run.say("frames in flight did not end; %s" % run.who_waits())
                 return self._abandon()
             self._check_pace()
             self._check_deadlock([w for w in alive if not w.parked])
             self._check_stuck(alive)
             if self._progress is not None:
-                self._progress(program)
+                self._progress(run)
 
     def _only_sources_wait(self, alive: List[Worker]) -> bool:
         """Are only sources left that wait for their data? What they wait for begins no frame any
@@ -142,16 +135,16 @@ class Watch:
         for worker in alive:
             if worker.rest is not None:
                 worker.rest()
-        for app in self._program.apps:
+        for app in self._run.apps:
             if app.done < app.limit:
                 lost = "%d frames of %s" % (app.limit - app.done, app.name)
-                self._program.say("%s did not end; %s" % (lost, self._program.who_waits()))
-        self._program.stopping = True
+                self._run.say("%s did not end; %s" % (lost, self._run.who_waits()))
+        self._run.stopping = True
         return True
 
     def _abandon(self) -> None:
         deadline = time.monotonic() + GRACE
-        for worker in self._program.workers:
+        for worker in self._run.workers:
             inside = worker.firing
             waits = self._drained and inside is not None and inside[0].is_source
             worker.join(0.0 if waits else max(0.0, deadline - time.monotonic()))
@@ -162,11 +155,11 @@ class Watch:
     def _follow_the_keeper(self) -> None:
         """A user who stops a program stops the process that was started; that one lets us go on
         when it goes on."""
-        program = self._program
-        if program.keeper and is_stopped(program.keeper):
-            program.board.follow(1)
+        run = self._run
+        if run.keeper and is_stopped(run.keeper):
+            run.board.follow(1)
             os.kill(os.getpid(), signal.SIGSTOP)
-            program.board.follow(0)
+            run.board.follow(0)
 
     def _notice_sleep(self) -> None:
         """While the whole process was suspended (Ctrl-Z, a sleeping laptop) no worker was stuck or
@@ -175,13 +168,13 @@ class Watch:
         if now - self._polled > ASLEEP:
             self._since = now
             self._awake_since = time.perf_counter_ns()
-            for app in self._program.running:
+            for app in self._run.running:
                 _, _, behind, _ = self._pace.get(id(app), (0, 0, False, now))
                 self._pace[id(app)] = (app.late(), app.frames, behind, now)
         self._polled = now
 
     def _check_deadlock(self, alive: List[Worker]) -> None:
-        progress = sum(w.progress for w in self._program.workers)
+        progress = sum(w.progress for w in self._run.workers)
         waits = [w.waiting for w in alive]
         if (
             progress != self._seen
@@ -191,23 +184,23 @@ class Watch:
         ):
             self._seen, self._since = progress, time.monotonic()
         elif time.monotonic() - self._since > DEADLOCK_AFTER:
-            self._program.fail(Failure("", "", None, "deadlock: " + self._program.who_waits()))
+            self._run.fail(Failure("", "", None, "deadlock: " + self._run.who_waits()))
 
     def _check_pace(self) -> None:
         """Tell when an app with a period is no longer in time, and when it is again; looks once a
         second."""
         now = time.monotonic()
-        for app in self._program.running:
+        for app in self._run.running:
             late, frames, behind, since = self._pace.setdefault(id(app), (0, 0, False, now))
-            if now - since < PACE or app.period is None or self._program.full_speed:
+            if now - since < PACE or app.period is None or self._run.full_speed:
                 continue
             missed, done = app.late() - late, app.frames - frames
             if done and not behind and missed > done / 2:
                 worst = "%.0f ms" % (app.latencies[-1] / 1e6) if app.latencies else "later"
-                self._program.speak("%s falls behind: its last frame took %s" % (app.name, worst))
+                self._run.speak("%s falls behind: its last frame took %s" % (app.name, worst))
                 behind = True
             elif done and behind and not missed:
-                self._program.speak("%s is in time again" % app.name)
+                self._run.speak("%s is in time again" % app.name)
                 behind = False
             if done:
                 self._pace[id(app)] = (app.late(), app.frames, behind, now)
@@ -223,14 +216,12 @@ class Watch:
             if self._watchdog and seconds > self._watchdog and not task.is_source:
                 reason = "did not return for %.0f s (see --watchdog); %s" % (
                     seconds,
-                    self._program.who_waits(),
+                    self._run.who_waits(),
                 )
-                device = self._program.device
+                device = self._run.device
                 flying = "" if device is None else device.in_flight()
                 reason += "; on the device: %s" % flying if flying else ""
-                self._program.fail(Failure(task.app.name, task.name, number, reason))
+                self._run.fail(Failure(task.app.name, task.name, number, reason))
             elif seconds > self._warned.get((task.name, number), 10.0):
                 self._warned = {(task.name, number): 2 * seconds}
-                self._program.say(
-                    "%s has been in firing %d for %.0f s" % (task.name, number, seconds)
-                )
+                self._run.say("%s has been in firing %d for %.0f s" % (task.name, number, seconds))

@@ -18,7 +18,17 @@ import struct
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -27,7 +37,7 @@ from .door import PIECE, Door
 from .failures import Failure
 from .graph import FOREVER, App, Task
 from .peer import PATIENCE, Peer, Waiting, awaited
-from .tokens import Hole
+from .tokens import Hole, Port
 
 if TYPE_CHECKING:
     from .program import Program
@@ -54,6 +64,22 @@ HELLO, READY, GO, TOKENS, HOLES, CREDIT, LIMIT, STARTED, DRAIN, FAILED, BYE, PIN
 _HEAD = struct.Struct("<BxHIIqQ")
 
 
+class Crossing(NamedTuple):
+    """This part's end of a channel between two parts. `leaves`: its tokens go from here to there;
+    `other` is the task at the other end, in the part `peer`."""
+
+    leaves: bool
+    number: int
+    task: Task
+    port: str
+    peer: str
+    other: str
+    name: str
+    capacity: int
+    delay: int
+    values: Sequence[float]
+
+
 class Mesh:
     """What a part knows of the others, and the thread that hears them.
 
@@ -72,10 +98,12 @@ class Mesh:
         passed: Sequence[str] = (),
         hub: Optional[str] = None,
     ) -> None:
-        program.mesh = self
-        self.program, self.name, self.whole = program, name, whole
+        self.run = program.run
+        self.run.mesh = self
+        self.name, self.whole = name, whole
         self.led, self.passed = frozenset(led), frozenset(passed)
         self.names, self.hub = sorted([name, *peers]), hub
+        self.crossings: List[Crossing] = []
         self._cause: Optional[Dict[str, Any]] = None
         self.peers: Dict[str, Peer] = {}
         self.outgoing: Dict[int, Outgoing] = {}
@@ -106,8 +134,8 @@ class Mesh:
         values: Sequence[float] = (),
     ) -> None:
         """A channel to the task `other` of another part; its initial tokens lie there."""
-        self.program.crossings.append(
-            (True, number, task, output, peer, other, name, capacity, delay, values)
+        self.crossings.append(
+            Crossing(True, number, task, output, peer, other, name, capacity, delay, values)
         )
 
     def receives(
@@ -123,15 +151,15 @@ class Mesh:
         values: Sequence[float] = (),
     ) -> None:
         """A channel from the task `other` of another part."""
-        self.program.crossings.append(
-            (False, number, task, input, peer, other, name, capacity, delay, values)
+        self.crossings.append(
+            Crossing(False, number, task, input, peer, other, name, capacity, delay, values)
         )
 
     def unready(self) -> str:
         """Why a part cannot run as it was started; empty if it can."""
         if VARIABLE not in os.environ:
             how = "with `flowc run --machines`"
-            if os.path.exists(self.program.file("node.py")):
+            if os.path.exists(os.path.join(self.run.home, "node.py")):
                 how = "as nodes: dora or ROS 2 starts node.py"
             return "this is part %s of %s: start all parts together, %s" % (
                 self.name,
@@ -140,34 +168,31 @@ class Mesh:
             )
         return lacking()
 
-    def out(
-        self, number: int, task: str, peer: str, name: str, capacity: int, delay: int
-    ) -> Outgoing:
+    def out(self, crossing: Crossing) -> Outgoing:
         """The writer's end of a channel; tokens for several readers in one part are sent once."""
-        first = (task, peer) not in self._groups
-        self._groups.setdefault((task, peer), number)
-        self._of[number] = peer
-        self.outgoing[number] = Outgoing(
-            number, name, capacity, delay, self._tokens if first else None
-        )
-        return self.outgoing[number]
+        number, group = crossing.number, (crossing.task.name, crossing.peer)
+        first = group not in self._groups
+        self._groups.setdefault(group, number)
+        self._of[number] = crossing.peer
+        send = self._tokens if first else None
+        made = Outgoing(number, crossing.name, crossing.capacity, crossing.delay, send)
+        self.outgoing[number] = made
+        return made
 
-    def into(
-        self,
-        number: int,
-        task: Task,
-        input: int,
-        peer: str,
-        other: str,
-        name: str,
-        capacity: int,
-        delay: int,
-        values: Sequence[float],
-    ) -> Incoming:
-        """The reader's end of a channel that `other` writes."""
-        group = self._groups.setdefault((other, peer), number)
-        self._of[number] = peer
-        made = Incoming(number, name, capacity, task.inputs[input], delay, values, self._credit)
+    def into(self, crossing: Crossing, port: Port) -> Incoming:
+        """The reader's end of a channel that another part writes."""
+        number = crossing.number
+        group = self._groups.setdefault((crossing.other, crossing.peer), number)
+        self._of[number] = crossing.peer
+        made = Incoming(
+            number,
+            crossing.name,
+            crossing.capacity,
+            port,
+            crossing.delay,
+            crossing.values,
+            self._credit,
+        )
         self.incoming.setdefault(group, []).append(made)
         return made
 
@@ -207,10 +232,10 @@ class Mesh:
 
     def _told_where(self) -> Optional[Dict[str, Any]]:
         """Where the others are, from the process that starts all parts; None: that will not be."""
-        told, interrupts = b"", self.program.interrupts
+        told, interrupts = b"", self.run.interrupts
         assert self._door is not None
-        while self.program.interrupts == interrupts:
-            self.program.board.beat()
+        while self.run.interrupts == interrupts:
+            self.run.board.beat()
             self._door.look()
             if not select.select([0], [], [], LOOK / 1e3)[0]:
                 continue
@@ -277,7 +302,7 @@ class Mesh:
             "token": self._token,
             "order": sys.byteorder,
             "name": self.name,
-            "apps": [a.name for a in self.program.apps],
+            "apps": [a.name for a in self.run.apps],
             "near": sorted(self.peers),
         }
 
@@ -296,11 +321,9 @@ class Mesh:
                 return
             peer.sent += 1
             head = _HEAD.pack(kind, self.names.index(self.name), where, count, number, peer.sent)
-            pieces = (
-                ()
-                if body is None
-                else [body[at : at + PIECE] for at in range(0, max(1, len(body)), PIECE)]
-            )
+            pieces = []
+            if body is not None:
+                pieces = [body[at : at + PIECE] for at in range(0, max(1, len(body)), PIECE)]
             peer.socket.send_multipart([head, *pieces], copy=False)
 
     def _all(
@@ -397,17 +420,17 @@ class Mesh:
     def _wait(self, there: Callable[[Peer], bool], to_end: bool = False) -> bool:
         """Wait for all peers; False when the program is to end before. A part that is not there yet
         may come late."""
-        program, waiting = self.program, Waiting(self.program.say)
-        interrupts = program.interrupts
-        while not program.stopping:
+        run, waiting = self.run, Waiting(self.run.say)
+        interrupts = run.interrupts
+        while not run.stopping:
             late = [p for p in self.peers.values() if not there(p)]
             if not late:
                 return True
-            program.board.beat()
-            if program.interrupts > interrupts:
-                if not to_end or program.interrupts > interrupts + 1:
+            run.board.beat()
+            if run.interrupts > interrupts:
+                if not to_end or run.interrupts > interrupts + 1:
                     return False
-                program.drain()
+                run.drain()
             unheard = [p for p in late if not p.said_hello]
             if unheard and waiting.seconds > PATIENCE:
                 self._end("part %s at %s does not answer" % (unheard[0].name, unheard[0].address))
@@ -426,7 +449,7 @@ class Mesh:
         if self._context is not None:
             for peer in self.peers.values():
                 # Who is not there yet may still want to know of a failure.
-                if peer.gone or peer.ended is not None or not (peer.joined or self.program.failure):
+                if peer.gone or peer.ended is not None or not (peer.joined or self.run.failure):
                     peer.socket.close(0)
             self._context.destroy(LINGER)
         if self._door is not None:
@@ -434,8 +457,8 @@ class Mesh:
         self._context = None
 
     def _end(self, reason: str) -> None:
-        if not (self._closing or self.program.stopping):
-            self.program.fail(Failure("", "", None, reason))
+        if not (self._closing or self.run.stopping):
+            self.run.fail(Failure("", "", None, reason))
 
     # -- the thread that hears ---------------------------------------------------------------------
     def _run(self) -> None:
@@ -565,21 +588,19 @@ class Mesh:
         elif kind == GO:
             self._begin = number - peer.offset
         elif kind == DRAIN:
-            self.program.drain()
+            self.run.drain()
         elif kind == FAILED:
             told = json.loads(bytes(_joined(body)))
             cause = Failure(told["app"], told["task"], told["firing"], told["reason"])
             self._cause = self._cause or told
-            self._end(
-                "part %s failed: %s; here %s" % (told["part"], cause, self.program.who_waits())
-            )
+            self._end("part %s failed: %s; here %s" % (told["part"], cause, self.run.who_waits()))
         elif kind == BYE:
             peer.left = True
         else:
             raise ValueError("a message of kind %d" % kind)
 
     def _app(self, name: bytes) -> Optional[App]:
-        return next((a for a in self.program.apps if a.name.encode() == name), None)
+        return next((a for a in self.run.apps if a.name.encode() == name), None)
 
     def _look_at(self, peer: Peer, zmq: Any) -> None:
         """What has become of the connection to a peer."""
@@ -617,7 +638,7 @@ class Mesh:
             and time.monotonic() - peer.ended > FAREWELL
         )
         if silent and not peer.left:
-            waits = self.program.who_waits()
+            waits = self.run.who_waits()
             self._end("part %s at %s is gone; here %s" % (peer.name, peer.address, waits))
         if peer.begins_row():
             self._say(peer, PING, number=time.perf_counter_ns())

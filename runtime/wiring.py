@@ -12,114 +12,128 @@ import numpy as np
 
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
 from .graph import Task
-from .tokens import initial_tokens
+from .tokens import Port, initial_tokens
 from .window import Window
 
 if TYPE_CHECKING:
-    from .program import Program
+    from .program import Arrow, Program
+    from .wire import Crossing, Mesh
 
 
-def wired(program: "Program") -> None:
+#: The workers of each task, by its number.
+Places = Dict[int, List[int]]
+
+
+def wired(program: Program) -> None:
     """Make all channels, and tell tasks how often they fire, who reads them and where."""
-    _told(program)
-    where = _places(program)
-    _counted(program)
-    _joined(program, where)
-    for crossing in program.crossings:
-        _cross(program, *crossing)
-
-
-def _told(program: "Program") -> None:
-    """What code has to know of its task."""
     for task in program.tasks:
         task.sign_calls()
-        task.code.meet(task, program)
+        task.code.meet(task, program.run)
+    places = _places(program)
+    _count_firings(program)
+    for arrow in program.arrows:
+        _add(program, _channel(arrow, places), arrow.source)
+    mesh = program.run.mesh
+    if mesh is not None:
+        for crossing in mesh.crossings:
+            _add(program, _remote_channel(mesh, crossing), crossing.task)
 
 
-def _places(program: "Program") -> Dict[int, List[int]]:
+def _add(program: Program, channel: Channel, task: Task) -> None:
+    """The channel belongs to the app of that task."""
+    program.channels.append(channel)
+    task.app.channels.append(channel)
+    program.run.wakers.append(channel.wake)
+
+
+def _places(program: Program) -> Places:
     """The workers of each task; one that several of them fire has a turnstile."""
-    where: Dict[int, List[int]] = {}
-    for number, (_, order) in enumerate(program.orders):
-        for entry in order:
-            places = where.setdefault(id(entry.task), [])
-            if number not in places:
-                places.append(number)
-            if entry.replicas > 1 and entry.task.turnstile is None:
-                entry.task.turnstile = Turnstile(entry.task.name)
-            entry.task.code.fired_by(len(places))
-    return where
+    places: Places = {}
+    for number, processor in enumerate(program.processors):
+        for entry in processor.order:
+            task = entry.task
+            workers = places.setdefault(task.number, [])
+            if number not in workers:
+                workers.append(number)
+            if entry.replicas > 1 and task.turnstile is None:
+                task.turnstile = Turnstile(task.name)
+                program.run.wakers.append(task.turnstile.wake)
+            task.code.fired_by(len(workers))
+    return places
 
 
-def _counted(program: "Program") -> None:
-    """Firings of an iteration."""
-    for _, order in program.orders:
+def _count_firings(program: Program) -> None:
+    """Firings of each task in an iteration."""
+    for processor in program.processors:
         counts: Dict[int, int] = {}
-        for entry in order:
+        for entry in processor.order:
             if entry.index == 0:
-                counts[id(entry.task)] = counts.get(id(entry.task), 0) + entry.times
-        for entry in order:
-            entry.task.per_iteration = counts[id(entry.task)]
+                number = entry.task.number
+                counts[number] = counts.get(number, 0) + entry.times
+        for entry in processor.order:
+            entry.task.per_iteration = counts[entry.task.number]
             entry.task.code.fired_per_iteration(entry.task.per_iteration)
     if program.control is not None:
         program.control.let_break_off()
 
 
-def _joined(program: "Program", where: Dict[int, List[int]]) -> None:
-    """The channels of one program, or of one part of it."""
-    for source, output, destination, input, capacity, delay, values, key in program.wiring:
-        out = [p.name for p in source.outputs].index(output)
-        inn = [p.name for p in destination.inputs].index(input)
-        name = "%s.%s->%s.%s" % (source.name, output, destination.name, input)
-        places = where[id(source)] + where[id(destination)]
-        kind = LocalChannel if len(set(places)) == 1 else Channel
-        if source.turnstile is not None or destination.turnstile is not None:
-            kind = SharedChannel
-        port = source.outputs[out]
-        made = kind(name, capacity, initial_tokens(port, delay, values))
-        made.source, made.destination = source.name, destination.name
-        made.empty = np.zeros([0] + [max(0, n) for n in port.shape], port.dtype)
-        if destination.inputs[inn].window:
-            made.window = Window(destination.inputs[inn])
-        source.readers[out].append(made)
-        destination.feeders[inn] = made
-        program.channels.append(made)
-        source.app.channels.append(made)
-        if key is not None:
-            source.app.kept[key] = made
-        if source.code.device is not None:
-            destination.from_device = True
-            source.code.mirrored[out] |= destination.code.device is None
+def _channel(arrow: Arrow, places: Places) -> Channel:
+    """A channel between two tasks of one program, or of one part of it."""
+    source, destination = arrow.source, arrow.destination
+    output = _index(source.outputs, arrow.output)
+    input = _index(destination.inputs, arrow.input)
+    name = "%s.%s->%s.%s" % (source.name, arrow.output, destination.name, arrow.input)
+    workers = places[source.number] + places[destination.number]
+    kind = LocalChannel if len(set(workers)) == 1 else Channel
+    if source.turnstile is not None or destination.turnstile is not None:
+        kind = SharedChannel
+    port = source.outputs[output]
+    made = kind(name, arrow.capacity, initial_tokens(port, arrow.delay, arrow.values))
+    made.source, made.destination = source.name, destination.name
+    made.empty = _no_tokens(port)
+    source.readers[output].append(made)
+    _feed(destination, input, made)
+    if arrow.key is not None:
+        source.app.kept[arrow.key] = made
+    if source.code.device is not None:
+        destination.from_device = True
+        if destination.code.device is None:
+            source.code.read_on_host(output)
+    return made
 
 
-def _cross(
-    program: "Program",
-    out: bool,
-    number: int,
-    task: Task,
-    port: str,
-    peer: str,
-    other: str,
-    name: str,
-    capacity: int,
-    delay: int,
-    values: Sequence[float],
-) -> None:
-    """One end of a channel between two parts."""
-    assert program.mesh is not None
-    ports = task.outputs if out else task.inputs
-    at = [p.name for p in ports].index(port)
-    there = "%s of part %s" % (other, peer)
+def _remote_channel(mesh: Mesh, crossing: Crossing) -> Channel:
+    """This part's end of a channel between two parts."""
+    task = crossing.task
+    there = "%s of part %s" % (crossing.other, crossing.peer)
     made: Channel
-    if out:
-        made = program.mesh.out(number, task.name, peer, name, capacity, delay)
+    if crossing.leaves:
+        output = _index(task.outputs, crossing.port)
+        made = mesh.out(crossing)
         made.source, made.destination = task.name, there
-        task.readers[at].append(made)
-    else:
-        made = program.mesh.into(number, task, at, peer, other, name, capacity, delay, values)
-        made.source, made.destination = there, task.name
-        task.feeders[at] = made
-    made.empty = np.zeros([0] + [max(0, n) for n in ports[at].shape], ports[at].dtype)
-    if not out and task.inputs[at].window:
-        made.window = Window(task.inputs[at])
-    program.channels.append(made)
-    task.app.channels.append(made)
+        made.empty = _no_tokens(task.outputs[output])
+        task.readers[output].append(made)
+        return made
+    input = _index(task.inputs, crossing.port)
+    made = mesh.into(crossing, task.inputs[input])
+    made.source, made.destination = there, task.name
+    made.empty = _no_tokens(task.inputs[input])
+    _feed(task, input, made)
+    return made
+
+
+def _feed(task: Task, input: int, channel: Channel) -> None:
+    """The task reads the channel through that input."""
+    port = task.inputs[input]
+    if port.window:
+        channel.window = Window(port)
+    task.feeders[input] = channel
+
+
+def _index(ports: Sequence[Port], name: str) -> int:
+    return [port.name for port in ports].index(name)
+
+
+def _no_tokens(port: Port) -> np.ndarray:
+    """An array of no tokens."""
+    return np.zeros([0] + [max(0, n) for n in port.shape], port.dtype)

@@ -20,7 +20,9 @@ from .rounds import Rounds, rounds_of
 from .tokens import Hole, TaskError, freeze, on_host, split_outputs
 
 if TYPE_CHECKING:
-    from .program import Program
+    from .control import Control
+    from .program import Processor
+    from .run import Run
 
 
 class Worker(threading.Thread, Waiter):
@@ -28,23 +30,24 @@ class Worker(threading.Thread, Waiter):
 
     def __init__(
         self,
-        program: "Program",
-        processor: str,
+        run: "Run",
+        processor: "Processor",
         lane: str,
-        order: Sequence[Fire],
         line: memoryview,
-        fixed_priority: Optional[Tuple[int, int]] = None,
+        control: Optional["Control"] = None,
         arena: Any = None,
     ) -> None:
         threading.Thread.__init__(self, name=lane, daemon=True)
         Waiter.__init__(self)
-        self._fixed_priority, self._arena = fixed_priority, arena
-        self.program, self.processor, self.order = program, processor, list(order)
+        # `run` is what a thread does
+        self._of_run, self.control, self.arena = run, control, arena
+        self.processor, self.order = processor.name, list(processor.order)
+        self._fixed_priority = processor.fixed_priority
         self.busy = 0
         self.round = 0
         self.progress = 0
         self.prepared = threading.Event()
-        self._pool = processor.partition("[")[0]
+        self._pool = processor.name.partition("[")[0]
         #: Hands over what straight rounds have not told yet, while there are any.
         self.rest: Optional[Callable[[], None]] = None
         #: What it is doing, where others can see it whatever happens: task number, firing, since
@@ -52,18 +55,30 @@ class Worker(threading.Thread, Waiter):
         self.line = line
         #: In a program with states: has it nothing to do until its state is entered?
         self.parked = False
-        self._app: App = order[0].task.app
-        self._task = order[0].task
+        self._app: App = self.order[0].task.app
+        self._task = self.order[0].task
         self._iteration = 0
 
     @property
     def firing(self) -> Optional[Tuple[Task, int, int]]:
         """The task that it is inside, the number of the firing, and since when."""
         number = self.line[0]  # first: what the other cells hold may only be newer
-        return (self.program.tasks[number - 1], self.line[1], self.line[2]) if number else None
+        return (self._of_run.tasks[number - 1], self.line[1], self.line[2]) if number else None
+
+    def doing(self) -> str:
+        """What it does or waits for, in words; empty if it is between two firings."""
+        waiting, firing = self.waiting, self.firing
+        if firing is not None:
+            return "%s is in %s, firing %d" % (self.processor, firing[0].name, firing[1])
+        if waiting is None:
+            return ""
+        channel, what = waiting
+        if what == "space":
+            return "%s waits for space from %s" % (channel.source, channel.destination)
+        return "%s waits for %s from %s" % (channel.destination, what, channel.source)
 
     def check(self) -> None:
-        if self.program.stopping:
+        if self._of_run.stopping:
             raise Stopped
         if self._app.over(self._iteration):
             raise EndOfStream
@@ -71,28 +86,20 @@ class Worker(threading.Thread, Waiter):
     def run(self) -> None:
         if self._fixed_priority is not None:
             self._ask_for_priority(*self._fixed_priority)
-        device = self.program.device
+        device = self._of_run.device
         if device is not None:
-            device.begin_lane(self.processor, [e.task.code for e in self.order], self._arena)
+            device.begin_lane(self.processor, [e.task.code for e in self.order], self.arena)
         try:
-            rounds = self._prepare()
-            control = self.program.control
-            for _ in (None,) if control is None else control.stays_of(self):
-                self.round = 0
-                first: Optional[int] = 0
-                while self._one_round(first or 0):
-                    self.round += 1
-                    first = rounds.enter() if rounds is not None else 0
-                self._flush()
+            self._work()
         except Stopped:
             if device is not None:
                 device.settle()
         except (MemoryError, RecursionError) as error:
             # what the task has left for others is not enough
             app, name = self._task.app.name, self._task.name
-            self.program.fail(Failure(app, name, None, describe(error), details_of(error)))
+            self._of_run.fail(Failure(app, name, None, describe(error), details_of(error)))
         except BaseException as error:  # our own mistake: report it rather than hang
-            self.program.fail(
+            self._of_run.fail(
                 Failure("", "", None, "internal error: " + describe(error), traceback.format_exc())
             )
         finally:
@@ -100,6 +107,17 @@ class Worker(threading.Thread, Waiter):
                 e.task.from_device or e.task.code.device is not None for e in self.order
             ):
                 device.leave()
+
+    def _work(self) -> None:
+        """All rounds; where there are states, those of each stay in its state."""
+        rounds = self._prepare()
+        for _ in (None,) if self.control is None else self.control.stays_of(self):
+            self.round = 0
+            first: Optional[int] = 0
+            while self._one_round(first or 0):
+                self.round += 1
+                first = rounds.enter() if rounds is not None else 0
+            self._flush()
 
     def _on_device(self) -> List[Tuple[Task, Any]]:
         tasks = {id(e.task): e.task for e in self.order}
@@ -113,13 +131,13 @@ class Worker(threading.Thread, Waiter):
                 code.prepare()
             except Exception as error:
                 reason = "cannot start: " + describe(error)
-                self.program.fail(
+                self._of_run.fail(
                     Failure(task.app.name, task.name, None, reason, details_of(error))
                 )
         rounds = rounds_of(self)
         self.prepared.set()
-        self.program.go.wait()  # no limit: set when all are ready, and when something fails
-        if self.program.stopping:
+        self._of_run.go.wait()  # no limit: set when all are ready, and when something fails
+        if self._of_run.stopping:
             raise Stopped
         return rounds
 
@@ -130,7 +148,7 @@ class Worker(threading.Thread, Waiter):
             try:
                 code.flush()
             except TaskError as error:
-                self.program.fail(Failure(task.app.name, task.name, None, describe(error)))
+                self._of_run.fail(Failure(task.app.name, task.name, None, describe(error)))
                 raise Stopped from None
             finally:
                 self.line[0] = 0
@@ -152,7 +170,7 @@ class Worker(threading.Thread, Waiter):
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(thread, {cores[core % len(cores)]})
         except (OSError, AttributeError) as error:
-            self.program.say(
+            self._of_run.say(
                 "fixed priorities are not in force (%s): the system schedules as it likes" % error
             )
 
@@ -181,7 +199,7 @@ class Worker(threading.Thread, Waiter):
         left = entry.times
         try:
             while left:
-                if self.program.stopping:
+                if self._of_run.stopping:
                     raise Stopped
                 group = min(task.code.batch, left)
                 self._fire(task, firing, group, iteration)
@@ -195,105 +213,125 @@ class Worker(threading.Thread, Waiter):
             task.app.ended(iteration, time.perf_counter_ns())
 
     def _fire(self, task: Task, firing: int, group: int, iteration: int) -> None:
-        app, program = task.app, self.program
+        app, run = task.app, self._of_run
         self._task, live = task, task.live
-        release = (
-            program.wait_for_release(self, task, firing) if task.is_source and not live else None
-        )
-        if release is not None and program.tracer is not None:
-            program.tracer.release(self.name, task, firing, release)
-        batched = task.code.batch > 1
+        release = None
+        if not (task.inputs or live):
+            release = run.wait_for_release(self, task, firing)
         first = firing == iteration * task.per_iteration
-        if task.opens and first:
+        if first and task.opens:
             app.begin(iteration)
-        if task.turnstile is not None:
-            task.turnstile.enter(firing, self)
-        for port, channel in zip(task.inputs, task.feeders) if task.hesitates else ():
-            channel.ready(port.rate(firing) * group, self)  # type: ignore[union-attr]
+        arrays = self._take(task, firing, group)
+        first &= task.starts_frame
+        if first and not live:
+            app.started(iteration, time.perf_counter_ns() if release is None else release)
+        start = self._enter(task, firing)
+        waits = _Waits(task, run.tracer is not None) if task.is_timed else None
+        results: Sequence[Any]
+        try:
+            if Hole in map(type, arrays):
+                results = self._left_out(task, firing, group, iteration)
+            else:
+                if task.fetches:
+                    arrays = [on_host(array) for array in arrays]
+                    start = time.perf_counter_ns()  # waiting for a device is no work
+                results = self._call(task, arrays, firing, group)
+                if run.played is not None:
+                    self._linger(task, start, run.played.factors)
+                if run.recorder is not None:
+                    seen = [on_host(a) for a in arrays], [on_host(r) for r in results]
+                    run.recorder(task, firing, group, *seen)
+        except (StopIteration, EndOfStream):
+            app.end_at(iteration)
+            raise EndOfStream from None
+        except BaseException as error:
+            results = self._failed(error, task, firing, group, iteration)
+        finally:
+            if run.strayed:
+                run.end_stray(task, firing)
+            self.line[0] = 0
+        end = time.perf_counter_ns()
+        if waits is not None:
+            start = waits.over(start, end)
+        if live:
+            release = task.arrival(end)
+            if first:
+                app.started(iteration, release)
+        if task.releases or task.paths:
+            _tell_paths(task, firing, group, start if release is None else release, end)
+        self._finish(task, firing, group, results, start, end)
+
+    def _take(self, task: Task, firing: int, group: int) -> List[Any]:
+        """Wait for the tokens of a firing, and for room for what it will make; replicas of a task
+        do so in turns."""
+        stacked, turnstile = task.code.batch > 1, task.turnstile
+        if turnstile is not None:
+            turnstile.enter(firing, self)
+        if task.hesitates:
+            for port, channel in zip(task.inputs, task.feeders):
+                channel.ready(port.rate(firing) * group, self)  # type: ignore[union-attr]
         arrays = [
-            channel.acquire(port.rate(firing) * group, port.stacked or batched, self)  # type: ignore[union-attr]
+            channel.acquire(port.rate(firing) * group, port.stacked or stacked, self)  # type: ignore[union-attr]
             for port, channel in zip(task.inputs, task.feeders)
         ]
         for port, channels in zip(task.outputs, task.readers):
             for channel in channels:
                 channel.claim(port.rate(firing) * group, self)
-        if task.turnstile is not None:
-            task.turnstile.leave(group)
-        first &= task.starts_frame
-        if first and not live:
-            app.started(iteration, time.perf_counter_ns() if release is None else release)
-        traced = program.tracer is not None and task.is_source
-        start, spent = self._enter(task, firing), time.thread_time_ns() if live else 0
-        ran = _ran() if traced else 0
-        try:
-            results: Sequence[Any]
-            if any(isinstance(a, Hole) for a in arrays):
-                results = self._left_out(task, firing, group, iteration)
-            else:
-                if task.from_device and task.code.device is None:
-                    arrays = [on_host(a) for a in arrays]
-                    start = time.perf_counter_ns()  # waiting for a device is no work
-                results = self._call(task, arrays, firing, group)
-                if program.played is not None:
-                    self._linger(task, start, program.played.factors)
-                if program.recorder is not None:
-                    seen = [on_host(a) for a in arrays], [on_host(r) for r in results]
-                    program.recorder(task, firing, group, *seen)
-        except (StopIteration, EndOfStream):
-            app.end_at(iteration)
-            raise EndOfStream from None
-        except BaseException as error:
-            # SystemExit too: a task may not end the program behind its back
-            failure = Failure(app.name, task.name, firing, describe(error), details_of(error))
-            if task.on_error == "stop" or not isinstance(error, Exception):
-                program.fail(failure)
-                raise Stopped from None
-            results = self._failed(failure, task, firing, group, iteration)
-        finally:
-            if program.strayed:
-                program.end_stray(task, firing)
-            self.line[0] = 0
-        end = time.perf_counter_ns()
-        if traced:
-            task.waited += end - start - (_ran() - ran)
-        if live:
-            release, start = task.arrival(end), end - (time.thread_time_ns() - spent)
-            if first:
-                app.started(iteration, release)
-        if task.releases:
-            for number in range(firing, firing + group):
-                task.releases[number % len(task.releases)] = start if release is None else release
-        for path in task.paths:
-            for number in range(firing, firing + group):
-                path.ended(number, end)
-        turn = (firing, group) if task.turnstile is not None else None
+        if turnstile is not None:
+            turnstile.leave(group)
+        return arrays
+
+    def _finish(
+        self, task: Task, firing: int, group: int, results: Sequence[Any], start: int, end: int
+    ) -> None:
+        """Hand on what a firing has made, let go of what it took, and count it."""
+        stacked = task.code.batch > 1
+        turn = None if task.turnstile is None else (firing, group)
         for port, channels, block in zip(task.outputs, task.readers, results):
             freeze(block)
             for channel in channels:
-                channel.commit(block, port.rate(firing) * group, port.stacked or batched, turn)
+                channel.commit(block, port.rate(firing) * group, port.stacked or stacked, turn)
         for port, feeder in zip(task.inputs, task.feeders):
             feeder.release(port.rate(firing) * group)  # type: ignore[union-attr]
-        self._account(task, firing, group, start, end)
+        self.progress += 1
+        task.firings += group
+        if task.code.device is not None:
+            self._collect(task, task.code)
+        else:
+            self._spend(task, end - start)
+        tracer = self._of_run.tracer
+        if tracer is not None:
+            tracer.firing(self.name, task, firing, group, start, end)
 
     def _failed(
-        self, failure: Failure, task: Task, firing: int, group: int, iteration: int
+        self, error: BaseException, task: Task, firing: int, group: int, iteration: int
     ) -> List[Hole]:
-        """A firing has failed, and the stream goes on without what it would have made."""
-        program = self.program
+        """A firing has raised: everything stops (Stopped), or the stream goes on without what it
+        would have made."""
+        run = self._of_run
+        failure = Failure(task.app.name, task.name, firing, describe(error), details_of(error))
+        # SystemExit stops everything, too: a task may not end the program behind its back
+        if task.on_error == "stop" or not isinstance(error, Exception):
+            run.fail(failure)
+            raise Stopped from None
         task.failed += group
-        program.say(
-            "%s; %s"
-            % (failure, "it begins anew" if task.on_error == "restart" else "its frame is skipped")
-        )
         if task.on_error == "restart":
-            try:
-                task.code.close()
-                task.code.open(program.home, task.inputs, task.outputs)
-            except BaseException as error:
-                reason = "cannot begin anew: " + describe(error)
-                program.fail(Failure(task.app.name, task.name, firing, reason, details_of(error)))
-                raise Stopped from None
+            run.say("%s; it begins anew" % failure)
+            self._restart(task, firing)
+        else:
+            run.say("%s; its frame is skipped" % failure)
         return self._holes(task, firing, group, iteration)
+
+    def _restart(self, task: Task, firing: int) -> None:
+        """The task begins anew. Raises Stopped where it cannot."""
+        run = self._of_run
+        try:
+            task.code.close()
+            task.code.open(run.home, task.inputs, task.outputs)
+        except BaseException as error:
+            reason = "cannot begin anew: " + describe(error)
+            run.fail(Failure(task.app.name, task.name, firing, reason, details_of(error)))
+            raise Stopped from None
 
     def _left_out(self, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
         """A firing that does not take place, since something it needs is missing."""
@@ -302,8 +340,8 @@ class Worker(threading.Thread, Waiter):
 
     def _holes(self, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
         task.app.skip(iteration)
-        if self.program.recorder is not None:
-            self.program.recorder(task, firing, group, None, None)
+        if self._of_run.recorder is not None:
+            self._of_run.recorder(task, firing, group, None, None)
         return [Hole(p.rate(firing) * group) for p in task.outputs]
 
     def _call(self, task: Task, arrays: List[Any], firing: int, group: int) -> Sequence[Any]:
@@ -320,11 +358,9 @@ class Worker(threading.Thread, Waiter):
                 raise
             raise TaskError(NO_SOURCE) from None
         outputs = task.outputs
-        return (
-            [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))]
-            if outputs
-            else ()
-        )
+        if not outputs:
+            return ()
+        return [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))]
 
     def _linger(self, task: Task, start: int, factors: Dict[str, float]) -> None:
         """Wait for as long as the firing would have gone on at a slower clock; what waits for data
@@ -332,16 +368,6 @@ class Worker(threading.Thread, Waiter):
         more = factors.get(self._pool, 1.0) - 1
         if more > 0 and not task.live and task.code.device is None:
             time.sleep((time.perf_counter_ns() - start) * more / 1e9)
-
-    def _account(self, task: Task, firing: int, group: int, start: int, end: int) -> None:
-        self.progress += 1
-        task.firings += group
-        if task.code.device is not None:
-            self._collect(task, task.code)
-        else:
-            self._spend(task, end - start)
-        if self.program.tracer is not None:
-            self.program.tracer.firing(self.name, task, firing, group, start, end)
 
     def _spend(self, task: Task, spent: int) -> None:
         self.busy += spent
@@ -363,6 +389,35 @@ class Worker(threading.Thread, Waiter):
         """A firing on a device has only been started: what it took is known later."""
         while code.spent:
             self._spend(task, code.spent.popleft())
+
+
+class _Waits:
+    """How long a firing of a source waits for its data, where that matters: a live source works
+    only while its thread computes, and of one that is traced it is noted."""
+
+    def __init__(self, task: Task, traced: bool) -> None:
+        self._task, self._traced = task, traced
+        self._spent = time.thread_time_ns() if task.live else 0
+        self._ran = _ran() if traced else 0
+
+    def over(self, start: int, end: int) -> int:
+        """The firing has ended: when its work began, as if it had not waited."""
+        if self._traced:
+            self._task.waited += end - start - (_ran() - self._ran)
+        if not self._task.live:
+            return start
+        return end - (time.thread_time_ns() - self._spent)
+
+
+def _tell_paths(task: Task, firing: int, group: int, released: int, end: int) -> None:
+    """Note the release for paths that begin with the task, and the end for those that end there."""
+    numbers = range(firing, firing + group)
+    if task.releases:
+        for number in numbers:
+            task.releases[number % len(task.releases)] = released
+    for path in task.paths:
+        for number in numbers:
+            path.ended(number, end)
 
 
 def _ran() -> int:

@@ -92,7 +92,7 @@ class _Paced(_Times):
             before[thread] = end
             if task.is_source and task.app.period is not None:
                 release = int(firing * task.app.period / task.per_iteration)
-                ready = max(ready, program.begin + release)
+                ready = max(ready, program.run.begin + release)
             for need in needs[name]:
                 wanted = need.taken[firing + group - 1] - need.delay
                 if wanted > 0:  # otherwise initial tokens were enough
@@ -206,8 +206,8 @@ class _Watch:
         give_up = time.monotonic() + max(LONGEST_FRAME, 10 * self._seconds)
         while waiting := [a.name for a in program.apps if a.frames == 0 and a.limit > 0]:
             if time.monotonic() > give_up:
-                reason = f"no frame of {waiting[0]} was finished; {program.who_waits()}"
-                program.fail(self._failure("", "", None, reason))
+                reason = f"no frame of {waiting[0]} was finished; {program.run.who_waits()}"
+                program.run.fail(self._failure("", "", None, reason))
                 return
             time.sleep(0.05)
         self._marks.append(_Frames(program.apps))
@@ -215,7 +215,7 @@ class _Watch:
         if self._holding is not None:
             self._holding.holding = Holding()
             self._holding.holding.watch(HOLDING)
-        program.interrupts += 1
+        program.run.interrupts += 1
 
     def periods(self) -> dict[str, float]:
         """Mean time between frames in ns, by app."""
@@ -251,23 +251,26 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     program = _loaded(directory).program()
     # the copy in the build, found by its main.py
     importlib.import_module("runtime.ends").feed(program)
-    importlib.import_module("runtime.keeper").keep(program, WATCHDOG)
+    importlib.import_module("runtime.keeper").keep(program.run, WATCHDOG)
     times = _Paced() if paced else _Times()
     if mode:
         # otherwise single firings are not needed, and a tracer would only slow the program down
-        program.tracer = times
+        program.run.tracer = times
     # one thread fires everything if strict: its hold on the interpreter can be measured
     watch = _Watch(program, float(seconds), times if strict else None)
     watch.start()
-    good = program.run(full_speed=not paced, strict=strict, watchdog=WATCHDOG, drain=float("inf"))
+    execute = importlib.import_module("runtime.lifecycle").execute
+    good = execute(
+        program, full_speed=not paced, strict=strict, watchdog=WATCHDOG, drain=float("inf")
+    )
     if isinstance(times, _Paced):
         times.summed_up(program)
     if good:
         document = _measured(program, times, watch)
     else:
-        document = {"failure": f"{program.failure.details}{program.failure}"}
+        document = {"failure": f"{program.run.failure.details}{program.run.failure}"}
     Path(output).write_text(json.dumps(document))
-    program.board.leave(0)
+    program.run.board.leave(0)
     return 0
 
 
@@ -300,8 +303,8 @@ def _path(path: Any) -> tuple[Optional[float], int, int]:
 def _busy(program: Any) -> dict[str, float]:
     """The share of the time in which processors fired tasks."""
     busy: dict[str, float] = {}
-    for worker in program.workers:
-        share = worker.busy / 1e9 / program.seconds
+    for worker in program.run.workers:
+        share = worker.busy / 1e9 / program.run.seconds
         busy[worker.processor] = busy.get(worker.processor, 0.0) + share
     return busy
 

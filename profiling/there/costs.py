@@ -22,6 +22,7 @@ from ...machines.whoami import celsius
 from ...runtime.code import Code
 from ...runtime.control import Control
 from ...runtime.graph import Fire
+from ...runtime.lifecycle import execute
 from ...runtime.program import Program
 from ...runtime.tokens import Port
 
@@ -113,7 +114,7 @@ def _frame_ns(
     program.channel(first, "x", middle, "x", CAPACITY)
     program.channel(middle, "y", last, "y", CAPACITY)
     workers(program, first, middle, last)
-    program.run(frames=frames)
+    execute(program, frames=frames)
     return (app.last_end - app.first_end) / (frames - 1)
 
 
@@ -147,7 +148,7 @@ def change_cost() -> Dict[str, float]:
         program.processor("cpu[1]", [Fire(last, stage=1)])
     control.transition("one", "other", ["turn"])
     control.transition("other", "one", ["turn"])
-    program.run()
+    execute(program)
     taken = np.array([c.control for c in control.changes if c.entered], dtype=float)
     return {"change_ns": max(float(taken.max()), float(taken.mean() + 6 * taken.std()))}
 

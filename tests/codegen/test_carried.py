@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import pytest
+from flowc.codegen.carried import RUNTIME, carried
 from flowc.runtime import FACES
 
 from builds import HANGS, Write, build
@@ -82,4 +84,14 @@ def test_a_plain_program_carries_no_devices_states_or_other_machines(
         "select",
         "wire",
     }
-    assert sum(len(f.read_text().splitlines()) for f in (out / "runtime").glob("*.py")) < 7500
+    assert sum(len(f.read_text().splitlines()) for f in (out / "runtime").glob("*.py")) < 8500
+
+
+def test_no_modules_of_the_runtime_import_each_other_in_a_circle() -> None:
+    """Imports inside of functions count."""
+    modules = sorted(f.stem for f in RUNTIME.glob("*.py") if f.stem != "__init__")
+    reached = {
+        module: {Path(file).stem for file in carried((), [module])} - {module} for module in modules
+    }
+    circles = [(a, b) for a, b in combinations(modules, 2) if b in reached[a] and a in reached[b]]
+    assert len(modules) > 50 and not circles

@@ -31,7 +31,7 @@ HELLO = {
 }  # fmt: skip
 
 
-class _Program:
+class _Run:
     """As far as a part's connections see it."""
 
     def __init__(self) -> None:
@@ -161,11 +161,14 @@ def _heard(context: Any, plan: dict[str, Any], messages: list[list[bytes]]) -> b
         "address": f"tcp://127.0.0.1:{ears.bind_to_random_port('tcp://127.0.0.1')}",
         "public": other[0].decode(),
     }
-    program = _Program()
-    mesh = wire.Mesh(program, "back", ["front"], "w", (), ())  # type: ignore[arg-type]
-    task: Any = SimpleNamespace(inputs=[Port("x", "float32", (4,))])
-    mesh.into(0, task, 0, "front", "A.x", "c", 4, 0, ())
-    mesh.out(1, "A.y", "front", "d", 4, 0)
+    run = _Run()
+    mesh = wire.Mesh(SimpleNamespace(run=run), "back", ["front"], "w", (), ())  # type: ignore[arg-type]
+    task: Any = SimpleNamespace(name="A.y", inputs=[Port("x", "float32", (4,))])
+    mesh.receives(0, task, "x", "front", "A.x", "c", 4)
+    mesh.sends(1, task, "y", "front", "A.z", "d", 4)
+    received, sent = mesh.crossings
+    mesh.into(received, task.inputs[0])
+    mesh.out(sent)
     mesh.given = {
         "listen": "tcp://127.0.0.1:*", "token": TOKEN, "public": own[0].decode(), "secret": own[1].decode(),
         "encrypted": plan["encrypted"], "peers": {"front": there},
@@ -188,24 +191,24 @@ def _heard(context: Any, plan: dict[str, Any], messages: list[list[bytes]]) -> b
                 mouth.send_multipart(message)
             ping = wire._HEAD.pack(wire.PING, 1, 0, 0, 4711, len(messages) + 1)
             mouth.send_multipart([ping])
-            answered = _answered(ears, ends, program)
+            answered = _answered(ears, ends, run)
     finally:
         mesh.close()
-    assert answered or not plan["honest"], program.failure
+    assert answered or not plan["honest"], run.failure
     return answered
 
 
-def _answered(ears: Any, ends: Any, program: _Program) -> bool:
+def _answered(ears: Any, ends: Any, run: _Run) -> bool:
     """Wait for the answer to the last ping; False where the program ends, or the connection, of
     which a part dies."""
     end = time.monotonic() + HANGS
-    while program.failure is None and not ends.poll(0):
+    while run.failure is None and not ends.poll(0):
         assert time.monotonic() < end, "neither an answer nor a failure"
         if ears.poll(20):
             head = wire._HEAD.unpack(ears.recv_multipart()[0])  # no limit: it is there
             if head[0] == wire.PONG and head[4] == 4711:
                 return True
-    assert program.failure is None or program.failure.reason
+    assert run.failure is None or run.failure.reason
     return False
 
 

@@ -19,10 +19,11 @@ import pytest
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.model import application
 from flowc.runtime import board, rounds
-from flowc.runtime import program as programs
+from flowc.runtime import run as runs
 from flowc.runtime.chain import Chain
 from flowc.runtime.code import C, Code
 from flowc.runtime.graph import Fire, Task
+from flowc.runtime.lifecycle import execute
 from flowc.runtime.program import Program
 from flowc.runtime.tokens import Port
 from hypothesis import HealthCheck, given, settings
@@ -77,8 +78,8 @@ def test_any_graph_gives_what_a_sequential_execution_gives(
     def record(task: Task, firing: int, group: int, inputs: Any, outputs: Any) -> None:
         told[task.name][firing] = [np.atleast_1d(a).tolist() for a in inputs]
 
-    program.recorder = record if recorded else None
-    assert program.run(frames=12, watchdog=0), str(program.failure)
+    program.run.recorder = record if recorded else None
+    assert execute(program, frames=12, watchdog=0), str(program.run.failure)
     wanted = played(graph, vector, 12)
     if recorded:
         assert {
@@ -131,9 +132,9 @@ def test_a_failure_names_task_and_firing(
     home: str, chains: list[int], task: int, fails_at: int
 ) -> None:
     program = line_of(home, 10, fails_at={task: fails_at})
-    assert not program.run()
+    assert not execute(program)
     assert (
-        str(program.failure)
+        str(program.run.failure)
         == f"app A, task A.t{task} failed at firing {fails_at}: mix_{int(task > 0)}_{int(task < 9)} returned 7"
     )
     assert [t.firings for t in program.tasks] == [fails_at + (k < task) for k in range(10)]
@@ -147,11 +148,11 @@ def test_a_long_chain_stops_between_two_firings(home: str) -> None:
     def stop() -> None:
         while fired(program.tasks[1]) < 3:
             threading.Event().wait(0.01)
-        program.interrupts = 2  # give up at once
+        program.run.interrupts = 2  # give up at once
 
     thread = threading.Thread(target=stop, daemon=True)
     thread.start()
-    program.run(drain=0.0)
+    execute(program, drain=0.0)
     ended(thread)
     assert fired(program.tasks[1]) == 3 and fired(program.tasks[9]) == 2
 
@@ -207,12 +208,12 @@ def test_a_program_has_one_board_whoever_asks_for_it_first(
             time.sleep(0.2)
             super().__init__(threads)
 
-    monkeypatch.setattr(programs, "Board", Slow)
+    monkeypatch.setattr(runs, "Board", Slow)
     graph, _ = consistent(random.Random(3))
 
     def code(number: int, task: application.Task, ends_at: int | None) -> Code:
         return Mixed(number, None)
 
     made_of = from_graph(graph, repetition(graph).vector, 2, 3, None, code, home)
-    assert made_of.run(frames=2, watchdog=0), str(made_of.failure)
+    assert execute(made_of, frames=2, watchdog=0), str(made_of.run.failure)
     assert len(made) == 1

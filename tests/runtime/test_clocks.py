@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from flowc.runtime import power, worker
 from flowc.runtime.clocks import Clocks, Refused, Wanted
+from flowc.runtime.lifecycle import execute
 from flowc.runtime.power import Power
 from flowc.runtime.report import report, table
 
@@ -125,7 +126,7 @@ def test_a_program_sets_the_rates_of_its_states_and_counts_their_joules(board: P
     control.set_clocks()
 
     def steer() -> None:
-        program.go.wait(HANGS)
+        program.run.go.wait(HANGS)
         for count in (1, 2):
             frames = len(a.seen) if count == 1 else len(b.seen)
             while len(a.seen if count == 1 else b.seen) < frames + 3:
@@ -134,10 +135,10 @@ def test_a_program_sets_the_rates_of_its_states_and_counts_their_joules(board: P
             program.raise_event("go")
             while len(control.changes) < count:
                 threading.Event().wait(0.001)
-        program.drain()
+        program.run.drain()
 
     threading.Thread(target=steer, daemon=True).start()
-    assert program.run() and a.right and b.right
+    assert execute(program) and a.right and b.right
     assert set(seen) >= {(1_200_000, 1_200_000), (2_400_000, 2_400_000)}
     document = report(program)
     assert document["clocks"] == "set" and document["energy_from"] == "model"
@@ -156,12 +157,12 @@ def test_rates_that_cannot_be_set_any_more_are_left_alone(board: Path) -> None:
     control = program.control
     assert control is not None
     control.sysfs, said = str(board), list[str]()
-    program.speak = said.append
+    program.run.speak = said.append
     control.states["one"].clocks, control.states["two"].clocks = SLOW, FAST
     control.set_clocks()
     (board / "class/devfreq/17000000.gv11b/min_freq").unlink()
-    threading.Timer(0, lambda: (program.go.wait(HANGS), program.drain())).start()
-    assert program.run() and a.right
+    threading.Timer(0, lambda: (program.run.go.wait(HANGS), program.run.drain())).start()
+    assert execute(program) and a.right
     assert said == [
         "clock rates are left alone: the clock of `volta` cannot be set: No such file or directory"
     ]
@@ -179,8 +180,8 @@ def test_clocks_are_played_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, hz in (("one", 1200), ("two", 2400), ("three", 800)):
         control.states[name].clocks = {"c0": ("cpu", hz * MHZ, 2400 * MHZ)}
     control.play_clocks()
-    assert program.played is not None
-    played = program.played
+    assert program.run.played is not None
+    played = program.run.played
     played.lower(control.states["one"].clocks)
     assert played.factors == {"c0": 2}
     played.reach(control.states["three"].clocks)
@@ -192,7 +193,7 @@ def test_clocks_are_played_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         perf_counter_ns=lambda: next(ticks), sleep=waited.append, thread_time_ns=lambda: 0
     )
     monkeypatch.setattr(worker, "time", fake)
-    assert program.run() and a.right and len(a.seen) == 20
+    assert execute(program) and a.right and len(a.seen) == 20
     assert len(waited) == 3 * 20 and all(seconds >= 1e-6 for seconds in waited)
     assert report(program)["clocks"] == "emulate"
 
@@ -359,7 +360,7 @@ sys.exit(main(program))
         ("os.kill(os.getppid(), signal.SIGINT)", 130),
         ("os.kill(os.getpid(), signal.SIGKILL)", 1),
         ("raise ValueError('no')", 1),
-        ("os.remove('socket'), self.program.drain()", 0),
+        ("os.remove('socket'), self.program.run.drain()", 0),
     ],
 )
 def test_clocks_are_given_back_however_a_change_ends(board: Path, act: str, status: int) -> None:

@@ -12,6 +12,7 @@ import pytest
 from flowc.runtime.code import Code
 from flowc.runtime.control import Control
 from flowc.runtime.graph import Fire, Task
+from flowc.runtime.lifecycle import execute
 from flowc.runtime.link import Latest, Link, Put
 from flowc.runtime.program import Program
 
@@ -87,14 +88,14 @@ def stormed(program: Program, times: int) -> None:
     def storm() -> None:
         rng, control = random.Random(times), program.control
         assert control is not None
-        program.go.wait(HANGS)
-        while len(control.changes) < times and program.failure is None:
+        program.run.go.wait(HANGS)
+        while len(control.changes) < times and program.run.failure is None:
             program.raise_event(rng.choice(("go", "go", "skip")))
             threading.Event().wait(rng.choice((0, 0, 0.0005)))
-        program.drain()
+        program.run.drain()
 
     threading.Thread(target=storm, daemon=True).start()
-    assert program.run(), program.failure
+    assert execute(program), program.run.failure
 
 
 @pytest.mark.parametrize("period", [None, "300000"])
@@ -136,7 +137,7 @@ def test_who_looks_ends_with_a_stream_that_has_ended_in_another_state() -> None:
     program.control.state("second")
     joined.reader()
     program.control.transition("first", "second", ["go"])
-    assert program.run() and program.control is not None
+    assert execute(program) and program.control is not None
     assert [stay.frames for stay in program.control.stays] == [
         {"A": 39, "B": len(beside.seen)},
         {"R": 0},
@@ -156,6 +157,6 @@ def test_who_looks_has_all_frames_that_are_asked_for() -> None:
         wait.set()
 
     threading.Thread(target=let_go, daemon=True).start()
-    assert program.run(frames=10)
+    assert execute(program, frames=10)
     assert [app.frames for app in program.apps] == [10, 10]
     assert joined.looked == [10] * 10

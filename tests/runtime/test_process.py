@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from flowc.runtime import Code, Fire, Port, Process, Program, Python
 from flowc.runtime import process as farewells
+from flowc.runtime.lifecycle import execute
 from flowc.runtime.reference import Reference, load_deployment
 
 from builds import HANGS, ROOT, Write, build, harness, run, with_processes
@@ -148,9 +149,10 @@ def py(name: str, file: str = "t.py", /, **parameters: object) -> Python:
 
 def outcome(program: Program, frames: int | None = None, **options: object) -> tuple[str, str]:
     """Run; the failure with its traceback, empty where there was none."""
-    good = program.run(frames, **options)  # type: ignore[arg-type]
-    assert good == (program.failure is None)
-    return (str(program.failure), program.failure.details) if program.failure else ("", "")
+    good = execute(program, frames, **options)  # type: ignore[arg-type]
+    assert good == (program.run.failure is None)
+    failure = program.run.failure
+    return (str(failure), failure.details) if failure else ("", "")
 
 
 def seen(text: str) -> str:
@@ -769,9 +771,10 @@ def test_lines_come_in_the_order_in_which_they_are_printed(
             wrap(py("Keep")),
         ]
         program = chain(home, *stages, capacity=1)
-        entries = [order[0] for _, order in program.orders]
+        entries = [processor.order[0] for processor in program.processors]
+        program.processors.clear()
         # one worker: one order of all lines
-        program.orders, program.priorities = [("cpu", entries)], [None]
+        program.processor("cpu", entries)
         return program
 
     said = []

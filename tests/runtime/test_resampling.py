@@ -18,6 +18,7 @@ from flowc.model.application import Application, Port, Resampling, Task
 from flowc.runtime import worker
 from flowc.runtime.code import C, Code
 from flowc.runtime.graph import Task as RuntimeTask
+from flowc.runtime.lifecycle import execute
 from flowc.runtime.resample import Last, Repeat
 from flowc.runtime.tokens import Port as RuntimePort
 from flowc.runtime.tokens import freeze
@@ -217,8 +218,8 @@ def test_words_on_arrows_mean_what_they_say(
         if not straight:
             patched.setattr(worker, "rounds_of", lambda own: None)
         program = from_graph(graph, vector, cores, seed, ending, code, home)
-        program.recorder = None if watched == "unseen" else record
-        assert program.run(frames=FRAMES, watchdog=0), str(program.failure)
+        program.run.recorder = None if watched == "unseen" else record
+        assert execute(program, frames=FRAMES, watchdog=0), str(program.run.failure)
     frames = program.apps[0].frames
     sources = [vector[t.name] for t in graph.tasks if not t.inputs]
     assert frames == min([FRAMES] + [ending // q for q in sources if ending is not None])

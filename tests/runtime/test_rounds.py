@@ -16,6 +16,7 @@ from flowc.analysis.dataflow.repetition import repetition
 from flowc.runtime import worker
 from flowc.runtime.code import Code
 from flowc.runtime.graph import App, Fire, Task
+from flowc.runtime.lifecycle import execute
 from flowc.runtime.program import Program
 from flowc.runtime.rounds import Rounds, rounds_of
 from flowc.runtime.tokens import Port
@@ -103,7 +104,7 @@ def test_frames_and_statistics(
 ) -> None:
     seen: list[Any] = []
     program = diamond({}, seen)
-    assert program.run(frames=frames)
+    assert execute(program, frames=frames)
     count = 700 if frames is None else frames
     assert seen == [[n + 1 - n + n, n + 1 + 2 + n] for n in range(count)]
     app = program.apps[0]
@@ -149,8 +150,8 @@ def test_failures_name_task_and_firing(
 ) -> None:
     seen: list[Any] = []
     program = diamond({"left": failing(after, error)}, seen)
-    assert not program.run()
-    failure = program.failure
+    assert not execute(program)
+    failure = program.run.failure
     assert (
         failure is not None
         and (failure.task, failure.firing) == ("A.left", after)
@@ -164,10 +165,10 @@ def test_a_stop_ends_it_between_two_firings(rounds: list[bool]) -> None:
 
     def sink(y: Any) -> None:
         if y[0] == 400:
-            program.drain()
+            program.run.drain()
 
     program.apps[0].tasks[-1].code = Call(sink)
-    assert program.run()
+    assert execute(program)
     assert program.apps[0].frames == 400
 
 
@@ -204,7 +205,7 @@ def test_a_stop_loses_no_frame_that_begins_meanwhile() -> None:
     app = program.apps[0]
     app.__class__ = Preempted
     stop = threading.Thread(target=app.drain)
-    assert program.run()
+    assert execute(program)
     ended(stop)
     assert app.frames == app.limit == 401
 
@@ -216,11 +217,11 @@ def test_arrays_between_tasks_are_read_only(rounds: list[bool]) -> None:
         return a
 
     program = diamond({"left": left}, [])
-    assert not program.run()
+    assert not execute(program)
     assert (
-        program.failure is not None
-        and "read-only" in str(program.failure)
-        and program.failure.firing == 6
+        program.run.failure is not None
+        and "read-only" in str(program.run.failure)
+        and program.run.failure.firing == 6
     )
 
 
@@ -237,8 +238,8 @@ def test_who_watches_single_firings_gets_general_rounds() -> None:
             pass
 
     program = diamond({}, [])
-    program.tracer = Tracer()
-    assert program.run(frames=20) and len(seen) == 100
+    program.run.tracer = Tracer()
+    assert execute(program, frames=20) and len(seen) == 100
 
 
 def test_tokens_go_with_their_last_reader(rounds: list[bool]) -> None:
@@ -254,7 +255,7 @@ def test_tokens_go_with_their_last_reader(rounds: list[bool]) -> None:
     program = diamond(
         {"left": left, "sink": lambda y: alive.append(sum(m() is not None for m in made))}, []
     )
-    assert program.run(frames=20)
+    assert execute(program, frames=20)
     assert max(alive) == 0
 
 
@@ -276,10 +277,10 @@ def test_what_a_blocked_source_has_done_counts(rounds: list[bool]) -> None:
 
     def stop() -> None:
         blocked.wait(60)
-        program.interrupts = 2  # give up at once
+        program.run.interrupts = 2  # give up at once
 
     threading.Thread(target=stop, daemon=True).start()
-    program.run(drain=0.0)
+    execute(program, drain=0.0)
     assert (program.apps[0].frames, len(seen)) == (50, 50)
     assert [t.firings for t in program.apps[0].tasks] == [50] * 5
     go_on.set()
@@ -304,8 +305,8 @@ def test_any_graph_gives_what_a_sequential_execution_gives(
         assert firing not in seen[task.name]
         seen[task.name][firing] = [np.atleast_1d(a).tolist() for a in inputs]
 
-    program.recorder = record
-    assert program.run(frames=40, watchdog=0), program.failure
+    program.run.recorder = record
+    assert execute(program, frames=40, watchdog=0), program.run.failure
     frames = program.apps[0].frames
     sources = [vector[t.name] for t in graph.tasks if not t.inputs]
     assert frames == min([40] + [ends_at // q for q in sources if ends_at is not None])

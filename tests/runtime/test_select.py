@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from flowc.runtime.code import Code, Network
-from flowc.runtime.control import Control, Stay
+from flowc.runtime.control import Control
 from flowc.runtime.graph import Fire
+from flowc.runtime.lifecycle import execute
 from flowc.runtime.program import Program
 from flowc.runtime.report import report
+from flowc.runtime.scenario import Stay
 from flowc.runtime.select import Pick, Select
 from flowc.runtime.states import document
 from flowc.runtime.tokens import Port
@@ -117,7 +119,7 @@ class Chosen:
             for _ in range(stay.frames["A"])
         ]
         assert self.signs[1:] == wanted[1:] and len(wanted) == len(self.seen)
-        (app,) = self.program.told
+        (app,) = self.program.run.totals
         firings = {t.name: t.firings for t in app.tasks}
         assert firings["A.net.plus"] == wanted.count(1) and firings["A.net.minus"] == wanted.count(
             -1
@@ -132,14 +134,17 @@ def changed(chosen: Chosen, times: int, seed: int = 1) -> None:
     def storm() -> None:
         rng, control = random.Random(seed), program.control
         assert control is not None
-        program.go.wait(HANGS)
-        while len(control.changes) < times and program.failure is None:
+        program.run.go.wait(HANGS)
+        while len(control.changes) < times and program.run.failure is None:
             program.raise_event("turn")
             threading.Event().wait(rng.choice((0, 0.0003, 0.001)))
-        program.drain()
+        program.run.drain()
 
     threading.Thread(target=storm, daemon=True).start()
-    assert program.run(), (str(program.failure), program.failure and program.failure.details)
+    assert execute(program), (
+        str(program.run.failure),
+        program.run.failure and program.run.failure.details,
+    )
 
 
 @pytest.mark.parametrize("protocol", ["next", "at once"])
@@ -160,7 +165,7 @@ def test_a_run_without_pauses_is_repeated_by_its_report() -> None:
     told = document(first.program.control)  # type: ignore[arg-type]
     assert again.program.control is not None
     again.program.control.script = [Stay(s["state"], dict(s["frames"])) for s in told["stays"]]
-    assert again.program.run()
+    assert execute(again.program)
     again.right()
     assert again.seen == first.seen
     assert document(again.program.control)["stays"] == told["stays"]
@@ -188,7 +193,7 @@ def test_an_inference_is_broken_off_and_its_frame_done_again() -> None:
         chosen.program.raise_event("turn")
 
     threading.Thread(target=turn, daemon=True).start()
-    assert chosen.program.run(frames=5), chosen.program.failure
+    assert execute(chosen.program, frames=5), chosen.program.run.failure
     chosen.right()
     assert chosen.program.control is not None
     assert [s.frames for s in chosen.program.control.stays] == [{"A": 0}, {"A": 5}]
@@ -226,7 +231,6 @@ def test_a_failure_is_no_change() -> None:
         raise ValueError("no")
 
     chosen.codes["plus"].fire = fails  # type: ignore[method-assign]
-    chosen.program._wire = lambda: None  # type: ignore[method-assign]
     select = chosen.program.apps[0].tasks[1].code
     assert isinstance(select, Select)
     select.pick.begin([("plus", 0)])

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from flowc.runtime.channel import EndOfStream
-from flowc.runtime.control import Control, Stay
+from flowc.runtime.control import Control
 from flowc.runtime.embed import Running
 from flowc.runtime.graph import App, Fire
+from flowc.runtime.lifecycle import execute
 from flowc.runtime.options import Mistake, RunOptions
 from flowc.runtime.program import Program
+from flowc.runtime.scenario import Stay
 from flowc.runtime.states import document
 from flowc.runtime.status import LiveStatus
 from flowc.runtime.wiring import wired
@@ -33,14 +35,14 @@ def changed(program: Program, times: int, seed: int) -> None:
     def storm() -> None:
         rng, control = random.Random(seed), program.control
         assert control is not None
-        program.go.wait(HANGS)
-        while len(control.changes) < times and program.failure is None:
+        program.run.go.wait(HANGS)
+        while len(control.changes) < times and program.run.failure is None:
             program.raise_event(rng.choice(("go", "go", "back")))
             threading.Event().wait(rng.choice((0, 0, 0.0005)))
-        program.drain()
+        program.run.drain()
 
     threading.Thread(target=storm, daemon=True).start()
-    assert program.run(), program.failure
+    assert execute(program), program.run.failure
 
 
 @pytest.mark.parametrize("period", [None, "300000"])
@@ -51,10 +53,10 @@ def test_running_sums_stay_right_over_many_changes(period: str | None) -> None:
     assert a.right and b.right
     control = program.control
     assert control is not None and len(control.changes) >= 150
-    assert {x.name: x.frames for x in program.told} == {"A": len(a.seen), "B": len(b.seen)}
+    assert {x.name: x.frames for x in program.run.totals} == {"A": len(a.seen), "B": len(b.seen)}
     # an event waits for a frame of each app
     assert all(min(s.frames.values()) > 0 for s in control.stays[:-1])
-    firings = {t.name: t.firings for x in program.told for t in x.tasks}
+    firings = {t.name: t.firings for x in program.run.totals for t in x.tasks}
     assert firings == {
         f"{n}.{t}": len(s.seen) for n, s in (("A", a), ("B", b)) for t in ("source", "add", "sink")
     }
@@ -69,7 +71,7 @@ def test_a_run_is_repeated_by_its_report() -> None:
     repeated = patrol(*again)
     assert repeated.control is not None
     repeated.control.script = [Stay(s["state"], dict(s["frames"])) for s in told["stays"]]
-    assert repeated.run()
+    assert execute(repeated)
     assert [s.seen for s in again] == [s.seen for s in first]
     assert document(repeated.control)["stays"] == told["stays"]
 
@@ -77,7 +79,7 @@ def test_a_run_is_repeated_by_its_report() -> None:
 def test_frames_are_those_of_all_states_together() -> None:
     a, b = Sums(at=lambda n: program.raise_event("go") if n == 3 else None), Sums()
     program = patrol(a, b)
-    assert program.run(frames=10)
+    assert execute(program, frames=10)
     assert (len(a.seen), len(b.seen)) == (10, 10) and a.right and b.right
 
 
@@ -89,13 +91,13 @@ def test_a_live_line_has_all_frames_of_an_app_and_the_channels_of_its_state() ->
     def look(n: int) -> None:
         if n == 3:
             program.raise_event("go")
-        elif program.state_name == "three" and not lines:
-            lines.append(live._document(program, 1.0))
-            program.drain()
+        elif program.run.state_name == "three" and not lines:
+            lines.append(live._document(program.run, 1.0))
+            program.run.drain()
 
     a, b = Sums(at=lambda n: program.raise_event("go") if n == 3 else None), Sums(at=look)
     live, program = LiveStatus(writing), patrol(a, b)
-    assert program.run(), program.failure
+    assert execute(program), program.run.failure
     live.clear()
     os.close(reading)
     (line,) = lines
@@ -109,7 +111,7 @@ def test_a_live_line_has_all_frames_of_an_app_and_the_channels_of_its_state() ->
 def test_it_ends_with_the_streams_of_a_state() -> None:
     a, b = Sums(length=5), Sums()
     program = patrol(a, b)
-    assert program.run()
+    assert execute(program)
     assert len(a.seen) == 5 and not b.seen and program.control is not None
     assert [s.frames for s in program.control.stays] == [{"A": 5}]
 
@@ -122,19 +124,19 @@ def test_a_failure_during_a_change_ends_everything() -> None:
             raise ValueError("no")
 
     program = patrol(Sums(at=fails), Sums())
-    assert not program.run()
-    assert program.failure is not None and program.failure.task == "A.sink"
+    assert not execute(program)
+    assert program.run.failure is not None and program.run.failure.task == "A.sink"
 
 
 def test_a_state_ends_after_some_time_and_unknown_events_count_nowhere() -> None:
-    a, b = Sums(), Sums(at=lambda n: program.drain() if n == 2 else None)
+    a, b = Sums(), Sums(at=lambda n: program.run.drain() if n == 2 else None)
     program = patrol(a, b, "1000000")
     program.control.transition("one", "three", after="2000000")
     assert program.control is not None
     with pytest.raises(ValueError, match="no event `gone`"):
         program.raise_event("gone")
     program.raise_event("back")
-    assert program.run()
+    assert execute(program)
     assert [c.event for c in program.control.changes] == ["after"]
     assert program.control.ignored == {"back": 1} and a.right and b.right
 
@@ -142,14 +144,12 @@ def test_a_state_ends_after_some_time_and_unknown_events_count_nowhere() -> None
 def test_what_waits_for_a_frame_that_never_comes_takes_no_tokens() -> None:
     """The sum is there, what is to be added is not: it waits for both, whatever the order of its
     inputs."""
-    a, b = Sums(), Sums()
-    program = patrol(a, b)
-    program.control, program._of_state = None, [None] * len(program.orders)
-    app = program.apps[1]
-    program.apps, program.orders = [app], program.orders[1:3]
-    program.priorities, program._of_state = program.priorities[:2], [None, None]
-    program.wiring = [w for w in program.wiring if w[0].app is app]
-    assert program.run(frames=7)
+    program = Program("p", "")
+    source, add, sink = Sums().in_state(program, "A")
+    program.processor("c0", [Fire(add, stage=1), Fire(source)])
+    program.processor("c1", [Fire(sink, stage=2)])
+    (app,) = program.apps
+    assert execute(program, frames=7)
     assert {c.name.partition("->")[2]: c.filled for c in app.channels} == {
         "A.add.x": 0,
         "A.add.s": 1,
@@ -163,7 +163,7 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
     a, b, path = Sums(), Sums(), tmp_path / "s"
     program = patrol(a, b)
     said: list[str] = []
-    program.speak = said.append
+    program.run.speak = said.append
     outside = program.control.outside(RunOptions(control=str(path)))
     assert outside is not None and program.control is not None
     outside.start()
@@ -176,10 +176,10 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
                 sender.sendto(word, str(path))
         while not control.changes or len(said) < 2:
             threading.Event().wait(0.001)
-        program.drain()
+        program.run.drain()
 
     threading.Thread(target=steer, daemon=True).start()
-    assert program.run() and a.right and b.right
+    assert execute(program) and a.right and b.right
     outside.close()
     assert not path.exists()
     assert [c.target.name for c in control.changes] == ["two"]
@@ -270,7 +270,7 @@ def test_a_pace_takes_the_slowest_level_that_is_enough() -> None:
     seen: list[str] = []
 
     def steer() -> None:
-        program.go.wait(HANGS)
+        program.run.go.wait(HANGS)
         for word in ("pace 30", "pace 7", "pace 200", "stop", "pace 50", "on", "pace 50"):
             before = len(control.changes), sum(control.ignored.values())
             control.raise_event(word)
@@ -278,11 +278,11 @@ def test_a_pace_takes_the_slowest_level_that_is_enough() -> None:
                 while len(control.changes) == before[0]:
                     threading.Event().wait(0.001)
             threading.Event().wait(0.01)
-            seen.append(program.state_name or "")
-        program.drain()
+            seen.append(program.run.state_name or "")
+        program.run.drain()
 
     threading.Thread(target=steer, daemon=True).start()
-    assert program.run() and a.right and b.right
+    assert execute(program) and a.right and b.right
     assert seen == ["go[50]", "go[25]", "go[100]", "rest", "rest", "go[50]", "go[50]"]
     assert set(pairwise(s.state for s in control.tour(3))) >= {
         ("rest", "go[25]"),

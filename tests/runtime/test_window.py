@@ -12,6 +12,7 @@ import numpy as np
 from flowc.codegen.deploy import Deployed
 from flowc.runtime import Fire, Port, Program
 from flowc.runtime.code import Code
+from flowc.runtime.lifecycle import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
@@ -117,9 +118,8 @@ def test_a_firing_sees_the_last_tokens_of_the_stream(
     checked = flowc.check(flow, platform="some")
     assert checked.ok, [d.message for d in checked.diagnostics]
     look = Look()
-    assert program(
-        planned(checked.require(), None), {"A.c": Count(), "A.l": look, "A.k": Take()}
-    ).run(strict=True)
+    codes = {"A.c": Count(), "A.l": look, "A.k": Take()}
+    assert execute(program(planned(checked.require(), None), codes), strict=True)
     stream = np.concatenate(
         [np.zeros(window, int), np.full(delay, 7), np.arange(LENGTH + 7 * made)]
     )

@@ -28,6 +28,7 @@ from flowc.runtime.code import Code
 from flowc.runtime.cuda import CudaError, Event, Kernel, Memory, Stream
 from flowc.runtime.graph import Fire
 from flowc.runtime.kernels import Kernels, Launch
+from flowc.runtime.lifecycle import execute
 from flowc.runtime.program import Program
 from flowc.runtime.tokens import Port
 from flowc.templates import environment
@@ -1008,7 +1009,7 @@ def test_a_program_without_a_fault(
     assert emitted.build() == 0 and not gpu.violations, gpu.violations
     keep = Keep()
     p = program(home, keep, 12, graph=graph)
-    assert p.run(), p.failure
+    assert execute(p), p.run.failure
     assert not gpu.violations, gpu.violations
     assert len(keep.seen) == 12
     for frame, result in zip(frames(12), keep.seen, strict=True):
@@ -1062,7 +1063,7 @@ def test_tokens_of_several_firings_are_joined(
         ("cpu[1]", sink, 3),
     ):
         p.processor(name, [Fire(one_task, times)])
-    assert p.run(), p.failure
+    assert execute(p), p.run.failure
     assert len(keep.seen) == count and all(map(np.array_equal, keep.seen, expected(count)))
     assert not gpu.violations, gpu.violations
 
@@ -1074,10 +1075,10 @@ def test_an_asynchronous_failure_names_what_was_running(
     assert Emitted(monkeypatch, gpu, home, "10.3.0", STAGE).build() == 0
     gpu.fail("net", 3)
     p = program(home, Keep(), 12)
-    assert not p.run() and p.failure is not None
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in str(p.failure) and re.search(
-        r"net at firing [0-2]", str(p.failure)
-    ), str(p.failure)
+    assert not execute(p) and p.run.failure is not None
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in str(p.run.failure) and re.search(
+        r"net at firing [0-2]", str(p.run.failure)
+    ), str(p.run.failure)
 
 
 MAIN = """

@@ -84,20 +84,20 @@ def _with_latest_ends(app: Any) -> None:
 def main(build: Path) -> None:
     """Run it as its own command line would."""
     sys.path[0] = str(build)
+    from runtime import command
     from runtime.channel import Channel
     from runtime.graph import App
-    from runtime.program import Program
 
     _with_times(Channel)
     _with_latest_ends(App)
-    run = Program.run
+    execute = command.execute
 
-    def asleep(self: Any, *arguments: Any, **options: Any) -> bool:
-        self.stir()  # so that sources sleep until they are released, and do not wait for an event
-        good: bool = run(self, *arguments, **options)
+    def asleep(program: Any, *arguments: Any, **options: Any) -> bool:
+        program.run.stir()  # so that sources sleep until they are released, and do not wait for an event
+        good: bool = execute(program, *arguments, **options)
         return good
 
-    Program.run = asleep
+    command.execute = asleep
     time.perf_counter_ns, time.sleep = now, _sleep
     sys.argv = [str(build / "main.py"), *sys.argv[2:]]
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -993,12 +993,12 @@ def adopt(cuda: StandIn, package: str, replace: Callable[[Any, str, Any], None])
 
     `replace` puts an attribute into its place, such as `setattr` or `monkeypatch.setattr`.
     """
+    device = importlib.import_module(f"{package}.device")
     names = [n for n in list(sys.modules) if n == package or n.startswith(package + ".")]
     for name in names:
         module = sys.modules[name]
         if "open_cuda" in vars(module):
             replace(module, "open_cuda", lambda: cuda)
-    device = importlib.import_module(f"{package}.device")
     view = getattr(device, "_View", None)
     if view is not None:
         replace(view, "__init__", _watching(cuda, view.__init__))
