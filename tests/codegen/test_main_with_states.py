@@ -92,7 +92,7 @@ def deployed(app: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def made(app: Any, wiring: list[Any]) -> dict[str, Any]:
+def made(app: Any, arrows: list[Any]) -> dict[str, Any]:
     """The same of a program."""
     return {
         "times": tuple(None if t is None else str(t) for t in (app.period, app.deadline)),
@@ -100,9 +100,12 @@ def made(app: Any, wiring: list[Any]) -> dict[str, Any]:
             (t.name, [p.name for p in t.inputs], [p.name for p in t.outputs]) for t in app.tasks
         ],
         "channels": [
-            ((source.name, out, destination.name, into), (capacity, delay, list(values)))
-            for source, out, destination, into, capacity, delay, values, _ in wiring
-            if source.app is app
+            (
+                (a.source.name, a.output, a.destination.name, a.input),
+                (a.capacity, a.delay, list(a.values)),
+            )
+            for a in arrows
+            if a.source.app is app
         ],
         "paths": [(p.source.name, p.sink.name, p.newest) for p in app.paths],
     }
@@ -122,26 +125,26 @@ def entries(order: list[Any]) -> list[Any]:
 def test_each_state_has_what_its_deployment_says(text: Path, tmp_path: Path) -> None:
     built = build(text, tmp_path / "b")
     p = program(built)
-    orders = iter(p.orders)
+    orders = iter(p.processors)
     states = json.loads((built / "deployment.json").read_text())["scenario"]["states"]
     assert [s["name"] for s in states] == ["plain", "first", "second", "both"]
     for state in states:
         apps = p.control.states[state["name"]].apps
         assert [a.name for a in apps] == [a["name"] for a in state["apps"]]
         for app, expected in zip(apps, state["apps"], strict=True):
-            assert made(app, p.wiring) == deployed(expected)
+            assert made(app, p.arrows) == deployed(expected)
         for worker in state["processors"]:
             if worker["order"]:
-                name, order = next(orders)
-                assert name == worker["processor"]
-                assert entries(order) == [
+                processor = next(orders)
+                assert processor.name == worker["processor"]
+                assert entries(processor.order) == [
                     (
                         [e["task"], e["times"], e["first"], e["stage"]],
                         [e["replica"], e["round"]],
                     )
                     for e in worker["order"]
                 ]
-                assert {id(e.task.app) for e in order} <= {id(a) for a in apps}
+                assert {id(e.task.app) for e in processor.order} <= {id(a) for a in apps}
     assert next(orders, None) is None
 
 
