@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class BufferedEdge:
     """`size` is in use from step `first` to step `last` of the schedule of its `part`."""
 
     name: str
@@ -30,10 +30,12 @@ class Buffer:
     """As large as the largest of its edges (eq. 2.8 of the thesis)."""
 
     size: int
-    edges: tuple[Edge, ...]
+    edges: tuple[BufferedEdge, ...]
 
 
-def algorithm8(edges: Sequence[Edge], together: Collection[frozenset[int]]) -> tuple[Buffer, ...]:
+def algorithm8(
+    edges: Sequence[BufferedEdge], together: Collection[frozenset[int]]
+) -> tuple[Buffer, ...]:
     """Algorithm 8: every edge, in its turn, into the buffer that grows least, or into one of its
     own.
 
@@ -48,7 +50,7 @@ def algorithm8(edges: Sequence[Edge], together: Collection[frozenset[int]]) -> t
     hands by being copied while both wait: with alternating copies a layer reads the next frame's
     data.
     """
-    buffers: list[tuple[int, list[Edge]]] = []
+    buffers: list[tuple[int, list[BufferedEdge]]] = []
     for edge in edges:
         fitting = []
         for k, (_, there) in enumerate(buffers):
@@ -63,7 +65,7 @@ def algorithm8(edges: Sequence[Edge], together: Collection[frozenset[int]]) -> t
     return tuple(Buffer(size, tuple(there)) for size, there in buffers)
 
 
-def _apart(one: Edge, other: Edge, together: Collection[frozenset[int]]) -> bool:
+def _apart(one: BufferedEdge, other: BufferedEdge, together: Collection[frozenset[int]]) -> bool:
     """Do two edges need memory at the same time?"""
     if one.part != other.part:
         return frozenset((one.part, other.part)) in together
@@ -156,25 +158,25 @@ def _front(
     class Fitness(base.Fitness):  # type: ignore[misc]
         weights: tuple[float, ...] = ()
 
-    class Individual:
+    class BufferIndividual:
         def __init__(self, chosen: tuple[bool, ...]) -> None:
             self.reduced = of(chosen)
             values = (self.reduced.memory, *self.reduced.times)
             Fitness.weights = (-1.0,) * len(values)
             self.fitness = Fitness(values)
 
-    def child() -> Individual:
+    def child() -> BufferIndividual:
         one, other = (rng.choice(people).reduced.chosen for _ in range(2))
         at = rng.randrange(layers + 1)
         genes = [*one[:at], *other[at:]]
         at = rng.randrange(layers)
         genes[at] = not genes[at]
-        return Individual(tuple(genes))
+        return BufferIndividual(tuple(genes))
 
-    def some(make: Callable[[], Individual]) -> list[Individual]:
+    def some(make: Callable[[], BufferIndividual]) -> list[BufferIndividual]:
         return [make() for k in range(population) if k == 0 or not enough()]
 
-    people = some(lambda: Individual(tuple(rng.random() < 0.5 for _ in range(layers))))
+    people = some(lambda: BufferIndividual(tuple(rng.random() < 0.5 for _ in range(layers))))
     for _ in range(generations):
         if enough():
             break

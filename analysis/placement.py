@@ -23,20 +23,20 @@ STEPS = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class MemoryBlock:
     """So many bytes, in use from the moment `first` to the moment `last`, both included."""
 
     size: int
     first: int
     last: int
 
-    def meets(self, other: Item) -> bool:
+    def meets(self, other: MemoryBlock) -> bool:
         """Are both in use at some moment?"""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedBlocks:
     """`offsets` in the order of the items, all below `total`; no placement has less than `bound`.
     `by` says how."""
 
@@ -51,7 +51,7 @@ class Placed:
         return self.total == self.bound
 
 
-def live_set(items: Iterable[Item]) -> int:
+def live_set(items: Iterable[MemoryBlock]) -> int:
     """The most bytes that are in use at one moment: a bound on every placement."""
     changes: dict[int, int] = {}
     for item in items:
@@ -64,18 +64,18 @@ def live_set(items: Iterable[Item]) -> int:
     return most
 
 
-def place(items: Sequence[Item], *, seconds: float = 0.0, seed: int = 0) -> Placed:
+def place(items: Sequence[MemoryBlock], *, seconds: float = 0.0, seed: int = 0) -> PlacedBlocks:
     """The best placement found: quick rules, then for about `seconds` each hill climbing and the
     exact search.
 
     Both count steps, so that the same items have the same placement wherever that is done.
     """
     bound = live_set(items)
-    best = Placed((), 0, bound, "nothing to place")
+    best = PlacedBlocks((), 0, bound, "nothing to place")
     for name, order in _orders(items) if items else ():
         offsets, total = in_order(items, order)
         if not best.offsets or total < best.total:
-            best = Placed(offsets, total, bound, name)
+            best = PlacedBlocks(offsets, total, bound, name)
         if best.proved:
             break
     if seconds > 0 and not best.proved:
@@ -85,7 +85,7 @@ def place(items: Sequence[Item], *, seconds: float = 0.0, seed: int = 0) -> Plac
     return best
 
 
-def in_order(items: Sequence[Item], order: Iterable[int]) -> tuple[tuple[int, ...], int]:
+def in_order(items: Sequence[MemoryBlock], order: Iterable[int]) -> tuple[tuple[int, ...], int]:
     """Each item, in turn, into the smallest gap that takes it among those that are placed; offsets
     and their end."""
     offsets = [0] * len(items)
@@ -110,11 +110,11 @@ def in_order(items: Sequence[Item], order: Iterable[int]) -> tuple[tuple[int, ..
     return tuple(offsets), end
 
 
-def _by_size(items: Sequence[Item]) -> list[int]:
+def _by_size(items: Sequence[MemoryBlock]) -> list[int]:
     return sorted(range(len(items)), key=lambda k: (-items[k].size, items[k].first))
 
 
-def _orders(items: Sequence[Item]) -> Iterator[tuple[str, Iterable[int]]]:
+def _orders(items: Sequence[MemoryBlock]) -> Iterator[tuple[str, Iterable[int]]]:
     """Quick rules by name, each worked out when it is asked for."""
     numbers = range(len(items))
     yield "greedy by size", _by_size(items)
@@ -133,7 +133,9 @@ def _orders(items: Sequence[Item]) -> Iterator[tuple[str, Iterable[int]]]:
     yield "greedy by length", sorted(numbers, key=lambda k: (-lengths[k], -items[k].size))
 
 
-def _climbed(items: Sequence[Item], best: Placed, tries: int, rng: random.Random) -> Placed:
+def _climbed(
+    items: Sequence[MemoryBlock], best: PlacedBlocks, tries: int, rng: random.Random
+) -> PlacedBlocks:
     """Bring forward an item at the top, again and again, and keep what is not worse."""
     order = _by_size(items)
     offsets, total = in_order(items, order)
@@ -149,11 +151,11 @@ def _climbed(items: Sequence[Item], best: Placed, tries: int, rng: random.Random
         if height <= total:
             order, offsets, total = changed, tried, height
         if total < best.total:
-            best = Placed(offsets, total, best.bound, "hill climbing")
+            best = PlacedBlocks(offsets, total, best.bound, "hill climbing")
     return best
 
 
-def _exact(items: Sequence[Item], best: Placed, seconds: float) -> Placed:
+def _exact(items: Sequence[MemoryBlock], best: PlacedBlocks, seconds: float) -> PlacedBlocks:
     """CP-SAT on rectangles of life and place; where it ends, what it has is the least there is."""
     try:
         from ortools.sat.python import cp_model
@@ -182,5 +184,5 @@ def _exact(items: Sequence[Item], best: Placed, seconds: float) -> Placed:
         total = int(solver.objective_value) * unit
         if total < best.total:
             offsets = tuple(solver.value(p) * unit for p in places)
-            return Placed(offsets, total, bound, "CP-SAT")
-    return Placed(best.offsets, best.total, min(bound, best.total), best.by)
+            return PlacedBlocks(offsets, total, bound, "CP-SAT")
+    return PlacedBlocks(best.offsets, best.total, min(bound, best.total), best.by)

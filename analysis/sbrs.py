@@ -26,7 +26,7 @@ ADAPTIVE = frozenset({"inputs", "outputs", "parameters"})
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ComparedLayer:
     """`attributes` are what Algorithm 5 compares, as pairs of a name and a value."""
 
     name: str
@@ -42,7 +42,7 @@ class Alternative:
     """A network: its layers in the order in which they are executed."""
 
     name: str
-    layers: tuple[Layer, ...]
+    layers: tuple[ComparedLayer, ...]
     edges: tuple[Edge, ...]
 
     @property
@@ -177,7 +177,7 @@ def safe_delays(
 
 # -- Algorithm 7: the switch -----------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Step:
+class ControlStep:
     """A control step: the numbers of the layers that are executed side by side, of the old and the
     new alternative."""
 
@@ -185,25 +185,25 @@ class Step:
     new: int | None
 
 
-def switch(old: int, new: int, waits: Sequence[int], asked: int) -> tuple[Step, ...]:
+def switch(old: int, new: int, waits: Sequence[int], asked: int) -> tuple[ControlStep, ...]:
     """Algorithm 7: the control steps from the one in which a switch is asked for, the `asked`-th of
     `old` layers, on.
 
     Its line 6 counts modulo the number of layers, which from 1 on leads to a layer 0 that there is
     not; here the new alternative goes on to its end, as the text says it.
     """
-    steps = [Step(asked, None)]
+    steps = [ControlStep(asked, None)]
     i, j = 1, asked + 1
     while j <= old or i <= new:
         q = len(steps) + 1
         starts = i <= new and (j > old or q >= waits[i - 1] - asked + 2)
-        steps.append(Step(j if j <= old else None, i if starts else None))
+        steps.append(ControlStep(j if j <= old else None, i if starts else None))
         i, j = i + starts, j + 1
     return tuple(steps)
 
 
 def ends(
-    steps: Sequence[Step],
+    steps: Sequence[ControlStep],
     old: Sequence[Fraction],
     new: Sequence[Fraction],
     together: Callable[[Sequence[Fraction]], Fraction] = max,

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import flowc
 from flowc.interop.hopes.counts import Counts, counts_of
-from flowc.interop.hopes.design import Task, Way, every
-from flowc.interop.hopes.files import Collector, locate
+from flowc.interop.hopes.design import HopesTask, Way, every
+from flowc.interop.hopes.files import HopesCollector, locate
 from flowc.interop.hopes.tasks import graph_of
 from flowc.model.diagnostic import Errors
 
@@ -158,9 +158,9 @@ def lost(message: str) -> Iterator[str]:
 
 def compared(files: Path, wanted: Mapping[str, object] | None) -> str:
     """The firings of all tasks in an iteration, and those of HOPES."""
-    graph = graph_of(locate(files), Collector())
+    graph = graph_of(locate(files), HopesCollector())
     assert graph is not None
-    tasks, counts = every(graph), counts_of(graph, Collector())
+    tasks, counts = every(graph), counts_of(graph, HopesCollector())
     controls = sum(t.kind == "control" for t in tasks.values())
     total = sum(counts.total[way] for way in counts.total if tasks[way].graph is None)
     if wanted is None:
@@ -173,7 +173,7 @@ def compared(files: Path, wanted: Mapping[str, object] | None) -> str:
     return f"{total + controls} {sign} {wanted['sum']}"
 
 
-def alike(tasks: Mapping[Way, Task], counts: Counts, wanted: object) -> bool:
+def alike(tasks: Mapping[Way, HopesTask], counts: Counts, wanted: object) -> bool:
     """Does every task fire as often in a turn as there?"""
     assert isinstance(wanted, dict)
     leaves = (way for way in counts.turn if tasks[way].graph is None)

@@ -41,7 +41,7 @@ from flowc.networks.bands.choose import Choice
 from flowc.networks.bands.compare import compare
 from flowc.networks.bands.firings import HELD
 from flowc.networks.bands.made import Forms, forms
-from flowc.networks.bands.net import Net, read_net
+from flowc.networks.bands.net import BandNet, read_net
 from flowc.networks.onnx.memory import needs_of
 from paired import Others, alternate, execute, machine, ratio, table, verdict
 
@@ -185,7 +185,7 @@ def quick_of(choices: tuple[Choice, ...], enough: float) -> Choice:
     return min(choices, key=lambda c: (max(0.0, c.buffers - enough), c.time))
 
 
-def write_bands(net: Net, blocked: Net | None, choice: Choice, folder: Path) -> Forms:
+def write_bands(net: BandNet, blocked: BandNet | None, choice: Choice, folder: Path) -> Forms:
     """Plan, models and ends, as `banded` reads them."""
     from flowc.codegen.kinds.bands import document
 

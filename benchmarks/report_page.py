@@ -31,9 +31,9 @@ from typing import Any
 from flowc.report.document import (
     AppRow,
     ChannelRow,
+    ChartLane,
     ChartRow,
     Document,
-    Lane,
     PathRow,
     PortRow,
     ProcessorRow,
@@ -153,7 +153,7 @@ def document(tasks: int, bars: int, lanes: int = 4) -> Document:
             for k in range(lanes)
         ]
         return ChartRow(
-            "App", tuple(Lane(p, b) for p, b in zip(processors, each, strict=True)), (), 0, 0
+            "App", tuple(ChartLane(p, b) for p, b in zip(processors, each, strict=True)), (), 0, 0
         )
 
     busy = tuple(ProcessorRow(p, "cpu", 0.9, 0.8) for p in processors)

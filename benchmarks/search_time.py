@@ -18,7 +18,7 @@ from flowc.search.throughput.partition import (
     MOST_STAGES,
     Costs,
     Objective,
-    Place,
+    StagePlace,
     best_partitions,
     configurations,
 )
@@ -28,10 +28,10 @@ LENGTHS = (125, 250, 500, 1000)
 #: Of the middle length; each objective.
 AIM, AIMED = 2.0, 500
 PLACES = (
-    Place(("cpu[0]",), "cpu"),
-    Place(("cpu[1]",), "cpu"),
-    Place(("gpu",), "gpu"),
-    Place(("dla",), "dla"),
+    StagePlace(("cpu[0]",), "cpu"),
+    StagePlace(("cpu[1]",), "cpu"),
+    StagePlace(("gpu",), "gpu"),
+    StagePlace(("dla",), "dla"),
 )
 SPEEDS = {"cpu": 1.0, "gpu": 0.2, "dla": 0.3}
 #: One layer in so many does not run on the accelerator.

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from ..driver.show.networks import CutPoint, NetworkMemory
     from ..model.application import Application
     from ..model.types import TensorType
-    from ..networks.bands.compare import Comparison
+    from ..networks.bands.compare import BandComparison
     from ..networks.dataflow.reduced import Reduction
-    from ..networks.quantization.quantize import Loss
+    from ..networks.quantization.quantize import QuantizationLoss
 
 #: Least characters of a column that shrinks in a narrow terminal.
 LEAST = 24
@@ -447,7 +447,7 @@ def network_table(memory: NetworkMemory) -> str:
     return "\n".join(lines)
 
 
-def band_table(comparison: Comparison, thesis: Reduction) -> str:
+def band_table(comparison: BandComparison, thesis: Reduction) -> str:
     """Bytes between the layers of a network in several ways, and the Pareto front of bands against
     time."""
     from ..model.mapping import bands_in_words
@@ -528,7 +528,7 @@ def cut_table(points: Sequence[CutPoint], work: str = "multiplications") -> str:
     return columns(rows, left=1)
 
 
-def in_8_bits(losses: Mapping[str, Sequence[Loss]]) -> list[str]:
+def in_8_bits(losses: Mapping[str, Sequence[QuantizationLoss]]) -> list[str]:
     """The loss of networks in 8 bits on their calibration data, a line per output."""
     lines = []
     for network, of_network in losses.items():

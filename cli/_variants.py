@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..driver.show.alternatives import Comparison, Sharing
+    from ..driver.show.alternatives import Sharing, VariantComparison
 
 
-def variants_table(comparison: Comparison) -> str:
+def variants_table(comparison: VariantComparison) -> str:
     """What flowc shares, what SBRS would share, and its switches."""
     from ..runtime.report import columns
 
@@ -33,7 +33,7 @@ def variants_table(comparison: Comparison) -> str:
     return "\n".join([*lines, "", columns(rows, left=2), note])
 
 
-def _sharing(s: Sharing, comparison: Comparison) -> str:
+def _sharing(s: Sharing, comparison: VariantComparison) -> str:
     text = f"{s.layers} layers for {comparison.layers}, {s.buffers} buffers for {comparison.edges}"
     if s.overwritten:
         text += f"; {s.overwritten} pairs of tensors of one variant overwrite each other"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..driver.build.build import Built
     from ..driver.build.fmu import BuiltFmu
     from ..model.mapping import Mapping as StoredMapping
-    from ..networks.quantization.quantize import Loss
+    from ..networks.quantization.quantize import QuantizationLoss
 
 #: Most tasks of a processor that are named.
 MOST_TASKS = 8
@@ -133,12 +133,14 @@ def _document_of_program(built: Built) -> dict[str, Any]:
     }
 
 
-def _losses(losses: Mapping[str, Iterable[Loss]]) -> dict[str, list[dict[str, Any]]]:
+def _losses(losses: Mapping[str, Iterable[QuantizationLoss]]) -> dict[str, list[dict[str, Any]]]:
     """The losses of networks in 8 bits, as data."""
     return {network: [asdict(loss) for loss in own] for network, own in losses.items()}
 
 
-def _print_output(output: Path, fresh: bool, losses: Mapping[str, tuple[Loss, ...]]) -> None:
+def _print_output(
+    output: Path, fresh: bool, losses: Mapping[str, tuple[QuantizationLoss, ...]]
+) -> None:
     """The first lines about every kind of output."""
     print(with_freshness(output, fresh))
     for line in in_8_bits(losses):

@@ -19,7 +19,7 @@ from ._place import BuildPlace
 
 if TYPE_CHECKING:
     from ..driver.execute.aftermath import Bounded, Slower
-    from ..driver.execute.run import Ran
+    from ..driver.execute.run import FinishedRun
     from ._live import LiveTables
 
 
@@ -117,7 +117,7 @@ def _print_parts(document: dict[str, Any]) -> None:
         say(f"flowc: {Failure(**document['failure'])}")
 
 
-def _print_comparison(ran: Ran) -> None:
+def _print_comparison(ran: FinishedRun) -> None:
     """Bounds beside measured latencies, and tasks that took much longer than when they were
     measured."""
     if ran.bounded:

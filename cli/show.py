@@ -14,7 +14,7 @@ from ._tables import on_dla
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis
     from ..driver.show.show import Shown
-    from ..report.graph import Critical
+    from ..report.graph import CriticalPart
 
 #: What a picture can show.
 Subject = Literal["graph", "gantt", "scenario"]
@@ -48,7 +48,7 @@ def show(
     from ..driver.show.show import look
     from ..model.diagnostic import Diagnostic, Errors
     from ..model.extras import require
-    from ..report.graph import TooLarge
+    from ..report.graph import TooManyTasks
 
     require("matplotlib", "plots", "`flowc show`")
     shown = look(file, platform=platform)
@@ -69,7 +69,7 @@ def show(
     show_diagnostics(shown.diagnostics, {})
     try:
         _draw(shown, subject, target, iterations)
-    except TooLarge as error:
+    except TooManyTasks as error:
         raise Errors([Diagnostic("F605", str(error), None, help="draw a smaller app")]) from error
     if as_json:
         print_json({"picture": str(target), "tasks": {t: list(p) for t, p in shown.places.items()}})
@@ -96,9 +96,9 @@ def _draw(shown: Shown, subject: Subject, target: Path, iterations: int) -> None
         draw(system, target, shown.places, _critical(shown.limits()), notes)
 
 
-def _critical(analyses: Mapping[str, Analysis]) -> dict[str, Critical]:
+def _critical(analyses: Mapping[str, Analysis]) -> dict[str, CriticalPart]:
     """What determines each period, for the picture."""
-    from ..report.graph import Critical
+    from ..report.graph import CriticalPart
     from ._tables import cycle, period
 
     marks = {}
@@ -109,7 +109,7 @@ def _critical(analyses: Mapping[str, Analysis]) -> dict[str, Critical]:
             unknown = (
                 "no times are known, every firing counts 1: " if analysis.times.unknown else ""
             )
-            marks[name] = Critical(
+            marks[name] = CriticalPart(
                 tasks,
                 channels,
                 f"{unknown}least period {period(analysis)}; {cycle(analysis, most=90)}",

@@ -30,7 +30,7 @@ WIDTH = 92
 
 
 @dataclass(frozen=True)
-class Layout:
+class FunctionLayout:
     """A state with apps, channels and processors of its own, which serve the states `like` it,
     too."""
 
@@ -67,13 +67,13 @@ class Layout:
         return place if place in self.selected else task
 
 
-def layouts_of(scenario: DeployedScenario) -> list[Layout]:
+def layouts_of(scenario: DeployedScenario) -> list[FunctionLayout]:
     """The states with apps of their own, in the order of the scenario."""
     result = []
     for state in scenario.states:
         if state.like is None:
             alike = tuple(s for s in scenario.states if s.like == state.name)
-            result.append(Layout(state, alike))
+            result.append(FunctionLayout(state, alike))
     return result
 
 
@@ -90,9 +90,9 @@ def is_inside(task: str, instance: str) -> bool:
 class AppFunction:
     """The function for an app, which makes it for each of the layouts whose states run it."""
 
-    def __init__(self, id_: str, name: str, layouts: Sequence[Layout]) -> None:
+    def __init__(self, id_: str, name: str, layouts: Sequence[FunctionLayout]) -> None:
         self._id, self.name = id_, name
-        self._versions: list[tuple[Layout, DeployedApp]] = []
+        self._versions: list[tuple[FunctionLayout, DeployedApp]] = []
         for layout in layouts:
             self._versions += [(layout, app) for app in layout.state.apps if app.name == name]
         self._first = self._versions[0][1]
@@ -103,7 +103,7 @@ class AppFunction:
             places |= dict.fromkeys(short(layout.place(t.name)) for t in app.tasks)
         self._ids = identifiers(places, OWN.union(self._parameters.ids))
 
-    def _values(self, layout: Layout, app: DeployedApp) -> dict[str, str]:
+    def _values(self, layout: FunctionLayout, app: DeployedApp) -> dict[str, str]:
         """What may differ between states, beside tasks and ports of variants."""
         values = {}
         for instance, name in layout.instances.items():
@@ -154,7 +154,7 @@ class AppFunction:
         """The lines that make the paths."""
         return self._lines([[self._path(v, p) for p in app.paths] for v, app in self._versions])
 
-    def call(self, layout: Layout) -> str:
+    def call(self, layout: FunctionLayout) -> str:
         """Its call for a layout, with the pace of the app there in a comment."""
         for number, (other, app) in enumerate(self._versions):
             if other is layout:
@@ -165,7 +165,7 @@ class AppFunction:
         return in_branches(versions, self._parameters.condition)
 
     # -- its statements ----------------------------------------------------------------------------
-    def _task(self, layout: Layout, task: DeployedTask) -> Statement:
+    def _task(self, layout: FunctionLayout, task: DeployedTask) -> Statement:
         arguments = ["app", self._name(layout, task.name)]
         if task.inputs:
             arguments.append(f"inputs=[{', '.join(port_text(p) for p in task.inputs)}]")
@@ -178,7 +178,7 @@ class AppFunction:
         doc = [f"# {one_line(task.doc)}"] if task.doc else []
         return *doc, *_filled(f"{self._id_of(layout, task.name)} = task(", arguments)
 
-    def _channels(self, layout: Layout, app: DeployedApp) -> list[Statement]:
+    def _channels(self, layout: FunctionLayout, app: DeployedApp) -> list[Statement]:
         """Those with tokens between two frames have a key, which is the same in all states."""
         statements: list[Statement] = []
         kept = 0
@@ -199,15 +199,15 @@ class AppFunction:
             )
         return statements
 
-    def _path(self, layout: Layout, path: DeployedPath) -> Statement:
+    def _path(self, layout: FunctionLayout, path: DeployedPath) -> Statement:
         source, sink = self._id_of(layout, path.source), self._id_of(layout, path.sink)
         deadline = _given("deadline", self._parameters.text(_deadline_of(layout, path)))
         return (f"app.path({source}, {sink}, newest={offsets(path.newest)}{deadline})",)
 
-    def _id_of(self, layout: Layout, task: str) -> str:
+    def _id_of(self, layout: FunctionLayout, task: str) -> str:
         return self._ids[short(layout.place(task))]
 
-    def _name(self, layout: Layout, task: str) -> str:
+    def _name(self, layout: FunctionLayout, task: str) -> str:
         """The expression for the name of a task: variants differ in how it begins."""
         place = layout.place(task)
         for instance in layout.instances:
@@ -242,11 +242,11 @@ def _tasks_of(instance: str) -> str:
     return f"{short(instance)} as"
 
 
-def _capacity_of(layout: Layout, channel: DeployedChannel) -> str:
+def _capacity_of(layout: FunctionLayout, channel: DeployedChannel) -> str:
     return f"capacity of {short(layout.place(channel.destination))}.{channel.destination_port}"
 
 
-def _deadline_of(layout: Layout, path: DeployedPath) -> str:
+def _deadline_of(layout: FunctionLayout, path: DeployedPath) -> str:
     source, sink = short(layout.place(path.source)), short(layout.place(path.sink))
     return f"deadline of {source} to {sink}"
 

@@ -25,7 +25,7 @@ from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.system import System
-from .kinds import Helpers, Site, kind_of
+from .kinds import CodeSite, Helpers, kind_of
 from .kinds.c import parameter_type
 from .memory import planned
 from .parts import split
@@ -230,8 +230,8 @@ class _Build:
                     made.tasks[task.name] = _deployed(task, site, firings)
         return made
 
-    def _site(self, task: Task, made: _Tasks, batch: int) -> Site:
-        return Site(
+    def _site(self, task: Task, made: _Tasks, batch: int) -> CodeSite:
+        return CodeSite(
             self.platform,
             self.placement[task.name],
             made.sources,
@@ -264,7 +264,7 @@ def _number(value: Fraction) -> int | float:
     return int(value) if value.denominator == 1 else float(value)
 
 
-def _deployed(task: Task, site: Site, firings: int) -> DeployedTask:
+def _deployed(task: Task, site: CodeSite, firings: int) -> DeployedTask:
     code = kind_of(task, site).make(task, site)
     # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed

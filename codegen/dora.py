@@ -14,7 +14,7 @@ from ..runtime.dora import MEET, TAKEN
 from ..runtime.face import MOST, room
 from .deploy import Deployed
 from .emit import folder_of, readme
-from .robots import End, Robot, node_name, open_ends, own_ends, rendered, with_runtime
+from .robots import Robot, RobotEnd, node_name, open_ends, own_ends, rendered, with_runtime
 from .sources import Plan
 
 #: The first dora with modules and lossless queues.
@@ -64,7 +64,7 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
     return dict(sorted(plan.items()))
 
 
-def _node(part: Deployed, folder: str, ends: tuple[End, ...]) -> dict[str, Any]:
+def _node(part: Deployed, folder: str, ends: tuple[RobotEnd, ...]) -> dict[str, Any]:
     """A node of the module: its start command, and its edges."""
     inputs: list[dict[str, Any]] = []
     outputs = []

@@ -18,7 +18,7 @@ from ..model.deployment import Deployment
 from .carried import RUNTIME, carried
 from .deploy import Deployed
 from .in_c import FIRINGS, compile_command, header, shell_word
-from .kinds import KINDS, Code, tensorrt
+from .kinds import KINDS, BuildCode, tensorrt
 from .kinds.border import BorderCode
 from .main_text import main_text, words_of
 from .names import identifiers
@@ -129,8 +129,8 @@ def readme(deployed: Deployed, robot: str = "", start: Sequence[str] = ()) -> by
     ).encode()
 
 
-def _codes(deployment: Deployment) -> list[Code]:
-    return [cast(Code, t.code) for t in deployment.tasks]
+def _codes(deployment: Deployment) -> list[BuildCode]:
+    return [cast(BuildCode, t.code) for t in deployment.tasks]
 
 
 def _libraries(deployment: Deployment) -> list[str]:

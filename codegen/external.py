@@ -64,7 +64,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedNetworks:
     """The exported networks, and the library's files except compiled objects."""
 
     external: External
@@ -123,7 +123,9 @@ class Version:
     placements: MappingABC[str, Placement]
 
 
-def external(versions: Sequence[Version], platform: str, caller: Caller | None = None) -> Exported:
+def external(
+    versions: Sequence[Version], platform: str, caller: Caller | None = None
+) -> ExportedNetworks:
     """The library of a text that has a network: with a function for each variant in one of the
     versions."""
     whole = versions[0].whole
@@ -143,7 +145,7 @@ def external(versions: Sequence[Version], platform: str, caller: Caller | None =
     # C.
     library = f"{identifiers([whole.stem], ())[whole.stem].rstrip('_')}_external"
     described = External(whole.stem, Path(whole.path).name, platform, library, networks)
-    return Exported(described, _files(described, sources.plan, caller))
+    return ExportedNetworks(described, _files(described, sources.plan, caller))
 
 
 def _network(task: Task, function: str, stages: tuple[ExternalStage, ...]) -> ExternalNetwork:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from ..model.deployment import DeployedApp, DeployedPort, DeployedState, DeployedTask, Entry
-from .kinds import Code
+from .kinds import BuildCode
 
 #: Kinds of code that a program may choose from in each frame, and those of them that it can abort.
 CHOSEN = ("onnx", "segments", "bands", "python", "c")
@@ -106,7 +106,7 @@ def _processors(state: DeployedState) -> dict[str, str]:
 
 
 def _choosable(task: DeployedTask) -> bool:
-    code = cast(Code, task.code)
+    code = cast(BuildCode, task.code)
     return (
         code.kind in CHOSEN
         and code.batch == 1
@@ -116,7 +116,7 @@ def _choosable(task: DeployedTask) -> bool:
 
 
 def _not_choosable(task: DeployedTask) -> str:
-    code = cast(Code, task.code)
+    code = cast(BuildCode, task.code)
     if code.on_device:
         return "runs on a GPU or DLA"
     if code.moves:
@@ -132,7 +132,7 @@ def not_broken_off(state: DeployedState) -> str | None:
     for task in chosen(state):
         if place(task.name) not in instances:
             return f"`{task.name}` is a part of a network"
-        if cast(Code, task.code).kind not in BROKEN_OFF:
+        if cast(BuildCode, task.code).kind not in BROKEN_OFF:
             return f"`{task.name}` is no single inference of ONNX Runtime"
     return None
 

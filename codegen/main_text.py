@@ -16,7 +16,7 @@ from ..model.deployment import (
     DeployedTask,
     Deployment,
 )
-from .kinds import Code
+from .kinds import BuildCode
 from .kinds.kind import Identifiers
 from .kinds.moving import MovingCode
 from .main_with_states import main_with_states
@@ -67,7 +67,7 @@ def words_of(deployment: Deployment) -> list[str]:
     """The names that main.py imports from the runtime."""
     words = {"Fire", "Port", "Program", "main"}
     for task in deployment.tasks:
-        words |= cast(Code, task.code).words
+        words |= cast(BuildCode, task.code).words
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
     if deployment.part is not None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.deployment import DeployedScenario, DeployedState, DeployedTransition, Deployment
-from .app_function import OWN, AppFunction, Layout, layouts_of, short
+from .app_function import OWN, AppFunction, FunctionLayout, layouts_of, short
 from .names import identifiers, literal
 from .statements import code_text, entry_text, fixed_priority
 
@@ -73,7 +73,7 @@ def _state(state: DeployedState, initial: bool) -> str:
 
 
 def _contents(
-    layout: Layout, functions: Mapping[str, AppFunction], ids: Mapping[str, str]
+    layout: FunctionLayout, functions: Mapping[str, AppFunction], ids: Mapping[str, str]
 ) -> dict[str, Any]:
     """The alternatives, the apps and the processors of a state."""
     tasks = {}

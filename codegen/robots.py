@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RobotEnd:
     """An open end: a task, and its name outside."""
 
     task: str
@@ -66,7 +66,7 @@ class Robot:
     most_bytes: int | None = None
 
 
-def open_ends(deployment: Deployment, separator: str) -> tuple[End, ...]:
+def open_ends(deployment: Deployment, separator: str) -> tuple[RobotEnd, ...]:
     """All open ends; with the name of their app in front, if several apps have any."""
     bordered = []
     for app in deployment.apps:
@@ -76,11 +76,11 @@ def open_ends(deployment: Deployment, separator: str) -> tuple[End, ...]:
     for app_name, task in bordered:
         (port,) = (*task.inputs, *task.outputs)
         name = f"{app_name}{separator}{port.name}" if several else port.name
-        ends.append(End(task.name, name, task.code.kind == "in", port.dtype, port.shape))
+        ends.append(RobotEnd(task.name, name, task.code.kind == "in", port.dtype, port.shape))
     return tuple(ends)
 
 
-def own_ends(ends: tuple[End, ...], deployment: Deployment) -> tuple[End, ...]:
+def own_ends(ends: tuple[RobotEnd, ...], deployment: Deployment) -> tuple[RobotEnd, ...]:
     """Those that a part has."""
     names = {t.name for t in deployment.tasks}
     return tuple(e for e in ends if e.task in names)

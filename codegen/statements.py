@@ -17,7 +17,7 @@ from ..model.deployment import (
     DeployedWorker,
     Entry,
 )
-from .kinds import KINDS, Code
+from .kinds import KINDS, BuildCode
 from .kinds.kind import Identifiers
 from .names import literal
 
@@ -48,7 +48,7 @@ RESERVED = frozenset(
 
 def code_text(task: DeployedTask, ids: Identifiers) -> str:
     """The expression for the code of a task; `ids` are the identifiers of tasks."""
-    code = cast(Code, task.code).text(ids)
+    code = cast(BuildCode, task.code).text(ids)
     if task.keep is None:
         return code
     return f"Dropping(p, {code}, keep={task.keep})"

@@ -123,7 +123,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SyntaxFault:
     """A syntax fault: the declaration's tokens, the position of the first faulty one, the accepted
     terminals.
     """
@@ -143,7 +143,7 @@ class Place:
         return str(self.tokens[i]) if 0 <= i < len(self.tokens) else ""
 
 
-def advise(place: Place) -> Advice | None:
+def advise(place: SyntaxFault) -> Advice | None:
     """The first advice that fits."""
     for rule in RULES:
         advice = rule(place)
@@ -158,7 +158,7 @@ def named(character: str) -> str:
     return f"`{character}`" if visible else f"the character U+{ord(character):04X}"
 
 
-def _unknown_character(p: Place) -> Advice | None:
+def _unknown_character(p: SyntaxFault) -> Advice | None:
     if p.kind() != "BAD":
         return None
     text = p.text()
@@ -169,12 +169,12 @@ def _unknown_character(p: Place) -> Advice | None:
     return Advice(p.position, f"{named(text)} means nothing in a .flow text", helps.get(text, ""))
 
 
-def _comment(p: Place) -> Advice | None:
+def _comment(p: SyntaxFault) -> Advice | None:
     starts = p.text() == "/" and p.text(1) in ("*", "/")
     return Advice(p.position, None, "comments start with `//`") if starts else None
 
 
-def _unit_missing(p: Place) -> Advice | None:
+def _unit_missing(p: SyntaxFault) -> Advice | None:
     # `period 20  camera: Camera` takes the instance's name for the unit; `wcet 20 }` does not.
     for number in (-1, -2):
         if p.kind(number) != "NUMBER" or p.kind(number - 1) not in _TIMED:
@@ -191,7 +191,7 @@ def _unit_missing(p: Place) -> Advice | None:
     return None
 
 
-def _constant_with_unit(p: Place) -> Advice | None:
+def _constant_with_unit(p: SyntaxFault) -> Advice | None:
     units = set(chain.from_iterable(UNITS.values()))
     if p.tokens[0].type != "CONST" or p.text() not in units or p.kind(-1) != "NUMBER":
         return None
@@ -203,25 +203,25 @@ def _constant_with_unit(p: Place) -> Advice | None:
     )
 
 
-def _other_arrow(p: Place) -> Advice | None:
+def _other_arrow(p: SyntaxFault) -> Advice | None:
     if p.text() + p.text(1) not in ("=>", "-->"):
         return None
     return Advice(p.position, None, "an arrow is written `->`")
 
 
-def _equals(p: Place) -> Advice | None:
+def _equals(p: SyntaxFault) -> Advice | None:
     if p.kind() != "EQUAL" or "NUMBER" not in p.accepted:
         return None
     return Advice(p.position, None, f"write `{p.text(-1)} ...` without `=`")
 
 
-def _comma(p: Place) -> Advice | None:
+def _comma(p: SyntaxFault) -> Advice | None:
     if p.kind() != "COMMA":
         return None
     return Advice(p.position, None, "declarations need no separator: leave the comma out")
 
 
-def _argument_without_name(p: Place) -> Advice | None:
+def _argument_without_name(p: SyntaxFault) -> Advice | None:
     if p.tokens[0].type not in ("APP", "GRAPH") or p.kind(-1) not in ("LPAR", "COMMA"):
         return None
     if p.kind() in ("STRING", "NUMBER"):
@@ -229,7 +229,7 @@ def _argument_without_name(p: Place) -> Advice | None:
     return None
 
 
-def _window_elsewhere(p: Place) -> Advice | None:
+def _window_elsewhere(p: SyntaxFault) -> Advice | None:
     # In a graph `window` is taken for an instance, and what follows it does not fit.
     kind, offset = str(p.tokens[0].type), 0 if p.kind() == "WINDOW" else -1
     if (
@@ -246,14 +246,14 @@ def _window_elsewhere(p: Place) -> Advice | None:
     )
 
 
-def _rate_behind_window(p: Place) -> Advice | None:
+def _rate_behind_window(p: SyntaxFault) -> Advice | None:
     behind = any(t.type == "WINDOW" for t in p.tokens[max(0, p.position - 4) : p.position])
     if p.tokens[0].type != "TASK" or p.kind() != "RATE" or not behind:
         return None
     return Advice(p.position, None, "the rate comes first: `rate ... window ...`")
 
 
-def _instance_the_other_way(p: Place) -> Advice | None:
+def _instance_the_other_way(p: SyntaxFault) -> Advice | None:
     if (
         p.tokens[0].type in ("APP", "GRAPH")
         and p.kind(-1) == p.kind() == "NAME"
@@ -263,25 +263,25 @@ def _instance_the_other_way(p: Place) -> Advice | None:
     return None
 
 
-def _code_without_language(p: Place) -> Advice | None:
+def _code_without_language(p: SyntaxFault) -> Advice | None:
     if p.kind() == "STRING" and p.tokens[0].type == "TASK" and "DIRECTION" in p.accepted:
         return Advice(p.position, None, f"name its language: `python {p.text()}`")
     return None
 
 
-def _mapping_without_on(p: Place) -> Advice | None:
+def _mapping_without_on(p: SyntaxFault) -> Advice | None:
     if p.tokens[0].type == "MAPPING" and p.position == 1 and p.kind() == "NAME":
         return Advice(p.position, None, f"write `mapping on {p.text()}`")
     return None
 
 
-def _delay_without_number(p: Place) -> Advice | None:
+def _delay_without_number(p: SyntaxFault) -> Advice | None:
     if p.kind(-1) == "DELAY":
         return Advice(p.position, None, "a delay has a number of tokens: `delay 1`")
     return None
 
 
-def _resampling_without_number(p: Place) -> Advice | None:
+def _resampling_without_number(p: SyntaxFault) -> Advice | None:
     word, what = (
         p.text(-1),
         {"REPEAT": "each token is read 4 times", "LAST": "the last of every 4 tokens is passed on"},
@@ -293,7 +293,7 @@ def _resampling_without_number(p: Place) -> Advice | None:
     return None
 
 
-def _instance_called_like_a_word(p: Place) -> Advice | None:
+def _instance_called_like_a_word(p: SyntaxFault) -> Advice | None:
     if (
         p.tokens[0].type in ("APP", "GRAPH")
         and p.kind() in _ON_ARROWS
@@ -304,7 +304,7 @@ def _instance_called_like_a_word(p: Place) -> Advice | None:
     return None
 
 
-def _misspelt_word_before(p: Place) -> Advice | None:
+def _misspelt_word_before(p: SyntaxFault) -> Advice | None:
     # A misspelt word is taken for a name, and what follows it does not fit: the word is the fault.
     items = ITEMS.get(str(p.tokens[0].type), ())
     if (
@@ -318,7 +318,7 @@ def _misspelt_word_before(p: Place) -> Advice | None:
     return None
 
 
-def _declaration_inside(p: Place) -> Advice | None:
+def _declaration_inside(p: SyntaxFault) -> Advice | None:
     # `task Name {` inside a block: the keyword is taken for an instance's name, and the name does
     # not fit.
     if (
@@ -331,7 +331,7 @@ def _declaration_inside(p: Place) -> Advice | None:
     return None
 
 
-def _type_before_name(p: Place) -> Advice | None:
+def _type_before_name(p: SyntaxFault) -> Advice | None:
     if p.kind() == "LSQB" and p.kind(-2) == "DIRECTION":
         return Advice(
             p.position - 1, None, f"the name comes first: `{p.text(-2)} NAME: {p.text(-1)}[...]`"
@@ -339,12 +339,12 @@ def _type_before_name(p: Place) -> Advice | None:
     return None
 
 
-def _misspelt(p: Place) -> Advice | None:
+def _misspelt(p: SyntaxFault) -> Advice | None:
     help_text = did_you_mean(p.text(), (t.lower() for t in p.accepted if t.isalpha()))
     return Advice(p.position, None, help_text) if help_text else None
 
 
-RULES: tuple[Callable[[Place], Advice | None], ...] = (
+RULES: tuple[Callable[[SyntaxFault], Advice | None], ...] = (
     _unknown_character,
     _comment,
     _unit_missing,

@@ -10,7 +10,7 @@ from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator, Scope
-from .wiring import Edge, Key, PortView
+from .wiring import Key, PortView, WiredEdge
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class OpenEnd:
 
     view: PortView
     task: Task
-    edge: Edge
+    edge: WiredEdge
 
     @property
     def key(self) -> Key:
@@ -75,6 +75,6 @@ def _open_end(app: str, part: s.Boundary, type_: TensorType | None) -> OpenEnd:
     if part.direction == "in":
         output = Port(name, "out", type_, (1,), False, span)
         source = replace(task, outputs=(output,), live=True)
-        return OpenEnd(view, source, Edge(key, view.key, (), span))
+        return OpenEnd(view, source, WiredEdge(key, view.key, (), span))
     sink = replace(task, inputs=(Port(name, "in", type_, (1,), False, span),))
-    return OpenEnd(view, sink, Edge(view.key, key, (), span))
+    return OpenEnd(view, sink, WiredEdge(view.key, key, (), span))

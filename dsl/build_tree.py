@@ -244,14 +244,14 @@ class TreeBuilder:
         wrap_kind, code = wrap or (None, None)
         return s.NetPort(_direction(word), name, kind, tensors or (), wrap_kind, code, span)
 
-    def precision(self, span: Span, name: Token) -> s.Setting:
-        return s.Setting("precision", self._word(name), span)
+    def precision(self, span: Span, name: Token) -> s.SettingDecl:
+        return s.SettingDecl("precision", self._word(name), span)
 
-    def calibrate(self, span: Span, text: Token) -> s.Setting:
-        return s.Setting("calibrate", self._text(text), span)
+    def calibrate(self, span: Span, text: Token) -> s.SettingDecl:
+        return s.SettingDecl("calibrate", self._text(text), span)
 
-    def batch(self, span: Span, value: s.Expr) -> s.Setting:
-        return s.Setting("batch", value, span)
+    def batch(self, span: Span, value: s.Expr) -> s.SettingDecl:
+        return s.SettingDecl("batch", value, span)
 
     def variant(self, span: Span, name: s.Word, file: Token, *rest: Any) -> s.VariantDecl:
         ports = tuple(item for item in rest if isinstance(item, s.NetPort))
@@ -314,25 +314,25 @@ class TreeBuilder:
     def targets(self, span: Span, *endpoints: s.Endpoint) -> s.Targets:
         return s.Targets(endpoints)
 
-    def chain(self, span: Span, first: s.Endpoint, *hops: Any) -> s.Chain:
-        return s.Chain((s.Targets((first,)), *hops), span)
+    def chain(self, span: Span, first: s.Endpoint, *hops: Any) -> s.ArrowChain:
+        return s.ArrowChain((s.Targets((first,)), *hops), span)
 
     def _quantity(self, amount: s.Expr, unit: Token) -> s.Quantity:
         return s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
 
-    def _timing(self, key: str, span: Span, amount: s.Expr, unit: Token) -> s.Timing:
-        return s.Timing(key, self._quantity(amount, unit), span)
+    def _timing(self, key: str, span: Span, amount: s.Expr, unit: Token) -> s.TimingDecl:
+        return s.TimingDecl(key, self._quantity(amount, unit), span)
 
-    def period(self, span: Span, amount: s.Expr, unit: Token) -> s.Timing:
+    def period(self, span: Span, amount: s.Expr, unit: Token) -> s.TimingDecl:
         return self._timing("period", span, amount, unit)
 
     def deadline(
         self, span: Span, amount: s.Expr, unit: Token, source: Any, to: Token | None, sink: Any
-    ) -> s.Timing | s.PathDeadline:
+    ) -> s.TimingDecl | s.PathDeadlineDecl:
         timing = self._timing("deadline", span, amount, unit)
         if to is None:
             return timing
-        return s.PathDeadline(timing.value, source, self._word(to), sink, timing.span)
+        return s.PathDeadlineDecl(timing.value, source, self._word(to), sink, timing.span)
 
     def priority(self, span: Span, value: s.Expr) -> s.Priority:
         return s.Priority(value, span)

@@ -13,7 +13,7 @@ from . import syntax as s
 from .channels import MOST_INITIAL
 from .context import Context
 from .evaluate import Evaluator, Scope
-from .wiring import Arrow, InitialTokens, LossyArrow, Resampled, Step
+from .wiring import HopOfChain, InitialTokens, LossyArrow, Resampled, Step
 
 
 class Chains:
@@ -24,7 +24,7 @@ class Chains:
         self._context, self._evaluate = context, evaluator
         self.skipped: set[str] = set()
 
-    def arrows(self, chain: s.Chain, scope: Scope) -> Iterator[Arrow | LossyArrow]:
+    def arrows(self, chain: s.ArrowChain, scope: Scope) -> Iterator[HopOfChain | LossyArrow]:
         """The arrows of a chain, one after the other; after a fault, those before it."""
         source: s.Endpoint | None = None
         steps: list[Step | None] = []
@@ -59,7 +59,7 @@ class Chains:
         targets: s.Targets,
         steps: Sequence[Step | None],
         lossy: s.Lossy | None,
-    ) -> Iterator[Arrow | LossyArrow]:
+    ) -> Iterator[HopOfChain | LossyArrow]:
         """The arrows of one hop, to each of its targets; `steps` has None after a fault."""
         known = tuple(step for step in steps if step is not None)
         for endpoint in targets.endpoints:
@@ -67,7 +67,7 @@ class Chains:
             if lossy is not None:
                 yield LossyArrow(source, endpoint, lossy, span)
             elif len(known) == len(steps):
-                yield Arrow(source, endpoint, known, span)
+                yield HopOfChain(source, endpoint, known, span)
             else:  # without its `repeat`, balance is undefined
                 self.skipped.update((source.element.name.text, endpoint.element.name.text))
 

@@ -15,7 +15,7 @@ from ..model.application import Channel, Port, Task
 from ..model.span import Span
 from ..model.types import TensorType
 from .context import Context
-from .wiring import Edge, InitialTokens, Key, Resampled, Step
+from .wiring import InitialTokens, Key, Resampled, Step, WiredEdge
 
 #: An app with more values of initial tokens in all has a mistake in a number.
 MOST_INITIAL = 1_000_000
@@ -24,14 +24,14 @@ MOST_INITIAL = 1_000_000
 class Channels:
     """The channels of one app: call `made` once. Then `resampling` are the tasks on arrows."""
 
-    def __init__(self, context: Context, tasks: Iterable[Task], edges: Iterable[Edge]) -> None:
+    def __init__(self, context: Context, tasks: Iterable[Task], edges: Iterable[WiredEdge]) -> None:
         self._context = context
         self._tasks = tuple(tasks)
         self._names = {t.name for t in self._tasks}
         self._types: dict[Key, TensorType | None] = {}
         for task in self._tasks:
             self._types.update(((task.name, port.name), port.type) for port in task.outputs)
-        self._following: dict[Key, list[Edge]] = defaultdict(list)
+        self._following: dict[Key, list[WiredEdge]] = defaultdict(list)
         for edge in edges:
             self._following[edge.source].append(edge)
         self._initial = 0
@@ -71,7 +71,7 @@ class Channels:
             )
         return self._initial <= MOST_INITIAL
 
-    def _joined(self, source: Key, edge: Edge, steps: Iterable[Step]) -> Iterator[Channel]:
+    def _joined(self, source: Key, edge: WiredEdge, steps: Iterable[Step]) -> Iterator[Channel]:
         """One channel, or those to and from each resampling task on the way."""
         here, delays = source, list[InitialTokens]()
         for step in steps:

@@ -24,7 +24,17 @@ from .components import Components
 from .context import Context
 from .evaluate import Evaluator, Scope
 from .template import Template
-from .wiring import Arrow, Connections, Edge, Key, LossyArrow, PortView, Resampled, Unit, Wiring
+from .wiring import (
+    Connections,
+    HopOfChain,
+    Key,
+    LossyArrow,
+    PortView,
+    Resampled,
+    WiredEdge,
+    WiredUnit,
+    Wiring,
+)
 
 #: Limits of instances per text, phases per app, and nesting of graphs: more is a mistake in a
 #: number.
@@ -51,12 +61,12 @@ class Flattener:
         self._tasks: list[Task] = []
         self._phases = 0
         self._connections = Connections()
-        self._units: dict[str, list[Unit]] = {}
+        self._units: dict[str, list[WiredUnit]] = {}
         self._choices = choices or {}
         #: Instances of networks with variants, and arrows from other apps.
         self.networks: dict[str, s.NetworkDecl] = {}
         self.links: list[LossyArrow] = []
-        self._paths: list[s.PathDeadline] = []
+        self._paths: list[s.PathDeadlineDecl] = []
         #: Names of tasks, and the next number behind each of the same stem, once there are links.
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
@@ -72,18 +82,18 @@ class Flattener:
         places: dict[str, Span] = {}
         for item in declaration.items:
             match item:
-                case s.Timing():
+                case s.TimingDecl():
                     self._once(item.key, item.span, places)
                     timing[item.key] = self._time(item.key, item.value)
                 case s.Priority():
                     self._once("priority", item.span, places)
                     least = -(2**31)
                     priority = self._evaluate.integer(item.value, {}, "the priority", least) or 0
-                case s.PathDeadline():
+                case s.PathDeadlineDecl():
                     self._paths.append(item)
                 case _:
                     pass
-        blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
+        blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.ArrowChain))]
         name = self.name = declaration.name.text
         scope = scope or {}
         ends = tuple(open_ends(declaration, self._evaluate, self._context, scope))
@@ -168,7 +178,7 @@ class Flattener:
         return key if key[0] in self._named else instead  # nothing feeds that output of a graph
 
     @cached_property
-    def _leading(self) -> dict[Key, Edge]:
+    def _leading(self) -> dict[Key, WiredEdge]:
         """The edge that leads to each port, once all edges exist."""
         return {e.destination: e for e in reversed(self._connections.edges)}
 
@@ -181,7 +191,7 @@ class Flattener:
         """Another app reads that output."""
         self._connections.read.add(key)
 
-    def _element(self, element: s.Element) -> Unit | None:
+    def _element(self, element: s.Element) -> WiredUnit | None:
         units = self._units.get(element.name.text, [])
         if element.index is None:
             return units[0] if len(units) == 1 else None
@@ -266,17 +276,17 @@ class Flattener:
     # -- blocks ------------------------------------------------------------------------------------
     def _block(
         self,
-        items: list[s.InstanceDecl | s.Chain],
+        items: list[s.InstanceDecl | s.ArrowChain],
         scope: Scope,
         prefix: str,
         own: dict[str, PortView],
         open_graphs: tuple[str, ...],
-    ) -> dict[str, list[Unit]]:
+    ) -> dict[str, list[WiredUnit]]:
         """Instantiate everything of a block and connect it; its units.
 
         `own` are the ports of the graph the block belongs to.
         """
-        units: dict[str, list[Unit]] = {}
+        units: dict[str, list[WiredUnit]] = {}
         arrays: set[str] = set()
         places: dict[str, Span] = {name: view.span for name, view in own.items()}
         for item in items:
@@ -292,9 +302,9 @@ class Flattener:
                 if item.element.index is not None:
                     arrays.add(name)
         chains = Chains(self._context, self._evaluate)
-        arrows: list[Arrow] = []
+        arrows: list[HopOfChain] = []
         for item in items:
-            if isinstance(item, s.Chain):
+            if isinstance(item, s.ArrowChain):
                 arrows += self._arrows(item, chains, scope, units, bool(open_graphs))
         connections = self._connections
         for name in chains.skipped:
@@ -311,15 +321,15 @@ class Flattener:
 
     def _arrows(
         self,
-        item: s.Chain,
+        item: s.ArrowChain,
         chains: Chains,
         scope: Scope,
-        units: dict[str, list[Unit]],
+        units: dict[str, list[WiredUnit]],
         in_graph: bool,
-    ) -> Iterator[Arrow]:
+    ) -> Iterator[HopOfChain]:
         """The arrows of a chain; one from another app begins at a source that is added here."""
         for arrow in chains.arrows(item, scope):
-            if isinstance(arrow, Arrow):
+            if isinstance(arrow, HopOfChain):
                 yield arrow
             elif in_graph:
                 help_text = "give the graph an input, and write this arrow in the app"
@@ -328,7 +338,9 @@ class Flattener:
             else:
                 yield self._link(arrow, scope, units)
 
-    def _link(self, arrow: LossyArrow, scope: Scope, units: dict[str, list[Unit]]) -> Arrow:
+    def _link(
+        self, arrow: LossyArrow, scope: Scope, units: dict[str, list[WiredUnit]]
+    ) -> HopOfChain:
         """Add a source for the data of another app; the arrow that leads on from it."""
         span, lossy = arrow.span, arrow.lossy
         keep = self._keep(lossy, scope) or 1
@@ -345,10 +357,10 @@ class Flattener:
         self._tasks.append(end)
         hidden = s.Word(f" {name}", span)  # no instance is called like that
         units[hidden.text] = [
-            Unit(name, span, {}, {"out": PortView(None, span, (name, "out"), "out")})
+            WiredUnit(name, span, {}, {"out": PortView(None, span, (name, "out"), "out")})
         ]
         self.links.append(replace(arrow, task=name, wcet_ns=wcet))
-        return Arrow(
+        return HopOfChain(
             s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, (), span
         )
 
@@ -384,7 +396,7 @@ class Flattener:
             return None
         return self._evaluate.integer(lossy.keep, scope, "the number of tokens that are kept", 1)
 
-    def _check_fed(self, unit: Unit) -> None:
+    def _check_fed(self, unit: WiredUnit) -> None:
         """Report the inputs of an instance that are never fed."""
         if unit.broken:
             return
@@ -425,7 +437,7 @@ class Flattener:
     # -- instances ---------------------------------------------------------------------------------
     def _instances(
         self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]
-    ) -> list[Unit]:
+    ) -> list[WiredUnit]:
         span = item.element.span
         if item.element.index is None:
             return [self._noted(self._instance(item, scope, name, open_graphs))]
@@ -439,7 +451,7 @@ class Flattener:
             )
             count = None
         if count is None:
-            return [Unit(name, span, broken=True)]
+            return [WiredUnit(name, span, broken=True)]
         instances = []
         for index in range(count):
             inner = {**scope, "index": index}
@@ -447,16 +459,16 @@ class Flattener:
             instances.append(self._noted(unit))
         return instances
 
-    def _noted(self, unit: Unit) -> Unit:
+    def _noted(self, unit: WiredUnit) -> WiredUnit:
         if unit.broken:
             self._context.broken.add(unit.name)
         return unit
 
     def _instance(
         self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]
-    ) -> Unit:
+    ) -> WiredUnit:
         span = item.element.span
-        broken = Unit(name, span, broken=True)
+        broken = WiredUnit(name, span, broken=True)
         self._context.instances += 1
         if self._context.instances > MOST_INSTANCES:
             help_text = "nested composites multiply the number of instances"
@@ -516,7 +528,7 @@ class Flattener:
         live = first.live or keep is not None
         return replace(template, tasks=(replace(first, every_ns=every, keep=keep, live=live),))
 
-    def _stamp(self, template: Template, name: str, item: s.InstanceDecl) -> Unit:
+    def _stamp(self, template: Template, name: str, item: s.InstanceDecl) -> WiredUnit:
         def full(relative: str) -> str:
             return f"{name}.{relative}" if relative else name
 
@@ -527,7 +539,7 @@ class Flattener:
             self._context.fault(
                 "F105", f"more than {MOST_PHASES} phases", item.of.span, help=help_text
             )
-            return Unit(name, span, broken=True)
+            return WiredUnit(name, span, broken=True)
         for task in template.tasks:
             self._tasks.append(
                 replace(task, name=full(task.name), span=span, doc=item.doc or task.doc)
@@ -535,7 +547,7 @@ class Flattener:
         for link in template.links:
             source = full(link.source), link.source_port
             destination = full(link.destination), link.destination_port
-            self._connections.edges.append(Edge(source, destination, (), span))
+            self._connections.edges.append(WiredEdge(source, destination, (), span))
             self._connections.fed[destination] = span
             self._connections.read.add(source)
 
@@ -545,7 +557,7 @@ class Flattener:
                 for n, (where, port) in ports.items()
             }
 
-        return Unit(name, span, views(template.inputs), views(template.outputs))
+        return WiredUnit(name, span, views(template.inputs), views(template.outputs))
 
     def _graph(
         self,
@@ -554,7 +566,7 @@ class Flattener:
         name: str,
         item: s.InstanceDecl,
         open_graphs: tuple[str, ...],
-    ) -> Unit | None:
+    ) -> WiredUnit | None:
         kind = declaration.name.text
         self._context.used_graphs.add(kind)
         if kind in open_graphs:
@@ -564,11 +576,11 @@ class Flattener:
         if len(open_graphs) == DEEPEST:
             self._context.fault("F105", f"graphs are nested more than {DEEPEST} deep", item.of.span)
             return None
-        unit = Unit(name, item.element.span)
+        unit = WiredUnit(name, item.element.span)
         ports = self._graph_ports(declaration, arguments, name)
         for port_name, view in ports.items():
             unit.side(view.direction)[port_name] = view
-        blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
+        blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.ArrowChain))]
         connections = self._connections
         for port in unit.inputs.values():
             connections.fed.setdefault(port.key, port.span)

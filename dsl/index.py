@@ -191,7 +191,7 @@ class _Finder:
                 self._instance(node, owner)
             case s.Endpoint():
                 self._path((node.element, *node.inner), owner)
-            case s.PathDeadline():
+            case s.PathDeadlineDecl():
                 self.walk(node.value, owner)
                 self._path(node.source, owner)
                 self._path(node.sink, owner)

@@ -17,14 +17,14 @@ from . import syntax as s
 from .code import PythonSymbol
 from .context import Context
 from .evaluate import Evaluator
-from .task_code import NamedCode
-from .template import Link, Template, beside
+from .task_code import LocatedCode
+from .template import Template, TemplateChannel, beside
 
 PRECISIONS = ("fp32", "fp16", "int8")
 #: The word for code in front of an input, and behind an output.
 _WRAP = {"in": "pre", "out": "post"}
 #: Finds the Python code that `"file.py:name"` denotes; None after a fault.
-FindCode = Callable[[s.Text], tuple[NamedCode, PythonSymbol] | None]
+FindCode = Callable[[s.Text], tuple[LocatedCode, PythonSymbol] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _Clauses:
     file: s.Text
     ports: tuple[s.NetPort, ...]
     types: dict[int, TensorType | None]
-    settings: dict[str, s.Setting]
+    settings: dict[str, s.SettingDecl]
     batch: int | None
     precision: str
 
@@ -96,11 +96,11 @@ class NetworkBuilder:
             return None
         return self._assemble(clauses, interface)
 
-    def _settings(self, declaration: s.NetworkDecl) -> dict[str, s.Setting]:
+    def _settings(self, declaration: s.NetworkDecl) -> dict[str, s.SettingDecl]:
         """Its settings by their keywords, each once."""
-        settings: dict[str, s.Setting] = {}
+        settings: dict[str, s.SettingDecl] = {}
         for item in declaration.items:
-            if isinstance(item, s.Setting):
+            if isinstance(item, s.SettingDecl):
                 if item.key in settings:
                     message = f"`{item.key}` is given twice"
                     first = settings[item.key].span
@@ -108,13 +108,13 @@ class NetworkBuilder:
                 settings[item.key] = item
         return settings
 
-    def _batch(self, settings: dict[str, s.Setting]) -> int | None:
+    def _batch(self, settings: dict[str, s.SettingDecl]) -> int | None:
         setting = settings.get("batch")
         if setting is None or isinstance(setting.value, s.Word):
             return None
         return self._evaluate.integer(setting.value, {}, "the batch", 1, MOST_BATCH)
 
-    def _precision(self, settings: dict[str, s.Setting]) -> str:
+    def _precision(self, settings: dict[str, s.SettingDecl]) -> str:
         setting = settings.get("precision")
         if setting is None or not isinstance(setting.value, s.Word):
             return "fp32"
@@ -260,7 +260,7 @@ class NetworkBuilder:
             template.add(port, chosen[id(port)])
         return _unused(borders, chosen)
 
-    def _calibrate(self, settings: dict[str, s.Setting], precision: str) -> s.Text | None:
+    def _calibrate(self, settings: dict[str, s.SettingDecl], precision: str) -> s.Text | None:
         """The pattern of calibration data, which int8 needs."""
         setting = settings.get("calibrate")
         if setting is not None and isinstance(setting.value, s.Text):
@@ -417,7 +417,7 @@ class _NetworkTemplate:
         self._declaration = clauses.declaration
         self._core: dict[str, dict[str, tuple[Port, Tensor]]] = {"in": {}, "out": {}}
         self._around: list[Task] = []
-        self._links: list[Link] = []
+        self._links: list[TemplateChannel] = []
         self._seen: dict[str, dict[str, tuple[str, Port]]] = {"in": {}, "out": {}}
         self._names: set[str] = set()
         self.good = True
@@ -522,9 +522,9 @@ class _NetworkTemplate:
         self._around.append(task)
         for tensor in (p.name for p in inner):
             if direction == "in":
-                self._links.append(Link(name, tensor, "", tensor))
+                self._links.append(TemplateChannel(name, tensor, "", tensor))
             else:
-                self._links.append(Link("", tensor, name, tensor))
+                self._links.append(TemplateChannel("", tensor, name, tensor))
         self._seen[direction][port.name.text] = (name, outer)
 
     def _wrapped_ports(self, port: s.NetPort, borders: tuple[Border, ...]) -> tuple[Port, ...]:

@@ -24,7 +24,7 @@ from lark.lark import PostLex
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Note, did_you_mean, one_of
 from ..model.span import Span
-from .advice import Advice, Place, advise, named
+from .advice import Advice, SyntaxFault, advise, named
 from .build_tree import TooDeep, TreeBuilder
 from .syntax import Declaration, Specification
 from .table import Table, Unfit, ending
@@ -325,7 +325,7 @@ class Parser:
         if position == len(chunk):
             return self._unfinished(chunk, expected)
         token = chunk[position]
-        advice = advise(Place(chunk, position, accepted)) if position else None
+        advice = advise(SyntaxFault(chunk, position, accepted)) if position else None
         if advice is None and (
             position == 0 or ("$END" in accepted and token.type in ("NAME", "RBRACE"))
         ):

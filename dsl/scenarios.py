@@ -14,7 +14,7 @@ from itertools import chain, pairwise, permutations, product
 
 from ..model.application import Application, Task, all_tasks
 from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
-from ..model.scenario import Option, Scenario, State, Transition
+from ..model.scenario import Scenario, State, StateOption, Transition
 from ..model.span import Span
 from . import syntax as s
 from .at_once import Hindrance, every_option, hindrance
@@ -126,7 +126,8 @@ class _Builder:
         versions = [(self._versions.apps(choices), accuracy) for choices, accuracy in variants]
         for level, own in limits.items():
             options = tuple(
-                Option(self._with(state.name, apps, own), accuracy) for apps, accuracy in versions
+                StateOption(self._with(state.name, apps, own), accuracy)
+                for apps, accuracy in versions
             )
             name = _level(state.name, level)
             of_level = replace(state, name=name, apps=options[0].apps, level=level)

@@ -186,7 +186,7 @@ class NetPort:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SettingDecl:
     """`precision NAME`, `calibrate "..."`, `batch N` of a network."""
 
     key: str
@@ -210,7 +210,7 @@ class VariantDecl:
 class NetworkDecl:
     name: Word
     file: Text | None
-    items: tuple[NetPort | Setting | VariantDecl, ...]
+    items: tuple[NetPort | SettingDecl | VariantDecl, ...]
     doc: str
     span: Span
 
@@ -303,13 +303,13 @@ class Targets:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ArrowChain:
     hops: tuple[Targets | Delay | Resample | Lossy, ...]
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class TimingDecl:
     """`period` or `deadline` of an app."""
 
     key: str
@@ -326,7 +326,7 @@ class Priority:
 
 
 @dataclass(frozen=True, slots=True)
-class PathDeadline:
+class PathDeadlineDecl:
     """`deadline 40 ms from cam to log`; `to` is that word."""
 
     value: Quantity
@@ -340,7 +340,7 @@ class PathDeadline:
 class GraphDecl:
     name: Word
     params: tuple[Param, ...]
-    items: tuple[Boundary | InstanceDecl | Chain, ...]
+    items: tuple[Boundary | InstanceDecl | ArrowChain, ...]
     doc: str
     span: Span
 
@@ -348,7 +348,9 @@ class GraphDecl:
 @dataclass(frozen=True, slots=True)
 class AppDecl:
     name: Word
-    items: tuple[Timing | PathDeadline | Priority | Boundary | InstanceDecl | Chain, ...]
+    items: tuple[
+        TimingDecl | PathDeadlineDecl | Priority | Boundary | InstanceDecl | ArrowChain, ...
+    ]
     doc: str
     span: Span
 

@@ -28,7 +28,7 @@ EXAMPLES = {"python": "file.py:function", "c": "file.c:function", "cuda": "file.
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
+class FiringText:
     """How a firing calls the code of its task: tokens of `inputs` in this order, and `parameters`
     by name.
     """
@@ -40,7 +40,7 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedCode:
+class LocatedCode:
     """`"file.py:name"` in a text: the file as it is written there, its path, and the name."""
 
     file: str
@@ -61,7 +61,7 @@ class TaskCode:
     def implementation(
         self,
         item: s.ImplementationDecl,
-        firing: Firing | None,
+        firing: FiringText | None,
         earlier: Sequence[Implementation],
         launches: LaunchBuilder,
     ) -> Implementation | None:
@@ -140,7 +140,7 @@ class TaskCode:
         return code.implementation(kind, "c", item.span)
 
     def _python_code(
-        self, item: s.ImplementationDecl, kind: str, firing: Firing | None
+        self, item: s.ImplementationDecl, kind: str, firing: FiringText | None
     ) -> Implementation | None:
         located = self.python(item.code)
         if located is None:
@@ -184,7 +184,7 @@ class TaskCode:
             return None
         return replace(first, launches=(*first.launches, launch))
 
-    def reference(self, item: s.ReferenceDecl, firing: Firing) -> Implementation | None:
+    def reference(self, item: s.ReferenceDecl, firing: FiringText) -> Implementation | None:
         """The reference on a CPU; always Python."""
         if item.language.text != "python":
             message = f"a reference is python, not {item.language.text}"
@@ -203,7 +203,7 @@ class TaskCode:
         return replace(implementation, is_class=python.kind != "function", passes=passes)
 
     # -- names -------------------------------------------------------------------------------------
-    def python(self, code: s.Text) -> tuple[NamedCode, PythonSymbol] | None:
+    def python(self, code: s.Text) -> tuple[LocatedCode, PythonSymbol] | None:
         """What `"file.py:name"` denotes; None after a fault."""
         named = self._located(code, "python")
         if named is None:
@@ -219,7 +219,7 @@ class TaskCode:
             return None
         return named, source.symbols[named.symbol]
 
-    def _located(self, code: s.Text, language: str) -> NamedCode | None:
+    def _located(self, code: s.Text, language: str) -> LocatedCode | None:
         """The file exists, and what is behind the colon may be a name; None after a fault."""
         file, _, symbol = code.value.rpartition(":")
         if not file or not symbol.isidentifier():
@@ -238,9 +238,9 @@ class TaskCode:
                 help=_similar_file(file, place),
             )
             return None
-        return NamedCode(file, place, symbol)
+        return LocatedCode(file, place, symbol)
 
-    def _missing(self, text: s.Text, code: NamedCode, known: Iterable[str]) -> None:
+    def _missing(self, text: s.Text, code: LocatedCode, known: Iterable[str]) -> None:
         names = [n for n in known if not n.startswith("_")]
         help_text = did_you_mean(code.symbol, names)
         if names and not help_text:
@@ -250,7 +250,7 @@ class TaskCode:
 
     # -- signatures --------------------------------------------------------------------------------
     def _signature(
-        self, code: s.Text, python: PythonSymbol, symbol: str, firing: Firing
+        self, code: s.Text, python: PythonSymbol, symbol: str, firing: FiringText
     ) -> tuple[str, ...] | None:
         """Check that the code can be called as a firing; the parameters it accepts (None = all)."""
         if python.kind == "class":
@@ -260,7 +260,7 @@ class TaskCode:
         return self._call(code, symbol, python.fires, firing)
 
     def _class_signature(
-        self, code: s.Text, python: PythonSymbol, symbol: str, firing: Firing
+        self, code: s.Text, python: PythonSymbol, symbol: str, firing: FiringText
     ) -> tuple[str, ...] | None:
         """Inputs go to `__call__`, parameters to `__init__`."""
         if not python.can_fire:
@@ -275,7 +275,7 @@ class TaskCode:
         return self._call(code, f"{symbol}.__init__", python.makes, replace(firing, inputs=()))
 
     def _call(
-        self, code: s.Text, name: str, target: Callable, firing: Firing
+        self, code: s.Text, name: str, target: Callable, firing: FiringText
     ) -> tuple[str, ...] | None:
         """Check one call; the parameters that are handed on, None for all of them."""
         inputs, parameters = len(firing.inputs), firing.parameters

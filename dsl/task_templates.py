@@ -14,7 +14,7 @@ from . import syntax as s
 from .context import Context
 from .evaluate import Asked, Evaluator
 from .kernels import LaunchBuilder
-from .task_code import Firing, TaskCode
+from .task_code import FiringText, TaskCode
 from .template import Template
 
 ERROR_POLICIES: dict[str, OnError] = {"stop": "stop", "skip": "skip", "restart": "restart"}
@@ -230,9 +230,9 @@ class TaskBuilder:
             self._context.fault("F217", message, item.policy.span, help=help_text)
         return ERROR_POLICIES.get(policy, "stop")
 
-    def _firing(self, parameters: tuple[str, ...]) -> Firing:
+    def _firing(self, parameters: tuple[str, ...]) -> FiringText:
         inputs = tuple(port.name for port in self._inputs)
-        return Firing(self._name, inputs, parameters, bool(self._state))
+        return FiringText(self._name, inputs, parameters, bool(self._state))
 
     # -- code --------------------------------------------------------------------------------------
     def _implementations(self) -> tuple[Implementation, ...]:

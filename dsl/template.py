@@ -13,7 +13,7 @@ from ..model.span import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class TemplateChannel:
     """A channel inside a template, between its tasks (names relative to the instance)."""
 
     source: str
@@ -31,7 +31,7 @@ class Template:
     """
 
     tasks: tuple[Task, ...]
-    links: tuple[Link, ...]
+    links: tuple[TemplateChannel, ...]
     inputs: dict[str, tuple[str, Port]]
     outputs: dict[str, tuple[str, Port]]
 

@@ -32,7 +32,7 @@ class PortView:
 
 
 @dataclass(slots=True)
-class Unit:
+class WiredUnit:
     """An instance inside a block. `broken` units have a fault already: no others are reported."""
 
     name: str
@@ -52,7 +52,7 @@ class Unit:
 
 
 #: One end of an arrow: an instance, or a port of the graph around it.
-End = Unit | PortView
+End = WiredUnit | PortView
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ Step = InitialTokens | Resampled
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class WiredEdge:
     """From one port to another, through the clauses on the arrow, from left to right."""
 
     source: Key
@@ -85,7 +85,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrow:
+class HopOfChain:
     """One hop of a chain, before ports are selected."""
 
     source: s.Endpoint
@@ -115,7 +115,7 @@ class Connections:
     reason.
     """
 
-    edges: list[Edge] = field(default_factory=list)
+    edges: list[WiredEdge] = field(default_factory=list)
     fed: dict[Key, Span] = field(default_factory=dict)
     read: set[Key] = field(default_factory=set)
     excused: set[Key] = field(default_factory=set)
@@ -131,7 +131,7 @@ class Wiring:
 
     context: Context
     evaluate: Evaluator
-    units: dict[str, list[Unit]]
+    units: dict[str, list[WiredUnit]]
     arrays: set[str]
     own: dict[str, PortView]
     scope: Scope
@@ -143,9 +143,9 @@ class Wiring:
     _unnamed: dict[tuple[str, s.Direction], list[str]] = field(default_factory=dict)
     _forgiven: set[tuple[str, s.Direction, bool]] = field(default_factory=set)
 
-    def wire(self, arrows: list[Arrow]) -> None:
+    def wire(self, arrows: list[HopOfChain]) -> None:
         """Add an edge for each arrow (for arrays: for each pair)."""
-        pairs: list[tuple[Arrow, End, End]] = []
+        pairs: list[tuple[HopOfChain, End, End]] = []
         for arrow in arrows:
             for left, right in self._pairs(arrow):
                 pairs.append((arrow, left, right))
@@ -154,7 +154,7 @@ class Wiring:
         for arrow, left, right in pairs:
             self._connect(arrow, left, right)
 
-    def _pairs(self, arrow: Arrow) -> list[tuple[End, End]]:
+    def _pairs(self, arrow: HopOfChain) -> list[tuple[End, End]]:
         """What an arrow joins: two ends, or the elements of arrays; none after a fault."""
         sources = self._resolve(arrow.source)
         targets = self._resolve(arrow.destination)
@@ -174,10 +174,10 @@ class Wiring:
         return list(zip(sources, targets, strict=True))
 
     def _note_named(self, endpoint: s.Endpoint, end: End, direction: s.Direction) -> None:
-        if endpoint.port is not None and isinstance(end, Unit):
+        if endpoint.port is not None and isinstance(end, WiredUnit):
             self._named[end.name, direction].add(endpoint.port.text)
 
-    def _connect(self, arrow: Arrow, left: End, right: End) -> None:
+    def _connect(self, arrow: HopOfChain, left: End, right: End) -> None:
         """Add the edge between two ends."""
         if self._backwards(arrow, left, right):
             self._excuse(arrow, [left], [right])
@@ -194,9 +194,9 @@ class Wiring:
             return
         connections.fed[target.key] = arrow.span
         self._check_types(arrow, source, target)
-        connections.edges.append(Edge(source.key, target.key, arrow.steps, arrow.span))
+        connections.edges.append(WiredEdge(source.key, target.key, arrow.steps, arrow.span))
 
-    def _check_types(self, arrow: Arrow, source: PortView, target: PortView) -> None:
+    def _check_types(self, arrow: HopOfChain, source: PortView, target: PortView) -> None:
         if source.type is None or target.type is None or source.type == target.type:
             return
         notes = [
@@ -213,7 +213,7 @@ class Wiring:
             help=_type_help(source.type, target.type),
         )
 
-    def _backwards(self, arrow: Arrow, left: End, right: End) -> bool:
+    def _backwards(self, arrow: HopOfChain, left: End, right: End) -> bool:
         """An arrow from an input to an output is one mistake, not two."""
         if isinstance(left, PortView) and isinstance(right, PortView):
             return False
@@ -231,7 +231,7 @@ class Wiring:
         )
         return True
 
-    def _twice(self, arrow: Arrow, target: PortView, first: Span) -> None:
+    def _twice(self, arrow: HopOfChain, target: PortView, first: Span) -> None:
         name = _short(target.key)
         help_text = "an input has one source: remove one of the arrows, or add a port"
         self.context.fault(
@@ -242,7 +242,7 @@ class Wiring:
             help=help_text,
         )
 
-    def _excuse(self, arrow: Arrow, sources: Sequence[End], targets: Sequence[End]) -> None:
+    def _excuse(self, arrow: HopOfChain, sources: Sequence[End], targets: Sequence[End]) -> None:
         """A faulty arrow is one fault: its other end is not reported as unconnected too."""
         for source in sources:
             self._excuse_end(arrow.source.port, source, "out")
@@ -317,7 +317,7 @@ class Wiring:
         label = f"{wanted} is needed here"
         self.context.fault("F101", message, word.span, label=label, help=help_text)
 
-    def _element(self, name: str, index: s.Expr, units: list[Unit]) -> list[Unit] | None:
+    def _element(self, name: str, index: s.Expr, units: list[WiredUnit]) -> list[WiredUnit] | None:
         """One instance of an array; None after a fault."""
         number = self.evaluate.integer(index, self.scope, "an index", 0)
         if number is None:
@@ -341,7 +341,7 @@ class Wiring:
         return self._free_port(endpoint, end, direction)
 
     def _port_of_name(
-        self, instance: str, port: s.Word, unit: Unit, direction: s.Direction
+        self, instance: str, port: s.Word, unit: WiredUnit, direction: s.Direction
     ) -> PortView | None:
         ports, name = unit.side(direction), port.text
         if name in ports:
@@ -360,7 +360,7 @@ class Wiring:
         return None
 
     def _free_port(
-        self, endpoint: s.Endpoint, unit: Unit, direction: s.Direction
+        self, endpoint: s.Endpoint, unit: WiredUnit, direction: s.Direction
     ) -> PortView | None:
         """The only port of that side, or the only one that no arrow names."""
         ports = unit.side(direction)

@@ -30,7 +30,7 @@ from ..model.types import DTYPES
 from ..networks.onnx.interface import NetworkError, read_network
 from .code import layers, symbols
 from .places import plain
-from .session import Seen, Session
+from .session import CheckedText, Session
 
 _PARTIAL = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _ENDINGS = {"python": ".py", "c": ".c", "cuda": ".cu"}
@@ -66,7 +66,7 @@ class Offer:
 
 
 def complete(
-    session: Session, seen: Seen, path: str, line: int, column: int
+    session: Session, seen: CheckedText, path: str, line: int, column: int
 ) -> list[lsp.CompletionItem]:
     """All completions at a place; the editor filters by the typed prefix."""
     text = plain(session.text(path)).split("\n")
@@ -116,7 +116,7 @@ class _Place:
     """Tokens of the declaration in front of a place, the tokens that may follow, and all tokens of
     the declaration."""
 
-    seen: Seen
+    seen: CheckedText
     path: str
     chunk: list[Token]
     accepted: frozenset[str]

@@ -16,7 +16,7 @@ from pygls.uris import from_fs_path
 
 from ..model.diagnostic import Diagnostic
 from ..model.span import Span
-from .session import Seen, Session
+from .session import CheckedText, Session
 
 #: The pages in a copy of the sources; an installed flowc has none.
 _PAGE = Path(__file__).resolve().parent.parent / "docs" / "diagnostics.md"
@@ -26,7 +26,7 @@ _SUGGESTED = re.compile(r"did you mean `([^`]+)`\?")
 _QUOTED = re.compile(r"`([^`\n]+)`")
 
 
-def findings(session: Session, seen: Seen) -> dict[str, list[lsp.Diagnostic]]:
+def findings(session: Session, seen: CheckedText) -> dict[str, list[lsp.Diagnostic]]:
     """Diagnostics of a text by file, with the editor's names of files; the text itself is always
     included.
 
@@ -51,7 +51,7 @@ def findings(session: Session, seen: Seen) -> dict[str, list[lsp.Diagnostic]]:
     return by_file
 
 
-def _place(d: Diagnostic, seen: Seen) -> Span:
+def _place(d: Diagnostic, seen: CheckedText) -> Span:
     return d.span or Span(seen.path, 1, 1, 1, 1)
 
 
@@ -86,7 +86,9 @@ def location(session: Session, span: Span) -> lsp.Location:
     return lsp.Location(from_fs_path(name) or name, session.lines(span.file).range(span))
 
 
-def actions(session: Session, seen: Seen, path: str, around: lsp.Range) -> Iterator[lsp.CodeAction]:
+def actions(
+    session: Session, seen: CheckedText, path: str, around: lsp.Range
+) -> Iterator[lsp.CodeAction]:
     """The suggestion of `did you mean`, as an edit, for the diagnostics at a place."""
     name = session.name(path)
     for d in seen.checked.diagnostics:

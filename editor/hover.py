@@ -11,13 +11,13 @@ from ..dsl.template import beside
 from ..model.application import Port, Task
 from ..networks.onnx.interface import NetworkError, read_network
 from .code import layers, line_of
-from .session import Seen, Session
+from .session import CheckedText, Session
 
 #: Most instances of one definition, and layers of a network, that are listed.
 MOST = 8
 
 
-def hover(session: Session, seen: Seen, path: str, line: int, column: int) -> str | None:
+def hover(session: Session, seen: CheckedText, path: str, line: int, column: int) -> str | None:
     """Markdown for a place in a text, or None if nothing is known about it."""
     named = seen.index.quoted_at(path, line, column)
     if named is not None:
@@ -26,7 +26,7 @@ def hover(session: Session, seen: Seen, path: str, line: int, column: int) -> st
     return None if found is None else "\n\n".join(_symbol(session, seen, found[1]))
 
 
-def _symbol(session: Session, seen: Seen, symbol: Symbol) -> Iterator[str]:
+def _symbol(session: Session, seen: CheckedText, symbol: Symbol) -> Iterator[str]:
     yield f"```flow\n{_declaration(session, symbol)}\n```"
     if symbol.doc:
         yield symbol.doc
@@ -55,7 +55,7 @@ def _port_of(tasks: Iterable[Task], name: str) -> Port | None:
     return None
 
 
-def _owner(seen: Seen, symbol: Symbol) -> Symbol:
+def _owner(seen: CheckedText, symbol: Symbol) -> Symbol:
     return seen.index.declared(symbol.owner) or symbol
 
 
@@ -68,7 +68,7 @@ def _declaration(session: Session, symbol: Symbol) -> str:
     return first.strip()
 
 
-def tasks_of(seen: Seen, symbol: Symbol) -> list[Task]:
+def tasks_of(seen: CheckedText, symbol: Symbol) -> list[Task]:
     """The tasks that a definition, or an instance, has become."""
     tasks: list[Task] = []
     for app in seen.checked.system.apps:
@@ -92,7 +92,7 @@ def _port(port: Port) -> str:
     return f"`{port.direction} {port.name}`: {port.type or 'any type'}{rate}{window}"
 
 
-def _task(seen: Seen, task: Task) -> Iterator[str]:
+def _task(seen: CheckedText, task: Task) -> Iterator[str]:
     verdicts = seen.checked.verdicts.get(task.name.partition(".")[0])
     firings = verdicts.repetition.get(task.name) if verdicts is not None else None
     facts = []
@@ -106,7 +106,7 @@ def _task(seen: Seen, task: Task) -> Iterator[str]:
         yield f"- `{task.name}`: {'; '.join(facts)}"
 
 
-def measured(seen: Seen, task: str) -> str:
+def measured(seen: CheckedText, task: str) -> str:
     """The measured times of a task in the stored profile; empty if there are none."""
     entries = seen.profile.entries if seen.profile is not None else ()
     entry = next((e for e in entries if e.subject == task and e.processor == "cpu"), None)

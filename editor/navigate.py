@@ -14,17 +14,17 @@ from ..model.span import Span
 from .code import file_of, line_of
 from .findings import location
 from .places import plain
-from .session import Seen, Session
+from .session import CheckedText, Session
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
-class Refused(Exception):
+class RenameRefused(Exception):
     """Why a name cannot be changed."""
 
 
 def definition(
-    session: Session, seen: Seen, path: str, line: int, column: int
+    session: Session, seen: CheckedText, path: str, line: int, column: int
 ) -> lsp.Location | None:
     """The declaration of a name; for a quoted text, the file or the line that it refers to."""
     named = seen.index.quoted_at(path, line, column)
@@ -43,7 +43,7 @@ def _line(file: Path, number: int) -> lsp.Location:
 
 
 def references(
-    session: Session, seen: Seen, path: str, line: int, column: int, declared: bool = True
+    session: Session, seen: CheckedText, path: str, line: int, column: int, declared: bool = True
 ) -> list[lsp.Location]:
     """All places of a name."""
     occurrence = seen.index.at(path, line, column)
@@ -54,14 +54,14 @@ def references(
 
 
 def renamed(
-    session: Session, seen: Seen, path: str, line: int, column: int, name: str
+    session: Session, seen: CheckedText, path: str, line: int, column: int, name: str
 ) -> dict[str, str]:
     """The texts after renaming, by their paths. Raises Refused if that would change the meaning."""
     symbol = _symbol_at(seen, path, line, column)
     if not _NAME.fullmatch(name):
-        raise Refused(f"`{name}` is not a name: letters, digits and `_`, no digit first")
+        raise RenameRefused(f"`{name}` is not a name: letters, digits and `_`, no digit first")
     if symbol.kind == "parameter" and _has_code(seen.index, symbol):
-        raise Refused(f"the code of `{symbol.owner}` uses the name `{symbol.name}`")
+        raise RenameRefused(f"the code of `{symbol.owner}` uses the name `{symbol.name}`")
     places = seen.index.places(symbol)
     files = {place.file for place in places}
     texts = {file: _replaced(plain(session.text(file)), file, places, name) for file in files}
@@ -69,9 +69,11 @@ def renamed(
     before = {diagnostic.code for diagnostic in seen.checked.diagnostics}
     for diagnostic in after.checked.diagnostics:
         if diagnostic.code not in before:
-            raise Refused(diagnostic.message)
+            raise RenameRefused(diagnostic.message)
     if not _declares(after.index, _moved(places, name, symbol)):
-        raise Refused(f"`{name}` means something else in {listed([symbol.owner or 'this text'])}")
+        raise RenameRefused(
+            f"`{name}` means something else in {listed([symbol.owner or 'this text'])}"
+        )
     return texts
 
 
@@ -81,11 +83,11 @@ def _declares(index: Index, places: list[Span]) -> bool:
     return symbol is not None and set(index.places(symbol)) == set(places)
 
 
-def _symbol_at(seen: Seen, path: str, line: int, column: int) -> Symbol:
+def _symbol_at(seen: CheckedText, path: str, line: int, column: int) -> Symbol:
     """The name at a place. Raises Refused."""
     occurrence = seen.index.at(path, line, column)
     if occurrence is None:
-        raise Refused("there is no name here")
+        raise RenameRefused("there is no name here")
     return occurrence[1]
 
 
@@ -123,7 +125,7 @@ def _moved(places: tuple[Span, ...], name: str, symbol: Symbol) -> list[Span]:
 
 
 def edits(
-    session: Session, seen: Seen, path: str, line: int, column: int, name: str
+    session: Session, seen: CheckedText, path: str, line: int, column: int, name: str
 ) -> lsp.WorkspaceEdit:
     """The same as edits for the editor. Raises Refused."""
     renamed(session, seen, path, line, column, name)

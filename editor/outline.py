@@ -10,7 +10,7 @@ from ..dsl.index import Symbol
 from ..dsl.parse import tokens_and_comments
 from .hover import measured, tasks_of
 from .places import Lines, plain
-from .session import Seen, Session
+from .session import CheckedText, Session
 
 _KINDS = {
     "constant": lsp.SymbolKind.Constant,
@@ -38,7 +38,7 @@ _KINDS = {
 COMMANDS = {"flowc.run": "Run", "flowc.map": "Map", "flowc.report": "Report"}
 
 
-def lenses(session: Session, seen: Seen, path: str) -> list[lsp.CodeLens]:
+def lenses(session: Session, seen: CheckedText, path: str) -> list[lsp.CodeLens]:
     """Commands above the first app of a text."""
     lines = session.lines(path)
     apps = [s for s in seen.index.members("") if s.span.file == path and s.kind == "app"]
@@ -51,7 +51,7 @@ def lenses(session: Session, seen: Seen, path: str) -> list[lsp.CodeLens]:
     ]
 
 
-def outline(session: Session, seen: Seen, path: str) -> list[lsp.DocumentSymbol]:
+def outline(session: Session, seen: CheckedText, path: str) -> list[lsp.DocumentSymbol]:
     """The declarations of a text with their members."""
     lines = session.lines(path)
     return [
@@ -65,7 +65,7 @@ def outline(session: Session, seen: Seen, path: str) -> list[lsp.DocumentSymbol]
     ]
 
 
-def _inside(lines: Lines, seen: Seen, inner: Symbol) -> lsp.DocumentSymbol:
+def _inside(lines: Lines, seen: CheckedText, inner: Symbol) -> lsp.DocumentSymbol:
     """The names that a declaration defines, with the processors of a machine."""
     own = seen.index.members(f"{inner.owner}.{inner.name}") if inner.kind == "machine" else ()
     return _entry(lines, inner, [_entry(lines, symbol, []) for symbol in own])
@@ -108,7 +108,9 @@ def _comment(lines: list[int]) -> Iterator[lsp.FoldingRange]:
         yield lsp.FoldingRange(lines[0], lines[-1], kind=lsp.FoldingRangeKind.Comment)
 
 
-def hints(session: Session, seen: Seen, path: str, within: lsp.Range) -> Iterator[lsp.InlayHint]:
+def hints(
+    session: Session, seen: CheckedText, path: str, within: lsp.Range
+) -> Iterator[lsp.InlayHint]:
     """After each instance: its firings in an iteration, if more than one, and its measured time."""
     lines = session.lines(path)
     for symbol in seen.index.symbols:
@@ -122,7 +124,7 @@ def hints(session: Session, seen: Seen, path: str, within: lsp.Range) -> Iterato
             yield lsp.InlayHint(where, said, padding_left=True)
 
 
-def _said(seen: Seen, symbol: Symbol) -> str:
+def _said(seen: CheckedText, symbol: Symbol) -> str:
     tasks = tasks_of(seen, symbol)
     if not tasks:
         return ""

@@ -15,65 +15,71 @@ from .completion import complete
 from .findings import actions
 from .hover import hover
 from .places import plain
-from .session import Seen, Session
+from .session import CheckedText, Session
 
 #: A question gets the open texts, the text as it was checked, its path, and its arguments.
 Answer = Callable[..., Any]
 
 
-def _hover(session: Session, seen: Seen, path: str, at: lsp.Position) -> lsp.Hover | None:
+def _hover(session: Session, seen: CheckedText, path: str, at: lsp.Position) -> lsp.Hover | None:
     said = hover(session, seen, path, *session.lines(path).place(at))
     return None if said is None else lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, said))
 
 
-def _definition(session: Session, seen: Seen, path: str, at: lsp.Position) -> lsp.Location | None:
+def _definition(
+    session: Session, seen: CheckedText, path: str, at: lsp.Position
+) -> lsp.Location | None:
     return navigate.definition(session, seen, path, *session.lines(path).place(at))
 
 
 def _references(
-    session: Session, seen: Seen, path: str, at: lsp.Position, declared: bool
+    session: Session, seen: CheckedText, path: str, at: lsp.Position, declared: bool
 ) -> list[lsp.Location]:
     return navigate.references(session, seen, path, *session.lines(path).place(at), declared)
 
 
 def _completion(
-    session: Session, seen: Seen, path: str, at: lsp.Position
+    session: Session, seen: CheckedText, path: str, at: lsp.Position
 ) -> list[lsp.CompletionItem]:
     return complete(session, seen, path, *session.lines(path).place(at))
 
 
-def _name(session: Session, seen: Seen, path: str, at: lsp.Position) -> lsp.Range | None:
+def _name(session: Session, seen: CheckedText, path: str, at: lsp.Position) -> lsp.Range | None:
     found = seen.index.at(path, *session.lines(path).place(at))
     return None if found is None else session.lines(path).range(found[0])
 
 
 def _rename(
-    session: Session, seen: Seen, path: str, at: lsp.Position, name: str
+    session: Session, seen: CheckedText, path: str, at: lsp.Position, name: str
 ) -> lsp.WorkspaceEdit:
     return navigate.edits(session, seen, path, *session.lines(path).place(at), name)
 
 
-def _actions(session: Session, seen: Seen, path: str, around: lsp.Range) -> list[lsp.CodeAction]:
+def _actions(
+    session: Session, seen: CheckedText, path: str, around: lsp.Range
+) -> list[lsp.CodeAction]:
     return list(actions(session, seen, path, around))
 
 
-def _symbols(session: Session, seen: Seen, path: str) -> list[lsp.DocumentSymbol]:
+def _symbols(session: Session, seen: CheckedText, path: str) -> list[lsp.DocumentSymbol]:
     return outline.outline(session, seen, path)
 
 
-def _folds(session: Session, seen: Seen, path: str) -> list[lsp.FoldingRange]:
+def _folds(session: Session, seen: CheckedText, path: str) -> list[lsp.FoldingRange]:
     return list(outline.folds(session.text(path)))
 
 
-def _lenses(session: Session, seen: Seen, path: str) -> list[lsp.CodeLens]:
+def _lenses(session: Session, seen: CheckedText, path: str) -> list[lsp.CodeLens]:
     return outline.lenses(session, seen, path)
 
 
-def _hints(session: Session, seen: Seen, path: str, within: lsp.Range) -> list[lsp.InlayHint]:
+def _hints(
+    session: Session, seen: CheckedText, path: str, within: lsp.Range
+) -> list[lsp.InlayHint]:
     return list(outline.hints(session, seen, path, within))
 
 
-def _format(session: Session, seen: Seen, path: str) -> list[lsp.TextEdit]:
+def _format(session: Session, seen: CheckedText, path: str) -> list[lsp.TextEdit]:
     text = session.text(path)
     try:
         formatted = format_text(path, plain(text))

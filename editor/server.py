@@ -18,7 +18,7 @@ from pygls.protocol import LanguageServerProtocol
 from pygls.uris import from_fs_path, to_fs_path
 
 from ..model.version import __version__
-from .workers import Broken, CannotAnswer, NotNow, Workers
+from .workers import CannotAnswer, EditorWorkers, FlowcError, NotNow
 
 
 class ContentModified(JsonRpcException):
@@ -57,7 +57,7 @@ class Server(LanguageServer):
     def __init__(self) -> None:
         kind = lsp.TextDocumentSyncKind.Full
         super().__init__("flowc", __version__, text_document_sync_kind=kind, protocol_cls=Protocol)
-        self.workers = Workers(self._found, self.log)
+        self.workers = EditorWorkers(self._found, self.log)
         #: Does the editor know `outline.COMMANDS`? It sends `{"commands": true}` when it starts the
         #: server.
         self.commands = False
@@ -74,7 +74,7 @@ class Server(LanguageServer):
             raise ContentModified from None
         except CannotAnswer as why:
             raise RequestFailed(str(why)) from None
-        except Broken as error:
+        except FlowcError as error:
             raise JsonRpcInternalError(str(error)) from None
 
     def log(self, said: str) -> None:

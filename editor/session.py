@@ -1,7 +1,7 @@
 """The open texts of an editor, and their results.
 
-In: texts as they stand in the editor, saved or not. Out: `Seen` for each, checked on demand and
-kept until the text changes, or something that it uses.
+In: texts as they stand in the editor, saved or not. Out: `CheckedText` for each, checked on demand
+and kept until the text changes, or something that it uses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MISSING = ("F002", "F006")
 
 
 @dataclass(frozen=True)
-class Seen:
+class CheckedText:
     """A checked text, with all that it uses."""
 
     path: str
@@ -61,7 +61,7 @@ class Session:
         self.encoding = "utf-16"
         self._texts: dict[str, str] = {}
         self._paths: dict[str, str] = {}
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, CheckedText] = {}
         self._lines: dict[str, tuple[str, Lines]] = {}
 
     def change(self, path: str, text: str) -> None:
@@ -88,18 +88,18 @@ class Session:
             if path == key or key in map(os.path.realpath, seen.sources) or _lacks(seen):
                 del self._seen[path]
 
-    def seen(self, path: str) -> Seen:
+    def seen(self, path: str) -> CheckedText:
         """The results for an open text."""
         key = os.path.realpath(path)
         if key not in self._seen:
             texts = {k: plain(t) for k, t in self._texts.items()}
-            self._seen[key] = Seen(path, check(path, texts=texts))
+            self._seen[key] = CheckedText(path, check(path, texts=texts))
         return self._seen[key]
 
-    def with_texts(self, path: str, texts: Mapping[str, str]) -> Seen:
+    def with_texts(self, path: str, texts: Mapping[str, str]) -> CheckedText:
         """The results if some texts, by their paths, were replaced. They are not kept."""
         changed = {os.path.realpath(p): t for p, t in texts.items()}
-        return Seen(
+        return CheckedText(
             path, check(path, texts={k: plain(t) for k, t in {**self._texts, **changed}.items()})
         )
 
@@ -126,5 +126,5 @@ class Session:
         return self._paths.get(os.path.realpath(path), os.path.abspath(path))
 
 
-def _lacks(seen: Seen) -> bool:
+def _lacks(seen: CheckedText) -> bool:
     return any(d.code in _MISSING for d in seen.checked.diagnostics)

@@ -16,9 +16,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from .findings import findings
-from .navigate import Refused
+from .navigate import RenameRefused
 from .questions import QUESTIONS
-from .session import Seen, Session
+from .session import CheckedText, Session
 
 #: Seconds without a request after which garbage is collected.
 IDLE = 5.0
@@ -60,14 +60,14 @@ class Reply:
     failed: str = ""
 
 
-class Worker:
+class EditorWorker:
     """The state of the process."""
 
     def __init__(self, path: str, encoding: str) -> None:
         self._path = path
         self._session = Session()
         self._session.encoding = encoding
-        self._seen: Seen | None = None
+        self._seen: CheckedText | None = None
 
     def reply(self, request: Request) -> Reply:
         """Never raises an exception."""
@@ -80,7 +80,7 @@ class Worker:
                     return Reply()
                 case Question():
                     return Reply(self._answer(request))
-        except Refused as refused:
+        except RenameRefused as refused:
             return Reply(refused=str(refused))
         except Exception as error:
             # an error of flowc: it is logged in the editor, and the next change is another chance
@@ -106,7 +106,7 @@ class Worker:
 
     def _answer(self, question: Question) -> Any:
         if self._seen is None:
-            raise Refused("flowc could not check this text: its log says why")
+            raise RenameRefused("flowc could not check this text: its log says why")
         return QUESTIONS[question.name](self._session, self._seen, self._path, *question.arguments)
 
 
@@ -117,7 +117,7 @@ def serve(connection: Connection, path: str, encoding: str) -> None:
     for stream in (0, 1):  # the editor's pipes stay open as long as a process holds them
         os.dup2(nothing, stream)
     gc.disable()  # a garbage collection of a large text takes as long as a check
-    worker = Worker(path, encoding)
+    worker = EditorWorker(path, encoding)
     try:
         while True:
             if not connection.poll(IDLE):

@@ -41,7 +41,7 @@ class CannotAnswer(Exception):
     """Why there is no answer."""
 
 
-class Broken(Exception):
+class FlowcError(Exception):
     """An error of flowc."""
 
 
@@ -49,7 +49,7 @@ class _Ended(Exception):
     """The process has ended."""
 
 
-class Workers:
+class EditorWorkers:
     """One worker for each open text, by its path."""
 
     def __init__(self, found: Callable[[str, Found], None], failed: Callable[[str], None]) -> None:
@@ -127,7 +127,7 @@ class _Worker:
             self._task = asyncio.get_running_loop().create_task(self._check())
 
     async def ask(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        """See `Workers`."""
+        """See `EditorWorkers`."""
         large = sum(map(len, self._texts.values())) > LARGE
         patience = PATIENCE if large and name in ABOUT_A_PLACE else LONGEST
         try:
@@ -140,7 +140,7 @@ class _Worker:
         if reply.refused:
             raise CannotAnswer(reply.refused)
         if reply.failed:
-            raise Broken(f"{reply.failed}, at `{name}`")
+            raise FlowcError(f"{reply.failed}, at `{name}`")
         return reply.value
 
     def end(self) -> None:

@@ -24,7 +24,7 @@ from ..model.system import System
 from ..model.times import Times
 
 if TYPE_CHECKING:
-    from ..networks.quantization.quantize import Loss
+    from ..networks.quantization.quantize import QuantizationLoss
 
 T = TypeVar("T")
 
@@ -202,7 +202,7 @@ class Folder:
     diagnostics: tuple[Diagnostic, ...]
     document: Mapping[str, object]
     lines: tuple[str, ...]
-    losses: Mapping[str, tuple[Loss, ...]] = field(default_factory=dict)
+    losses: Mapping[str, tuple[QuantizationLoss, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

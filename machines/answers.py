@@ -44,14 +44,14 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFiles:
     """Digests of the files that are there."""
 
     files: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class FolderAnswer:
     """A new folder."""
 
     path: str

@@ -34,7 +34,18 @@ from ..model.diagnostic import Diagnostic, Errors
 from ..model.files import reason
 from ..model.json_reader import read
 from .agent import LENGTHS, MAGIC
-from .answers import Alive, Begun, Fault, Folder, Known, Nothing, Piece, Said, machine, of_command
+from .answers import (
+    Alive,
+    Begun,
+    Fault,
+    FolderAnswer,
+    KnownFiles,
+    Nothing,
+    Piece,
+    Said,
+    machine,
+    of_command,
+)
 from .frames import Frames, Silent
 from .host import Done, Identity, last_words
 
@@ -432,7 +443,7 @@ class Board:
 
     def _send_files(self, tree: str, files: Mapping[str, bytes]) -> list[str]:
         """The files that changed."""
-        known = self._ask(Known, "known", tree=tree).files
+        known = self._ask(KnownFiles, "known", tree=tree).files
         digests = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
         changed = [path for path, digest in digests.items() if known.get(path) != digest]
         gone = [path for path in known if path not in files]
@@ -447,7 +458,7 @@ class Board:
 
     @contextmanager
     def _folder(self) -> Iterator[str]:
-        path = self._ask(Folder, "folder").path
+        path = self._ask(FolderAnswer, "folder").path
         yield path
         # After a failure the next answer is unknown; the far end removes the folder when the
         # connection ends.

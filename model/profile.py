@@ -28,7 +28,7 @@ class LayerTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class TransferCost:
     """Cost of a tensor from another processor to its receiver: `fixed_ns` + bytes * `ns_per_byte`.
 
     `source` and `target` are kinds of processors.
@@ -112,7 +112,7 @@ class Profile:
     platform: str
     host: str
     entries: tuple[ProfileEntry, ...]
-    transfers: tuple[Transfer, ...] = ()
+    transfers: tuple[TransferCost, ...] = ()
     firing_ns: _Real | None = None
     change_ns: _Whole | None = None
 
@@ -190,7 +190,7 @@ def _short(layer: LayerTime) -> dict[str, Any]:
     return {"layer": layer.layer, "mean_ns": round(layer.mean_ns), **energy}
 
 
-def _transfer(t: Transfer) -> dict[str, Any]:
+def _transfer(t: TransferCost) -> dict[str, Any]:
     return {
         "from": t.source,
         "to": t.target,

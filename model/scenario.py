@@ -20,7 +20,7 @@ ChangeProtocol = Literal["idle", "next", "at once"]
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class StateOption:
     """The apps of a state with one selection of variants for its `best` networks, and the sum of
     their accuracies.
     """
@@ -53,7 +53,7 @@ class State:
     power_w: Fraction | None = None
     level: int | None = None
     best: tuple[str, ...] = ()
-    options: tuple[Option, ...] = ()
+    options: tuple[StateOption, ...] = ()
 
     @property
     def of(self) -> str:

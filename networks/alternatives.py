@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..analysis.sbrs import Alternative, Layer
-from .onnx.cuts import Link, chain_of, declared
+from ..analysis.sbrs import Alternative, ComparedLayer
+from .onnx.cuts import ChainedLayer, chain_of, declared
 from .onnx.interface import Border
 from .onnx.nodes import first_output
-from .supergraph import Whole, fixed_model, tensor_digest
+from .supergraph import WholeNetwork, fixed_model, tensor_digest
 
 
-def alternative(name: str, whole: Whole) -> Alternative:
+def alternative(name: str, whole: WholeNetwork) -> Alternative:
     """Layers that the outputs need, in the order of the file. Raises NetworkError where there are
     none.
 
@@ -35,7 +35,7 @@ def alternative(name: str, whole: Whole) -> Alternative:
     maker: dict[str, str] = {}
     for tensor, shape in whole.inputs:
         attributes = (("operator", "input"), ("shapes", str(shape)), ("parameters", ""))
-        layers.append(Layer(tensor, attributes))
+        layers.append(ComparedLayer(tensor, attributes))
         maker[tensor] = tensor
     edges = []
     for link in chain.layers:
@@ -46,8 +46,8 @@ def alternative(name: str, whole: Whole) -> Alternative:
 
 
 def _layer(
-    link: Link, node: Any, weights: Mapping[str, Any], tensors: Mapping[str, Border]
-) -> Layer:
+    link: ChainedLayer, node: Any, weights: Mapping[str, Any], tensors: Mapping[str, Border]
+) -> ComparedLayer:
     """A layer with what has to be equal."""
     own = [weights[t] for t in node.input if t in weights]
     hyper = sorted(a.SerializeToString(deterministic=True).hex() for a in node.attribute)
@@ -60,4 +60,4 @@ def _layer(
         ("shapes", tuple(shapes)),
         ("parameters", tuple(tensor_digest(w) for w in own)),
     )
-    return Layer(link.name, attributes)
+    return ComparedLayer(link.name, attributes)

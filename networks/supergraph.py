@@ -29,7 +29,7 @@ WORTH = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeNetwork:
     """A network: a model with its weights in it, and the tensors of its ports, with the shapes of
     its inputs."""
 
@@ -48,7 +48,7 @@ class Saved:
     built: int
 
 
-def shared_parts(wholes: Sequence[Whole], worth: int = WORTH) -> tuple[Segments | None, ...]:
+def shared_parts(wholes: Sequence[WholeNetwork], worth: int = WORTH) -> tuple[Segments | None, ...]:
     """For each network its segments, None for one that shares nothing worth it."""
     graphs = [_Graph(k, w) for k, w in enumerate(wholes)]
     shared = []
@@ -61,7 +61,7 @@ def shared_parts(wholes: Sequence[Whole], worth: int = WORTH) -> tuple[Segments 
     return tuple(parts)
 
 
-def saved(wholes: Sequence[Whole], parts: Sequence[Segments | None]) -> Saved:
+def saved(wholes: Sequence[WholeNetwork], parts: Sequence[Segments | None]) -> Saved:
     """What segments save of the weights."""
     graphs = [_Graph(k, w) for k, w in enumerate(wholes)]
     distinct: dict[str, int] = {}
@@ -105,7 +105,7 @@ class _Graph:
     `hash` has a hash for each node, `value` one for each tensor: what is equal there is equal.
     """
 
-    def __init__(self, number: int, whole: Whole) -> None:
+    def __init__(self, number: int, whole: WholeNetwork) -> None:
         import onnx
 
         self.inputs, self._number = [name for name, _ in whole.inputs], number
@@ -224,7 +224,7 @@ def _attribute_text(attribute: Any) -> str:
     return str(attribute.SerializeToString(deterministic=True).hex())
 
 
-def fixed_model(whole: Whole) -> Any:
+def fixed_model(whole: WholeNetwork) -> Any:
     """The model with the shapes of its inputs put in."""
     import onnx
 

@@ -10,7 +10,7 @@ from ..model.diagnostic import has_errors
 from ..model.platform import Platform
 from ..model.system import System
 from .exits import Exits
-from .memory import Memory
+from .memory import BandsWithinMemory
 from .precision import Precision
 from .staged import Pass, Staged
 from .stages import Stages
@@ -30,7 +30,7 @@ def passes(stored: StoredMapping | None) -> tuple[Pass, ...]:
         Precision(),
         Stages(),
         Exits(),
-        Memory(),
+        BandsWithinMemory(),
         *([] if stored is None else [stored]),
         Transfers(),
     )

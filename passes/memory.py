@@ -19,7 +19,7 @@ from .staged import Staged, tasks_of
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class BandsWithinMemory:
     """Give every pin with `memory` bands that fit."""
 
     def __call__(self, staged: Staged) -> Staged:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..model.application import CUT, Application, Channel, Moving, Part, Port, Task, Variant
 from ..model.mapping import Mapping
 from ..model.types import TensorType
-from ..networks.onnx.cuts import Chain, read_chain, size
+from ..networks.onnx.cuts import LayerChain, read_chain, size
 from ..networks.onnx.split import Stage, split
 from .stages import ending_at
 
@@ -64,7 +64,7 @@ def moving(app: Application, task: Task, layer: str) -> Application:
 
 
 def _variants(
-    path: Path, fixed: dict[str, tuple[int, ...]], chain: Chain, layer: str
+    path: Path, fixed: dict[str, tuple[int, ...]], chain: LayerChain, layer: str
 ) -> tuple[tuple[Variant, ...], int, int]:
     """The models of all cuts, the number of the pinned one, and the most bytes that cross."""
     names = [x.name for x in chain.layers]

@@ -24,7 +24,7 @@ from ..model.tensorrt import TensorRTVersion
 from .staged import Staged
 
 if TYPE_CHECKING:
-    from ..networks.quantization.quantize import Loss
+    from ..networks.quantization.quantize import QuantizationLoss
 
 #: Changes when the same network and data would be quantized differently.
 RULES = 2
@@ -43,12 +43,12 @@ class Precision:
 
 def with_precision(
     system: System, tensorrt: tuple[int, ...] = ()
-) -> tuple[System, tuple[Task, ...], dict[str, tuple[Loss, ...]]]:
+) -> tuple[System, tuple[Task, ...], dict[str, tuple[QuantizationLoss, ...]]]:
     """The system with converted networks as far as they are ready, a task of each other one, and
     losses by network.
     """
     waiting: dict[str, Task] = {}
-    losses: dict[str, tuple[Loss, ...]] = {}
+    losses: dict[str, tuple[QuantizationLoss, ...]] = {}
 
     def ready(task: Task) -> Task:
         network = task.network
@@ -58,10 +58,10 @@ def with_precision(
         file = place / _name(network, place)
         try:
             if network.precision == "int8":
-                from ..networks.quantization.quantize import Loss
+                from ..networks.quantization.quantize import QuantizationLoss
 
                 stored = parse(read_bytes(place / "loss.json"))
-                losses[network.definition] = read(tuple[Loss, ...], stored)
+                losses[network.definition] = read(tuple[QuantizationLoss, ...], stored)
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
         except (OSError, ValueError):
             waiting.setdefault(network.definition, task)

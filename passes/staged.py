@@ -12,7 +12,7 @@ from ..model.platform import Platform
 from ..model.system import System
 
 if TYPE_CHECKING:
-    from ..networks.quantization.quantize import Loss
+    from ..networks.quantization.quantize import QuantizationLoss
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Staged:
     platform: Platform
     mapping: Mapping | None = None
     unquantized: tuple[Task, ...] = ()
-    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    losses: dict[str, tuple[QuantizationLoss, ...]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

@@ -39,7 +39,7 @@ class Stages:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutApps:
     """Apps and pins after cutting, and faults."""
 
     apps: tuple[Application, ...]
@@ -47,7 +47,7 @@ class Cut:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin]) -> Cut:
+def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin]) -> CutApps:
     """Cut every network that a pin of this platform gives several stages."""
     changed = {a.name: a for a in apps}
     kept: list[Pin] = []
@@ -67,7 +67,7 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
         else:
             changed[app.name] = _cut(app, task, pin, stages)
             kept += _pins_of_stages(pin)
-    return Cut(tuple(changed.values()), tuple(kept), tuple(faults))
+    return CutApps(tuple(changed.values()), tuple(kept), tuple(faults))
 
 
 def _cuts(pin: Pin) -> bool:

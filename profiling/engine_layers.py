@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..networks.onnx.cuts import Link
+from ..networks.onnx.cuts import ChainedLayer
 
 #: A piece of nodes is named after its first and its last node.
 FOREIGN = "{ForeignNode["
@@ -29,7 +29,9 @@ class EngineLayer:
 
 
 def led_back(
-    reported: Sequence[EngineLayer], layers: Sequence[Link], nodes: Mapping[str, Sequence[str]]
+    reported: Sequence[EngineLayer],
+    layers: Sequence[ChainedLayer],
+    nodes: Mapping[str, Sequence[str]],
 ) -> dict[str, float]:
     """ns by layer of the model, 0 for layers without reported time; the sum is that of all reported
     times.

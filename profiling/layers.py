@@ -19,7 +19,7 @@ from ..machines.answers import Ns, printed_as
 from ..machines.host import HERE, Host
 from ..model.files import scratch
 from ..model.json_reader import Between
-from ..networks.onnx.cuts import Chain
+from ..networks.onnx.cuts import LayerChain
 from .measure import MeasurementFailed
 from .there import kernels
 
@@ -46,7 +46,7 @@ class _Printed:
     wall_ns: Ns
 
 
-def layer_times(path: Path, chain: Chain, seconds: float, host: Host = HERE) -> LayerTimes:
+def layer_times(path: Path, chain: LayerChain, seconds: float, host: Host = HERE) -> LayerTimes:
     """Run a network on random data for about `seconds`, one thread, and time its layers.
 
     Raises ONNX Runtime's exception for a model that it cannot run, for another machine
@@ -83,7 +83,9 @@ def _node_of(event: str, maker: Mapping[str, int]) -> int:
     return maker.get(event.removesuffix("_kernel_time").removesuffix("_nchwc"), -1)
 
 
-def _run(model: Any, chain: Chain, folder: Path, seconds: float, host: Host) -> kernels.Kernels:
+def _run(
+    model: Any, chain: LayerChain, folder: Path, seconds: float, host: Host
+) -> kernels.Kernels:
     """The output of `there/kernels.py` for a model in a folder."""
     inputs = [chain.tensors[name] for name in chain.inputs]
     folder.mkdir()

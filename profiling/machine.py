@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ..machines.answers import Ns, printed_as
 from ..machines.host import HERE, Host
-from ..model.profile import Transfer
+from ..model.profile import TransferCost
 from .measure import MeasurementFailed
 from .there import costs
 
@@ -24,7 +24,7 @@ class RuntimeCosts:
     worker."""
 
     firing_ns: float
-    transfer: Transfer
+    transfer: TransferCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def runtime_costs(host: Host = HERE) -> RuntimeCosts:
     """Measure them; takes about a second. Raises MeasurementFailed."""
     measured = _Costs(**costs.runtime_costs()) if host is HERE else _told(host, "costs", _Costs)
     return RuntimeCosts(
-        measured.firing_ns, Transfer("cpu", "cpu", measured.hop_ns, measured.ns_per_byte)
+        measured.firing_ns, TransferCost("cpu", "cpu", measured.hop_ns, measured.ns_per_byte)
     )
 
 

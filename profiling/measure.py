@@ -38,7 +38,7 @@ class MeasurementFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MeasuredTimes:
     """The results of a run, in ns: mean times of firings by task; by app the mean time between
     frames, the mean and the longest time from start to end of a frame, the number of frames and of
     missed deadlines, and for each of its `paths` the longest latency, the number of latencies and
@@ -80,7 +80,7 @@ def run_build(
     host: Host = HERE,
     about: str = "measured",
     report: Callable[[str], None] | None = None,
-) -> Seen:
+) -> MeasuredTimes:
     """Run the build in `directory` for about `seconds` at full speed; `strict` checks the results
     of tasks.
 
@@ -95,7 +95,7 @@ def run_build(
     # as in generated programs
     environment = {name: value for name, value in HUGE_PAGES.items() if name not in os.environ}
 
-    def run() -> Seen:
+    def run() -> MeasuredTimes:
         with host.folder() as folder:
             output, tree = f"{folder}/times.json", host.put(directory, about)
             why_not = build_engines(directory, tree, host, report)
@@ -110,7 +110,7 @@ def run_build(
         try:
             document = parse_object(content)
             if "failure" not in document:
-                return read(Seen, document)
+                return read(MeasuredTimes, document)
             failed = read(_Failed, document)
         except ValueError as error:
             raise MeasurementFailed(f"the measurements cannot be read: {error}") from error
@@ -180,7 +180,11 @@ def entry(
 
 
 def profile(
-    platform: str, tasks: list[Task], digests: Mapping[str, str], seen: Seen, machine: Identity
+    platform: str,
+    tasks: list[Task],
+    digests: Mapping[str, str],
+    seen: MeasuredTimes,
+    machine: Identity,
 ) -> Profile:
     """The profile of all tasks that fired, on that machine."""
     entries = []

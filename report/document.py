@@ -162,7 +162,7 @@ class AppRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ChartLane:
     """A row of a chart: firings one after the other, four numbers each: task (its index), firing,
     start, duration."""
 
@@ -192,7 +192,7 @@ class ChartRow:
     """
 
     app: str
-    lanes: tuple[Lane, ...]
+    lanes: tuple[ChartLane, ...]
     releases: tuple[int, ...]
     zero_ns: int
     frame: int

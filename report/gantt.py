@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .graph import COLORS, CRITICAL, EDGE, TooLarge
+from .graph import COLORS, CRITICAL, EDGE, TooManyTasks
 from .picture import load, save
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def draw(charts: Sequence[Chart], target: Path) -> None:
 
     count = sum(len(c.bars) for c in charts)
     if count > MOST_BARS:
-        raise TooLarge(f"{count} firings are too many for a chart (at most {MOST_BARS})")
+        raise TooManyTasks(f"{count} firings are too many for a chart (at most {MOST_BARS})")
     heights = [0.32 * len(c.lanes) + 0.9 for c in charts]
     figure = Figure(figsize=(10, sum(heights) + 0.2), layout="constrained")
     panels = figure.subplots(len(charts), 1, squeeze=False, height_ratios=heights)[:, 0]

@@ -34,12 +34,12 @@ EDGE, LINE = "#37474f", "#455a64"
 MOST_LABELED, MOST_TASKS = 120, 2000
 
 
-class TooLarge(Exception):
+class TooManyTasks(Exception):
     """The graph has more tasks than a picture can show."""
 
 
 @dataclass(frozen=True, slots=True)
-class Critical:
+class CriticalPart:
     """What determines the least period of an app: its tasks and channels, and a caption."""
 
     tasks: frozenset[str]
@@ -51,7 +51,7 @@ def draw(
     system: System,
     target: Path,
     processors: Mapping[str, tuple[str, ...]],
-    critical: Mapping[str, Critical] | None = None,
+    critical: Mapping[str, CriticalPart] | None = None,
     notes: Mapping[str, str] | None = None,
 ) -> None:
     """Write the picture; its format follows the ending of `target` (svg, png, pdf).
@@ -65,7 +65,7 @@ def draw(
 
     count = sum(len(a.tasks) for a in system.apps)
     if count > MOST_TASKS:
-        raise TooLarge(f"{count} tasks are too many for a picture (at most {MOST_TASKS})")
+        raise TooManyTasks(f"{count} tasks are too many for a picture (at most {MOST_TASKS})")
     drawings = [_Drawing(app, (critical or {}).get(app.name), notes or {}) for app in system.apps]
     width = max(drawing.width for drawing in drawings)
     height = sum(drawing.height for drawing in drawings)
@@ -102,10 +102,10 @@ class _Drawing:
     """One app: its layout with sizes, and how it is drawn."""
 
     def __init__(
-        self, app: Application, critical: Critical | None, notes: Mapping[str, str]
+        self, app: Application, critical: CriticalPart | None, notes: Mapping[str, str]
     ) -> None:
         self._app = app
-        self._critical = critical or Critical(frozenset(), frozenset(), "")
+        self._critical = critical or CriticalPart(frozenset(), frozenset(), "")
         self._layout = layout(app)
         boxes = [t for t in app.tasks if t.resampling is None]
         self._short = {t.name: t.name.partition(".")[2] for t in boxes}

@@ -57,7 +57,7 @@ class RanTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class MeasuredRun:
     """A run; `build` is the digest of the program, `channels` have (capacity, most), `changes` of
     state how long each took until all first frames had ended, in ns (None: they did not)."""
 
@@ -161,10 +161,10 @@ class _Place:
         return round(self.number() * 1000)
 
 
-def read_run(content: bytes) -> Ran:
+def read_run(content: bytes) -> MeasuredRun:
     """The report of a run. Raises ValueError."""
     top = _Place(parse_object(content), "")
-    return Ran(
+    return MeasuredRun(
         top.get("build", None).maybe_text(),
         top.get("status", 0).whole(),
         _failure(top.get("failure", None)),

@@ -37,7 +37,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class WrittenPath:
     """A path from a source to a task."""
 
     source: str
@@ -49,7 +49,7 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class WrittenApp:
     """An app and its frames."""
 
     frames: _Count
@@ -60,11 +60,11 @@ class App:
     overruns: _Count
     latency_ms: Figures
     histogram: Histogram
-    paths: tuple[Path, ...]
+    paths: tuple[WrittenPath, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class WrittenTask:
     """A task and its firings."""
 
     processor: str
@@ -78,14 +78,14 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Processor:
+class WrittenProcessor:
     """A processor and its utilization."""
 
     utilization: _Time
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class WrittenChannel:
     """A channel and its fill."""
 
     capacity: _Count
@@ -101,7 +101,7 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class WrittenMemory:
     """Memory in bytes."""
 
     planned: dict[str, _Count] | None
@@ -115,7 +115,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class WrittenFailure:
     """The reason for the end."""
 
     app: str | None
@@ -133,7 +133,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WrittenPart:
     """The view of a part on the others."""
 
     name: str
@@ -143,22 +143,22 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenReport:
     """The whole report."""
 
     status: Annotated[int, Between(-255, 255)]
-    failure: Failed | None
+    failure: WrittenFailure | None
     build: str | None
-    apps: dict[str, App]
-    processors: dict[str, Processor]
-    tasks: dict[str, Task]
-    channels: dict[str, Channel]
-    memory: Memory
+    apps: dict[str, WrittenApp]
+    processors: dict[str, WrittenProcessor]
+    tasks: dict[str, WrittenTask]
+    channels: dict[str, WrittenChannel]
+    memory: WrittenMemory
     dropped: dict[str, Dropped]
-    part: Part | None = None
+    part: WrittenPart | None = None
 
 
-def written(content: bytes) -> tuple[Written, dict[str, Any]]:
+def written(content: bytes) -> tuple[WrittenReport, dict[str, Any]]:
     """The report, and the document that it was read from. Raises ValueError."""
     document = parse_object(content)
-    return read(Written, document), document
+    return read(WrittenReport, document), document

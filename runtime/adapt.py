@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code, session
-from .memory import Loaded, Rehearsal
+from .memory import LoadedSession, Rehearsal
 from .tokens import Port
 
 #: Frames and seconds that are looked at before the cut may move.
@@ -135,11 +135,11 @@ class _Frame:
 class _Side(Code):
     def __init__(self, cut: Cut) -> None:
         self.cut = cut
-        self._parts: List[Loaded] = []
+        self._parts: List[LoadedSession] = []
 
     def _load(self, home: str, files: Sequence[str]) -> None:
         self._parts = [
-            Loaded(session(os.path.realpath(os.path.join(home, f)), 1, False)) for f in files
+            LoadedSession(session(os.path.realpath(os.path.join(home, f)), 1, False)) for f in files
         ]
 
     def rehearsals(self) -> List[Rehearsal]:

@@ -20,7 +20,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code, session
-from .memory import Loaded, Outputs, Rehearsal, has_arena, share
+from .memory import LoadedSession, Outputs, Rehearsal, has_arena, share
 from .tokens import Port, TaskError
 
 #: Arrays begin at multiples of it.
@@ -95,7 +95,7 @@ class Bands(Code):
         return [
             r
             for s, block in zip(self._sessions, blocks)
-            for r in Loaded(s, own=True).rehearsals(block)
+            for r in LoadedSession(s, own=True).rehearsals(block)
         ]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:

@@ -18,7 +18,7 @@ _BEATS, _PHASE, _FOLLOWS, _LEFT, _ASKED, _HEADER = range(6)
 _LINE = 3
 
 
-class Board:
+class SharedCells:
     """Cells of 64 bits that processes share once they are forked."""
 
     def __init__(self, threads: int) -> None:

@@ -26,7 +26,7 @@ class EndOfStream(Exception):
     """The app ends before this firing's iteration: skip it."""
 
 
-class Place:
+class WaitingPlace:
     """Something to wait at: a condition, and who is at its two ends."""
 
     #: One of them is in another part of the program.
@@ -57,18 +57,18 @@ class Waiter:
     """A thread that may wait at a channel; `waiting` tells the watchdog where."""
 
     def __init__(self) -> None:
-        self.waiting: Optional[Tuple[Place, str]] = None
+        self.waiting: Optional[Tuple[WaitingPlace, str]] = None
 
     def check(self) -> None:
         """Raise Stopped or EndOfStream when waiting has become pointless."""
 
 
-class Turnstile(Place):
+class Turnstile(WaitingPlace):
     """Lets the replicas of a task take their inputs and claim their outputs one after the other, in
     firing order."""
 
     def __init__(self, task: str) -> None:
-        Place.__init__(self)
+        WaitingPlace.__init__(self)
         self.source = self.destination = task
         self._next = 0
 
@@ -89,7 +89,7 @@ class Turnstile(Place):
             self._changed.notify_all()
 
 
-class Channel(Place):
+class Channel(WaitingPlace):
     """One producer port, one consumer port, each used by one worker. `filled` counts readable
     tokens, `free` the room.
 
@@ -98,7 +98,7 @@ class Channel(Place):
     """
 
     def __init__(self, name: str, capacity: int, initial: Optional[np.ndarray] = None) -> None:
-        Place.__init__(self)
+        WaitingPlace.__init__(self)
         self.name = name
         self.capacity = capacity
         self.delay = 0 if initial is None else len(initial)

@@ -18,7 +18,7 @@ DEVICES = {"gpu": ("gv11b", "ga10b", "gp10b", "gpu"), "dla": ("nvdla", "dla")}
 Wanted = Dict[str, Tuple[str, int, int]]
 
 
-class Refused(Exception):
+class RatesRefused(Exception):
     """Rates cannot be set; the message says why."""
 
 
@@ -75,10 +75,12 @@ class Clocks:
         for wanted in states:
             for name, (_, hz, _) in wanted.items():
                 if not self._knobs[name]:
-                    raise Refused("no clock of `%s` is to be found below %s" % (name, root))
+                    raise RatesRefused("no clock of `%s` is to be found below %s" % (name, root))
                 for knob in self._knobs[name]:
                     if knob.known and hz not in knob.known:
-                        raise Refused("a clock of `%s` has no rate of %g MHz" % (name, hz / 1e6))
+                        raise RatesRefused(
+                            "a clock of `%s` has no rate of %g MHz" % (name, hz / 1e6)
+                        )
 
     def reach(self, wanted: Wanted) -> None:
         """Make the clocks faster that are to be faster. Raises Refused."""
@@ -96,10 +98,12 @@ class Clocks:
                     found = knob.limits()
                 except (OSError, ValueError) as error:
                     said = getattr(error, "strerror", None) or error
-                    raise Refused("the clock of `%s` cannot be set: %s" % (name, said)) from None
+                    raise RatesRefused(
+                        "the clock of `%s` cannot be set: %s" % (name, said)
+                    ) from None
                 if found != (hz, hz):
                     least, most = (limit / 1e6 for limit in found)
-                    raise Refused(
+                    raise RatesRefused(
                         "the clock of `%s` stays between %g and %g MHz" % (name, least, most)
                     )
             self._now[name] = hz
@@ -114,7 +118,7 @@ class Clocks:
                 pass
 
 
-class Played:
+class EmulatedClocks:
     """Emulated clocks: a worker that has computed at the highest rate waits for as long as a slower
     one takes.
 

@@ -30,7 +30,7 @@ from typing import (
     Union,
 )
 
-from .clocks import Clocks, Played, Refused, Wanted
+from .clocks import Clocks, EmulatedClocks, RatesRefused, Wanted
 from .failures import Failure, describe
 from .graph import FOREVER, App
 from .outside import Outside, prepare
@@ -83,7 +83,7 @@ class Control(threading.Thread):
         self.frames: Optional[int] = None
         #: The setter of clock rates, if they are to be set, and the meter of joules, if there is
         #: one.
-        self.clocks: Optional[Union[Clocks, Played]] = None
+        self.clocks: Optional[Union[Clocks, EmulatedClocks]] = None
         self.power: Optional[Power] = None
         #: Where clocks and meters are.
         self.sysfs = "/sys"
@@ -231,12 +231,12 @@ class Control(threading.Thread):
         """Work is to take as long as at the clock rates of states. Raises Refused where no mapping
         has chosen any."""
         self._chosen()
-        self.clocks = self._of_run.played = Played()
+        self.clocks = self._of_run.played = EmulatedClocks()
 
     def _chosen(self) -> List[Wanted]:
         wanted = [s.clocks for s in self.states.values() if s.clocks]
         if not wanted:
-            raise Refused("no stored mapping has chosen any (see `flowc map`)")
+            raise RatesRefused("no stored mapping has chosen any (see `flowc map`)")
         return wanted
 
     def outside(self, options: RunOptions) -> Outside:
@@ -457,7 +457,7 @@ class Control(threading.Thread):
             return
         try:
             (self.clocks.lower if down else self.clocks.reach)(state.clocks)
-        except Refused as refused:
+        except RatesRefused as refused:
             self.clocks.restore()
             self.clocks = None
             self._of_run.say("clock rates are left alone: %s" % refused)

@@ -77,7 +77,7 @@ class Memory:
         self.pointer, self.nbytes, self.host = pointer, nbytes, host
 
 
-class Event(abc.ABC):
+class DeviceEvent(abc.ABC):
     """A point in a stream."""
 
     @abc.abstractmethod
@@ -93,7 +93,7 @@ class Event(abc.ABC):
         """Milliseconds between two points that have both been reached."""
 
 
-class Graph(abc.ABC):
+class DeviceGraph(abc.ABC):
     """Work that was recorded once and is started as a whole."""
 
     @abc.abstractmethod
@@ -101,7 +101,7 @@ class Graph(abc.ABC):
         """Put all of it into a stream."""
 
 
-class Kernel:
+class DeviceKernel:
     """A function of a compiled `.cu` file. `shared` is the dynamic shared memory that it may have,
     in bytes."""
 
@@ -111,7 +111,7 @@ class Kernel:
         self.lock = threading.Lock()
 
 
-class Stream(abc.ABC):
+class DeviceStream(abc.ABC):
     """Work in order. `handle` is what other libraries (TensorRT, ONNX Runtime) take as a stream."""
 
     handle = 0
@@ -135,7 +135,7 @@ class Stream(abc.ABC):
     @abc.abstractmethod
     def launch(
         self,
-        kernel: Kernel,
+        kernel: DeviceKernel,
         grid: Tuple[int, int, int],
         block: Tuple[int, int, int],
         shared: int,
@@ -144,11 +144,11 @@ class Stream(abc.ABC):
         """Start a kernel. Arguments are numpy scalars; pointers are `np.uintp`."""
 
     @abc.abstractmethod
-    def record(self) -> Event:
+    def record(self) -> DeviceEvent:
         """The point that has been reached when all work put in so far is done."""
 
     @abc.abstractmethod
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DeviceEvent) -> None:
         """What is put in from now on happens after the event. The host does not wait."""
 
     @abc.abstractmethod
@@ -159,7 +159,7 @@ class Stream(abc.ABC):
         """From now on work is recorded instead of done. False where the library cannot do that."""
         return False
 
-    def end_capture(self) -> Graph:
+    def end_capture(self) -> DeviceGraph:
         """What was recorded."""
         raise CudaError("this library records no graphs")
 
@@ -205,18 +205,18 @@ class Cuda(abc.ABC):
         """Give memory back; nothing that is still to happen may use it."""
 
     @abc.abstractmethod
-    def new_stream(self) -> Stream:
+    def new_stream(self) -> DeviceStream:
         """A stream that does not wait for any other one."""
 
     @abc.abstractmethod
-    def compile(self, path: str, names: Sequence[str]) -> Dict[str, Kernel]:
+    def compile(self, path: str, names: Sequence[str]) -> Dict[str, DeviceKernel]:
         """The kernels of a `.cu` file, compiled for this GPU. Raises CudaError with the compiler's
         words."""
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> DeviceStream:
         """The stream of the calling thread: each worker has one of its own."""
-        found: Optional[Stream] = getattr(self._thread, "stream", None)
+        found: Optional[DeviceStream] = getattr(self._thread, "stream", None)
         if found is None:
             self.enter()
             found = self._thread.stream = self.new_stream()

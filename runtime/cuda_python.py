@@ -12,11 +12,11 @@ from .cuda import (
     HEADERS,
     Cuda,
     CudaError,
-    Event,
-    Graph,
-    Kernel,
+    DeviceEvent,
+    DeviceGraph,
+    DeviceKernel,
+    DeviceStream,
     Memory,
-    Stream,
     include_folders,
     no_gpu,
 )
@@ -105,10 +105,10 @@ class CudaPython(Cuda):
         else:
             self.ask(self._driver.cuMemFreeHost(memory.host.ctypes.data))
 
-    def new_stream(self) -> Stream:
+    def new_stream(self) -> DeviceStream:
         return _Stream(self, self._driver)
 
-    def compile(self, path: str, names: Sequence[str]) -> Dict[str, Kernel]:
+    def compile(self, path: str, names: Sequence[str]) -> Dict[str, DeviceKernel]:
         nvrtc = self._nvrtc
         with open(path, "rb") as file:
             source = file.read()
@@ -134,12 +134,12 @@ class CudaPython(Cuda):
         nvrtc.nvrtcDestroyProgram(program)
         module = self.ask(self._driver.cuModuleLoadData(code))
         return {
-            n: Kernel(n, self.ask(self._driver.cuModuleGetFunction(module, n.encode())))
+            n: DeviceKernel(n, self.ask(self._driver.cuModuleGetFunction(module, n.encode())))
             for n in names
         }
 
 
-class _Stream(Stream):
+class _Stream(DeviceStream):
     def __init__(self, cuda: CudaPython, driver: Any) -> None:
         self._ask, self._driver, self._wait_outside = cuda.ask, driver, cuda.wait_outside
         self._cuda = cuda
@@ -164,7 +164,7 @@ class _Stream(Stream):
 
     def launch(
         self,
-        kernel: Kernel,
+        kernel: DeviceKernel,
         grid: Tuple[int, int, int],
         block: Tuple[int, int, int],
         shared: int,
@@ -190,12 +190,12 @@ class _Stream(Stream):
             )
         )
 
-    def record(self) -> Event:
+    def record(self) -> DeviceEvent:
         event = self._ask(self._driver.cuEventCreate(0))
         self._ask(self._driver.cuEventRecord(event, self._stream))
         return _Event(self._cuda, self._driver, event)
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DeviceEvent) -> None:
         assert isinstance(event, _Event)
         self._ask(self._driver.cuStreamWaitEvent(self._stream, event.event, 0))
 
@@ -207,7 +207,7 @@ class _Stream(Stream):
         self._ask(self._driver.cuStreamBeginCapture(self._stream, mode))
         return True
 
-    def end_capture(self) -> Graph:
+    def end_capture(self) -> DeviceGraph:
         graph = self._ask(self._driver.cuStreamEndCapture(self._stream))
         # before version 12 the shorter name takes other arguments
         instantiate = (
@@ -220,7 +220,7 @@ class _Stream(Stream):
             self._driver.cuGraphDestroy(graph)
 
 
-class _Event(Event):
+class _Event(DeviceEvent):
     def __init__(self, cuda: CudaPython, driver: Any, event: Any) -> None:
         self._ask, self._driver, self.event = cuda.ask, driver, event
         self._wait_outside = cuda.wait_outside
@@ -242,7 +242,7 @@ class _Event(Event):
         self._driver.cuEventDestroy(self.event)
 
 
-class _Graph(Graph):
+class _Graph(DeviceGraph):
     def __init__(self, ask: Any, driver: Any, graph: Any) -> None:
         self._ask, self._driver, self._graph = ask, driver, graph
 

@@ -16,7 +16,7 @@ from typing import Any, Deque, Dict, Iterable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code
-from .cuda import Cuda, CudaError, Event, Memory, Stream
+from .cuda import Cuda, CudaError, DeviceEvent, DeviceStream, Memory
 from .gpu import open_cuda
 from .tokens import Pieces, Port, on_host
 
@@ -26,20 +26,20 @@ STAGES = 2
 MOST_NAMED = 4
 
 
-class Token:
+class DeviceToken:
     """Memory with what one firing wrote to it. It goes back to its pool when nothing refers to it
     any more."""
 
-    def __init__(self, pool: "Pool", memory: Memory) -> None:
+    def __init__(self, pool: "MemoryPool", memory: Memory) -> None:
         self.pool, self.memory = pool, memory
         #: When it has been written, and in which stream; who wrote it, in words.
-        self.ready: Optional[Event] = None
-        self.stream: Optional[Stream] = None
+        self.ready: Optional[DeviceEvent] = None
+        self.stream: Optional[DeviceStream] = None
         self.origin = ""
         #: When its readers on the device are done.
-        self.read: List[Event] = []
+        self.read: List[DeviceEvent] = []
         #: The same for the host, where a task there reads it.
-        self.mirror: Optional["Token"] = None
+        self.mirror: Optional["DeviceToken"] = None
 
     def __del__(self) -> None:
         self.pool.give_back(
@@ -47,15 +47,15 @@ class Token:
         )
 
 
-class Pool:
+class MemoryPool:
     """Equal pieces of memory, used again and again. `pinned`: the host reads them."""
 
     def __init__(self, cuda: Cuda, nbytes: int, pinned: bool) -> None:
         self._cuda, self._nbytes, self._pinned = cuda, nbytes, pinned
-        self._idle: Deque[Tuple[Memory, List[Event]]] = deque()
+        self._idle: Deque[Tuple[Memory, List[DeviceEvent]]] = deque()
         self._all: List[Memory] = []
 
-    def take(self, stream: Stream) -> Token:
+    def take(self, stream: DeviceStream) -> DeviceToken:
         """A piece that whatever is put into the stream from now on may overwrite."""
         try:
             memory, users = self._idle.popleft()
@@ -67,9 +67,9 @@ class Pool:
             self._all.append(memory)
         for event in users:
             stream.wait(event)
-        return Token(self, memory)
+        return DeviceToken(self, memory)
 
-    def give_back(self, memory: Memory, users: List[Event]) -> None:
+    def give_back(self, memory: Memory, users: List[DeviceEvent]) -> None:
         """Memory that can be used again after these events."""
         self._idle.append((memory, users))
 
@@ -88,7 +88,7 @@ class DeviceArray:
     is."""
 
     def __init__(
-        self, token: Token, shape: Tuple[int, ...], dtype: np.dtype, offset: int = 0
+        self, token: DeviceToken, shape: Tuple[int, ...], dtype: np.dtype, offset: int = 0
     ) -> None:
         self.token, self.shape, self.dtype, self.offset = token, tuple(shape), dtype, offset
 
@@ -146,7 +146,9 @@ class DeviceArray:
 class _View:
     """Lets an array refer to pinned memory, and the memory stay as long as the array does."""
 
-    def __init__(self, token: Token, shape: Tuple[int, ...], dtype: np.dtype, offset: int) -> None:
+    def __init__(
+        self, token: DeviceToken, shape: Tuple[int, ...], dtype: np.dtype, offset: int
+    ) -> None:
         self.token = token
         assert token.memory.host is not None
         address = token.memory.host.ctypes.data + offset
@@ -158,7 +160,7 @@ class _View:
         }
 
 
-def _await(token: Token) -> None:
+def _await(token: DeviceToken) -> None:
     if token.ready is not None:
         open_cuda().enter()
         try:
@@ -202,7 +204,7 @@ class Arena:
             self._memory = None
 
 
-class Lane:
+class DeviceWorker:
     """What belongs to one worker: its processor, the code that it fires, and what of it is not
     known to have ended."""
 
@@ -211,7 +213,7 @@ class Lane:
     ) -> None:
         self.processor = processor
         self.codes = [code for code in codes if code.device is not None]
-        self.flying: Deque[Tuple["OnDevice", str, Event, Event]] = deque()
+        self.flying: Deque[Tuple["OnDevice", str, DeviceEvent, DeviceEvent]] = deque()
         self.shared = shared or Arena()
         if shared is None:
             self.shared.join(codes)
@@ -237,14 +239,14 @@ class Lane:
             code.spent.append(int(end.since(start) * 1e6))
 
 
-_LANES: List[Lane] = []
+_LANES: List[DeviceWorker] = []
 _here = threading.local()
 
 
 def begin_lane(processor: str, codes: Sequence[Code], shared: Optional[Arena] = None) -> None:
     """The calling thread is the worker of a processor that fires this code, and has joined the
     shared arena with it."""
-    _here.lane = Lane(processor, codes, shared)
+    _here.lane = DeviceWorker(processor, codes, shared)
     _LANES.append(_here.lane)
 
 
@@ -267,9 +269,9 @@ def arenas(workers: Iterable[Tuple[str, Any, Sequence[Code]]]) -> List[Arena]:
     return found
 
 
-def lane() -> Lane:
+def lane() -> DeviceWorker:
     """That of the calling thread."""
-    found: Optional[Lane] = getattr(_here, "lane", None)
+    found: Optional[DeviceWorker] = getattr(_here, "lane", None)
     if found is None:
         begin_lane("", [])
         found = _here.lane
@@ -323,8 +325,8 @@ class OnDevice(Code):
         self.spent: Deque[int] = deque()
         self.inputs: Sequence[Port] = ()
         self.outputs: Sequence[Port] = ()
-        self._pools: List[Pool] = []
-        self._mirrors: List[Optional[Pool]] = []
+        self._pools: List[MemoryPool] = []
+        self._mirrors: List[Optional[MemoryPool]] = []
         self._own = threading.local()
         self._memory: List[Memory] = []
         self._stagings: List[_Staging] = []
@@ -344,8 +346,10 @@ class OnDevice(Code):
         shared = cuda.integrated
         for port, mirrored in zip(outputs, self.mirrored or [True] * len(outputs)):
             size = self._size(port)
-            self._pools.append(Pool(cuda, size, pinned=mirrored and shared))
-            self._mirrors.append(Pool(cuda, size, pinned=True) if mirrored and not shared else None)
+            self._pools.append(MemoryPool(cuda, size, pinned=mirrored and shared))
+            self._mirrors.append(
+                MemoryPool(cuda, size, pinned=True) if mirrored and not shared else None
+            )
 
     def _size(self, port: Port) -> int:
         tokens = max(port.rates) if port.stacked else 1
@@ -385,7 +389,9 @@ class OnDevice(Code):
             stream.synchronize()
         return tuple(results)
 
-    def _mirror(self, array: DeviceArray, mirrors: Optional[Pool], stream: Stream) -> None:
+    def _mirror(
+        self, array: DeviceArray, mirrors: Optional[MemoryPool], stream: DeviceStream
+    ) -> None:
         token = array.token
         if mirrors is not None:
             copy = mirrors.take(stream)
@@ -396,7 +402,9 @@ class OnDevice(Code):
             token.read.append(copy.ready)
             token.mirror = copy
 
-    def _arrived(self, k: int, value: Any, group: int, stream: Stream) -> Tuple[int, List[Token]]:
+    def _arrived(
+        self, k: int, value: Any, group: int, stream: DeviceStream
+    ) -> Tuple[int, List[DeviceToken]]:
         """A pointer to an input, and the tokens that must not be overwritten before it has been
         read."""
         whole = self.batch == 1 or group == self.batch  # an engine reads all firings of a batch
@@ -434,7 +442,7 @@ class OnDevice(Code):
 
     @abc.abstractmethod
     def run(
-        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int
+        self, stream: DeviceStream, inputs: Sequence[int], outputs: Sequence[int], firing: int
     ) -> None:
         """Put the work of a firing into the stream, given pointers. Raises CudaError."""
 
@@ -454,7 +462,7 @@ class Device:
 OnDevice.device = Device
 
 
-def _follow(token: Token, stream: Stream) -> None:
+def _follow(token: DeviceToken, stream: DeviceStream) -> None:
     """What is put into the stream from now on sees the token."""
     if token.stream is not stream and token.ready is not None:
         stream.wait(token.ready)
@@ -467,7 +475,7 @@ class _Staging:
     def __init__(self, cuda: Cuda, nbytes: int) -> None:
         self._cuda, self._nbytes = cuda, nbytes
         self._pinned = [cuda.pinned(nbytes) for _ in range(STAGES)]
-        self._busy: List[Optional[Token]] = [None] * STAGES
+        self._busy: List[Optional[DeviceToken]] = [None] * STAGES
         self._device: Optional[Memory] = None
         self.all = list(self._pinned)
         self._next = 0
@@ -478,7 +486,7 @@ class _Staging:
             self.all.append(self._device)
         return self._device
 
-    def take(self, value: Any, stream: Stream) -> Tuple[int, List[Token]]:
+    def take(self, value: Any, stream: DeviceStream) -> Tuple[int, List[DeviceToken]]:
         """The pointer to a value, and the tokens it is read from."""
         pieces = value.pieces if isinstance(value, Pieces) else [value]
         if all(isinstance(p, DeviceArray) for p in pieces):
@@ -501,8 +509,8 @@ class _Staging:
         return device.pointer, [use]
 
     def _gather(
-        self, pieces: Sequence[DeviceArray], target: Memory, stream: Stream
-    ) -> Tuple[int, List[Token]]:
+        self, pieces: Sequence[DeviceArray], target: Memory, stream: DeviceStream
+    ) -> Tuple[int, List[DeviceToken]]:
         offset = 0
         for piece in pieces:
             _follow(piece.token, stream)
@@ -511,11 +519,11 @@ class _Staging:
         return target.pointer, [p.token for p in pieces]
 
 
-class _Use(Token):
+class _Use(DeviceToken):
     """Stands for a use of pinned memory by a firing."""
 
     def __init__(self) -> None:
-        self.read: List[Event] = []
+        self.read: List[DeviceEvent] = []
 
     def __del__(self) -> None:
         pass

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
 from .code import Network
-from .cuda import CudaError, Stream
+from .cuda import CudaError, DeviceStream
 from .device import OnDevice, lane
 from .tokens import Port, TaskError
 
@@ -51,7 +51,7 @@ class OnnxCuda(OnDevice):
     def prepare(self) -> None:
         self._session(self.cuda.stream)
 
-    def _session(self, stream: Stream) -> Any:
+    def _session(self, stream: DeviceStream) -> Any:
         """One for each worker, because a session is bound to its stream."""
         own = self._own.__dict__
         if "session" not in own:
@@ -84,7 +84,7 @@ class OnnxCuda(OnDevice):
         return own["session"]
 
     def run(
-        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int
+        self, stream: DeviceStream, inputs: Sequence[int], outputs: Sequence[int], firing: int
     ) -> None:
         session = self._session(stream)
         binding, options = self._own.__dict__["binding"], self._own.__dict__["options"]
@@ -160,7 +160,7 @@ class TensorRT(OnDevice):
         )
 
     def run(
-        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int
+        self, stream: DeviceStream, inputs: Sequence[int], outputs: Sequence[int], firing: int
     ) -> None:
         if "context" not in self._own.__dict__:
             self.prepare()

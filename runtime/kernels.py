@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code
-from .cuda import CudaError, Graph, Kernel, Memory, Stream
+from .cuda import CudaError, DeviceGraph, DeviceKernel, DeviceStream, Memory
 from .device import OnDevice
 from .tokens import Port
 
@@ -51,7 +51,7 @@ class Kernels(OnDevice):
         OnDevice.__init__(self)
         self.file, self.launches, self.graph, self.twin = file, list(launches), graph, twin
         self._scratch, self._state = scratch, state
-        self._kernels: Dict[str, Kernel] = {}
+        self._kernels: Dict[str, DeviceKernel] = {}
         self._kept: Dict[str, int] = {}
         self._running = ""
 
@@ -92,14 +92,14 @@ class Kernels(OnDevice):
         own["graphs"] = {}
 
     def run(
-        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int
+        self, stream: DeviceStream, inputs: Sequence[int], outputs: Sequence[int], firing: int
     ) -> None:
         own = self._own.__dict__
         if "scratch" not in own:
             self.prepare()
         if not self.graph or self.strict:
             return self._launch(stream, inputs, outputs, own["scratch"])
-        graphs: Dict[Tuple[int, ...], Graph] = own["graphs"]
+        graphs: Dict[Tuple[int, ...], DeviceGraph] = own["graphs"]
         key = (*inputs, *outputs)
         if key not in graphs and len(graphs) < MOST_GRAPHS and stream.begin_capture():
             try:
@@ -114,7 +114,11 @@ class Kernels(OnDevice):
             self._launch(stream, inputs, outputs, own["scratch"])
 
     def _launch(
-        self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], scratch: Dict[str, int]
+        self,
+        stream: DeviceStream,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        scratch: Dict[str, int],
     ) -> None:
         places = dict(self._kept, **scratch)
         places.update(zip([p.name for p in self.inputs], inputs))

@@ -25,7 +25,7 @@ LOOK = 0.05
 PATIENCE = 0.15
 
 
-class Place:
+class NewestTokens:
     """Holds the `keep` newest tokens, each with the time at which it came."""
 
     def __init__(self, keep: int) -> None:
@@ -68,7 +68,7 @@ class Link:
     of the two."""
 
     def __init__(self, program: Program, name: str, keep: int) -> None:
-        self.run, self.name, self.place = program.run, name, Place(keep)
+        self.run, self.name, self.place = program.run, name, NewestTokens(keep)
         #: All of the program, this one among them.
         self.all = program.links
         #: Does its reader look at the newest token, whether it has seen it or not? Then nothing
@@ -157,7 +157,7 @@ class Dropping(Code):
     ones are dropped."""
 
     def __init__(self, program: Program, code: Code, keep: int) -> None:
-        self.run, self.code, self.place = program.run, code, Place(keep)
+        self.run, self.code, self.place = program.run, code, NewestTokens(keep)
         self.inner = code
         self._thread: Optional[threading.Thread] = None
         self._failed: List[BaseException] = []

@@ -186,7 +186,7 @@ def ports_of(tensors: Iterable[Any]) -> Optional[List[Port]]:
     return found
 
 
-class Loaded:
+class LoadedSession:
     """A session that knows the shapes of its border, with its outputs as `Outputs` has them."""
 
     def __init__(self, session: Any, own: bool = False) -> None:

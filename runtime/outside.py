@@ -16,7 +16,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
-from .clocks import Refused
+from .clocks import RatesRefused
 from .options import Mistake, RunOptions
 from .scenario import LOOK, Stay
 
@@ -48,7 +48,7 @@ def prepare(control: Control, program: Program, options: RunOptions) -> Outside:
     if options.clocks != "model":
         try:
             (control.set_clocks if options.clocks == "set" else control.play_clocks)()
-        except (Refused, OSError, ValueError) as error:
+        except (RatesRefused, OSError, ValueError) as error:
             refused = "clock rates are left alone: %s" % error
     script = _script(options.events, program) if options.events else []
     return Outside(program, script, options.control, refused)
@@ -61,14 +61,14 @@ def _near(word: str, known: Sequence[str]) -> str:
     return "; there is %s" % ", ".join(known) if known else ""
 
 
-class Line:
+class ScriptLine:
     """A line of a script: after so many seconds, or so many frames of an app, an event."""
 
     def __init__(self, when: float, app: Optional[str], event: str) -> None:
         self.when, self.app, self.event = when, app, event
 
 
-def _script(path: str, program: Program) -> List[Line]:
+def _script(path: str, program: Program) -> List[ScriptLine]:
     """The lines of a file: `2.5 s turn`, or `120 Front turn` for 120 frames of an app. Raises
     Mistake."""
     assert program.control is not None
@@ -105,7 +105,7 @@ def _script(path: str, program: Program) -> List[Line]:
             program.control.parsed(event)
         except ValueError as error:
             raise Mistake(place + str(error)) from None
-        found.append(Line(when, None if words[1] == "s" else words[1], event))
+        found.append(ScriptLine(when, None if words[1] == "s" else words[1], event))
     return found
 
 
@@ -164,7 +164,7 @@ class Outside:
     """Raises events while the program runs: call `start` before, and `close` afterwards."""
 
     def __init__(
-        self, program: Program, script: Sequence[Line], path: Optional[str], refused: str
+        self, program: Program, script: Sequence[ScriptLine], path: Optional[str], refused: str
     ) -> None:
         assert program.control is not None
         self._run, self._control = program.run, program.control

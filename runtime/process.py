@@ -122,7 +122,7 @@ class Process(Code):
             raise failures[0]
 
 
-class Reported(TaskError):
+class ChildFailure(TaskError):
     """A failure of a task's code in a child: the reason and the traceback as they were told
     there."""
 
@@ -292,7 +292,7 @@ class _Child:
             elif kind == OVER:
                 raise StopIteration
             elif kind == FAILED:
-                raise Reported(*json.loads(content))
+                raise ChildFailure(*json.loads(content))
             else:
                 return content
 

@@ -9,7 +9,16 @@ from typing import Any, Dict, Sequence, Tuple
 
 import numpy as np
 
-from .cuda import Cuda, CudaError, Event, Kernel, Memory, Stream, include_folders, no_gpu
+from .cuda import (
+    Cuda,
+    CudaError,
+    DeviceEvent,
+    DeviceKernel,
+    DeviceStream,
+    Memory,
+    include_folders,
+    no_gpu,
+)
 
 
 class PyCuda(Cuda):
@@ -63,10 +72,10 @@ class PyCuda(Cuda):
         if memory.host is None:
             memory.owner.free()  # type: ignore[attr-defined]
 
-    def new_stream(self) -> Stream:
+    def new_stream(self) -> DeviceStream:
         return _Stream(self._driver)
 
-    def compile(self, path: str, names: Sequence[str]) -> Dict[str, Kernel]:
+    def compile(self, path: str, names: Sequence[str]) -> Dict[str, DeviceKernel]:
         from pycuda.compiler import compile as nvcc
 
         with open(path) as file:
@@ -83,7 +92,7 @@ class PyCuda(Cuda):
             raise CudaError("%s does not compile\n%s" % (os.path.basename(path), error)) from error
         with _told(self._driver):
             module = self._driver.module_from_buffer(code)
-            return {n: Kernel(n, module.get_function(n)) for n in names}
+            return {n: DeviceKernel(n, module.get_function(n)) for n in names}
 
 
 class _told:
@@ -100,7 +109,7 @@ class _told:
             raise CudaError(str(error)) from error
 
 
-class _Stream(Stream):
+class _Stream(DeviceStream):
     def __init__(self, driver: Any) -> None:
         self._driver = driver
         with _told(driver):
@@ -125,7 +134,7 @@ class _Stream(Stream):
 
     def launch(
         self,
-        kernel: Kernel,
+        kernel: DeviceKernel,
         grid: Tuple[int, int, int],
         block: Tuple[int, int, int],
         shared: int,
@@ -145,13 +154,13 @@ class _Stream(Stream):
                 shared=shared,
             )
 
-    def record(self) -> Event:
+    def record(self) -> DeviceEvent:
         with _told(self._driver):
             event = self._driver.Event()
             event.record(self._stream)
         return _Event(self._driver, event)
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DeviceEvent) -> None:
         assert isinstance(event, _Event)
         with _told(self._driver):
             self._stream.wait_for_event(event.event)
@@ -168,7 +177,7 @@ def _packable(value: Any) -> Any:
     return value.view(np.uint16) if isinstance(value, np.float16) else value
 
 
-class _Event(Event):
+class _Event(DeviceEvent):
     def __init__(self, driver: Any, event: Any) -> None:
         self._driver, self.event = driver, event
 

@@ -28,7 +28,7 @@ def main(file: str, frames: str) -> int:
     program = build(os.getcwd())
     feed(program)
     program.run.speak = complain
-    seen = Seen()
+    seen = RecordedTokens()
     program.run.recorder = seen.record
     mesh = program.run.mesh
     assert mesh is not None, "it is no part of a program"
@@ -52,7 +52,7 @@ def main(file: str, frames: str) -> int:
     return 0 if good else 1
 
 
-class Seen:
+class RecordedTokens:
     """What firings read and made: numbers of arrays, by task and firing."""
 
     def __init__(self) -> None:

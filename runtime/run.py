@@ -11,12 +11,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Set
 
-from .board import Board
+from .board import SharedCells
 from .failures import STRAY, Failure
 from .steady import wait_for
 
 if TYPE_CHECKING:
-    from .clocks import Played
+    from .clocks import EmulatedClocks
     from .graph import App, Task
     from .scenario import State
     from .wire import Mesh
@@ -52,7 +52,7 @@ class Run:
         self.tracer: Any = None
         self.recorder: Optional[Callable[..., None]] = None
         #: Where slower clocks are played: how long workers wait after each firing.
-        self.played: Optional[Played] = None
+        self.played: Optional[EmulatedClocks] = None
         #: Everything that waits looks again when these are called.
         self.wakers: List[Callable[[], None]] = []
         # How far it is.
@@ -69,7 +69,7 @@ class Run:
         #: Is this a process that was forked while the program ran?
         self.strayed = False
         self._stirred = threading.Event()
-        self._board: Optional[Board] = None
+        self._board: Optional[SharedCells] = None
         self._threads = 1
 
     # -- what runs ---------------------------------------------------------------------------------
@@ -78,11 +78,11 @@ class Run:
         self._threads += 1
 
     @property
-    def board(self) -> Board:
+    def board(self) -> SharedCells:
         """What every thread is doing. Made when it is first asked for: by then all workers are
         known."""
         if self._board is None:
-            self._board = Board(self._threads)
+            self._board = SharedCells(self._threads)
         return self._board
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 import numpy as np
 
 from .code import Code, session
-from .memory import Loaded, Rehearsal
+from .memory import LoadedSession, Rehearsal
 from .tokens import Port
 
 #: Tensors of a model, each with the number of the value that it is.
@@ -40,13 +40,15 @@ class Segments(Code):
     ) -> None:
         self.segments, self.threads, self.spin, self.block = list(segments), threads, spin, block
         self._outputs = list(outputs)
-        self._loaded: List[Tuple[Loaded, Slots, Slots]] = []
+        self._loaded: List[Tuple[LoadedSession, Slots, Slots]] = []
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._loaded = []
         for file, reads, makes in self.segments:
             path = os.path.realpath(os.path.join(home, file))
-            self._loaded.append((Loaded(session(path, self.threads, self.spin)), reads, makes))
+            self._loaded.append(
+                (LoadedSession(session(path, self.threads, self.spin)), reads, makes)
+            )
 
     def rehearsals(self) -> List[Rehearsal]:
         return [run for loaded, _, _ in self._loaded for run in loaded.rehearsals(self.block)]

@@ -93,7 +93,7 @@ class Pick:
             yield state, max(0, min(end, until) - first)
 
 
-class Share:
+class AlternativeUse:
     """What an alternative has done; times in ns."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Select(Code):
     def __init__(self, alternatives: Sequence[Tuple[str, str, Code]]) -> None:
         self._codes = {state: code for state, _, code in alternatives}
         self._names = {state: name for state, name, _ in alternatives}
-        self._shares = {name: Share() for _, name, _ in alternatives}
+        self._shares = {name: AlternativeUse() for _, name, _ in alternatives}
         self._of_name = {name: code for _, name, code in alternatives}
         self.pick = Pick()
         self.per_iteration = 1

@@ -1,7 +1,7 @@
 """Progress events of a running search, and their history.
 
-In: texts and numbers from a search. Out: an `Event` to the listener, and at the end the history of
-the best value and of the bound, for the file of the mapping.
+In: texts and numbers from a search. Out: an `SearchEvent` to the listener, and at the end the
+history of the best value and of the bound, for the file of the mapping.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..model.mapping import MOST_POINTS, Point
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SearchEvent:
     """The state of a search after `seconds` and `evaluations`.
 
     `value` is the best so far in the unit of its objective (None: no valid answer yet), `bound` a
@@ -34,7 +34,7 @@ class Event:
 
 P = TypeVar("P")
 #: The listener of events, or None.
-Listener = Callable[[Event], None] | None
+Listener = Callable[[SearchEvent], None] | None
 
 
 class Teller:
@@ -42,9 +42,9 @@ class Teller:
     event.
     """
 
-    def __init__(self, listener: Callable[[Event], None] | None = None) -> None:
+    def __init__(self, listener: Callable[[SearchEvent], None] | None = None) -> None:
         self._listener, self._begin = listener, time.monotonic()
-        self._last = Event(0.0, 0, None, None, "")
+        self._last = SearchEvent(0.0, 0, None, None, "")
         self._points: list[Point] = []
 
     def __call__(
@@ -61,7 +61,7 @@ class Teller:
         last = self._last
         values = [v for v in (last.value, value) if v is not None]
         bounds = [b for b in (last.bound, bound) if b is not None]
-        event = Event(
+        event = SearchEvent(
             seconds=time.monotonic() - self._begin,
             evaluations=max(last.evaluations, evaluations),
             value=min(values, default=None),
@@ -94,13 +94,13 @@ Progress = Teller
 
 
 def heard(
-    report: Callable[[str], None] | None, listener: Callable[[Event], None] | None = None
+    report: Callable[[str], None] | None, listener: Callable[[SearchEvent], None] | None = None
 ) -> Listener:
     """A listener that passes lines to `report` and events to `listener`; None without both."""
     if report is None and listener is None:
         return None
 
-    def tell(event: Event) -> None:
+    def tell(event: SearchEvent) -> None:
         if report is not None:
             report(str(event))
         if listener is not None:

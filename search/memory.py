@@ -22,7 +22,7 @@ from ..model.mapping import Contestant, NetworkPlan
 from ..model.mapping import Mapping as Answer
 from ..networks.bands.choose import Choice
 from .budget import DEFAULT, Budget
-from .events import Event, Teller
+from .events import SearchEvent, Teller
 from .throughput.auto import HOPELESS, partitions, plain_ways, unlike
 from .throughput.contest import Contest
 from .throughput.design import Design
@@ -68,7 +68,7 @@ def search(
     *,
     seed: int = 0,
     budget: Budget = DEFAULT,
-    progress: Callable[[Event], None] | None = None,
+    progress: Callable[[SearchEvent], None] | None = None,
     measure: Measure | None = None,
 ) -> Answer:
     """The mapping. Raises Errors (F521) if none is small enough."""

@@ -15,7 +15,7 @@ from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.extras import require
 from ..model.mapping import Mapping
 from .budget import Budget
-from .events import Event, Teller
+from .events import SearchEvent, Teller
 from .objectives import Kind
 
 
@@ -24,7 +24,7 @@ class Search:
     """A search by name. `about` describes it in a line; `load` imports its libraries and returns
     its function.
 
-    `run` takes a problem, `seed`, a `budget` and `progress`, which gets the `Event`s; for
+    `run` takes a problem, `seed`, a `budget` and `progress`, which gets the `SearchEvent`s; for
     throughput also `measure` (a function that runs mappings, or None) and `objective`, for
     deadlines `crew` (the workers). The answer is the best so far when the budget is used up or the
     user presses Ctrl-C. The function of `load` has the same parameters; its `progress` is a
@@ -48,7 +48,7 @@ class Search:
         *,
         seed: int,
         budget: Budget,
-        progress: Callable[[Event], None] | None = None,
+        progress: Callable[[SearchEvent], None] | None = None,
         **options: Any,
     ) -> Any:
         """Search, and record the history. Raises Errors if the search does not support the

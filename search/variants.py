@@ -38,7 +38,7 @@ Judge = Callable[[Choice, Collection[str], int], Judged[Found]]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedOption:
     """The reason why an option of a state is rejected; `proved`: for any mapping."""
 
     state: str
@@ -48,7 +48,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Best(Generic[Found]):
+class BestVariants(Generic[Found]):
     """The answer; `kept`: every state meets its deadlines. `refused` are all options before the
     answer's.
     """
@@ -56,12 +56,12 @@ class Best(Generic[Found]):
     choice: dict[str, int]
     found: Found
     kept: bool
-    refused: tuple[Refusal, ...]
+    refused: tuple[RefusedOption, ...]
 
 
 def most_accurate(
     counts: Choice, hopeless: Mapping[tuple[str, int], str], judge: Judge[Found]
-) -> Best[Found]:
+) -> BestVariants[Found]:
     """An option for each state of `counts`; `hopeless` has the reasons of options that fail with
     any mapping.
     """
@@ -84,16 +84,16 @@ class _Descent(Generic[Found]):
         #: For each rejected option the reason, and the choice in which it was rejected.
         self._refused: dict[tuple[str, int], tuple[str, dict[str, int]]] = {}
 
-    def best(self) -> Best[Found]:
+    def best(self) -> BestVariants[Found]:
         """Descend until no state is late, then retry rejected options whose context has changed."""
         judged = self._down()
         if not judged.late:
             while (better := self._up()) is not None:
                 judged = better
-        refusals: list[Refusal] = []
+        refusals: list[RefusedOption] = []
         for state in sorted(self._counts):
             refusals += self._refusals(state)
-        return Best(dict(self._now), judged.found, not judged.late, tuple(refusals))
+        return BestVariants(dict(self._now), judged.found, not judged.late, tuple(refusals))
 
     def _after(self, state: str, option: int) -> int | None:
         """The next option that is not hopeless; None behind the last one."""
@@ -150,11 +150,11 @@ class _Descent(Generic[Found]):
         _, choice = self._refused[state, option]
         return {**choice, state: option} == {**self._now, state: option}
 
-    def _refusals(self, state: str) -> Iterator[Refusal]:
+    def _refusals(self, state: str) -> Iterator[RefusedOption]:
         """The reasons against the options before the present one."""
         for option in range(self._now[state]):
             if (state, option) in self._hopeless:
-                yield Refusal(state, option, self._hopeless[state, option], True)
+                yield RefusedOption(state, option, self._hopeless[state, option], True)
             else:
                 why, _ = self._refused[state, option]
-                yield Refusal(state, option, why, False)
+                yield RefusedOption(state, option, why, False)

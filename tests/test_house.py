@@ -98,7 +98,8 @@ def test_every_package_is_banned_as_a_name_of_its_own() -> None:
     assert set(SETTINGS["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]) == rooms
 
 
-#: What may name a tool outside of its room: the list of packages and entry points, and the table of all diagnostics.
+#: What may name a tool outside of its room: the list of packages and entry points, and the table of
+#: all diagnostics.
 NAME_ROOMS = {"pyproject.toml", "model/catalogue.py"}
 
 

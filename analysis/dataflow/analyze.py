@@ -18,11 +18,11 @@ from ...model.times import AppTimes
 from ...model.verdict import AppVerdicts, Verdict
 from . import looped
 from .buffers import Buffers, least_capacities, trade_off
-from .dependence import Path, paths, spans
+from .dependence import DependencePath, paths, spans
 from .graph import Graph, bounded, graph_of
 from .latency import latency
 from .liveness import Execution
-from .throughput import Deadlocked, Period, Step, least_period, without_serial
+from .throughput import CycleStep, Deadlocked, Period, least_period, without_serial
 from .unfinished import OutOfTime, Unfinished, Why
 
 Answer = Literal["period", "latency", "least_buffers", "pareto", "period_buffers"]
@@ -69,7 +69,7 @@ class Capacities:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class LoopedSchedule:
     """A sequential schedule of one iteration in loop notation, and the capacities it needs
     together, in tokens."""
 
@@ -132,8 +132,8 @@ class Analysis:
     period_buffers: Capacities | None = None
     pareto: tuple[Capacities, ...] | None = None
     pareto_complete: bool = True
-    schedule: Schedule | None = None
-    looped_schedule: Schedule | None = None
+    schedule: LoopedSchedule | None = None
+    looped_schedule: LoopedSchedule | None = None
     answered: tuple[Answer, ...] = ()
     cut: dict[Answer, Why] = field(default_factory=dict)
     seconds: float = 0.0
@@ -328,7 +328,7 @@ def _with_latency(
     graph: Graph,
     free: Graph,
     period: Fraction | None,
-    wanted: Sequence[Path],
+    wanted: Sequence[DependencePath],
     spaced: bool,
     seconds: float,
 ) -> Analysis:
@@ -377,7 +377,7 @@ def _unpaced(answer: Analysis, app: Application, times: AppTimes) -> Analysis:
 
 
 def _hops(graph: Graph, period: Period) -> tuple[Hop, ...]:
-    def hop(step: Step) -> Hop:
+    def hop(step: CycleStep) -> Hop:
         edge = graph.edges[step.edge]
         channel = graph.channels[edge.channel] if edge.channel >= 0 else ""
         return Hop(graph.names[step.task], edge.kind, channel)
@@ -407,7 +407,9 @@ class _Search:
         cost = None if self.weights is None else buffers.cost
         return Capacities(channels, cost, buffers.lower, period, buffers.exact)
 
-    def least(self) -> tuple[Capacities | None, Why | None, Schedule | None, Schedule | None]:
+    def least(
+        self,
+    ) -> tuple[Capacities | None, Why | None, LoopedSchedule | None, LoopedSchedule | None]:
         """The least capacities, a schedule within them, and the schedule that is shortest to
         write."""
         graph = self.graph
@@ -424,16 +426,16 @@ class _Search:
         if sum(n for _, n in runs) == sum(graph.firings):
             loops = looped.folded(runs)
             if loops is not None:
-                schedule = Schedule(looped.text(loops, self.short), buffers.total)
+                schedule = LoopedSchedule(looped.text(loops, self.short), buffers.total)
         buffers = replace(buffers, period=reached.upper, exact=reached.exact)
         return self.capacities(buffers), buffers.cut or reached.cut, schedule, self._compact()
 
-    def _compact(self) -> Schedule | None:
+    def _compact(self) -> LoopedSchedule | None:
         loops = looped.single_appearance(self.graph)
         if loops is None or sum(self.graph.firings) > looped.MOST_FIRINGS:
             return None
         tokens = sum(looped.memory(self.graph, loops).values())
-        return Schedule(looped.text(loops, self.short), tokens)
+        return LoopedSchedule(looped.text(loops, self.short), tokens)
 
     def keeping(self, period: Fraction) -> tuple[Capacities | None, Why | None]:
         """The least capacities that keep a period in ns, or the fastest ones found in time."""

@@ -21,7 +21,7 @@ from math import gcd
 from time import monotonic
 
 from .graph import Graph, bounded, part
-from .liveness import Execution, Wait
+from .liveness import Execution, MissingTokens
 from .throughput import least_period
 from .unfinished import OutOfTime, Why
 
@@ -148,7 +148,7 @@ _Sizes = tuple[tuple[int, int], ...]
 class _Growth:
     """A larger distribution: the channel that a task waits for has room for what it misses."""
 
-    wait: Wait
+    wait: MissingTokens
     cost: int
     sizes: _Sizes
 
@@ -234,7 +234,7 @@ def _unseen(options: list[_Growth], seen: set[_Sizes]) -> list[_Growth]:
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class BufferFront:
     """Pareto-optimal distributions, smallest first: each is faster than the one before.
 
     Points that are not `proved` carry the total below which nothing as fast exists as their
@@ -253,7 +253,7 @@ def trade_off(
     until: Fraction | None = None,
     seconds: float = 10.0,
     progress: Callable[[str], None] | None = None,
-) -> Front:
+) -> BufferFront:
     """Pareto points of total capacity against period, from the least that runs to the least at full
     speed.
 
@@ -323,7 +323,7 @@ class _TradeOff:
                     return
             self._grow(capacities, growth)
 
-    def front(self) -> Front:
+    def front(self) -> BufferFront:
         """What was found; a last point that may be larger than need be is made smaller."""
         points = self._points
         complete = (
@@ -333,7 +333,7 @@ class _TradeOff:
             points[-1] = _shrunk(
                 self._graph, points[-1], self._goal, self._grain, self._weights, self._shrink_until
             )
-        return Front(tuple(_efficient(points)), complete)
+        return BufferFront(tuple(_efficient(points)), complete)
 
     def _settle(self, cost: int) -> None:
         if self._bound is None:

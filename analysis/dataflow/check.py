@@ -13,10 +13,10 @@ from ...model.application import Application, Channel
 from ...model.diagnostic import Diagnostic, Note, Severity
 from ...model.span import Span
 from ...model.verdict import AppVerdicts, Verdict
-from .dependence import MOST_FIRINGS, Path, arrivals, paths, spans
-from .graph import Graph, Part, cyclic_parts, graph_of, part
+from .dependence import MOST_FIRINGS, DependencePath, arrivals, paths, spans
+from .graph import Graph, GraphPart, cyclic_parts, graph_of, part
 from .latency import latency, sources_and_sinks
-from .liveness import Deadlock, TooManySteps, Wait, deadlock, fewest_tokens
+from .liveness import Deadlock, MissingTokens, TooManySteps, deadlock, fewest_tokens
 from .repetition import Conflict, Repetition, repetition
 from .throughput import Deadlocked, is_live, least_period, without_serial
 from .unfinished import Unfinished
@@ -133,7 +133,7 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
     ), ()
 
 
-def _by_schedule(app: Application, balance: Repetition, component: Part) -> bool | Deadlocked:
+def _by_schedule(app: Application, balance: Repetition, component: GraphPart) -> bool | Deadlocked:
     """True when a periodic schedule of tasks that fire one at a time proves that they never block,
     or the opposite.
     """
@@ -181,11 +181,11 @@ def _blocked(app: Application, graph: Graph, witness: Deadlock) -> Diagnostic:
     )
 
 
-def _channel(app: Application, graph: Graph, wait: Wait) -> Channel:
+def _channel(app: Application, graph: Graph, wait: MissingTokens) -> Channel:
     return app.channels[graph.edges[wait.edge].channel]
 
 
-def _waiting(app: Application, graph: Graph, wait: Wait, where: str) -> Note:
+def _waiting(app: Application, graph: Graph, wait: MissingTokens, where: str) -> Note:
     """What a blocked task waits for."""
     channel = _channel(app, graph, wait)
     name = _short(graph.names[wait.task])
@@ -346,7 +346,7 @@ def _unpaced(
     return Verdict(True, "no period is asked for; buffers are bounded"), ()
 
 
-def _with_deadlines(app: Application, balance: Repetition) -> list[Path]:
+def _with_deadlines(app: Application, balance: Repetition) -> list[DependencePath]:
     if not app.paths:
         return []
     return [p for p in paths(app, balance.vector) if p.deadline is not None]
@@ -458,7 +458,7 @@ def _iteration_too_late(app: Application, sink: str, longest: Fraction) -> list[
     return [Diagnostic("F216", message, app.span, help=help_text, severity=severity)]
 
 
-def _path_too_late(app: Application, path: Path, longest: Fraction) -> list[Diagnostic]:
+def _path_too_late(app: Application, path: DependencePath, longest: Fraction) -> list[Diagnostic]:
     if path.deadline is None or longest <= path.deadline:
         return []
     source, sink = _short(path.source), _short(path.sink)

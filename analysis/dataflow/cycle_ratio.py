@@ -65,7 +65,7 @@ class Arcs:
 
 
 @dataclass(frozen=True, slots=True)
-class Critical:
+class CriticalCycle:
     """The critical cycle (arcs in order, none where the ratio is 0) and its ratio.
 
     The ratio is None when none satisfies the cycle (its height <= 0).
@@ -103,7 +103,7 @@ def arcs_of(nodes: int, arcs: Sequence[Arc]) -> Arcs:
     return by_source(nodes, source, destination, length, height, edge)
 
 
-def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
+def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> CriticalCycle:
     """The least ratio r >= 0 with length <= r x height on every cycle, with the cycle that dictates
     it.
 
@@ -111,7 +111,7 @@ def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
     length is 0 and so is the ratio; the first such cycle is returned with `ratio` None. Raises
     OutOfTime.
     """
-    policy = Policy(arcs.nodes, arcs.source, arcs.destination)
+    policy = CyclePolicy(arcs.nodes, arcs.source, arcs.destination)
     # Start where cycles are likely to be heavy: the longest arc, the lowest among equals.
     policy.choose(arcs.length, -arcs.height)
     longest, highest = policy.most(arcs.length), policy.most(abs(arcs.height))
@@ -129,14 +129,14 @@ def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
                 height = sum(arcs.height[cycle].tolist())
                 if length * ratio.denominator > ratio.numerator * height:
                     if height <= 0:
-                        return Critical(None, tuple(arcs.arc(i) for i in cycle))
+                        return CriticalCycle(None, tuple(arcs.arc(i) for i in cycle))
                     ratio, best = Fraction(length, height), cycle
             if ratio > Fraction(a, b):
                 a, b = ratio.numerator, ratio.denominator
                 weight = _weights(arcs, b, a, b * longest + a * highest)
             continue
         if not policy.improve(weight, values):
-            return Critical(Fraction(a, b), tuple(arcs.arc(i) for i in best))
+            return CriticalCycle(Fraction(a, b), tuple(arcs.arc(i) for i in best))
 
 
 def longest_paths(
@@ -147,7 +147,7 @@ def longest_paths(
 
     No cycle may have a positive weight. Raises OutOfTime.
     """
-    policy = Policy(arcs.nodes, arcs.source, arcs.destination)
+    policy = CyclePolicy(arcs.nodes, arcs.source, arcs.destination)
     policy.base = start
     longest, highest = policy.most(abs(arcs.length)), policy.most(abs(arcs.height))
     weight = _weights(arcs, b, a, longest * b + highest * a + int(start.max()))
@@ -176,7 +176,7 @@ def _runs(column: Indices) -> tuple[Indices, Indices]:
     return bounds[:-1], bounds[1:] - bounds[:-1]
 
 
-class Policy:
+class CyclePolicy:
     """An arc for every node, or none: then paths end there, with the node's `base`."""
 
     def __init__(self, nodes: int, source: Indices, destination: Indices) -> None:

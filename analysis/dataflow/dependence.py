@@ -21,7 +21,7 @@ MOST_FIRINGS = 20_000
 MOST_PATHS = 12
 
 
-class Arrow(Protocol):
+class DependenceChannel(Protocol):
     """A channel as far as it matters here: rates per firing (cyclic when they differ), `delay`
     initial tokens."""
 
@@ -55,7 +55,7 @@ _Leading = dict[str, list[tuple[str, list[int]]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class DependencePath:
     """From a source to a task that its data reach; `newest` of that task, and the `deadline` in ns,
     if it has one."""
 
@@ -117,7 +117,7 @@ def _arrows(app: Application) -> list[_Arrow]:
     return arrows
 
 
-def _leading(arrows: Iterable[Arrow], vector: Mapping[str, int]) -> _Leading:
+def _leading(arrows: Iterable[DependenceChannel], vector: Mapping[str, int]) -> _Leading:
     """Where arrows lead; nothing where an iteration is too long."""
     if sum(vector.values()) > MOST_FIRINGS:
         return {}
@@ -188,7 +188,7 @@ def arrivals(app: Application, vector: Mapping[str, int]) -> dict[str, tuple[Fra
 
 
 def arrivals_over(
-    arrows: Sequence[Arrow], vector: Mapping[str, int], sources: Iterable[str]
+    arrows: Sequence[DependenceChannel], vector: Mapping[str, int], sources: Iterable[str]
 ) -> dict[str, tuple[Fraction, ...]]:
     """The same for other graphs."""
     latest: dict[str, list[Fraction]] = {}
@@ -202,7 +202,7 @@ def arrivals_over(
     return {name: tuple(times) for name, times in latest.items()}
 
 
-def _writers(arrow: Arrow, vector: Mapping[str, int]) -> list[int]:
+def _writers(arrow: DependenceChannel, vector: Mapping[str, int]) -> list[int]:
     """For every firing of the reader: the firing of the writer that makes the last token it has
     taken by then."""
     reads, writes = arrow.consumed, arrow.produced
@@ -218,7 +218,7 @@ def _writers(arrow: Arrow, vector: Mapping[str, int]) -> list[int]:
     return writers
 
 
-def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
+def paths(app: Application, vector: Mapping[str, int]) -> tuple[DependencePath, ...]:
     """Paths worth a latency of their own.
 
     Those with a deadline, and those from a source to a sink as long as there are at most
@@ -241,7 +241,7 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
     selected = []
     for (begin, end), deadline in wanted.items():
         if end in reached[begin]:
-            selected.append(Path(begin, end, reached[begin][end], deadline))
+            selected.append(DependencePath(begin, end, reached[begin][end], deadline))
     return tuple(selected)
 
 

@@ -153,7 +153,7 @@ def bounded(graph: Graph, capacities: Mapping[int, int]) -> Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GraphPart:
     """Some tasks of a graph and edges among them, by their indices in the whole, and as a graph of
     its own.
 
@@ -166,7 +166,7 @@ class Part:
     graph: Graph
 
 
-def part(graph: Graph, tasks: Sequence[int], edges: Sequence[int]) -> Part:
+def part(graph: Graph, tasks: Sequence[int], edges: Sequence[int]) -> GraphPart:
     """These tasks and edges as a graph."""
     place = {t: i for i, t in enumerate(tasks)}
     kept = [graph.edges[i] for i in edges]
@@ -180,7 +180,7 @@ def part(graph: Graph, tasks: Sequence[int], edges: Sequence[int]) -> Part:
             replace(e, source=place[e.source], destination=place[e.destination]) for e in kept
         ),
     )
-    return Part(tuple(tasks), tuple(edges), own)
+    return GraphPart(tuple(tasks), tuple(edges), own)
 
 
 def condensed(nodes: int, arrows: Iterable[tuple[int, int]]) -> tuple[list[int], list[list[int]]]:
@@ -240,7 +240,7 @@ def _strongly_connected(nodes: int, arrows: Iterable[tuple[int, int]]) -> Iterat
                 path.append((child, iter(after[child])))
 
 
-def cyclic_parts(graph: Graph) -> list[Part]:
+def cyclic_parts(graph: Graph) -> list[GraphPart]:
     """Strongly connected components that hold a cycle, by their first task."""
     home, components = condensed(len(graph.names), [(e.source, e.destination) for e in graph.edges])
     inner: list[list[int]] = [[] for _ in components]

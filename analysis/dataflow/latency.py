@@ -18,7 +18,7 @@ from math import lcm
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .dependence import Path
+from .dependence import DependencePath
 from .graph import Graph, condensed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class IterationLatency:
     """`longest` in the graph's unit of time, from the release of an iteration to the end of its
     last `sink`.
 
@@ -60,9 +60,9 @@ def latency(
     period: Fraction,
     *,
     spaced: bool,
-    paths: Sequence[Path] = (),
+    paths: Sequence[DependencePath] = (),
     seconds: float | None = None,
-) -> Latency:
+) -> IterationLatency:
     """The worst latency of an iteration and of paths at this period, which the graph must be able
     to keep.
 
@@ -111,7 +111,7 @@ def latency(
         counted = released[nodes.of(source)] if spaced else starts[nodes.of(source)].tolist()
         begins = [Fraction(x, scale) for x in counted]
         taken.append(max(path.latencies(path_ends, period, begins)))
-    return Latency(Fraction(longest, scale), sink, tuple(taken))
+    return IterationLatency(Fraction(longest, scale), sink, tuple(taken))
 
 
 class _Nodes:

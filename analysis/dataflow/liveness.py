@@ -39,7 +39,7 @@ class TooManySteps(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class MissingTokens:
     """Task `task` needs `missing` more tokens on edge `edge` (index in the graph)."""
 
     task: int
@@ -168,19 +168,23 @@ class Execution:
         self.fired[task] = at
         return at - start
 
-    def waits(self, task: int) -> list[Wait]:
+    def waits(self, task: int) -> list[MissingTokens]:
         """What a task that is not done needs for its next firing."""
         phase = self.fired[task] % self.graph.phases[task]
         needs = [(e, rates[phase]) for e, rates, _ in self._into[task]]
         needs += [(e, consumed[phase]) for e, _, consumed in self._loops[task]]
-        return [Wait(task, e, need - self.tokens[e]) for e, need in needs if need > self.tokens[e]]
+        return [
+            MissingTokens(task, e, need - self.tokens[e])
+            for e, need in needs
+            if need > self.tokens[e]
+        ]
 
-    def blocked(self) -> list[Wait]:
+    def blocked(self) -> list[MissingTokens]:
         """Every task that cannot complete its firings, with the first thing it waits for."""
         goal = self.graph.firings
         return [self.waits(t)[0] for t in range(len(goal)) if self.fired[t] < goal[t]]
 
-    def wait_cycle(self) -> list[Wait]:
+    def wait_cycle(self) -> list[MissingTokens]:
         """Tasks that wait for each other, in a ring: each one's edge comes from the next task.
 
         The shortest ring, unless very many tasks are blocked.
@@ -203,10 +207,10 @@ class Execution:
                 best = ring
         return best
 
-    def _ring(self, start: int, waits: dict[int, list[Wait]]) -> list[Wait]:
+    def _ring(self, start: int, waits: dict[int, list[MissingTokens]]) -> list[MissingTokens]:
         """The shortest ring that a task is in; empty if it is in none."""
         edges = self.graph.edges
-        came: dict[int, Wait] = {}
+        came: dict[int, MissingTokens] = {}
         reached = deque([start])
         while reached:
             for wait in waits[reached.popleft()]:
@@ -226,8 +230,8 @@ class Execution:
 class Deadlock:
     """`cycle` are tasks that wait for each other, `blocked` all tasks that cannot complete."""
 
-    cycle: tuple[Wait, ...]
-    blocked: tuple[Wait, ...]
+    cycle: tuple[MissingTokens, ...]
+    blocked: tuple[MissingTokens, ...]
 
 
 def deadlock(graph: Graph) -> Deadlock | None:
@@ -239,14 +243,14 @@ def deadlock(graph: Graph) -> Deadlock | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class AddedTokens:
     """More initial tokens by edge. `least` is true when no smaller total would do."""
 
     tokens: dict[int, int]
     least: bool
 
 
-def fewest_tokens(graph: Graph) -> Placement:
+def fewest_tokens(graph: Graph) -> AddedTokens:
     """The least initial tokens to add so that an iteration completes; among equals, on edges that
     lead back.
 
@@ -265,7 +269,7 @@ def fewest_tokens(graph: Graph) -> Placement:
     while queue:
         total, ahead, _, added, at = heapq.heappop(queue)
         if at.done:
-            return Placement(dict(added), number <= most)
+            return AddedTokens(dict(added), number <= most)
         options = []
         for wait in at.wait_cycle():
             more = dict(added)

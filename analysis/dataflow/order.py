@@ -32,7 +32,7 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class FiringOrder:
     """`firings` are runs (task, count) in sequence; after a deadlock `blocked` has the
     witnesses."""
 
@@ -110,7 +110,7 @@ def iteration_order(
     upstream_first: bool = False,
     ahead: Mapping[str, Time] | None = None,
     due: Mapping[str, Sequence[Time]] | None = None,
-) -> Order:
+) -> FiringOrder:
     """A sequential order of one iteration, by the times at which firings can begin, where they are
     `due`.
 
@@ -160,8 +160,8 @@ def iteration_order(
                 queued.add(other)
                 heapq.heappush(waiting, (*place(other), other))
     if all(fired[t.name] == vector[t.name] for t in app.tasks):
-        return Order(tuple(sequence), ())
-    return Order(tuple(sequence), _blocked(app, tokens, fired, vector))
+        return FiringOrder(tuple(sequence), ())
+    return FiringOrder(tuple(sequence), _blocked(app, tokens, fired, vector))
 
 
 def _affected(app: Application) -> dict[str, set[str]]:

@@ -14,7 +14,7 @@ from .graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
+class TimedFiring:
     """Firing `index` (from 0) of `task`, from `start` to `end` in the graph's unit of time.
 
     `processor` is an index into the orders, -1 for a task in none of them.
@@ -32,7 +32,7 @@ def self_timed(
     iterations: int,
     orders: Sequence[Sequence[tuple[int, int]]] = (),
     releases: Mapping[int, Sequence[int]] | None = None,
-) -> list[Firing]:
+) -> list[TimedFiring]:
     """The firings of some iterations, by start.
 
     `orders` are processors: the firings (task, index) of each, one after the other, over all
@@ -47,7 +47,7 @@ def self_timed(
     turn = [0] * len(orders)
     free = [True] * len(orders)
     begun = [0] * count
-    done: list[Firing] = []
+    done: list[TimedFiring] = []
     ends: list[tuple[int, int, int, int]] = []
     wakeups: set[int] = set()
     now = 0
@@ -75,7 +75,7 @@ def self_timed(
         for i in into[t]:
             tokens[i] -= graph.edges[i].consumed[phase]
         end = now + graph.times[t][phase]
-        done.append(Firing(t, begun[t], p, now, end))
+        done.append(TimedFiring(t, begun[t], p, now, end))
         heapq.heappush(ends, (end, t, begun[t], p))
         begun[t] += 1
         if p >= 0:

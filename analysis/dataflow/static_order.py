@@ -31,7 +31,7 @@ CHEAP_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OrderStep:
     """`times` firings of `task` from firing `first` of iteration (`round` x per_round + index -
     stage)."""
 
@@ -50,7 +50,7 @@ class Step:
 class Schedule:
     """The step sequence of every processor, and the capacity of every channel in tokens."""
 
-    orders: dict[str, tuple[Step, ...]]
+    orders: dict[str, tuple[OrderStep, ...]]
     capacities: dict[str, int]
 
 
@@ -96,13 +96,13 @@ def app_order(
 def interleaved(apps: Iterable[AppOrder]) -> Schedule:
     """Orders and capacities for apps that share processors under static orders. Raises NoRound."""
     by_app = {a.app.name: a for a in apps}
-    orders: dict[str, list[Step]] = {}
+    orders: dict[str, list[OrderStep]] = {}
     for app, index, per_round in _round([a.app for a in by_app.values()]):
         own = by_app[app.name]
         for task, times, first in own.runs:
             places = own.places[task]
             for r, processor in enumerate(places):
-                step = Step(
+                step = OrderStep(
                     app.name, task, times, first, own.stage[task], r, len(places), index, per_round
                 )
                 orders.setdefault(processor, []).append(step)
@@ -155,7 +155,7 @@ def hyperperiod(periods: Collection[Fraction]) -> Fraction:
     return Fraction(lcm(*(p.numerator for p in periods)), gcd(*(p.denominator for p in periods)))
 
 
-def _shortest(steps: list[Step]) -> tuple[Step, ...]:
+def _shortest(steps: list[OrderStep]) -> tuple[OrderStep, ...]:
     """On a processor that serves one app only, a round of one iteration says the same."""
     if len({s.app for s in steps}) == 1 and steps[0].per_round > 1:
         steps = [replace(s, per_round=1) for s in steps if s.index == 0]

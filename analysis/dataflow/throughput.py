@@ -17,7 +17,7 @@ from math import gcd, lcm
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .graph import Graph, Part, cyclic_parts
+from .graph import Graph, GraphPart, cyclic_parts
 from .liveness import Execution, TooManySteps
 from .unfinished import Unfinished, Why
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CycleStep:
     """One hop of a critical cycle: from `task` (index) along `edge` (index in the graph)."""
 
     task: int
@@ -43,7 +43,7 @@ class Period:
 
     lower: Fraction
     upper: Fraction | None
-    cycle: tuple[Step, ...]
+    cycle: tuple[CycleStep, ...]
     cut: Why | None = None
 
     @property
@@ -105,7 +105,7 @@ def is_live(graph: Graph, *, seconds: float) -> bool:
 
 
 def _of_part(
-    graph: Graph, component: Part, deadline: float | None, *, any_schedule: bool = False
+    graph: Graph, component: GraphPart, deadline: float | None, *, any_schedule: bool = False
 ) -> Period:
     alone = _one_task(graph, component.edges)
     if len(component.edges) == 1 and alone is not None:
@@ -117,7 +117,7 @@ def _of_part(
 
 
 def _k_iter(
-    graph: Graph, component: Part, lower: Period, deadline: float | None, any_schedule: bool
+    graph: Graph, component: GraphPart, lower: Period, deadline: float | None, any_schedule: bool
 ) -> Period:
     """The period of a part, by schedules that repeat more and more of it; `lower` is a bound."""
     from .cycle_ratio import largest_cycle_ratio
@@ -165,7 +165,7 @@ def _one_task(graph: Graph, edges: Iterable[int]) -> Period | None:
         edge = graph.edges[i]
         if edge.kind == "serial":
             work = graph.cycles[edge.source] * sum(graph.times[edge.source])
-            bounds.append(Period(Fraction(work), None, (Step(edge.source, i),)))
+            bounds.append(Period(Fraction(work), None, (CycleStep(edge.source, i),)))
     return max(bounds, key=lambda p: p.lower, default=None)
 
 
@@ -175,16 +175,16 @@ def _own_repetition(graph: Graph, cycle: Collection[int]) -> dict[int, int]:
     return {t: graph.cycles[t] // divisor for t in cycle}
 
 
-def _blocked(component: Part) -> bool:
+def _blocked(component: GraphPart) -> bool:
     try:
         return not Execution(component.graph).run()
     except TooManySteps:
         return False
 
 
-def _steps(cycle: tuple[Arc, ...], owner: Indices) -> tuple[Step, ...]:
+def _steps(cycle: tuple[Arc, ...], owner: Indices) -> tuple[CycleStep, ...]:
     """The cycle in terms of tasks: repeated firings along the same edge are one step."""
-    hops = [Step(int(owner[a.source]), a.edge) for a in cycle]
+    hops = [CycleStep(int(owner[a.source]), a.edge) for a in cycle]
     kept = [hop for i, hop in enumerate(hops) if hop != hops[i - 1]] or hops[:1]
     for length in range(1, len(kept) // 2 + 1):  # the same round, several times
         if len(kept) % length == 0 and kept[:length] * (len(kept) // length) == kept:

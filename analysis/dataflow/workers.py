@@ -16,7 +16,7 @@ from fractions import Fraction
 from ...model.application import Application, Channel, Task
 from ...model.deployment import DeployedWorker, Entry
 from ...model.platform import Platform
-from .static_order import AppOrder, NoRound, Schedule, Step, app_order, interleaved
+from .static_order import AppOrder, NoRound, OrderStep, Schedule, app_order, interleaved
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +113,10 @@ def _orders_on(
     apps: Sequence[Application],
     alone: Mapping[str, Schedule],
     joint: Schedule | None,
-) -> list[tuple[tuple[Step, ...], tuple[int, int] | None]]:
+) -> list[tuple[tuple[OrderStep, ...], tuple[int, int] | None]]:
     """The orders of a lane of a processor, each with (position of the processor, priority) where
     priorities count."""
-    orders: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
+    orders: list[tuple[tuple[OrderStep, ...], tuple[int, int] | None]] = []
     rest = apps
     if scheduler == "static_order" and joint is not None:
         orders.append((joint.orders.get(lane, ()), None))
@@ -134,7 +134,9 @@ def _stream(lane: str) -> int:
     return int(lane.partition("#")[2])
 
 
-def _sources_apart(apps: Sequence[Application], steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
+def _sources_apart(
+    apps: Sequence[Application], steps: tuple[OrderStep, ...]
+) -> list[tuple[OrderStep, ...]]:
     """What waits does so in workers of its own: each live source, and the sources of a pipelined
     periodic app.
 
@@ -145,7 +147,7 @@ def _sources_apart(apps: Sequence[Application], steps: tuple[Step, ...]) -> list
     """
     live, waiting = _kept_apart(apps, steps)
     moved = {a.name for a in apps if waits_outside(a)}
-    stages: dict[int, list[Step]] = {}
+    stages: dict[int, list[OrderStep]] = {}
     for step in steps:
         if step.task not in live and step not in waiting:
             stages.setdefault(step.stage if step.app in moved else 0, []).append(step)
@@ -155,8 +157,8 @@ def _sources_apart(apps: Sequence[Application], steps: tuple[Step, ...]) -> list
 
 
 def _kept_apart(
-    apps: Sequence[Application], steps: tuple[Step, ...]
-) -> tuple[Collection[str], tuple[Step, ...]]:
+    apps: Sequence[Application], steps: tuple[OrderStep, ...]
+) -> tuple[Collection[str], tuple[OrderStep, ...]]:
     """The live sources by name, and the firings of the other sources of pipelined periodic apps."""
     sources: dict[str, Task] = {}
     for app in apps:
@@ -171,7 +173,7 @@ def _kept_apart(
     return live, others
 
 
-def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
+def _entries(steps: tuple[OrderStep, ...]) -> tuple[Entry, ...]:
     return tuple(
         Entry(s.task, s.times, s.first, s.stage, (s.replica, s.replicas), (s.index, s.per_round))
         for s in steps

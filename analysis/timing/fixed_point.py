@@ -27,7 +27,7 @@ from .busy_window import (
     served_window,
     sums_of,
 )
-from .unfolding import Cluster, Drag, Stream, Unfolded
+from .unfolding import BlockStream, Cluster, Drag, Unfolded
 from .whole_paths import Stretch, path_bounds
 
 #: A window of more than so many of the longest rounds is given up, and an end after so many of its
@@ -38,7 +38,7 @@ MOST_PASSES = 64
 
 
 @dataclass(slots=True)
-class Chain:
+class JobChain:
     """A run of jobs of one worker since it waited: `start` is the arrival it waited for, `first`
     the job.
 
@@ -56,7 +56,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class JobEnd:
     """How a job can end: in the window of a chain that began `shift` before its round, with job
     `first`.
     """
@@ -101,7 +101,7 @@ class Solver:
                 self.ahead[j] = total
                 total += tally.add(net.jobs[j].plain, net.jobs[j].curved, 1)
         self.demands: list[tuple[Demand, ...]] = [self._demands(i) for i in range(len(net.lanes))]
-        self.notes: dict[int, list[Note]] | None = None
+        self.notes: dict[int, list[JobEnd]] | None = None
         self.touching = [self._touching(c) for c in net.clusters]
 
     def response(self, group: int) -> Fraction | None:
@@ -154,20 +154,20 @@ class Solver:
                     for other in self.touching[number]:
                         dirty[other] = True
 
-    def explained(self, number: int) -> tuple[dict[int, Rivals], dict[int, list[Note]]]:
+    def explained(self, number: int) -> tuple[dict[int, Rivals], dict[int, list[JobEnd]]]:
         """Once solved: the rivals of a bounded cluster's workers, and all ways in which its jobs
         can end.
         """
         cluster = self.net.clusters[number]
-        notes: dict[int, list[Note]] = {j: [] for j in cluster.order}
+        notes: dict[int, list[JobEnd]] = {j: [] for j in cluster.order}
         self.notes = notes
         self._pass(cluster, self.careful[number])
         self.notes = None
         return {i: self._rivals(i) for i in cluster.lanes}, notes
 
-    def stretch(self, jobs: Sequence[int], rivals: Rivals) -> Chain:
+    def stretch(self, jobs: Sequence[int], rivals: Rivals) -> JobChain:
         """The window of some jobs that follow each other in a worker, taken alone."""
-        chain = Chain(jobs[0], 0, 0, 0, self.ahead[jobs[0]])
+        chain = JobChain(jobs[0], 0, 0, 0, self.ahead[jobs[0]])
         for j in jobs:
             self._extend(chain, j, rivals)
         return chain
@@ -267,7 +267,7 @@ class Solver:
                 demands.append(Demand(came, ran, whole, b.cost, 1, b.first, low, b.plain, b.curved))
         return tuple(demands)
 
-    def _together(self, stream: Stream, cluster: Cluster) -> Demand | None:
+    def _together(self, stream: BlockStream, cluster: Cluster) -> Demand | None:
         """The blocks of a stream as events of one period; None if they are too late for that."""
         step, count = stream.spacing, len(stream.blocks)
         jobs, first = self.net.jobs, stream.blocks[0]
@@ -355,7 +355,7 @@ class Solver:
         jobs, lanes = net.jobs, net.lanes
         whole, jitter = cluster.round, cluster.jitter
         rivals = {i: self._rivals(i) for i in cluster.lanes}
-        chains: dict[int, list[Chain]] = {i: [] for i in cluster.lanes}
+        chains: dict[int, list[JobChain]] = {i: [] for i in cluster.lanes}
         paths = None
         if careful:
             paths = path_bounds(net, cluster, rivals, self.stretches(cluster, rivals))
@@ -376,15 +376,15 @@ class Solver:
                         c for c in alive if job.arrives is None or c.start + c.window > job.arrives
                     ]
                     if all(c.start < arrival for c in alive):
-                        alive.append(Chain(j, arrival, 0, 0, self.ahead[j]))
+                        alive.append(JobChain(j, arrival, 0, 0, self.ahead[j]))
                 else:
-                    alive = [Chain(j, arrival, 0, 0, self.ahead[j])]
+                    alive = [JobChain(j, arrival, 0, 0, self.ahead[j])]
                 chains[number] = alive
             for c in alive:
                 self._extend(c, j, rivals[number])
                 end = max(end, c.start + c.window)
                 if self.notes is not None:
-                    self.notes[j].append(Note(c.first, 0, 0, c.start, c.parts, c.level, c.window))
+                    self.notes[j].append(JobEnd(c.first, 0, 0, c.start, c.parts, c.level, c.window))
             arrival = max(arrival, previous)
             if paths is not None:
                 end = min(end, paths[j])
@@ -407,7 +407,7 @@ class Solver:
             ends.append(job.released)
         return max(ends, default=job.begin)
 
-    def _extend(self, chain: Chain, j: int, rivals: Rivals) -> None:
+    def _extend(self, chain: JobChain, j: int, rivals: Rivals) -> None:
         """One more job at the end of a chain."""
         job = self.net.jobs[j]
         more = chain.tally.add(job.plain, job.curved, 1)
@@ -421,7 +421,7 @@ class Solver:
             self._give_up(job.worker)
         chain.window = window
 
-    def _level(self, chain: Chain, number: int, rivals: Rivals) -> int:
+    def _level(self, chain: JobChain, number: int, rivals: Rivals) -> int:
         """The level window around a chain. Own earlier rounds are in it as far as they can come
         after its start.
         """
@@ -451,7 +451,7 @@ class Solver:
     def _wrap(
         self,
         number: int,
-        alive: list[Chain],
+        alive: list[JobChain],
         rivals: Rivals,
         whole: int,
         jitter: int,
@@ -474,7 +474,7 @@ class Solver:
                     end = c.start + c.window - shift
                     if self.notes is not None:
                         self.notes[j].append(
-                            Note(c.first, rounds, shift, c.start, c.parts, c.level, c.window)
+                            JobEnd(c.first, rounds, shift, c.start, c.parts, c.level, c.window)
                         )
                     if paths is not None:
                         end = min(end, paths[j])

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from .system import Group, Time, TimedSystem, sinks, sources, utilization
+from .system import Time, TimedGroup, TimedSystem, sinks, sources, utilization
 
 #: So many paths are kept of each task: any of them will do.
 MOST_PATHS = 32
@@ -46,7 +46,7 @@ class Least:
         )
 
 
-def _longest(group: Group, clock: Mapping[str, int], count: int) -> Iterator[Work]:
+def _longest(group: TimedGroup, clock: Mapping[str, int], count: int) -> Iterator[Work]:
     """The work of paths to the sinks of an iteration, none of which is at least another one on
     every clock."""
     before = _awaited(group)
@@ -73,7 +73,7 @@ def _longest(group: Group, clock: Mapping[str, int], count: int) -> Iterator[Wor
     yield from _largest(ends)
 
 
-def _awaited(group: Group) -> dict[str, list[str]]:
+def _awaited(group: TimedGroup) -> dict[str, list[str]]:
     """The tasks that each task waits for in an iteration."""
     before: dict[str, list[str]] = {t.name: [] for t in group.tasks}
     for c in group.channels:

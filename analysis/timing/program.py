@@ -21,18 +21,18 @@ from ...model.deployment import (
 from ...model.platform import Platform
 from ...model.workload import WorkloadCurve
 from .system import (
-    Group,
-    Place,
     Refused,
+    RoundFiring,
     Scheduler,
     Slowdown,
     Time,
     TimedChannel,
+    TimedGroup,
     TimedPath,
     TimedProcessor,
     TimedSystem,
     TimedTask,
-    Worker,
+    TimedWorker,
 )
 
 #: Words of platforms and of the analysis.
@@ -95,7 +95,7 @@ def _group(
     home: Mapping[str, str],
     wcet_ns: Mapping[str, Time | tuple[Time, ...]],
     curves: Mapping[str, WorkloadCurve],
-) -> Group:
+) -> TimedGroup:
     assert app.period_ns is not None
     tasks = {t.name: t for t in app.tasks}
     kernels = {name: ns if isinstance(ns, tuple) else (ns,) for name, ns in wcet_ns.items()}
@@ -109,7 +109,7 @@ def _group(
     paths = []
     for p in app.paths:
         paths.append(TimedPath(p.source, p.sink, p.newest, _time(p.deadline_ns)))
-    return Group(
+    return TimedGroup(
         app.name,
         Fraction(app.period_ns),
         tuple(timed),
@@ -140,7 +140,7 @@ def _channel(channel: DeployedChannel, tasks: Mapping[str, DeployedTask]) -> Tim
 
 def timed_workers(
     workers: Iterable[DeployedWorker], app_of: Mapping[str, str]
-) -> tuple[Worker, ...]:
+) -> tuple[TimedWorker, ...]:
     """Workers of a program as the analysis has them; `app_of` is the app of each task.
 
     Raises Refused where iterations of a task alternate between processors.
@@ -148,7 +148,7 @@ def timed_workers(
     return tuple(_worker(w, app_of) for w in workers)
 
 
-def _worker(worker: DeployedWorker, app_of: Mapping[str, str]) -> Worker:
+def _worker(worker: DeployedWorker, app_of: Mapping[str, str]) -> TimedWorker:
     shared = sorted({e.task for e in worker.order if e.replica[1] > 1})
     if shared:
         raise Refused(
@@ -157,6 +157,6 @@ def _worker(worker: DeployedWorker, app_of: Mapping[str, str]) -> Worker:
     places = []
     for e in worker.order:
         for k in range(e.first, e.first + e.times):
-            places.append(Place(app_of[e.task], e.task, k, e.round[0], e.stage))
+            places.append(RoundFiring(app_of[e.task], e.task, k, e.round[0], e.stage))
     rounds = {app_of[e.task]: e.round[1] for e in worker.order}
-    return Worker(worker.processor, tuple(places), tuple(rounds.items()))
+    return TimedWorker(worker.processor, tuple(places), tuple(rounds.items()))

@@ -31,10 +31,10 @@ from fractions import Fraction
 from typing import Literal
 
 from .busy_window import ALWAYS, EventStream, Rivals, Tally, queued
-from .fixed_point import Note, Solver, TooLate
-from .system import Group, TimedPath, TimedSystem
+from .fixed_point import JobEnd, Solver, TooLate
+from .system import TimedGroup, TimedPath, TimedSystem
 from .unfolding import Job, Unfolded, unfold
-from .whole_paths import Share, path_shares
+from .whole_paths import PathShare, path_shares
 
 Kind = Literal["own", "earlier", "release", "higher", "equal", "queue", "contention"]
 
@@ -82,7 +82,7 @@ class TaskBound:
 
 
 @dataclass(frozen=True, slots=True)
-class PathBound:
+class PathResponse:
     """`latency` is None when there is no bound. `terms` are as for groups, from the release of the
     newest data on."""
 
@@ -92,7 +92,7 @@ class PathBound:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupBound:
+class GroupResponse:
     """`response` is None when there is no bound: `reason` says why. `path`: tasks whose windows
     lead to the end.
 
@@ -107,7 +107,7 @@ class GroupBound:
     reason: str
     path: tuple[str, ...]
     terms: tuple[Term, ...]
-    paths: tuple[PathBound, ...]
+    paths: tuple[PathResponse, ...]
 
     @property
     def schedulable(self) -> bool:
@@ -122,7 +122,7 @@ class GroupBound:
 class Bounds:
     """Tasks of groups without a bound are missing from `tasks`."""
 
-    groups: dict[str, GroupBound]
+    groups: dict[str, GroupResponse]
     tasks: dict[str, TaskBound]
 
 
@@ -176,7 +176,7 @@ def bounds(system: TimedSystem) -> Bounds:
     """All bounds, taken apart. Raises Refused."""
     solution = Solver(unfold(system))
     solution.solve()
-    groups: dict[str, GroupBound] = {}
+    groups: dict[str, GroupResponse] = {}
     tasks: dict[str, TaskBound] = {}
     for number, cluster in enumerate(solution.net.clusters):
         if number in solution.reasons:
@@ -192,12 +192,12 @@ def bounds(system: TimedSystem) -> Bounds:
     return Bounds({g.name: groups[g.name] for g in system.groups}, tasks)
 
 
-def _unbounded(group: Group, reason: str) -> GroupBound:
-    paths = tuple(PathBound(path, None, ()) for path in group.paths)
-    return GroupBound(group.name, None, _deadline(group), reason, (), (), paths)
+def _unbounded(group: TimedGroup, reason: str) -> GroupResponse:
+    paths = tuple(PathResponse(path, None, ()) for path in group.paths)
+    return GroupResponse(group.name, None, _deadline(group), reason, (), (), paths)
 
 
-def _deadline(group: Group) -> Fraction | None:
+def _deadline(group: TimedGroup) -> Fraction | None:
     return None if group.due is None else Fraction(group.due)
 
 
@@ -216,15 +216,15 @@ class _Story:
     def _jobs(self, group: int) -> list[int]:
         return [j for j in self.cluster.order if self.net.jobs[j].group == group]
 
-    def group(self, number: int) -> GroupBound:
+    def group(self, number: int) -> GroupResponse:
         """The bounds of a group, with what they are made of."""
         group = self.net.system.groups[number]
         path, terms = self.path(number)
         paths = []
         for n, latency in enumerate(self.solution.latencies(number)):
-            paths.append(PathBound(group.paths[n], latency, self.latency(number, n)))
+            paths.append(PathResponse(group.paths[n], latency, self.latency(number, n)))
         response = self.solution.response(number)
-        return GroupBound(group.name, response, _deadline(group), "", path, terms, tuple(paths))
+        return GroupResponse(group.name, response, _deadline(group), "", path, terms, tuple(paths))
 
     def path(self, group: int) -> tuple[tuple[str, ...], tuple[Term, ...]]:
         """From the last end backwards: what each window began with, and what all of them are made
@@ -270,7 +270,7 @@ class _Story:
             here = self._before(note)
         return tuple(reversed(names)), tuple(terms)
 
-    def _window(self, j: int, note: Note) -> Iterator[Term]:
+    def _window(self, j: int, note: JobEnd) -> Iterator[Term]:
         """The terms of a window, and of what is before it if that is no other window."""
         before = self._before(note)
         end_before = 0
@@ -289,7 +289,7 @@ class _Story:
             if x.total:
                 yield self._term(x.kind, self._who(x), x.times, x.total)
 
-    def _who(self, share: Share) -> str:
+    def _who(self, share: PathShare) -> str:
         """What takes a share: a task, the groups of a worker, or pools."""
         if share.job >= 0:
             return _name(self.net, share.job)
@@ -297,7 +297,7 @@ class _Story:
             return self._groups(share.lane)
         return self._pools()
 
-    def _before(self, note: Note) -> int | None:
+    def _before(self, note: JobEnd) -> int | None:
         """The job whose end the window of a note began with; None for a release."""
         job, ends = self.net.jobs[note.first], self.solution.ends
         whole, jitter = self.cluster.round, self.cluster.jitter
@@ -376,7 +376,7 @@ class _Story:
             arrivals.append(w.earliest(other.ready + other.best, whole, jitter, other.begin))
         return max(arrivals, default=None)
 
-    def _apart(self, job: Job, note: Note) -> int:
+    def _apart(self, job: Job, note: JobEnd) -> int:
         """Least time between the arrival of a job and that of the one so many rounds before."""
         if not note.rounds or job.arrives is None:
             return 0
@@ -390,7 +390,7 @@ class _Story:
         stream = EventStream(Fraction(whole), Fraction(jitter), Fraction(distance))
         return int(stream.apart(note.rounds + 1))
 
-    def _terms(self, j: int, note: Note) -> Iterator[Term]:
+    def _terms(self, j: int, note: JobEnd) -> Iterator[Term]:
         """What the window of a note is made of."""
         net, job = self.net, self.net.jobs[j]
         lane = net.lanes[job.worker]
@@ -444,7 +444,7 @@ class _Story:
     def _term(self, kind: Kind, who: str, times: int, total: int) -> Term:
         return Term(kind, who, times, self._ns(total) / max(1, times), self._ns(total))
 
-    def _others(self, note: Note, rivals: Rivals, processor: int) -> Iterator[tuple[Term, int]]:
+    def _others(self, note: JobEnd, rivals: Rivals, processor: int) -> Iterator[tuple[Term, int]]:
         tally = Tally()
         for d in rivals.higher:
             times = (note.window + d.came) // d.spacing

@@ -20,12 +20,12 @@ from fractions import Fraction
 from typing import Literal
 
 from .system import (
-    Group,
-    Place,
+    RoundFiring,
     Time,
+    TimedGroup,
     TimedSystem,
     TimedTask,
-    Worker,
+    TimedWorker,
     per_iteration,
     sinks,
     sources,
@@ -138,7 +138,7 @@ class _Group:
 
     __slots__ = ("begun", "group", "left", "releases", "sink_firings", "works")
 
-    def __init__(self, group: Group, releases: list[Time]) -> None:
+    def __init__(self, group: TimedGroup, releases: list[Time]) -> None:
         self.group, self.releases = group, releases
         self.sink_firings = 0
         self.left: dict[int, int] = {}
@@ -170,7 +170,7 @@ class _Worker:
         "when",
     )
 
-    def __init__(self, places: list[tuple[Place, _Task, int]], rank: int) -> None:
+    def __init__(self, places: list[tuple[RoundFiring, _Task, int]], rank: int) -> None:
         self.places, self.rank = places, rank
         self.place = self.round = 0
         self.waiting = True
@@ -222,7 +222,7 @@ class _Simulation:
         self.over: Time = 0
         self.first: Time = 0
 
-    def _releases(self, group: Group, horizon: Time) -> list[Time]:
+    def _releases(self, group: TimedGroup, horizon: Time) -> list[Time]:
         offset = group.offset
         if offset is None:
             offset = self.choices.offsets.get(group.name, 0)
@@ -236,7 +236,7 @@ class _Simulation:
             releases.append(offset + len(releases) * group.period + late)
         return sorted(releases)
 
-    def _add(self, group: Group) -> None:
+    def _add(self, group: TimedGroup) -> None:
         running = self.groups[group.name]
         for task in group.tasks:
             self.tasks[group.name, task.name] = _Task(running, task)
@@ -257,7 +257,7 @@ class _Simulation:
             running.sink_firings += self.tasks[group.name, name].task.firings
         running.left = dict.fromkeys(range(len(running.releases)), running.sink_firings)
 
-    def _add_worker(self, worker: Worker) -> None:
+    def _add_worker(self, worker: TimedWorker) -> None:
         p = self.processors.index(worker.processor)
         rounds = dict(worker.rounds)
         places = []

@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from .response_time import bounds
 from .simulate import Choices, Observed, simulate
-from .system import Group, Time, TimedSystem, per_iteration
+from .system import Time, TimedGroup, TimedSystem, per_iteration
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def halves(system: TimedSystem, live: Collection[str] = ()) -> Halves | None:
     return Halves(leaving, entering)
 
 
-def ahead(group: Group) -> int:
+def ahead(group: TimedGroup) -> int:
     """How many iterations before its release one can begin: what stands behind initial tokens fires
     without its source.
 
@@ -85,7 +85,7 @@ def ahead(group: Group) -> int:
 
 # -- played through --------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedChange:
     """A change that was played through: from the request (or the beginning of the state, if later)
     to the end of the last frame, and from there until each group of the next state had ended its
     first one, in ns. `seen` is the stay in the state that was left."""
@@ -104,7 +104,7 @@ def played(
     rng: random.Random,
     *,
     changes: int,
-) -> Iterator[Played]:
+) -> Iterator[PlayedChange]:
     """So many changes of a machine, asked for at random and at bad moments: when something is
     released, begins or ends.
 
@@ -114,7 +114,7 @@ def played(
     leaving: dict[str, list[str]] = {}
     for name in states:
         leaving[name] = sorted({target for source, target in transitions if source == name})
-    left: Played | None = None
+    left: PlayedChange | None = None
     for _ in range(changes + 1):
         system = states[at]
         choices = Choices(
@@ -126,10 +126,10 @@ def played(
         horizon = 8 * max(g.period for g in system.groups)
         seen = simulate(system, horizon, replace(choices, asked=asked), rng)
         if left is not None:
-            yield Played(left.source, at, left.drained, seen.first, left.seen)
+            yield PlayedChange(left.source, at, left.drained, seen.first, left.seen)
         if not leaving[at]:
             return
-        left = Played(at, "", max(0, seen.over - asked), 0, seen)
+        left = PlayedChange(at, "", max(0, seen.over - asked), 0, seen)
         at = rng.choice(leaving[at])
 
 

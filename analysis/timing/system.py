@@ -102,7 +102,7 @@ class TimedPath:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TimedGroup:
     """An app. Iteration n is released up to `jitter` after `offset` and n periods, in order.
 
     Groups with offsets share a clock; None is an unknown offset. All sources are released together.
@@ -159,7 +159,7 @@ class Slowdown:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RoundFiring:
     """One firing in a worker's round: of iteration (`round` x per_round + index - stage) of its
     group.
     """
@@ -172,7 +172,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class TimedWorker:
     """A thread on `processor` that fires `sequence` again and again.
 
     `rounds` says of each group in it how many iterations of the group are in one round (1 when not
@@ -180,7 +180,7 @@ class Worker:
     """
 
     processor: str
-    sequence: tuple[Place, ...]
+    sequence: tuple[RoundFiring, ...]
     rounds: tuple[tuple[str, int], ...] = ()
 
 
@@ -193,10 +193,10 @@ class TimedSystem:
     programs do it; others as their offsets say.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[TimedGroup, ...]
     processors: tuple[TimedProcessor, ...]
     slowdowns: tuple[Slowdown, ...] = ()
-    workers: tuple[Worker, ...] = ()
+    workers: tuple[TimedWorker, ...] = ()
 
 
 class Refused(ValueError):
@@ -241,7 +241,7 @@ def _same_names(kind: str, names: Sequence[str]) -> list[str]:
     return [f"two {kind}s are called `{n}`" for n in sorted(repeated)]
 
 
-def _group_faults(group: Group, processors: Collection[str]) -> Iterator[str]:
+def _group_faults(group: TimedGroup, processors: Collection[str]) -> Iterator[str]:
     yield from _release_faults(group)
     tasks = {t.name: t for t in group.tasks}
     if len(tasks) < len(group.tasks):
@@ -262,7 +262,7 @@ def _group_faults(group: Group, processors: Collection[str]) -> Iterator[str]:
         yield f"no source paces {', '.join(free)} of `{group.name}`: a cycle that nothing feeds"
 
 
-def _release_faults(group: Group) -> Iterator[str]:
+def _release_faults(group: TimedGroup) -> Iterator[str]:
     """Period, jitter, offset and deadline of a group."""
     if group.period <= 0:
         yield f"the period of `{group.name}` is {group.period}, not above 0"
@@ -323,13 +323,13 @@ def _path_faults(
         yield f"the deadline of {name} is {path.deadline}, not above 0"
 
 
-def sources(group: Group) -> set[str]:
+def sources(group: TimedGroup) -> set[str]:
     """Tasks without inputs: they are released."""
     fed = {c.destination for c in group.channels}
     return {t.name for t in group.tasks if t.name not in fed}
 
 
-def sinks(group: Group) -> set[str]:
+def sinks(group: TimedGroup) -> set[str]:
     """Tasks that an iteration ends with: what they reach reaches them too."""
     feeding = {c.source for c in group.channels if c.source != c.destination}
     plain = {t.name for t in group.tasks if t.name not in feeding}
@@ -362,7 +362,7 @@ def per_iteration(rates: tuple[int, ...], firings: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class TimedNeed:
     """Firing `firing` of `task`, `lag` iterations earlier, has to end before something starts."""
 
     task: str
@@ -370,7 +370,7 @@ class Need:
     lag: int
 
 
-def needs(group: Group) -> dict[tuple[str, int], list[Need]]:
+def needs(group: TimedGroup) -> dict[tuple[str, int], list[TimedNeed]]:
     """For each firing (task, index in its iteration), the last firings that have to end before it
     may start.
 
@@ -378,7 +378,7 @@ def needs(group: Group) -> dict[tuple[str, int], list[Need]]:
     (Lee and Messerschmitt 1987). Space of a bounded channel is the same with the roles exchanged.
     """
     firings = {t.name: t.firings for t in group.tasks}
-    needed: dict[tuple[str, int], list[Need]] = {}
+    needed: dict[tuple[str, int], list[TimedNeed]] = {}
     for name, count in firings.items():
         for k in range(count):
             needed[name, k] = []
@@ -392,7 +392,7 @@ def needs(group: Group) -> dict[tuple[str, int], list[Need]]:
 
 
 def _depend(
-    needed: dict[tuple[str, int], list[Need]],
+    needed: dict[tuple[str, int], list[TimedNeed]],
     maker: tuple[str, list[int]],
     taker: tuple[str, list[int]],
     tokens: int,
@@ -405,11 +405,11 @@ def _depend(
         if total > before:
             iteration, left = divmod(total - tokens - 1, made[-1])
             firing = next(i for i, n in enumerate(made) if n > left)
-            needed[destination, k].append(Need(source, firing, -iteration))
+            needed[destination, k].append(TimedNeed(source, firing, -iteration))
         before = total
 
 
-def default_workers(system: TimedSystem) -> tuple[Worker, ...]:
+def default_workers(system: TimedSystem) -> tuple[TimedWorker, ...]:
     """The workers of programs by default. Raises Refused.
 
     One per group and processor, or one per processor under a static order: iterations by release,
@@ -417,19 +417,21 @@ def default_workers(system: TimedSystem) -> tuple[Worker, ...]:
     could execute it.
     """
     orders = {g.name: iteration_sequence(g) for g in system.groups}
-    workers: list[Worker] = []
+    workers: list[TimedWorker] = []
     for processor in system.processors:
         here = _firings_on(processor.name, system.groups, orders)
         if processor.scheduler == "static_order":
             workers += _shared_worker(processor.name, system.groups, here)
             continue
         for name, firings in here.items():
-            workers.append(Worker(processor.name, tuple(Place(name, t, k) for t, k in firings)))
+            workers.append(
+                TimedWorker(processor.name, tuple(RoundFiring(name, t, k) for t, k in firings))
+            )
     return tuple(workers)
 
 
 def _firings_on(
-    processor: str, groups: Iterable[Group], orders: Mapping[str, list[tuple[str, int]]]
+    processor: str, groups: Iterable[TimedGroup], orders: Mapping[str, list[tuple[str, int]]]
 ) -> dict[str, list[tuple[str, int]]]:
     """For each group with tasks on the processor, their firings in the order of the group."""
     here: dict[str, list[tuple[str, int]]] = {}
@@ -441,19 +443,21 @@ def _firings_on(
 
 
 def _shared_worker(
-    processor: str, groups: Iterable[Group], here: Mapping[str, list[tuple[str, int]]]
-) -> list[Worker]:
+    processor: str, groups: Iterable[TimedGroup], here: Mapping[str, list[tuple[str, int]]]
+) -> list[TimedWorker]:
     """The one worker of a static order, if the processor has firings at all."""
     jobs, rounds = _round([g for g in groups if g.name in here], processor)
-    places: list[Place] = []
+    places: list[RoundFiring] = []
     for name, index in jobs:
-        places += [Place(name, task, k, index) for task, k in here[name]]
+        places += [RoundFiring(name, task, k, index) for task, k in here[name]]
     if not places:
         return []
-    return [Worker(processor, tuple(places), tuple(rounds.items()))]
+    return [TimedWorker(processor, tuple(places), tuple(rounds.items()))]
 
 
-def _round(groups: list[Group], processor: str) -> tuple[list[tuple[str, int]], dict[str, int]]:
+def _round(
+    groups: list[TimedGroup], processor: str
+) -> tuple[list[tuple[str, int]], dict[str, int]]:
     """The iterations of one round by release, and how many each group has."""
     if not groups:
         return [], {}
@@ -474,7 +478,7 @@ def _round(groups: list[Group], processor: str) -> tuple[list[tuple[str, int]], 
     return [job for _, job in sorted(jobs)], rounds
 
 
-def iteration_sequence(group: Group) -> list[tuple[str, int]]:
+def iteration_sequence(group: TimedGroup) -> list[tuple[str, int]]:
     """The firings of one iteration in a sequence that one processor could execute. Raises Refused
     on a deadlock.
 
@@ -500,7 +504,7 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
 class _Iteration:
     """One iteration of a group that is executed firing by firing."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: TimedGroup) -> None:
         self.group = group
         self.arrows = [(c.source, c.destination) for c in group.channels]
         self.depth = depths((t.name for t in group.tasks), self.arrows)
@@ -546,7 +550,7 @@ def _fire_most_work_first(iteration: _Iteration) -> None:
             iteration.fire(task)
 
 
-def workers_of(system: TimedSystem) -> tuple[Worker, ...]:
+def workers_of(system: TimedSystem) -> tuple[TimedWorker, ...]:
     """The workers that were given, or the default ones. Raises Refused."""
     return system.workers or default_workers(system)
 

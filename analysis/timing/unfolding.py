@@ -33,7 +33,7 @@ from .system import (
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class JobWait:
     """For the end of `job`, `lag` rounds ago. `initial`: tokens that are there at the start can
     stand for it.
     """
@@ -83,8 +83,8 @@ class Job:
     best: int
     parts: int
     released: int | None
-    waits: tuple[Wait, ...]
-    same: tuple[Wait, ...]
+    waits: tuple[JobWait, ...]
+    same: tuple[JobWait, ...]
     arrives: int | None
     ready: int
     sink: bool
@@ -108,7 +108,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class BlockStream:
     """Blocks of one shape, one every `spacing`: they can be counted as one event stream of that
     period.
     """
@@ -118,7 +118,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class WorkerLane:
     """A worker. `rank` is its priority where that counts, 0 elsewhere; `parts` are the times of its
     sub-tasks.
 
@@ -130,7 +130,7 @@ class Lane:
     rank: int
     jobs: tuple[int, ...]
     sustained: Fraction
-    streams: tuple[Stream, ...]
+    streams: tuple[BlockStream, ...]
     parts: tuple[int, ...]
 
 
@@ -170,7 +170,7 @@ class Unfolded:
     system: TimedSystem
     unit: int
     jobs: tuple[Job, ...]
-    lanes: tuple[Lane, ...]
+    lanes: tuple[WorkerLane, ...]
     clusters: tuple[Cluster, ...]
     fifo: tuple[bool, ...]
     on: tuple[tuple[int, ...], ...]
@@ -188,8 +188,8 @@ class _Draft:
     iteration: int
     lane: int
     place: int
-    waits: list[Wait] = field(default_factory=list)
-    same: list[Wait] = field(default_factory=list)
+    waits: list[JobWait] = field(default_factory=list)
+    same: list[JobWait] = field(default_factory=list)
     released: int | None = None
     arrives: int | None = None
     ready: int | None = None
@@ -257,7 +257,7 @@ class _Unfolding:
         ends = [{self.tasks[i][t] for t in sinks(g)} for i, g in enumerate(self.groups)]
         jobs = tuple(self._job(d, d.task in ends[d.group]) for d in self.drafts)
         where = {p.name: i for i, p in enumerate(self.system.processors)}
-        lanes: dict[int, Lane] = {}
+        lanes: dict[int, WorkerLane] = {}
         for number, cluster in enumerate(clusters):
             for i in cluster.lanes:
                 processor = where[self.workers[i].processor]
@@ -419,7 +419,7 @@ class _Unfolding:
                     if lag < 0:
                         raise Refused([f"`{task}` waits for a later round of `{need.task}`"])
                     waits = draft.same if self.drafts[other].lane == draft.lane else draft.waits
-                    waits.append(Wait(other, lag, need.lag > 0))
+                    waits.append(JobWait(other, lag, need.lag > 0))
 
     def _sort(self, lanes: list[int]) -> list[int]:
         """Topological order of the jobs of one round: data and space, and the orders of the
@@ -479,7 +479,7 @@ class _Unfolding:
         draft.ready = ready
         return changed
 
-    def _turn(self, draft: _Draft, whole: int) -> Iterator[Wait]:
+    def _turn(self, draft: _Draft, whole: int) -> Iterator[JobWait]:
         """The last job of the same app before this one in its worker that surely has to end first.
 
         A worker skips iterations that do not exist: at the end of a program, or of a state, later
@@ -493,10 +493,10 @@ class _Unfolding:
             lag = int(back > draft.place)
             iteration = other.iteration - lag * per_round
             if other.group == draft.group and iteration <= draft.iteration:
-                yield Wait(previous, lag, iteration < draft.iteration)
+                yield JobWait(previous, lag, iteration < draft.iteration)
                 return
 
-    def _ends(self, waits: list[Wait], whole: int, jitter: int) -> Iterator[int]:
+    def _ends(self, waits: list[JobWait], whole: int, jitter: int) -> Iterator[int]:
         """The earliest ends that are known."""
         for w in waits:
             other = self.drafts[w.job]
@@ -543,7 +543,7 @@ class _Unfolding:
 
     def _lane(
         self, i: int, processor: int, cluster: int, whole: int, jobs: tuple[Job, ...]
-    ) -> Lane:
+    ) -> WorkerLane:
         own = [jobs[j] for j in self.lanes[i]]
         fixed = self.system.processors[processor].scheduler == "fixed_priority"
         rank = self.groups[own[0].group].priority if fixed else 0
@@ -552,7 +552,7 @@ class _Unfolding:
         for job in own:
             parts += (self._int(x) for x in self.groups[job.group].tasks[job.task].wcet)
             sustained += job.plain + sum(curve.sustained for _, curve, _ in job.curved)
-        return Lane(
+        return WorkerLane(
             processor,
             cluster,
             rank,
@@ -575,7 +575,7 @@ class _Unfolding:
                 yield Drag(slow.factor.numerator, slow.factor.denominator, tuple(lanes))
 
 
-def _streams(numbers: list[int], jobs: Sequence[Job], whole: int) -> Iterator[Stream]:
+def _streams(numbers: list[int], jobs: Sequence[Job], whole: int) -> Iterator[BlockStream]:
     """The blocks of a worker, those of one shape together if that divides a round."""
     starts = [n for n, j in enumerate(numbers) if n == 0 or jobs[j].arrives is not None]
     shapes: dict[tuple[object, ...], list[Block]] = {}
@@ -588,9 +588,9 @@ def _streams(numbers: list[int], jobs: Sequence[Job], whole: int) -> Iterator[St
     for blocks in shapes.values():
         if whole % len(blocks):
             for block in blocks:
-                yield Stream((block,), whole)
+                yield BlockStream((block,), whole)
         else:
-            yield Stream(tuple(blocks), whole // len(blocks))
+            yield BlockStream(tuple(blocks), whole // len(blocks))
 
 
 def _block(numbers: list[int], jobs: Sequence[Job]) -> Block:

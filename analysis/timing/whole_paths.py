@@ -44,7 +44,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PathShare:
     """A part of a path's length: `times` firings of `job` that take `total` together.
 
     `own` is on the path; `release` the time until a later firing of a source is released, or by
@@ -79,7 +79,7 @@ def path_shares(
     rivals: Mapping[int, Rivals],
     stretches: Iterable[Stretch],
     j: int,
-) -> list[Share]:
+) -> list[PathShare]:
     """What the bound of a job's end is made of, from the release on. The job has to have one."""
     bounded = [p for p in _ways(net, cluster, rivals, stretches) if p.ends is not None]
     return min(bounded, key=lambda p: p.ends[j] if p.ends else 0).shares(j)
@@ -151,22 +151,22 @@ class _Paths:
         if lag <= rounds and previous in work[rounds - lag]:
             yield work[rounds - lag][previous], (previous, rounds - lag)
 
-    def shares(self, j: int) -> list[Share]:
+    def shares(self, j: int) -> list[PathShare]:
         """The path to a job, from its release on, and what rivals take from it."""
         reached = [r for r in range(len(self.work)) if j in self.work[r]]
         lengths = {r: self.toll.length(self.work[r][j], r + 1, 0) or 0 for r in reached}
         rounds = max(reached, key=lambda r: lengths[r] - self._shift(r))
         shares = list(self.toll.shares(rounds + 1, lengths[rounds]))
         if self._shift(rounds) < 0:
-            shares.append(Share("release", j, 1, -self._shift(rounds)))
+            shares.append(PathShare("release", j, 1, -self._shift(rounds)))
         end: tuple[int, int] | None = (j, rounds)
         while end is not None:
             job, back = end
             shares += self.toll.paid.get(job, ())
-            shares.append(Share("own", job, 1, self.net.jobs[job].cost))
+            shares.append(PathShare("own", job, 1, self.net.jobs[job].cost))
             start, before = max(self._starts(job, back), key=lambda s: s[0])
             if before is None and start:
-                shares.append(Share("release", job, 1, start))
+                shares.append(PathShare("release", job, 1, start))
             end = before
         return shares[::-1]
 
@@ -191,7 +191,7 @@ class _Toll:
         self.span = cluster.round - cluster.jitter
         self.counts: dict[int, _Count] = {}
         self.local: dict[int, int] = {}
-        self.paid: dict[int, list[Share]] = {}
+        self.paid: dict[int, list[PathShare]] = {}
         self.higher: list[Demand] = []
         self.queues: list[tuple[Queue, int]] = []
         self.losses: list[Loss] = []
@@ -222,7 +222,7 @@ class _Toll:
             shares = {}
             for s in stretches:
                 times = (s.window + d.came) // d.spacing
-                shares[s.first] = Share("higher", d.first, times, times * d.cost)
+                shares[s.first] = PathShare("higher", d.first, times, times * d.cost)
             if not self._pay(shares, self._most(d, self.span) * d.cost):
                 self.higher.append(d)
 
@@ -235,17 +235,19 @@ class _Toll:
             for s in stretches:
                 if s.lane != q.lane and q.demands:
                     time = queued(q, s.parts, s.level, s.window)
-                    shares[s.first] = Share(_kind(q), -1, 1, time, q.lane)
+                    shares[s.first] = PathShare(_kind(q), -1, 1, time, q.lane)
             if not self._pay(shares, self._queued(q, parts, self.span)):
                 self.queues.append((q, parts))
 
     def _charge_losses(self, losses: Iterable[Loss], stretches: list[Stretch]) -> None:
         for loss in losses:
-            shares = {s.first: Share("contention", -1, 1, loss.time(s.window)) for s in stretches}
+            shares = {
+                s.first: PathShare("contention", -1, 1, loss.time(s.window)) for s in stretches
+            }
             if not self._pay(shares, self._lost(loss, self.span)):
                 self.losses.append(loss)
 
-    def _pay(self, each: dict[int, Share], once: int) -> bool:
+    def _pay(self, each: dict[int, PathShare], once: int) -> bool:
         """Let the blocks pay if that is not more."""
         if not each or sum(share.total for share in each.values()) > once:
             return False
@@ -255,23 +257,23 @@ class _Toll:
                 self.paid.setdefault(first, []).append(share)
         return True
 
-    def shares(self, rounds: int, length: int) -> Iterator[Share]:
+    def shares(self, rounds: int, length: int) -> Iterator[PathShare]:
         """What rivals take over a path of that length."""
         for d in self.higher:
             times = self._most(d, length)
-            yield Share("higher", d.first, times, times * d.cost)
+            yield PathShare("higher", d.first, times, times * d.cost)
         for q, parts in self.queues:
             counts = [self._most(d, length) for d in q.demands]
             each = []
             for d, n in zip(q.demands, counts, strict=True):
-                each.append(Share(_kind(q), d.first, n, n * d.cost, q.lane))
+                each.append(PathShare(_kind(q), d.first, n, n * d.cost, q.lane))
             time = taken(q, parts * rounds, counts)
             if sum(share.total for share in each) == time:
                 yield from each
             else:  # fewer sub-tasks than would have come
-                yield Share(_kind(q), -1, parts * rounds, time, q.lane)
+                yield PathShare(_kind(q), -1, parts * rounds, time, q.lane)
         for x in self.losses:
-            yield Share("contention", -1, 1, self._lost(x, length))
+            yield PathShare("contention", -1, 1, self._lost(x, length))
 
     def length(self, own: int, rounds: int, least: int) -> int | None:
         """Longest time that a path with so much of its own takes, at `least` that; None beyond all

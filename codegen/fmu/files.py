@@ -18,7 +18,7 @@ from ..in_c import STRICT_C, header
 from ..main_text import words_of
 from ..names import literal
 from ..sources import Plan
-from .unit import Unit
+from .unit import FmuUnit
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -35,7 +35,7 @@ class UnitFiles:
     deployment.
     """
 
-    unit: Unit
+    unit: FmuUnit
     plan: Plan
     folder: str
     units: dict[str, str]
@@ -46,7 +46,7 @@ class UnitFiles:
         return f"binaries/{self.folder}/{self.unit.name}.so"
 
 
-def files(made: Unit, deployed: Deployed, machine: str) -> UnitFiles:
+def files(made: FmuUnit, deployed: Deployed, machine: str) -> UnitFiles:
     """All files of a unit for machines such as `x86_64`."""
     folder = "linux64" if made.version == 2 and machine == "x86_64" else f"{machine}-linux"
     jinja = _jinja()
@@ -82,7 +82,7 @@ def _token(total: str) -> str:
     return "{" + "-".join((total[:8], total[8:12], total[12:16], total[16:20], total[20:32])) + "}"
 
 
-def _written(jinja: Environment, made: Unit, sources: tuple[str, ...], folder: str) -> Plan:
+def _written(jinja: Environment, made: FmuUnit, sources: tuple[str, ...], folder: str) -> Plan:
     """Files with the name of the unit, its token or its variables."""
     values: dict[str, object] = {"unit": made}
     wanted = {

@@ -1,7 +1,7 @@
 """The C code of a unit as strings: the input of the templates in `templates/fmu`.
 
 In: an app without refusals, its deployment on one processor, and the order of an iteration. Out: a
-`Unit`. Channels become arrays that hold an iteration, and tasks functions that read and write in
+`FmuUnit`. Channels become arrays that hold an iteration, and tasks functions that read and write in
 place; code that is not in C is called in Python.
 """
 
@@ -33,7 +33,7 @@ _ON_A_LINE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FmuUnit:
     """The content of the files of a unit. `called` tasks are not in C. `step` is the step size in
     s, if there is one.
 
@@ -82,7 +82,7 @@ class Unit:
 
 def unit(
     app: Application, deployed: Deployed, firings: Mapping[str, int], version: int, tool: str
-) -> Unit:
+) -> FmuUnit:
     """The unit of an app without refusals; its token is still empty. Raises TooLong."""
     (of_app,) = deployed.deployment.apps
     inside = [t for t in of_app.tasks if t.code.kind not in ("in", "out")]
@@ -92,7 +92,7 @@ def unit(
     made = _Code(of_app, ids, deployed.c_tasks)
     called = [t for t in inside if not isinstance(t.code, CCode)]
     tasks = tuple(made.task(t, called.index(t) if t in called else 0) for t in inside)
-    return Unit(
+    return FmuUnit(
         app.name,
         deployed.deployment.source,
         app.doc,

@@ -21,9 +21,9 @@ from . import (
     tensorrt,
     transfer,
 )
-from .kind import Code, Helpers, Kind, Site
+from .kind import BuildCode, CodeSite, Helpers, Kind
 
-__all__ = ["KINDS", "Code", "Helpers", "Kind", "Site", "kind_of"]
+__all__ = ["KINDS", "BuildCode", "CodeSite", "Helpers", "Kind", "kind_of"]
 
 KINDS: tuple[Kind, ...] = (
     link.KIND,
@@ -42,6 +42,6 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-def kind_of(task: Task, site: Site) -> Kind:
+def kind_of(task: Task, site: CodeSite) -> Kind:
     """The kind that makes the code of a task without faults."""
     return next(k for k in KINDS if k.serves(task, site))

@@ -13,13 +13,13 @@ from ...model.application import Task
 from ...model.deployment import Deployment
 from ...model.mapping import Bands
 from ...networks.bands.blocked import initializers, version_here, without
-from ...networks.bands.firings import ALIGNED, Plan, View
+from ...networks.bands.firings import ALIGNED, BandPlan, View
 from ...networks.bands.made import Forms, Made, made, shared_weights
-from ...networks.bands.net import Net
+from ...networks.bands.net import BandNet
 from ...networks.onnx.own_graph import probe
 from ..names import literal, option
 from ..sources import Sources
-from .kind import Identifiers, Kind, Site, names, several, tensors
+from .kind import CodeSite, Identifiers, Kind, names, several, tensors
 
 PLAN_VERSION = 2
 
@@ -60,11 +60,11 @@ class BandsCode:
         return f"Bands({literal(self.plan)}, {tensors_of}{threads})"
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.network is not None and site.on_cpu and bool(site.place.bands)
 
 
-def _make(task: Task, site: Site) -> BandsCode:
+def _make(task: Task, site: CodeSite) -> BandsCode:
     """The plan and its models as files beside the whole network."""
     network = task.network
     assert network is not None
@@ -129,7 +129,7 @@ def document_here(
     return head | {"plain": _plain(made, place, inputs, outputs), "why": "nothing else is needed"}
 
 
-def _head(net: Net, outputs: tuple[str, ...]) -> dict[str, Any]:
+def _head(net: BandNet, outputs: tuple[str, ...]) -> dict[str, Any]:
     ends = [[t, net.chain.tensors[t].dtype, list(net.shapes[t])] for t in outputs]
     return {"version": PLAN_VERSION, "outputs": ends}
 
@@ -216,7 +216,7 @@ def _form(
     }
 
 
-def _view(planned: Plan, view: View, tokens: dict[str, int]) -> list[Any]:
+def _view(planned: BandPlan, view: View, tokens: dict[str, int]) -> list[Any]:
     """Base (-1: the arena, else a token), byte, type, shape of the whole there, and its rows."""
     net = planned.net
     shape = list(net.laid(view.tensor, view.held[1] - view.held[0]))

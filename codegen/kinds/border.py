@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...model.application import Task
 from ...model.deployment import Deployment
-from .kind import Identifiers, Kind, Site
+from .kind import CodeSite, Identifiers, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class BorderCode:
 _WORDS = {"in": "Inlet", "out": "Outlet"}
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.border is not None
 
 
-def _make(task: Task, site: Site) -> BorderCode:
+def _make(task: Task, site: CodeSite) -> BorderCode:
     assert task.border is not None
     return BorderCode(task.border)
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from ...model.application import Implementation, Parameter, Task
 from ...model.deployment import DataFile, Deployment, Plain
 from ..names import literal, option
-from .kind import Identifiers, Kind, Site, plain, value_text
+from .kind import CodeSite, Identifiers, Kind, plain, value_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def parameter_type(value: Parameter) -> str:
     return "float" if isinstance(value, Fraction) else "string"
 
 
-def c_code(task: Task, code: Implementation, site: Site) -> CCode:
+def c_code(task: Task, code: Implementation, site: CodeSite) -> CCode:
     """The code of an implementation."""
     source = site.sources.place_c(code.path)
     site.c_tasks.setdefault(source, []).append(task)
@@ -60,12 +60,12 @@ def c_code(task: Task, code: Implementation, site: Site) -> CCode:
     return CCode(source.rsplit(".", 1)[0] + ".so", source, code.symbol, typed, state)
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     code = task.implementation_on("cpu")
     return task.network is None and site.on_cpu and code is not None and code.language == "c"
 
 
-def _make(task: Task, site: Site) -> CCode:
+def _make(task: Task, site: CodeSite) -> CCode:
     code = task.implementation_on("cpu")
     assert code is not None
     return c_code(task, code, site)

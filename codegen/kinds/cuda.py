@@ -8,7 +8,7 @@ from ...model.application import Task
 from ...model.deployment import Deployment, Plain
 from ..names import literal
 from .c import CCode, c_code
-from .kind import Identifiers, Kind, Site, headers, number
+from .kind import CodeSite, Identifiers, Kind, headers, number
 from .python import PythonCode, python_code
 
 
@@ -80,11 +80,11 @@ def _launch(launch: DeployedLaunch) -> str:
     )
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.network is None and not site.on_cpu
 
 
-def _make(task: Task, site: Site) -> CudaCode:
+def _make(task: Task, site: CodeSite) -> CudaCode:
     code = task.implementation_on("gpu")
     assert code is not None
     file = site.sources.place("tasks", code.path)
@@ -110,7 +110,7 @@ def _make(task: Task, site: Site) -> CudaCode:
     )
 
 
-def _twin(task: Task, site: Site) -> CCode | PythonCode | None:
+def _twin(task: Task, site: CodeSite) -> CCode | PythonCode | None:
     """The code with which CPUs play the GPU, if there is any."""
     twin = task.implementation_on("cpu") or task.reference
     if twin is None:

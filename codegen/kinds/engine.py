@@ -15,7 +15,7 @@ from ...model.tensorrt import TensorRTVersion
 from ...networks.onnx.memory import needs_in_tensorrt
 from ...networks.quantization.implicit import without_pairs
 from ..names import literal, option
-from .kind import Identifiers, Site, names, several, tensors
+from .kind import CodeSite, Identifiers, names, several, tensors
 
 #: Changes when build_engines.py would build other plans from the same models.
 BUILT = 2
@@ -74,7 +74,7 @@ class EngineCode:
         return f"TensorRT({words}, on={{{places}}}, {rest})"
 
 
-def engine_code(task: Task, site: Site, engine: str) -> EngineCode:
+def engine_code(task: Task, site: CodeSite, engine: str) -> EngineCode:
     """A network where its placement says, run by that engine."""
     network, place, tensorrt = task.network, site.place, site.platform.tensorrt
     assert network is not None
@@ -110,7 +110,7 @@ def _device(processor: str, pool: Pool) -> tuple[str, str, int]:
     return processor, pool.kind, core
 
 
-def _memory(network: Network, site: Site, kinds: set[str]) -> tuple[int | None, int | None]:
+def _memory(network: Network, site: CodeSite, kinds: set[str]) -> tuple[int | None, int | None]:
     """Bytes of the weights and of the arena of an engine."""
     known = needs_in_tensorrt(network)
     if known is None:
@@ -126,7 +126,7 @@ def _memory(network: Network, site: Site, kinds: set[str]) -> tuple[int | None, 
     return known.weights // share, arena
 
 
-def _implicit(network: Network, site: Site) -> tuple[str, bytes]:
+def _implicit(network: Network, site: CodeSite) -> tuple[str, bytes]:
     """A network of 8 bits for an engine with given ranges: a model without pairs, and the ranges
     beside it.
 

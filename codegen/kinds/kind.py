@@ -29,7 +29,7 @@ Helpers = Callable[[Path], tuple[Path, ...]]
 Identifiers = Mapping[str, str]
 
 
-class Code(deployment.Code, Protocol):
+class BuildCode(deployment.Code, Protocol):
     """The code of a task, as data, with its requirements."""
 
     @property
@@ -48,7 +48,7 @@ class Code(deployment.Code, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CodeSite:
     """The target of code: the platform, the placement of the task, and the files of the build.
 
     `alone`: no other task needs the cores of the network's threads; `batch` is the number of its
@@ -88,8 +88,8 @@ class Kind:
 
     name: str
     words: frozenset[str]
-    serves: Callable[[Task, Site], bool]
-    make: Callable[[Task, Site], Code]
+    serves: Callable[[Task, CodeSite], bool]
+    make: Callable[[Task, CodeSite], BuildCode]
     scripts: Callable[[Environment, Deployment], Plan] | None = None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...model.application import Task
 from ...model.deployment import Deployment
 from ..names import literal
-from .kind import Identifiers, Kind, Site
+from .kind import CodeSite, Identifiers, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class LinkCode:
         return f"{self.end.capitalize()}(Link.of(p, {literal(self.link)}, keep={self.keep}))"
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.link is not None
 
 
-def _make(task: Task, site: Site) -> LinkCode:
+def _make(task: Task, site: CodeSite) -> LinkCode:
     link = task.link
     assert link is not None
     if link.writes:

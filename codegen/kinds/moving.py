@@ -9,7 +9,7 @@ from pathlib import Path
 from ...model.application import Part, Task
 from ...model.deployment import Deployment
 from ..names import literal
-from .kind import Identifiers, Kind, Site, names
+from .kind import CodeSite, Identifiers, Kind, names
 
 #: A file of the build with its input and output tensors.
 Side = tuple[str, tuple[str, ...], tuple[str, ...]]
@@ -72,11 +72,11 @@ def _side(side: Side) -> str:
     return f"({literal(side[0])}, {names(side[1])}, {names(side[2])})"
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.network is not None and task.network.moving is not None
 
 
-def _make(task: Task, site: Site) -> MovingCode:
+def _make(task: Task, site: CodeSite) -> MovingCode:
     """The models of all cuts as files; both sides name the same ones."""
     network = task.network
     assert network is not None and network.moving is not None

@@ -8,7 +8,7 @@ from ...model.application import Task
 from ...model.deployment import Deployment
 from ...networks.onnx.memory import needs
 from ..names import literal, option
-from .kind import Identifiers, Kind, Site, names, several, tensors
+from .kind import CodeSite, Identifiers, Kind, names, several, tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class OnnxCode:
         )
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.network is not None and task.network.moving is None and site.on_cpu
 
 
-def _make(task: Task, site: Site) -> OnnxCode:
+def _make(task: Task, site: CodeSite) -> OnnxCode:
     assert task.network is not None
     known = needs(task.network)
     file = site.network(task.network)

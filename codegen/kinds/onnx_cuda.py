@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ...model.application import Task
 from .engine import EngineCode, engine_code
-from .kind import Kind, Site
+from .kind import CodeSite, Kind
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.network is not None and not site.on_cpu and not site.platform.tensorrt
 
 
-def _make(task: Task, site: Site) -> EngineCode:
+def _make(task: Task, site: CodeSite) -> EngineCode:
     return engine_code(task, site, "onnxruntime")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...model.application import Implementation, Task
 from ...model.deployment import DataFile, Deployment, Plain
 from ..names import literal
-from .kind import Identifiers, Kind, Site, plain, value_text
+from .kind import CodeSite, Identifiers, Kind, plain, value_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class RaisingCode(PythonCode):
         return f"{plain[:-1]}, **{{{', '.join(given)}}})"
 
 
-def python_code(task: Task, code: Implementation, site: Site) -> PythonCode:
+def python_code(task: Task, code: Implementation, site: CodeSite) -> PythonCode:
     """The code of an implementation, or of a reference, in this process."""
     file = site.sources.place("tasks", code.path)
     for helper in site.helpers(Path(code.path)):
@@ -79,12 +79,12 @@ def python_code(task: Task, code: Implementation, site: Site) -> PythonCode:
     return PythonCode(file, code.symbol, tuple((n, plain(v, site.sources)) for n, v in known))
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     code = task.implementation_on("cpu") or task.reference
     return task.network is None and site.on_cpu and code is not None and code.language == "python"
 
 
-def _make(task: Task, site: Site) -> PythonCode:
+def _make(task: Task, site: CodeSite) -> PythonCode:
     code = task.implementation_on("cpu") or task.reference
     assert code is not None
     made = replace(python_code(task, code, site), process=site.place.process)

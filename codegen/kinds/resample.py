@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...model.application import Task
 from ...model.deployment import Deployment
 from ..names import option
-from .kind import Identifiers, Kind, Site, several
+from .kind import CodeSite, Identifiers, Kind, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class ResampleCode:
         return f"{self.kind.capitalize()}({self.count}{block})"
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.resampling is not None
 
 
-def _make(task: Task, site: Site) -> ResampleCode:
+def _make(task: Task, site: CodeSite) -> ResampleCode:
     what = task.resampling
     assert what is not None
     return ResampleCode(what.word, what.count, what.block)

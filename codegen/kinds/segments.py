@@ -10,7 +10,7 @@ from ...model.application import Task
 from ...model.deployment import Deployment
 from ...networks.onnx.memory import needs
 from ..names import literal, option
-from .kind import Identifiers, Kind, Site, several
+from .kind import CodeSite, Identifiers, Kind, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class SegmentsCode:
         return f"Segments([{', '.join(parts)}], {outputs}{''.join(options)})"
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return (
         task.network is not None
         and task.network.segments is not None
@@ -64,7 +64,7 @@ def _serves(task: Task, site: Site) -> bool:
     )
 
 
-def _make(task: Task, site: Site) -> SegmentsCode:
+def _make(task: Task, site: CodeSite) -> SegmentsCode:
     assert task.network is not None and task.network.segments is not None
     whole, parts, known = task.network, task.network.segments, needs(task.network)
     segments = []

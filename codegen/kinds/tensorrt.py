@@ -15,7 +15,7 @@ from ...model.tensorrt import TensorRTVersion
 from ..names import literal
 from ..sources import Plan
 from .engine import EngineCode, engine_code
-from .kind import Kind, Site
+from .kind import CodeSite, Kind
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -61,11 +61,11 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
     }
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.network is not None and not site.on_cpu and bool(site.platform.tensorrt)
 
 
-def _make(task: Task, site: Site) -> EngineCode:
+def _make(task: Task, site: CodeSite) -> EngineCode:
     return engine_code(task, site, "tensorrt")
 
 

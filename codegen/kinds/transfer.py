@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...model.application import Task
 from ...model.deployment import Deployment
-from .kind import Identifiers, Kind, Site
+from .kind import CodeSite, Identifiers, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class TransferCode:
         return "Forward()"
 
 
-def _serves(task: Task, site: Site) -> bool:
+def _serves(task: Task, site: CodeSite) -> bool:
     return task.transfer is not None
 
 
-def _make(task: Task, site: Site) -> TransferCode:
+def _make(task: Task, site: CodeSite) -> TransferCode:
     assert task.transfer is not None
     return TransferCode(task.transfer.source, task.transfer.destination)
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ...codegen.robots import End, Robot, open_ends
+from ...codegen.robots import Robot, RobotEnd, open_ends
 from ...codegen.write import CannotWrite, refuse_foreign
 from ...machines.host import HERE, Host
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping
 from ...model.profile import Profile
 from ...model.times import times_of
-from ...networks.quantization.quantize import Loss
+from ...networks.quantization.quantize import QuantizationLoss
 from ...targets.pins import pinned
 from ..plan.memory import beyond_platform
 from ..plan.program import (
@@ -74,9 +74,9 @@ class Built(NotebookResult):
     profile: Profile | None
     diagnostics: tuple[Diagnostic, ...]
     fresh: bool
-    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    losses: dict[str, tuple[QuantizationLoss, ...]] = field(default_factory=dict)
     times: dict[str, str] = field(default_factory=dict)
-    ends: tuple[End, ...] = ()
+    ends: tuple[RobotEnd, ...] = ()
 
 
 def build(
@@ -173,9 +173,9 @@ def _known_times(valid: Valid, options: BuildOptions) -> tuple[Profile | None, l
     return profile, warnings
 
 
-def _losses(valid: Valid) -> dict[str, tuple[Loss, ...]]:
+def _losses(valid: Valid) -> dict[str, tuple[QuantizationLoss, ...]]:
     """The losses of all networks in 8 bits, of all variants and states."""
-    losses: dict[str, tuple[Loss, ...]] = {}
+    losses: dict[str, tuple[QuantizationLoss, ...]] = {}
     for part in (*valid.others, *valid.parts, valid):
         losses |= part.losses
     return losses

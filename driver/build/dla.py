@@ -9,7 +9,7 @@ from pathlib import Path
 from ...model.application import Network
 from ...model.platform import Platform
 from ...model.system import System
-from ...networks.dla.rules import Row, Run, legal_runs, summary
+from ...networks.dla.rules import LegalRun, Row, legal_runs, summary
 from ...networks.onnx.cuts import read_chain
 from ...networks.onnx.interface import NetworkError
 from ...networks.quantization.quantize import PAIR
@@ -28,7 +28,7 @@ class OnDla:
     layers: int
     legal: int
     rows: tuple[Row, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[LegalRun, ...]
 
 
 def dla_reports(system: System, platform: Platform) -> tuple[OnDla, ...]:

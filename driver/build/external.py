@@ -18,7 +18,7 @@ from ...model.external import External
 from ...model.mapping import Pin, Placement
 from ...model.platform import Platform
 from ...model.system import System
-from ...networks.quantization.quantize import Loss
+from ...networks.quantization.quantize import QuantizationLoss
 from ...targets.pins import pinned
 from ..text.check import Report, Valid, prepare
 
@@ -32,7 +32,7 @@ class BuiltExternal:
     external: External
     diagnostics: tuple[Diagnostic, ...]
     fresh: bool
-    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    losses: dict[str, tuple[QuantizationLoss, ...]] = field(default_factory=dict)
 
 
 def build_external(
@@ -64,7 +64,7 @@ def build_external(
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
     diagnostics = dict.fromkeys(valid.diagnostics)
-    losses: dict[str, tuple[Loss, ...]] = {}
+    losses: dict[str, tuple[QuantizationLoss, ...]] = {}
     for part in every:
         diagnostics |= dict.fromkeys(in_full(part.loaded.system))
     for part in reversed(every):

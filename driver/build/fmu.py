@@ -24,7 +24,7 @@ from ...dsl.modules import local_modules
 from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ...model.files import make_folders, read_bytes, reason, replace_file
 from ...model.version import __version__
-from ...networks.quantization.quantize import Loss
+from ...networks.quantization.quantize import QuantizationLoss
 from ..plan.program import too_long, without_gpu
 from ..text.check import Report, Valid, prepare
 from .external import in_full
@@ -50,7 +50,7 @@ class BuiltFmu:
     python: bool
     diagnostics: tuple[Diagnostic, ...]
     fresh: bool
-    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    losses: dict[str, tuple[QuantizationLoss, ...]] = field(default_factory=dict)
 
 
 def build_fmu(

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ...model.profile import Profile
-from ...report.measured import Ran
+from ...report.measured import MeasuredRun
 from ..build.build import Built
 
 #: A task gets a line if its firings take this many times the measured time, after this many
@@ -44,7 +44,7 @@ class Bounded:
         return self.longest_ns > self.bound_ns
 
 
-def slower(built: Built, ran: Ran, waiting: Collection[str] = ()) -> tuple[Slower, ...]:
+def slower(built: Built, ran: MeasuredRun, waiting: Collection[str] = ()) -> tuple[Slower, ...]:
     """Tasks that took much longer than in the profile, the most expensive first, without those that
     are `waiting`."""
     if built.profile is None:
@@ -71,12 +71,12 @@ def _measured_alone(profile: Profile) -> dict[str, float]:
     return times
 
 
-def bounded(built: Built, ran: Ran) -> tuple[Bounded, ...]:
+def bounded(built: Built, ran: MeasuredRun) -> tuple[Bounded, ...]:
     """Latencies that the stored mapping bounds, if the run has measured any."""
     return tuple(_bounded(built, ran))
 
 
-def _bounded(built: Built, ran: Ran) -> Iterator[Bounded]:
+def _bounded(built: Built, ran: MeasuredRun) -> Iterator[Bounded]:
     for group in built.mapping.groups:
         app = ran.apps.get(group.app)
         if app is None:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from xml.etree import ElementTree
 
-from .run import Outcome, Tested
+from .run import Tested, TestOutcome
 
 #: Characters that XML 1.0 cannot hold.
 _FOREIGN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,7 +32,7 @@ def junit(tested: Tested) -> str:
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def _case(suite: ElementTree.Element, name: str, test: Outcome) -> None:
+def _case(suite: ElementTree.Element, name: str, test: TestOutcome) -> None:
     place = {"classname": f"{name}.{test.app}" if test.app else name, "name": test.name}
     case = ElementTree.SubElement(suite, "testcase", {**place, "time": f"{test.seconds:.3f}"})
     if test.outcome != "passed":

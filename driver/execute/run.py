@@ -31,7 +31,7 @@ from .rig import sites_for
 
 
 @dataclass(frozen=True, slots=True)
-class Ran(NotebookResult):
+class FinishedRun(NotebookResult):
     """A finished run: its exit status, and its report as JSON text (None if it wrote none).
 
     `disagreed` is the harness's message if a twin did not give the results of the reference: the
@@ -69,7 +69,7 @@ class RunListener:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TestOutcome:
     """The result of a test: `outcome` is `passed`, `failed`, `error` or `skipped`, and `message` is
     the reason.
 
@@ -88,7 +88,7 @@ class _Outcomes:
     """The file that `runtime.outcomes` writes."""
 
     seconds: float = 0.0
-    tests: tuple[Outcome, ...] = ()
+    tests: tuple[TestOutcome, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Tested(NotebookResult):
     built: Built
     name: str
     status: int
-    tests: tuple[Outcome, ...]
+    tests: tuple[TestOutcome, ...]
     seconds: float
 
 
@@ -113,7 +113,7 @@ def run(
     document: bool = False,
     listener: RunListener | None = None,
     **asked: Any,
-) -> Ran:
+) -> FinishedRun:
     """Build if needed, then run the program until its stream ends, or it is stopped. Raises Errors
     of the build.
 
@@ -142,7 +142,7 @@ def run(
             building.report("comparing the twin with the sequential reference")
         disagreement = _disagreement(built.directory, host)
         if disagreement:
-            return Ran(built, 1, disagreed=disagreement)
+            return FinishedRun(built, 1, disagreed=disagreement)
         listener.agreed()
     return _run_alone(loaded, built, options, document, building, listener)
 
@@ -154,7 +154,7 @@ def _run_alone(
     document: bool,
     building: BuildOptions,
     listener: RunListener,
-) -> Ran:
+) -> FinishedRun:
     """Run a program on one machine."""
     host = building.host
     words = replace(options, report_to=None, trace=None, quiet=options.quiet or document).words()
@@ -178,7 +178,7 @@ def _run_alone(
         written = host.read(files["--report"])
     report = _new_report(before, written)
     slow, bounds = _compared(loaded, built, report, host, paced=not options.full_speed)
-    return Ran(built, status, report if document else None, slower=slow, bounded=bounds)
+    return FinishedRun(built, status, report if document else None, slower=slow, bounded=bounds)
 
 
 def _outputs(options: RunOptions) -> dict[str, Path | None]:
@@ -217,7 +217,7 @@ def _sites(machines: Path | None, loaded: Loaded) -> tuple[Site, ...]:
 
 def _run_parts(
     built: Built, sites: Sequence[Site], options: RunOptions, document: bool, report: Report | None
-) -> Ran:
+) -> FinishedRun:
     """Run the parts of a program on their machines."""
     from .rig import placed, run_parts
 
@@ -227,7 +227,7 @@ def _run_parts(
     text = json.dumps(document_of_parts, indent=1)
     if options.report_to is not None:
         Path(options.report_to).write_text(text)
-    return Ran(built, status, text if document else None, parts=document_of_parts)
+    return FinishedRun(built, status, text if document else None, parts=document_of_parts)
 
 
 def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
@@ -319,7 +319,7 @@ def test(
             recorded = stack.enter_context(scratch())
             status = _record_parts(built, sites, frames, recorded, report, quiet)
             if status:
-                outcome = Outcome("parts", None, "error", 0.0, _end_in_words(status))
+                outcome = TestOutcome("parts", None, "error", 0.0, _end_in_words(status))
                 return Tested(built, Path(path).stem, 1, (outcome,), 0.0)
             environment["FLOWC_RECORDED"] = str(recorded)
         stack.enter_context(reached(host))
@@ -332,7 +332,7 @@ def test(
     outcomes, fault = _read_outcomes(content, status)
     tests = outcomes.tests
     if fault and status not in (130, 143):  # the process ended before it wrote them
-        tests, status = (Outcome("harness", None, "error", 0.0, fault),), 1
+        tests, status = (TestOutcome("harness", None, "error", 0.0, fault),), 1
     return Tested(built, Path(path).stem, status, tests, outcomes.seconds)
 
 

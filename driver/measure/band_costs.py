@@ -24,7 +24,7 @@ from ...networks.bands.choose import Choice, extra_of, front
 from ...networks.bands.firings import CannotBand
 from ...networks.bands.fitted import fitted
 from ...networks.bands.made import as_made, blocked_of, net_of
-from ...networks.bands.net import Net
+from ...networks.bands.net import BandNet
 from ...networks.onnx.interface import NetworkError
 from ...networks.onnx.memory import needs, needs_of
 from ...profiling.there import bands as there
@@ -96,8 +96,8 @@ def measured_costs(
 
 def costs_of(
     path: Path,
-    net: Net,
-    blocked: Net | None,
+    net: BandNet,
+    blocked: BandNet | None,
     whole_ns: float | None = None,
     host: Host = HERE,
     report: Report | None = None,
@@ -124,7 +124,7 @@ def _spread(choices: Sequence[Choice]) -> list[Choice]:
     return [choices[round(k * (len(choices) - 1) / (PLANS - 1))] for k in range(PLANS)]
 
 
-def _measured(path: Path, form: Net, choices: Sequence[Choice], host: Host) -> BandCosts | None:
+def _measured(path: Path, form: BandNet, choices: Sequence[Choice], host: Host) -> BandCosts | None:
     with scratch() as folder:
         made = [as_made(form, c.bands, asked=False) for c in choices]
         ends = {"inputs": _tensors(form, form.chain.inputs)}
@@ -148,7 +148,7 @@ def _measured(path: Path, form: Net, choices: Sequence[Choice], host: Host) -> B
     return fitted(seen, float(median(whole)), form.blocked)
 
 
-def _tensors(form: Net, names: Iterable[str]) -> list[tuple[str, str, Sequence[int]]]:
+def _tensors(form: BandNet, names: Iterable[str]) -> list[tuple[str, str, Sequence[int]]]:
     """The name, type and shape of tensors."""
     return [(name, form.chain.tensors[name].dtype, form.shapes[name]) for name in names]
 

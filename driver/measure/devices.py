@@ -29,14 +29,14 @@ from ...model.mapping import Mapping
 from ...model.platform import Platform
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.times import times_of
-from ...networks.onnx.cuts import Chain, read_chain
+from ...networks.onnx.cuts import LayerChain, read_chain
 from ...networks.onnx.interface import NetworkError
 from ...networks.quantization.quantize import PAIR
 from ...profiling.engine_layers import EngineLayer, led_back
 from ...profiling.engines import build_engines
 from ...profiling.identity import implementation_name, task_hashes
 from ...profiling.measure import wcet
-from ...report.written import Task as Fired
+from ...report.written import WrittenTask as Fired
 from ...targets.dla import barred_from_dla
 from ...targets.fitness import unfit_for
 from ..plan.program import firing_means, write_program
@@ -148,7 +148,7 @@ def _runs_in_part(task: Task, valid: Valid) -> bool:
         return False
 
 
-def _chain(network: Network) -> Chain:
+def _chain(network: Network) -> LayerChain:
     return read_chain(Path(network.path), network.shapes)
 
 

@@ -23,11 +23,11 @@ from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.system import System
 from ...networks.onnx.cuts import read_chain
 from ...networks.onnx.interface import NetworkError
-from ...networks.quantization.quantize import Loss
+from ...networks.quantization.quantize import QuantizationLoss
 from ...profiling import machine
 from ...profiling.identity import task_hashes
 from ...profiling.layers import layer_times
-from ...profiling.measure import MeasurementFailed, Seen, run_build
+from ...profiling.measure import MeasuredTimes, MeasurementFailed, run_build
 from ...profiling.measure import profile as profile_of
 from ..plan.program import require_buildable, too_long, write_program
 from ..text import store
@@ -54,7 +54,7 @@ class Profiled(NotebookResult):
     path: Path | None
     noise: float
     celsius: tuple[float, float] | None
-    losses: dict[str, tuple[Loss, ...]]
+    losses: dict[str, tuple[QuantizationLoss, ...]]
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -185,7 +185,7 @@ def run_deployed(
     *,
     strict: bool = False,
     report: Report | None = None,
-) -> Seen:
+) -> MeasuredTimes:
     """Write a program to a temporary folder and measure it: `strict` at full speed, else at its own
     pace.
 
@@ -202,7 +202,7 @@ def run_elsewhere(
     strict: bool,
     paced: bool,
     report: Report | None = None,
-) -> Seen:
+) -> MeasuredTimes:
     """Write a program to a temporary folder and run it (`run_build`). Raises Errors if it fails."""
     with scratch() as folder:
         directory = folder / "measured"

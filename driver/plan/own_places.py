@@ -18,7 +18,7 @@ from ..text.check import Valid, ValidScenario
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class PerStatePlacement:
     """For a state with places of its own: the answer with the `common` places, and what it misses,
     in words."""
 

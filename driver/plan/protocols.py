@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import ceil
 
 from ...analysis.timing.response_time import worst_cases
-from ...analysis.timing.system import Group, Refused, TimedSystem, TimedTask
+from ...analysis.timing.system import Refused, TimedGroup, TimedSystem, TimedTask
 from ...codegen.layouts import apart, not_broken_off, place_of
 from ...dsl.at_once import WITHOUT
 from ...model.deployment import DeployedState
@@ -87,7 +87,7 @@ def changes_of_build(
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class StateTiming:
     """The timing of a state's program, and whether all its deadlines are proved; without `system`,
     nothing is known."""
 
@@ -98,7 +98,7 @@ class Timing:
 def with_protocols(
     scenario: Scenario,
     states: Sequence[DeployedState],
-    timings: Mapping[str, Timing],
+    timings: Mapping[str, StateTiming],
     bounds: Sequence[ChangeBound],
 ) -> tuple[tuple[ChangeBound, ...], tuple[Diagnostic, ...]]:
     """The bounds of changes with the protocol `idle`, and of those that may have another one, with
@@ -152,7 +152,7 @@ class _Followed:
     late: str
 
 
-def _followed(change: Way, before: Timing, after: Timing) -> _Followed | None:
+def _followed(change: Way, before: StateTiming, after: StateTiming) -> _Followed | None:
     if before.system is None or after.system is None:
         return None
     system = _slowest(change, before.system, after.system)
@@ -186,7 +186,7 @@ def _slowest(change: Way, before: TimedSystem, after: TimedSystem) -> TimedSyste
         theirs |= {place(task.name): task for task in g.tasks}
     own = place_of(change.source)
 
-    def group(g: Group) -> Group:
+    def group(g: TimedGroup) -> TimedGroup:
         return replace(
             g, tasks=tuple(_longer(t, theirs[own(t.name)], change.protocol) for t in g.tasks)
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...model.application import Application, Network, Segments, Task
 from ...model.deployment import SharedWeights
-from ...networks.supergraph import Saved, Whole, saved, shared_parts
+from ...networks.supergraph import Saved, WholeNetwork, saved, shared_parts
 from ..text.check import Valid
 
 #: The key by which networks count as the same.
@@ -85,7 +85,7 @@ def _key(network: Network) -> _Key:
     return network.path, network.content_hash, network.inputs, network.outputs
 
 
-def whole_of(network: Network) -> Whole:
+def whole_of(network: Network) -> WholeNetwork:
     """A network with its weights."""
     import onnx
 
@@ -95,4 +95,4 @@ def whole_of(network: Network) -> Whole:
     else:
         model = onnx.load(str(Path(network.path)))
     inputs = tuple((t.name, t.type.shape) for t in network.inputs)
-    return Whole(model, inputs, tuple(t.name for t in network.outputs))
+    return WholeNetwork(model, inputs, tuple(t.name for t in network.outputs))

@@ -51,7 +51,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class VariantComparison:
     """A network with variants; `layers` and `edges` are the sums over the variants. Bytes are of
     weights."""
 
@@ -65,7 +65,7 @@ class Comparison:
     weights: Saved
 
 
-def compared(valid: Valid) -> tuple[Comparison, ...]:
+def compared(valid: Valid) -> tuple[VariantComparison, ...]:
     """Every network with variants that can be read layer by layer."""
     networks: dict[str, dict[str, Network]] = {}
     for instance, variant, network in _variants(valid):
@@ -85,14 +85,14 @@ def _variants(valid: Valid) -> Iterator[tuple[str, str, Network]]:
                     yield instance, variant, task.network
 
 
-def _comparison(name: str, variants: dict[str, Network]) -> Comparison | None:
+def _comparison(name: str, variants: dict[str, Network]) -> VariantComparison | None:
     wholes = [whole_of(n) for n in variants.values()]
     try:
         own = [alternative(v, w) for v, w in zip(variants, wholes, strict=True)]
     except NetworkError:  # without anything to compute, for example
         return None
     printed, apart = sbrs.as_printed(own), sbrs.safe(own)
-    return Comparison(
+    return VariantComparison(
         name,
         tuple(variants),
         sum(len(a.layers) for a in own),

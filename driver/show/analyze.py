@@ -20,7 +20,7 @@ from ..plan.program import places
 from ..text import store
 from ..text.check import VERDICT_CODES, Checked, Report, Valid, ValidScenario, check
 from ..text.notebook_result import NotebookResult
-from .alternatives import Comparison, compared
+from .alternatives import VariantComparison, compared
 
 #: Called with an app, its results so far, and its static orders by processor.
 Answered = Callable[[Application, Analysis, dict[str, str]], None]
@@ -41,7 +41,7 @@ class Analyzed(NotebookResult):
     orders: dict[str, dict[str, str]]
     diagnostics: tuple[Diagnostic, ...]
     overlap: bool
-    alternatives: tuple[Comparison, ...] = ()
+    alternatives: tuple[VariantComparison, ...] = ()
     states: dict[str, dict[str, Analysis]] = field(default_factory=dict)
 
     @property

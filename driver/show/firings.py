@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...report.document import ChartRow, FrameRow, Lane
+from ...report.document import ChartLane, ChartRow, FrameRow
 from ...report.gantt import MOST_BARS, Chart
 from ...report.measured import MOST_FIRINGS, Traced
 from ..text.check import Valid
@@ -42,7 +42,7 @@ def _row(app: str, chart: Chart, index: Mapping[str, int], iterations: int) -> C
         lanes[bar.lane] += (index[f"{app}.{bar.task}"], number, start, end - start)
     frame = min(len(chart.lanes) - 1, iterations // 2)
     zero = min((round(b.start) for b in chart.bars if b.iteration == frame), default=0)
-    rows = tuple(Lane(name, tuple(bars)) for name, bars in lanes.items())
+    rows = tuple(ChartLane(name, tuple(bars)) for name, bars in lanes.items())
     return ChartRow(
         app, rows, tuple(round(r) for r in chart.releases), zero, max(0, frame), chart.unit
     )
@@ -69,12 +69,12 @@ def measured_chart(traced: Traced, valid: Valid, index: Mapping[str, int]) -> Ch
     )
 
 
-def _lanes(shown: Sequence[_Firing], index: Mapping[str, int]) -> tuple[Lane, ...]:
+def _lanes(shown: Sequence[_Firing], index: Mapping[str, int]) -> tuple[ChartLane, ...]:
     """The firings of each lane."""
     lanes: dict[str, list[int]] = {name: [] for name in sorted({f[0] for f in shown})}
     for lane, task, firing, _, start, duration in shown:
         lanes[lane] += (index[task], firing, start, duration)
-    return tuple(Lane(name, tuple(bars)) for name, bars in lanes.items())
+    return tuple(ChartLane(name, tuple(bars)) for name, bars in lanes.items())
 
 
 def _note(firings: int, last: _Firing) -> str:

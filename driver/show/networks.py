@@ -20,12 +20,12 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.extras import require
 from ...model.system import System
 from ...networks.bands.blocked import read_blocked
-from ...networks.bands.compare import Comparison, compare
+from ...networks.bands.compare import BandComparison, compare
 from ...networks.bands.net import read_net
 from ...networks.dataflow import by_parts as parts
 from ...networks.dataflow.layerwise import as_sdf
 from ...networks.dataflow.reduced import Reduction, reduction
-from ...networks.onnx.cuts import Chain, read_chain
+from ...networks.onnx.cuts import LayerChain, read_chain
 from ...networks.onnx.interface import NetworkError
 from ...networks.onnx.layers import Cnn
 from ...networks.onnx.read_layers import read_layers
@@ -99,7 +99,7 @@ def network_memory(path: str | Path) -> NetworkMemory:
     )
 
 
-def network_bands(path: str | Path) -> Comparison:
+def network_bands(path: str | Path) -> BandComparison:
     """The memory of a network between its layers, unsplit and in bands of rows. Raises Errors."""
     try:
         net = read_net(Path(path))
@@ -151,14 +151,14 @@ def measured_cuts(path: str | Path, seconds: float) -> tuple[tuple[CutPoint, ...
     return _cut_points(chain, times.mean_ns), times
 
 
-def _chain(path: str | Path) -> Chain:
+def _chain(path: str | Path) -> LayerChain:
     try:
         return read_chain(Path(path))
     except NetworkError as fault:
         raise Errors([Diagnostic(fault.code, fault.message, None, help=fault.help)]) from fault
 
 
-def _cut_points(chain: Chain, work: Mapping[str, float]) -> tuple[CutPoint, ...]:
+def _cut_points(chain: LayerChain, work: Mapping[str, float]) -> tuple[CutPoint, ...]:
     done = list(accumulate(work[layer.name] for layer in chain.layers))
     points = []
     for cut in chain.cuts():

@@ -17,7 +17,7 @@ from ...model.diagnostic import Diagnostic
 if TYPE_CHECKING:
     from ...model.mapping import GroupBound, Mapping
     from ..build.build import Built
-    from ..execute.run import Ran, Tested
+    from ..execute.run import FinishedRun, Tested
     from ..measure.measure import Profiled
     from ..solve.map import Answer
     from ..text.check import Checked
@@ -159,7 +159,7 @@ def built(result: Built) -> str:
     return heading_line + table(["task", "processors"], places) + diagnostics(result.diagnostics)
 
 
-def ran(result: Ran) -> str:
+def ran(result: FinishedRun) -> str:
     """Frames, latencies and times of tasks, if the result holds the report; latencies beside their
     bounds."""
     html = f"<p>exit status {result.status}</p>"

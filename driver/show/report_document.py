@@ -35,7 +35,7 @@ from ...report.document import (
 )
 from ...report.graph import rate
 from ...report.layout import layout
-from ...report.measured import Latency, Ran, RanApp, RanTask, Traced
+from ...report.measured import Latency, MeasuredRun, RanApp, RanTask, Traced
 from ..build.dla import OnDla
 from ..plan.program import firing_means, sources_of
 from .comparing import Rows, compared
@@ -50,16 +50,21 @@ SECONDS = 2.0
 UNITS = {"throughput": "ns", "latency": "ns", "energy": "nJ", "utilization": ""}
 
 
-class Collector:
+class DocumentRows:
     """Rows of the document, from results of the verbs."""
 
     def __init__(
-        self, shown: Shown, path: Path, platform: str, ran: Ran | None, traced: Traced | None
+        self,
+        shown: Shown,
+        path: Path,
+        platform: str,
+        ran: MeasuredRun | None,
+        traced: Traced | None,
     ) -> None:
         self._shown, self._path, self._ran, self._traced = shown, path, ran, traced
         self._valid, self._mapping = shown.valid, shown.valid.mapping
         #: The measurements; empty if nothing has run.
-        self._measured = ran or Ran(None, 0, "", {}, {}, {}, {})
+        self._measured = ran or MeasuredRun(None, 0, "", {}, {}, {}, {})
         self._on = "" if platform == "host" else f" --platform {platform}"
         self._missing: dict[str, str] = {}
         self._analyses = dict(self._analyzed())

@@ -17,11 +17,11 @@ from ...codegen.emit import digest, emit
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes, reason, scratch
 from ...report.document import Document
-from ...report.measured import Ran, Traced, read_run, read_trace
+from ...report.measured import MeasuredRun, Traced, read_run, read_trace
 from ..execute.run import run as run_program
 from ..plan.program import deployment
 from ..text.check import Report
-from .report_document import Collector
+from .report_document import DocumentRows
 from .show import Shown, look
 
 #: Most bytes of a report or a trace of a run that the user named.
@@ -29,7 +29,7 @@ MOST_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportAnswer:
     """The document, diagnostics, and the exit status of the run (0 if there was none)."""
 
     document: Document
@@ -38,10 +38,10 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ReportedRun:
     """A finished run: its report and its trace, if it wrote them, and its exit status."""
 
-    ran: Ran | None
+    ran: MeasuredRun | None
     traced: Traced | None
     status: int
 
@@ -51,13 +51,13 @@ def report(
     *,
     platform: str = "host",
     frames: int | None = None,
-    run: Run | None = None,
+    run: ReportedRun | None = None,
     run_file: str | Path | None = None,
     trace_file: str | Path | None = None,
     compare: str | Path | None = None,
     on_measure: Callable[[str], None] | None = None,
     progress: Report | None = None,
-) -> Reported:
+) -> ReportAnswer:
     """Collect all results for a text. Raises Errors.
 
     With `frames`, the program is first built and run for that many (the two callbacks are those of
@@ -73,14 +73,14 @@ def report(
         build = _digest(shown)
         ran = None if run_file is None else _read(_RUN, Path(run_file), build)
         traced = None if trace_file is None else _read(_TRACE, Path(trace_file), build)
-        run = Run(ran, traced, 0)
-    run = run or Run(None, None, 0)
-    document = Collector(shown, Path(path), platform, run.ran, run.traced).document(compare)
-    return Reported(document, shown.diagnostics, run.status)
+        run = ReportedRun(ran, traced, 0)
+    run = run or ReportedRun(None, None, 0)
+    document = DocumentRows(shown, Path(path), platform, run.ran, run.traced).document(compare)
+    return ReportAnswer(document, shown.diagnostics, run.status)
 
 
 # -- what ran --------------------------------------------------------------------------------------
-def run_for(path: str | Path, *, trace: bool = True, **asked: Any) -> Run:
+def run_for(path: str | Path, *, trace: bool = True, **asked: Any) -> ReportedRun:
     """Build and run the program, with a trace if requested (which slows firings down). Raises
     Errors of the build.
 
@@ -96,7 +96,7 @@ def run_for(path: str | Path, *, trace: bool = True, **asked: Any) -> Run:
             document=True,
             **asked,
         ).status
-        return Run(_if_written(_RUN, written), _if_written(_TRACE, traced), status)
+        return ReportedRun(_if_written(_RUN, written), _if_written(_TRACE, traced), status)
 
 
 def _digest(shown: Shown) -> str:
@@ -108,7 +108,7 @@ def _digest(shown: Shown) -> str:
     return digest(emit(deployment(shown.built, shown.profile)[1]))
 
 
-M = TypeVar("M", Ran, Traced)
+M = TypeVar("M", MeasuredRun, Traced)
 
 
 @dataclass(frozen=True, slots=True)

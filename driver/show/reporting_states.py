@@ -11,11 +11,11 @@ from dataclasses import replace
 from ...model.mapping import StateBound
 from ...model.scenario import Scenario, State
 from ...report.document import ChangeRow, StateBoundRow, StateRow
-from ...report.measured import Ran
+from ...report.measured import MeasuredRun
 from ..text.check import Valid
 
 
-def states_of(valid: Valid, ran: Ran | None) -> Iterator[StateRow]:
+def states_of(valid: Valid, ran: MeasuredRun | None) -> Iterator[StateRow]:
     """A row for each state; none without a scenario."""
     scenario, mapping = valid.system.scenario, valid.mapping
     if scenario is None:
@@ -56,7 +56,7 @@ def _with_bounds(row: StateRow, proved: StateBound) -> StateRow:
     )
 
 
-def changes_of(valid: Valid, ran: Ran | None) -> Iterator[ChangeRow]:
+def changes_of(valid: Valid, ran: MeasuredRun | None) -> Iterator[ChangeRow]:
     """A row for each transition; those that differ only in their events share one."""
     bounds: dict[tuple[str, str], int | None] = {}
     if valid.mapping is not None:

@@ -12,8 +12,8 @@ from ...analysis.dataflow.graph import Graph, bounded, graph_of
 from ...analysis.dataflow.latency import sources_and_sinks
 from ...analysis.dataflow.order import TooLong
 from ...analysis.dataflow.self_timed import self_timed
+from ...analysis.dataflow.static_order import OrderStep as StaticStep
 from ...analysis.dataflow.static_order import Schedule, schedule
-from ...analysis.dataflow.static_order import Step as StaticStep
 from ...model.application import Application
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.profile import Profile

@@ -17,12 +17,12 @@ from pathlib import Path
 from ...model.diagnostic import Diagnostic, Errors
 from ...report.page import live_page
 from ...report.serve import PageServer, Refusal
-from ...search.events import Event, thinned
+from ...search.events import SearchEvent, thinned
 from ..execute.attending import GRACE
 from ..solve.choosing import choose
 from ..solve.map import Answer, find_mapping
 from ..text.check import OnMeasure, Report
-from .reporting import Reported, Run, report, run_for
+from .reporting import ReportAnswer, ReportedRun, report, run_for
 
 #: Seconds between two pictures of a search.
 BETWEEN = 0.2
@@ -146,9 +146,9 @@ class Viewer:
         self._server.tell("chosen", self._choices)
         self._chosen.set()
 
-    def _collect(self, run: Run | None = None) -> None:
+    def _collect(self, run: ReportedRun | None = None) -> None:
         """The page with the current results. Raises Errors."""
-        self.reported: Reported = report(self._path, platform=self._platform, run=run)
+        self.reported: ReportAnswer = report(self._path, platform=self._platform, run=run)
         self._page = live_page(self.reported.document, self._choices).encode()
 
     def _follow(self, reading: int) -> None:
@@ -171,7 +171,7 @@ class _Shown:
         self._server, self._points = server, list[tuple[float, int, float | None, float | None]]()
         self._told = -BETWEEN
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: SearchEvent) -> None:
         point = event.seconds, event.evaluations, event.value, event.bound
         if not self._points or self._points[-1][2:] != point[2:]:
             self._points = thinned([*self._points, point])

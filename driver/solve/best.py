@@ -17,12 +17,12 @@ from ..text.check import Valid, ValidScenario
 from .deadline_problem import require_possible
 from .deadlines import missed
 from .known_times import KnownTimes
-from .request import Request
+from .request import MapRequest
 from .state_map import Searched, States, StateSearch
 
 
 def map_states_jointly(
-    valid: ValidScenario, known: KnownTimes, request: Request, chosen: Chosen | None = None
+    valid: ValidScenario, known: KnownTimes, request: MapRequest, chosen: Chosen | None = None
 ) -> States:
     """One placement with which the apps of every state meet their deadlines, if there is one.
     Raises Errors.

@@ -23,7 +23,7 @@ from ..text.check import Valid, prepare
 from .deadline_problem import joint_problem, settled
 from .deadlines import judged, wants_joint
 from .known_times import KnownTimes
-from .request import Request, WhatIf, supposed
+from .request import MapRequest, WhatIf, supposed
 
 WHY = "selected by hand from the search's candidates"
 
@@ -108,7 +108,7 @@ def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping
         effort.seconds,
         history=effort.history,
     )
-    nothing_runs = Request(seed=effort.seed, measure=False)
+    nothing_runs = MapRequest(seed=effort.seed, measure=False)
     judgement = judged(valid, known, problem, outcome, nothing_runs).mapping
     return replace(
         found,

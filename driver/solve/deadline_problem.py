@@ -23,7 +23,7 @@ from ...model.platform import Platform
 from ...model.resampling import hosts, without_resampling
 from ...model.times import MARGIN, FiringTime, Times
 from ...model.transfers import without_transfers
-from ...networks.onnx.cuts import Chain, read_chain, size
+from ...networks.onnx.cuts import LayerChain, read_chain, size
 from ...networks.onnx.interface import NetworkError
 from ...passes import with_transfers
 from ...search.deadline.candidates import CandidateFront, KernelRow, front
@@ -52,7 +52,7 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
     pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
     groups, tasks, followers, faults = [], [], list[Follower](), []
     networks: list[tuple[str, str, KernelRow]] = []
-    insides: dict[str, Chain | None] = {}
+    insides: dict[str, LayerChain | None] = {}
     for app in valid.system.apps:
         if app.period_ns is None:
             message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
@@ -161,7 +161,7 @@ def _front(platform: Platform, kernels: KernelRow) -> CandidateFront:
 def _team(
     app: Application,
     vector: Mapping[str, int],
-    insides: Mapping[str, Chain | None],
+    insides: Mapping[str, LayerChain | None],
     pins: tuple[Pin, ...],
     platform: Platform,
 ) -> TaskGroup:
@@ -179,7 +179,7 @@ def _channel(
     app: Application,
     channel: Channel,
     vector: Mapping[str, int],
-    insides: Mapping[str, Chain | None],
+    insides: Mapping[str, LayerChain | None],
     buffers: Mapping[str, int],
 ) -> JointChannel:
     """A channel with its rates, and the layers at its ends if networks may be cut."""
@@ -202,7 +202,7 @@ def _channel(
     )
 
 
-def _maker(task: Task, port: str, inside: Chain | None) -> int | None:
+def _maker(task: Task, port: str, inside: LayerChain | None) -> int | None:
     """The layer of a network that computes the output of a port; None if that is no layer, or
     unknown."""
     if task.network is None or inside is None:
@@ -212,7 +212,7 @@ def _maker(task: Task, port: str, inside: Chain | None) -> int | None:
     return made if made >= 0 else None
 
 
-def _readers(task: Task, port: str, inside: Chain | None) -> tuple[int, ...]:
+def _readers(task: Task, port: str, inside: LayerChain | None) -> tuple[int, ...]:
     """The layers of a network that read the input of a port."""
     if task.network is None or inside is None:
         return ()
@@ -220,14 +220,14 @@ def _readers(task: Task, port: str, inside: Chain | None) -> tuple[int, ...]:
     return _readers_of(tensors[port], inside)
 
 
-def _readers_of(tensor: str, inside: Chain) -> tuple[int, ...]:
+def _readers_of(tensor: str, inside: LayerChain) -> tuple[int, ...]:
     readers = [number for number, layer in enumerate(inside.layers) if tensor in layer.reads]
     if tensor in inside.outputs and tensor in inside.inputs:  # the last stage outputs it
         readers.append(len(inside.layers) - 1)
     return tuple(readers)
 
 
-def _tensors(inside: Chain | None) -> tuple[InnerTensor, ...]:
+def _tensors(inside: LayerChain | None) -> tuple[InnerTensor, ...]:
     """The tensors between layers of a network."""
     if inside is None:
         return ()
@@ -245,7 +245,7 @@ def _batch(task: Task) -> int:
     return 1 if task.network is None else task.network.batch
 
 
-def _inside(task: Task) -> Chain | None:
+def _inside(task: Task) -> LayerChain | None:
     """The layers of a network that may be cut; None if they cannot be read."""
     if task.network is None or task.network.model:
         return None
@@ -287,7 +287,7 @@ def _kernels(
     known: Mapping[str, FiringTime],
     platform: Platform,
     firings: int,
-    inside: Chain | None,
+    inside: LayerChain | None,
 ) -> KernelRow:
     entries = {kind: t.entry for kind, t in known.items() if t.entry is not None}
     longest = max(entries.values(), key=lambda e: len(e.layers))

@@ -23,7 +23,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping
 from ...model.times import MARGIN, Times, too_optimistic
 from ...model.workload import workload
-from ...profiling.measure import WARM_UP, Seen, worst_case
+from ...profiling.measure import WARM_UP, MeasuredTimes, worst_case
 from ...report.gantt import Bar, Chart
 from ...search.deadline.answer import mapping_of
 from ...search.deadline.limits import Held, held, in_ms
@@ -37,7 +37,7 @@ from ..plan.program import place, plan
 from ..text.check import Valid
 from .deadline_problem import joint_problem, require_possible
 from .known_times import KnownTimes
-from .request import Request
+from .request import MapRequest
 
 #: Seconds for which a program runs at its own pace: so many frames of the slowest app, within
 #: limits.
@@ -62,7 +62,7 @@ class Joint:
     mapping: Mapping
     verdict: MappingVerdict | None
     program: TimedSystem | None = None
-    seen: Seen | None = None
+    seen: MeasuredTimes | None = None
     doubt: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -85,7 +85,7 @@ def wants_joint(valid: Valid) -> bool:
     return bool(valid.system.apps) and all(a.period_ns is not None for a in valid.system.apps)
 
 
-def map_jointly(valid: Valid, known: KnownTimes, request: Request) -> Joint:
+def map_jointly(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
     """Search for the least maximum utilization with which every app meets its deadline.
 
     On this machine the program runs briefly, if the request permits it. Raises Errors.
@@ -116,7 +116,7 @@ def map_jointly(valid: Valid, known: KnownTimes, request: Request) -> Joint:
     )
 
 
-def searched(problem: JointProblem, request: Request) -> Outcome:
+def searched(problem: JointProblem, request: MapRequest) -> Outcome:
     """The search's answer to a request for a problem. Raises Errors, and Refused if there are no
     bounds."""
     found: Outcome = search_named(request.search, "deadlines").run(
@@ -131,7 +131,7 @@ def searched(problem: JointProblem, request: Request) -> Outcome:
 
 
 def judged(
-    valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outcome, request: Request
+    valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outcome, request: MapRequest
 ) -> Joint:
     """An answer with the results of the program, because searches assume orders of their own."""
     found = Joint(
@@ -155,7 +155,7 @@ def _require_bounds(problem: JointProblem) -> None:
     verdict(problem, Assignment((0,) * len(chosen), stages, tasks))
 
 
-def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> Joint:
+def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: MapRequest) -> Joint:
     """The answer with the bounds of the program, if one can be built here. Raises Refused.
 
     If other programs disturbed its run, and an app is late, it runs again: the least disturbed run
@@ -186,8 +186,8 @@ def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request)
 
 
 def program(
-    valid: Valid, known: KnownTimes, joint: Joint, request: Request
-) -> tuple[TimedSystem, Seen | None] | None:
+    valid: Valid, known: KnownTimes, joint: Joint, request: MapRequest
+) -> tuple[TimedSystem, MeasuredTimes | None] | None:
     """The timing of the program that a build would write with this mapping; None if none can be
     built here.
 
@@ -236,7 +236,7 @@ def program(
 
 
 def _in_order(
-    seen: Seen, deployment: Deployment, paths: dict[str, tuple[TimedPath, ...]]
+    seen: MeasuredTimes, deployment: Deployment, paths: dict[str, tuple[TimedPath, ...]]
 ) -> dict[str, tuple[tuple[int | None, int, int], ...]]:
     """The measured latencies of the paths of each app, in the order of the problem's; empty if
     there are none."""
@@ -258,7 +258,7 @@ def _vouched(times: Times, task: str) -> bool:
     return found is not None and found.from_text
 
 
-def _exceeding(valid: Valid, times: Times, seen: Seen) -> tuple[Diagnostic, ...]:
+def _exceeding(valid: Valid, times: Times, seen: MeasuredTimes) -> tuple[Diagnostic, ...]:
     """Warnings for tasks that took longer at their own pace than their declared WCET, without first
     firings."""
     found = []

@@ -16,7 +16,7 @@ from ..measure.band_costs import with_band_costs
 from ..measure.measure import measure, with_layers
 from ..text import store
 from ..text.check import Valid
-from .request import Request
+from .request import MapRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class KnownTimes:
         return KnownTimes(self.profile, times_of(state.system, state.platform, self.profile))
 
 
-def known_times(valid: Valid, request: Request, *, bands: bool) -> KnownTimes:
+def known_times(valid: Valid, request: MapRequest, *, bands: bool) -> KnownTimes:
     """The stored times, or those of the request's profile; missing ones are measured if the request
     permits it.
 
@@ -72,7 +72,7 @@ def require_some_time(valid: Valid, known: KnownTimes) -> None:
     raise Errors([Diagnostic("F509", message, valid.system.apps[0].span, help=help_text)])
 
 
-def _stored(valid: Valid, request: Request) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+def _stored(valid: Valid, request: MapRequest) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     """The profile of the request, or the stored one, and diagnostics about it. Raises Errors."""
     if request.what_if.profile is not None:
         return store.read_given_profile(request.what_if.profile), ()

@@ -36,7 +36,7 @@ from .contest import Runs
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
 from .known_times import KnownTimes, known_times, require_some_time
-from .request import Request, supposed
+from .request import MapRequest, supposed
 from .state_map import States, map_states_apart
 from .throughput_problem import problem_of
 from .within_memory import (
@@ -90,14 +90,14 @@ def find_mapping(
     path: str | Path, *, platform: str = "host", host: Host = HERE, **asked: Any
 ) -> Answer:
     """Search for the best mapping of a text and store it beside it; `asked` are fields of a
-    `Request`. Raises Errors.
+    `MapRequest`. Raises Errors.
 
     Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`).
     Otherwise, on `host` and on a board behind `host`, configurations are run and compared; for
     other platforms the times of a profile decide. A mapping that keeps the limits of the board is
     stored. A mapping for suppositions is stored only if the request has `keep`.
     """
-    request = Request(**asked)
+    request = MapRequest(**asked)
     whole = prepare(
         path, platform=platform, mapped=False, host=host, report=request.report
     ).require()
@@ -141,7 +141,7 @@ def find_mapping(
 
 # -- four kinds of texts ---------------------------------------------------------------------------
 def _map_with_deadlines(
-    valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None
+    valid: Valid, known: KnownTimes, request: MapRequest, limit: MemoryLimit | None
 ) -> Answer:
     """Apps that all have periods. The best mapping found is stored, even if an app is late."""
     joint = (
@@ -155,7 +155,7 @@ def _map_with_deadlines(
 
 
 def _map_states(
-    valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None
+    valid: ValidScenario, known: KnownTimes, request: MapRequest, limit: MemoryLimit | None
 ) -> Answer:
     """A scenario whose apps all have periods: one placement for all of its states."""
     states = (
@@ -177,7 +177,7 @@ def _map_states(
 
 
 def _map_states_apart(
-    valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None
+    valid: ValidScenario, known: KnownTimes, request: MapRequest, limit: MemoryLimit | None
 ) -> Answer:
     """A scenario in which some app has no period: a search for each state."""
     part = request.part(1 / len(valid.states))
@@ -196,7 +196,7 @@ def _map_states_apart(
 
 
 def _map_without_periods(
-    valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None
+    valid: Valid, known: KnownTimes, request: MapRequest, limit: MemoryLimit | None
 ) -> Answer:
     """Apps without periods, which run as fast as they can."""
     runnable = _runnable(valid, request)
@@ -223,7 +223,7 @@ class _Within:
 def _fastest(
     valid: Valid,
     known: KnownTimes,
-    request: Request,
+    request: MapRequest,
     within: _Within | None,
     *,
     runnable: bool,
@@ -257,7 +257,7 @@ def _has_deadlines(valid: Valid) -> bool:
     return all(wants_joint(part) for part in valid.parts)
 
 
-def _runnable(valid: Valid, request: Request) -> bool:
+def _runnable(valid: Valid, request: MapRequest) -> bool:
     """May mappings be run to compare them?"""
     return (
         valid.at_hand and request.measure and not any(missing(part.system) for part in valid.parts)
@@ -265,7 +265,7 @@ def _runnable(valid: Valid, request: Request) -> bool:
 
 
 def _memory_limit(
-    whole: Valid, request: Request
+    whole: Valid, request: MapRequest
 ) -> tuple[MemoryLimit | None, tuple[Diagnostic, ...]]:
     """The memory that networks may take: the request's, and at most the platform's; None if neither
     is given."""

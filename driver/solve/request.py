@@ -1,7 +1,7 @@
 """A request for a mapping: one value that every step of `map` passes on, for all kinds of problems.
 
-In: options of the command line, or of `flowc.map`. Out: a `Request`; and a text under the request's
-suppositions.
+In: options of the command line, or of `flowc.map`. Out: a `MapRequest`; and a text under the
+request's suppositions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MapRequest:
     """What a user asks of a mapping.
 
     - `search`: a name of `search.registry`.
@@ -95,11 +95,11 @@ class Request:
         """May the program of a mapping run briefly, to measure what a profile does not contain?"""
         return self.measure and self.what_if.profile is None
 
-    def within(self, budget: Budget) -> Request:
+    def within(self, budget: Budget) -> MapRequest:
         """The same with that budget."""
         return replace(self, budget=budget.seconds, evaluations=budget.evaluations)
 
-    def part(self, share: float) -> Request:
+    def part(self, share: float) -> MapRequest:
         """The same with a share of the budget."""
         return self.within(self.allowance.part(share))
 

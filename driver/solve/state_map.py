@@ -28,17 +28,17 @@ from ...search.deadline.own_places import own_places, with_own
 from ...search.deadline.problem import JointProblem
 from ...search.deadline.states import StatesOutcome, search_states
 from ...search.memory import Chosen
-from ...search.variants import Refusal
-from ..plan.own_places import Own, bound_together, different
+from ...search.variants import RefusedOption
+from ..plan.own_places import PerStatePlacement, bound_together, different
 from ..plan.program import place, plan, union
-from ..plan.protocols import Timing, with_protocols
+from ..plan.protocols import StateTiming, with_protocols
 from ..plan.states import places_of_variants
 from ..text.check import Valid, ValidScenario
 from .clocks import Clocked, at_best_clocks, beyond_limits
 from .deadline_problem import joint_problem, require_possible
 from .deadlines import Joint, judged, missed, searched
 from .known_times import KnownTimes
-from .request import Request
+from .request import MapRequest
 
 #: The share of the budget for the search for places of its own, for each state that is late with
 #: the common ones.
@@ -62,8 +62,8 @@ class States:
     clocked: dict[str, Clocked] = field(default_factory=dict)
     excessive: dict[str, Diagnostic] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
-    refused: tuple[Refusal, ...] = ()
-    own: dict[str, Own] = field(default_factory=dict)
+    refused: tuple[RefusedOption, ...] = ()
+    own: dict[str, PerStatePlacement] = field(default_factory=dict)
 
     @property
     def late(self) -> bool:
@@ -109,7 +109,7 @@ class StateSearch:
     """A search for states, independent of their variants; `chosen` are bands of networks."""
 
     known: KnownTimes
-    request: Request
+    request: MapRequest
     chosen: Chosen = field(default_factory=dict)
 
     def problem(self, state: Valid) -> JointProblem:
@@ -170,7 +170,7 @@ class StateSearch:
 
     def mapped(self, searched: Searched) -> States:
         """The results of the program of each state, at its clock rates. Raises Errors."""
-        valid, joints, own = searched.valid, dict[str, Joint](), dict[str, Own]()
+        valid, joints, own = searched.valid, dict[str, Joint](), dict[str, PerStatePlacement]()
         for name in valid.states:
             if name not in searched.outcome.states:
                 continue
@@ -178,7 +178,9 @@ class StateSearch:
             joints[name] = self._judged(searched, name, searched.outcome.states[name])
             other = self._elsewhere(searched, name, joints[name])
             if other is not None:
-                own[name] = Own(joints[name].outcome, ", ".join(_missed(joints[name])))
+                own[name] = PerStatePlacement(
+                    joints[name].outcome, ", ".join(_missed(joints[name]))
+                )
                 joints[name] = other
         outcome = with_own(searched.outcome, {name: joints[name].outcome for name in own})
         times = {name: known.times for name, known in searched.times.items()}
@@ -306,7 +308,7 @@ def _with_protocols(
         known = times_of(mapped.system, mapped.platform, profile)
         deployments[name] = plan(mapped, known, place(mapped, known))
         verdict = joints[name].verdict
-        timings[name] = Timing(joints[name].program, verdict is not None and verdict.feasible)
+        timings[name] = StateTiming(joints[name].program, verdict is not None and verdict.feasible)
     return with_protocols(
         scenario, deployed_states(scenario, deployments), timings, mapping.transitions
     )

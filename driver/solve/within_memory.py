@@ -32,7 +32,7 @@ from .best import map_states_jointly
 from .deadline_problem import joint_problem, require_possible
 from .deadlines import Joint, judged, searched
 from .known_times import KnownTimes
-from .request import Request
+from .request import MapRequest
 from .state_map import States
 
 A = TypeVar("A")
@@ -49,7 +49,7 @@ class Attempt(Generic[A]):
 
 
 def map_jointly_within(
-    valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit
+    valid: Valid, known: KnownTimes, request: MapRequest, limit: MemoryLimit
 ) -> Joint:
     """The joint mapping whose networks keep the limit and meet all deadlines. Raises Errors
     (F521)."""
@@ -84,7 +84,7 @@ def map_jointly_within(
 
 
 def map_states_within(
-    valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit
+    valid: ValidScenario, known: KnownTimes, request: MapRequest, limit: MemoryLimit
 ) -> States:
     """One placement for all states, with the same bands in all of them, that keeps the limit.
     Raises Errors (F521)."""
@@ -96,7 +96,7 @@ def map_states_within(
     part = request.part(1 / (len(stages) + request.runs_program))
     nothing_runs = replace(part, measure=False)
 
-    def attempt(chosen: Chosen, asked: Request = nothing_runs) -> Attempt[States] | None:
+    def attempt(chosen: Chosen, asked: MapRequest = nothing_runs) -> Attempt[States] | None:
         states = map_states_jointly(valid, known, asked, chosen)
         if not states.mapping.placements:
             return None

@@ -22,7 +22,7 @@ from ...model.collecting import no_garbage_collection
 from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ...model.mapping import Mapping
 from ...model.platform import Platform
-from ...model.scenario import Option, Scenario
+from ...model.scenario import Scenario, StateOption
 from ...model.system import System
 from ...model.times import Times, times_of
 from ...model.verdict import AppVerdicts
@@ -36,7 +36,7 @@ from . import store
 from .notebook_result import NotebookResult
 
 if TYPE_CHECKING:
-    from ...networks.quantization.quantize import Loss
+    from ...networks.quantization.quantize import QuantizationLoss
 
 Report = Callable[[str], None]
 #: Called with a message before tasks are run to be measured.
@@ -68,7 +68,7 @@ class Valid:
     verdicts: dict[str, AppVerdicts]
     diagnostics: tuple[Diagnostic, ...]
     mapping: Mapping | None = None
-    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    losses: dict[str, tuple[QuantizationLoss, ...]] = field(default_factory=dict)
     host: Host = HERE
 
     @property
@@ -368,7 +368,7 @@ def _check_states(
 
 
 def _best(
-    options: Sequence[Option], checked: Iterable[Checked]
+    options: Sequence[StateOption], checked: Iterable[Checked]
 ) -> tuple[Checked, tuple[Application, ...]]:
     """The first option that may keep its deadlines, else the last one, with its apps."""
     for option, candidate in zip(options, checked, strict=True):

@@ -25,12 +25,12 @@ from ..registry import Changes, Source
 from ..xml_tree import Element, as_text, attributes_as_text
 from .baggage import WRONG, Baggage, beside, read_baggage
 from .design import Way
-from .files import Collector, read_xml
+from .files import HopesCollector, read_xml
 from .importer import Understood, understand
 from .mapping import PLACEHOLDER, machines_of, states_of
 from .networks import HopesNetwork, meant
 from .orders import running, runs_as
-from .platform import Board
+from .platform import HopesBoard
 from .text import Part
 from .words import CANNOT, SCHEMA
 
@@ -46,7 +46,7 @@ def back(source: Source, folder: Path, policy: str | None) -> Changes:
 
     `policy` is one of `words.POLICIES`, or None to keep the project's.
     """
-    say = Collector()
+    say = HopesCollector()
     path = beside(source.whole)
     kept = read_baggage(path) if os.path.exists(path) else None
     found = understand(folder, source.whole.stem, say, kept.choice if kept is not None else None)
@@ -128,7 +128,7 @@ def _wrong(kept: Baggage, found: Understood) -> str:
 class _Back:
     source: Source
     project: Understood
-    board: Board
+    board: HopesBoard
     names: Mapping[str, Part]
     policy: str | None
     #: The times of the project; None: all known times are written.
@@ -140,7 +140,7 @@ class _Back:
     def files(self) -> dict[Path, str]:
         choice = self.project.choice
         self.states = states_of(
-            machines_of(self.project.project, self.project.graph, choice, Collector()), choice
+            machines_of(self.project.project, self.project.graph, choice, HopesCollector()), choice
         )
         if self.before is None:
             self._compare(self.names.keys())
@@ -321,7 +321,7 @@ class _Back:
         """The project's present mapping, by name; empty if it cannot be read."""
         found: dict[str, Element] = {}
         for path in self.project.project.beside("mapping")[:1]:
-            root = read_xml(path, Collector(), "CIC_Mapping")
+            root = read_xml(path, HopesCollector(), "CIC_Mapping")
             for node in root.below() if root is not None else ():
                 if node.tag in ("task", "childTask"):
                     found[node.attributes.get("name", "")] = node
@@ -332,7 +332,7 @@ class _Back:
         imported."""
         there = {"_".join(way) for way, task in self.project.tasks.items() if task.graph is None}
         for path in self.project.project.beside("mapping")[:1]:
-            root = read_xml(path, Collector(), "CIC_Mapping")
+            root = read_xml(path, HopesCollector(), "CIC_Mapping")
             for node in root.all(*tags) if root is not None else ():
                 if (
                     node.tag not in ("task", "externalTask")
@@ -427,7 +427,7 @@ class _Back:
     def _other_times(self, written: set[str]) -> Iterator[str]:
         """The profile's present times of other tasks."""
         for path in self.project.project.beside("profile")[:1]:
-            root = read_xml(path, Collector(), "CIC_Profile")
+            root = read_xml(path, HopesCollector(), "CIC_Profile")
             for node in root.all("task") if root is not None else ():
                 if node.attributes.get("name") not in written:
                     yield from as_text(node, 1)

@@ -23,11 +23,11 @@ from ...model.json_reader import parse_version, read
 from ...model.system import System
 from ..content import content
 from ..xml_tree import Element, as_text
-from .choice import Choice
-from .code import Source
-from .design import Graph, Task, Way
-from .files import Collector, Project, embedded, read_xml
-from .platform import Board
+from .choice import ModeChoice
+from .code import HopesSource
+from .design import HopesGraph, HopesTask, Way
+from .files import HopesCollector, HopesProject, embedded, read_xml
+from .platform import HopesBoard
 from .text import Role, Texts
 from .vocabulary import PARAMETERS
 from .words import ORDERS
@@ -128,7 +128,7 @@ class NamedPool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptXml:
     """XML without a counterpart in the text: `place` is its path in `file`, or in the architecture
     inside the tool's file."""
 
@@ -152,28 +152,28 @@ class Baggage:
     graphs: tuple[str, ...]
     tasks: tuple[NamedTask, ...]
     pools: tuple[NamedPool, ...] = ()
-    kept: tuple[Kept, ...] = ()
-    choice: Choice = field(default_factory=Choice)
+    kept: tuple[KeptXml, ...] = ()
+    choice: ModeChoice = field(default_factory=ModeChoice)
     xml: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The file: equal manifests give equal bytes."""
         return json.dumps({"version": BAGGAGE_VERSION, **asdict(self)}, indent=1) + "\n"
 
-    def changed(self, project: Project) -> list[str]:
+    def changed(self, project: HopesProject) -> list[str]:
         """The graphs of the project that have changed."""
         return [file for file in self.graphs if _hash(project.files / file) != self.files.get(file)]
 
 
 def baggage_of(
-    project: Project,
-    graph: Graph,
-    tasks: Mapping[Way, Task],
-    board: Board | None,
+    project: HopesProject,
+    graph: HopesGraph,
+    tasks: Mapping[Way, HopesTask],
+    board: HopesBoard | None,
     texts: Texts,
-    sources: Mapping[Way, Source],
+    sources: Mapping[Way, HopesSource],
     code: Wrapped,
-    choice: Choice,
+    choice: ModeChoice,
 ) -> Baggage:
     """The manifest of a project; `sources` is the code that its tasks run, `code` the generated
     code around it."""
@@ -203,7 +203,9 @@ def baggage_of(
     )
 
 
-def _xml_files(project: Project, graphs: list[Path], tasks: Mapping[Way, Task]) -> list[Path]:
+def _xml_files(
+    project: HopesProject, graphs: list[Path], tasks: Mapping[Way, HopesTask]
+) -> list[Path]:
     """The files of a project in XML: its graphs, its control tasks, and what is beside them."""
     machines = [
         Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"
@@ -212,7 +214,7 @@ def _xml_files(project: Project, graphs: list[Path], tasks: Mapping[Way, Task]) 
     return list(dict.fromkeys(p for p in (*graphs, *machines, *others) if os.path.isfile(p)))
 
 
-def _network_files(project: Project, tasks: Mapping[Way, Task]) -> list[Path]:
+def _network_files(project: HopesProject, tasks: Mapping[Way, HopesTask]) -> list[Path]:
     """The files that networks name."""
     named = [
         project.named(name, project.graph.parent)
@@ -223,7 +225,7 @@ def _network_files(project: Project, tasks: Mapping[Way, Task]) -> list[Path]:
     return [path for path in named if path is not None]
 
 
-def _pools(board: Board | None) -> tuple[NamedPool, ...]:
+def _pools(board: HopesBoard | None) -> tuple[NamedPool, ...]:
     if board is None:
         return ()
     return tuple(NamedPool(p.name, p.element, p.type, p.device) for p in board.pools if p.kind)
@@ -256,7 +258,7 @@ def _named(name: str, way: Way, role: Role, texts: Texts, code: NamedCode | None
     return NamedTask(name, way, role, dict(texts.ports.get((way, role), {})), code)
 
 
-def _code(task: Task, source: Source, code: Wrapped, way: Way) -> NamedCode:
+def _code(task: HopesTask, source: HopesSource, code: Wrapped, way: Way) -> NamedCode:
     def there(paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(f"{code.folder}/{path}" for path in paths)
 
@@ -274,7 +276,7 @@ def _code(task: Task, source: Source, code: Wrapped, way: Way) -> NamedCode:
     )
 
 
-def _below(project: Project, path: Path) -> str:
+def _below(project: HopesProject, path: Path) -> str:
     return Path(os.path.relpath(path, project.files)).as_posix()
 
 
@@ -285,7 +287,7 @@ def _hash(path: Path) -> str | None:
         return None
 
 
-def _written(project: Project, read: Iterable[Path]) -> Iterator[Path]:
+def _written(project: HopesProject, read: Iterable[Path]) -> Iterator[Path]:
     """The texts of a project that are no code: its XML, and the descriptions of its networks."""
     found = [*read]
     if project.translated:
@@ -310,8 +312,8 @@ def _text(path: Path) -> str | None:
 
 
 # -- what is in no text ----------------------------------------------------------------------------
-def _kept(project: Project, files: Iterable[Path]) -> Iterator[Kept]:
-    quiet = Collector()
+def _kept(project: HopesProject, files: Iterable[Path]) -> Iterator[KeptXml]:
+    quiet = HopesCollector()
     for path in files:
         root = read_xml(path, quiet, *_ROOTS, "CIC_Architecture")
         if root is not None:
@@ -321,14 +323,16 @@ def _kept(project: Project, files: Iterable[Path]) -> Iterator[Kept]:
         yield from _of(_below(project, project.gui), tool)
 
 
-def _of(file: str, root: Element) -> Iterator[Kept]:
+def _of(file: str, root: Element) -> Iterator[KeptXml]:
     if root.tag in _FILES:
-        yield Kept(file, f"/{root.tag}", _xml(root))
+        yield KeptXml(file, f"/{root.tag}", _xml(root))
         return
     memories = {
         t.attributes.get("name") for t in root.below() if t.attributes.get("category") == "memory"
     }
-    yield from (Kept(file, place, xml) for place, xml in _below_of(root, f"/{root.tag}", memories))
+    yield from (
+        KeptXml(file, place, xml) for place, xml in _below_of(root, f"/{root.tag}", memories)
+    )
 
 
 def _below_of(node: Element, place: str, memories: set[str | None]) -> Iterator[tuple[str, str]]:

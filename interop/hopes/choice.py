@@ -14,15 +14,15 @@ from fractions import Fraction
 from ...model.diagnostic import Diagnostic, did_you_mean, one_of
 from ...model.span import Span
 from ..names import listed, shown
-from .design import Channel, Direction, Graph, Port, Task, Way, every
-from .files import Collector
+from .design import Direction, HopesChannel, HopesGraph, HopesPort, HopesTask, Way, every
+from .files import HopesCollector
 
 #: Diagnostic: the project has no part of that name.
 UNKNOWN = "F727"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModeChoice:
     """`modes` by the full name of a task; None for a state or a device: all of them."""
 
     modes: dict[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
+class ModeTransition:
     """From one state to another, after a time if that is its only condition."""
 
     name: str
@@ -41,17 +41,17 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ModeMachine:
     """The states of a control task, with the tasks of the top level that each of them runs."""
 
     control: str
     states: Mapping[str, tuple[str, ...]]
     initial: str
-    transitions: tuple[Transition, ...]
+    transitions: tuple[ModeTransition, ...]
     span: Span
 
 
-def check_modes(graph: Graph, choice: Choice, say: Collector) -> None:
+def check_modes(graph: HopesGraph, choice: ModeChoice, say: HopesCollector) -> None:
     """Report chosen tasks and modes that do not exist."""
     there = {"_".join(way): task.modes for way, task in every(graph).items() if task.modes}
     for task, mode in choice.modes.items():
@@ -63,7 +63,9 @@ def check_modes(graph: Graph, choice: Choice, say: Collector) -> None:
             _unknown(say, f"{shown(task)} has no mode {shown(mode)}", help_text)
 
 
-def in_state(graph: Graph, machines: tuple[Machine, ...], state: str, say: Collector) -> Graph:
+def in_state(
+    graph: HopesGraph, machines: tuple[ModeMachine, ...], state: str, say: HopesCollector
+) -> HopesGraph:
     """The tasks of a state: those that it names, and those that no state names."""
     there = [name for machine in machines for name in machine.states]
     if state not in there:
@@ -91,7 +93,9 @@ def in_state(graph: Graph, machines: tuple[Machine, ...], state: str, say: Colle
     return _with(graph, kept, _between(graph, kept))
 
 
-def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collector) -> Graph:
+def on_device(
+    graph: HopesGraph, devices: Mapping[Way, str], device: str, say: HopesCollector
+) -> HopesGraph:
     """The tasks of a device, with sources and sinks for links to other devices; `devices` are those
     of tasks."""
     there = [*dict.fromkeys(devices.values())]
@@ -109,7 +113,7 @@ def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collec
     return found
 
 
-def part_of(graph: Graph, tasks: Sequence[str]) -> Graph:
+def part_of(graph: HopesGraph, tasks: Sequence[str]) -> HopesGraph:
     """The part with these tasks of the top level, and the control tasks that may release them."""
     kept = {
         name: task for name, task in graph.tasks.items() if name in tasks or task.kind == "control"
@@ -117,16 +121,18 @@ def part_of(graph: Graph, tasks: Sequence[str]) -> Graph:
     return _with(graph, kept, _between(graph, kept))
 
 
-def _between(graph: Graph, tasks: Mapping[str, Task]) -> list[Channel]:
+def _between(graph: HopesGraph, tasks: Mapping[str, HopesTask]) -> list[HopesChannel]:
     """The channels with both ends at these tasks."""
     return [c for c in graph.channels if c.source[0] in tasks and c.destination[0] in tasks]
 
 
-def _unknown(say: Collector, message: str, help_text: str) -> None:
+def _unknown(say: HopesCollector, message: str, help_text: str) -> None:
     say.faults.append(Diagnostic(UNKNOWN, message, None, help=help_text))
 
 
-def _with(graph: Graph, tasks: dict[str, Task], channels: list[Channel]) -> Graph:
+def _with(
+    graph: HopesGraph, tasks: dict[str, HopesTask], channels: list[HopesChannel]
+) -> HopesGraph:
     """The graph with some of its tasks, and the libraries that these call."""
     calls = {end: library for end, library in graph.calls.items() if end[0] in tasks}
     libraries = {
@@ -136,10 +142,10 @@ def _with(graph: Graph, tasks: dict[str, Task], channels: list[Channel]) -> Grap
 
 
 def _part(
-    graph: Graph, level: Way, devices: Mapping[Way, str], device: str, say: Collector
-) -> tuple[Graph, set[tuple[str, Direction, str]]]:
+    graph: HopesGraph, level: Way, devices: Mapping[Way, str], device: str, say: HopesCollector
+) -> tuple[HopesGraph, set[tuple[str, Direction, str]]]:
     """The part of a level on a device, and the ports of composites there that lead to others."""
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, HopesTask] = {}
     closed: set[tuple[str, Direction, str]] = set()
     for name, task in graph.tasks.items():
         way = (*level, name)
@@ -171,7 +177,7 @@ def _part(
     return _with(graph, tasks, channels), closed
 
 
-def _without(task: Task, lost: set[tuple[Direction, str]]) -> Task:
+def _without(task: HopesTask, lost: set[tuple[Direction, str]]) -> HopesTask:
     """A composite without some of its ports."""
     return replace(
         task,
@@ -180,7 +186,7 @@ def _without(task: Task, lost: set[tuple[Direction, str]]) -> Task:
     )
 
 
-def _reaches_task(channel: Channel, here: list[bool], tasks: Mapping[str, Task]) -> bool:
+def _reaches_task(channel: HopesChannel, here: list[bool], tasks: Mapping[str, HopesTask]) -> bool:
     """Is one of the ends that are `here` a task that is no control task?"""
     for (end, _), own in zip(_ends(channel), here, strict=True):
         if own and tasks[end[0]].kind != "control":
@@ -188,18 +194,18 @@ def _reaches_task(channel: Channel, here: list[bool], tasks: Mapping[str, Task])
     return False
 
 
-def _ends(channel: Channel) -> Iterator[tuple[tuple[str, str], Direction]]:
+def _ends(channel: HopesChannel) -> Iterator[tuple[tuple[str, str], Direction]]:
     yield channel.source, "out"
     yield channel.destination, "in"
 
 
 def _link(
-    channel: Channel,
-    before: Mapping[str, Task],
-    tasks: Mapping[str, Task],
+    channel: HopesChannel,
+    before: Mapping[str, HopesTask],
+    tasks: Mapping[str, HopesTask],
     way: Direction,
-    say: Collector,
-) -> tuple[Task, Channel]:
+    say: HopesCollector,
+) -> tuple[HopesTask, HopesChannel]:
     """A source (`out`) or a sink that stands for the other end of a channel, and the channel to
     it."""
     other, own = channel.source, channel.destination
@@ -215,7 +221,7 @@ def _link(
         name += "_"
     near = before[own[0]].ports[inward, own[1]]
     far = before[other[0]].ports[way, other[1]]
-    port = Port(
+    port = HopesPort(
         "data",
         way,
         near.rate,
@@ -223,7 +229,7 @@ def _link(
         channel.span,
         near.keeps_newest or far.keeps_newest,
     )
-    made = Task(name, "task", {(way, "data"): port}, channel.span, link=".".join(other))
+    made = HopesTask(name, "task", {(way, "data"): port}, channel.span, link=".".join(other))
     say.warn_together(".".join(other), what, channel.span, "fill in the stub")
     end = (name, "data")
     if way == "in":
@@ -231,7 +237,7 @@ def _link(
     return made, replace(channel, source=end)
 
 
-def told(choice: Choice) -> str:
+def told(choice: ModeChoice) -> str:
     """The choice, in words; empty if everything is imported."""
     parts = [f"{task} in mode {mode}" for task, mode in choice.modes.items()]
     if choice.state is not None:

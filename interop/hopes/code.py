@@ -1,10 +1,10 @@
 """The code of a HOPES project that runs in flowc unchanged: C in `.cic` files, and the reasons that
 exclude other code.
 
-In: a project and its tasks. Out: a `Source` for every task whose code is C that needs only standard
-headers, files of the project (including sources that are linked with it), and the functions of
-`cic.h`. All others are reported with the reason (F722). Files are read, not compiled; `wrapper`
-writes the code around them.
+In: a project and its tasks. Out: a `HopesSource` for every task whose code is C that needs only
+standard headers, files of the project (including sources that are linked with it), and the
+functions of `cic.h`. All others are reported with the reason (F722). Files are read, not compiled;
+`wrapper` writes the code around them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from ...model.files import read_bytes
 from ..names import listed, shown
-from .design import Graph, Task, Way
-from .files import Collector, Project
-from .libraries import Library
+from .design import HopesGraph, HopesTask, Way
+from .files import HopesCollector, HopesProject
+from .libraries import HopesLibrary
 from .words import HELD
 
 #: Headers of C and POSIX.
@@ -73,17 +73,17 @@ _SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CalledLibrary:
     """A library that is called through a port; `files` are its header, if it has one, and its
     code."""
 
     port: str
-    library: Library
+    library: HopesLibrary
     files: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class HopesSource:
     """Code of a task. Files are paths below the project; `files` has all that `file` needs, and
     `file` itself.
 
@@ -94,7 +94,7 @@ class Source:
 
     file: str
     files: Mapping[str, bytes]
-    links: tuple[Link, ...]
+    links: tuple[CalledLibrary, ...]
     lacks: tuple[str, ...]
     words: frozenset[str]
     headers: tuple[str, ...] = ()
@@ -117,8 +117,8 @@ class _Read:
 
 
 def sources_of(
-    project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector
-) -> dict[Way, Source]:
+    project: HopesProject, graph: HopesGraph, tasks: Mapping[Way, HopesTask], say: HopesCollector
+) -> dict[Way, HopesSource]:
     """The usable code, by task; reasons against other code are reported to `say`."""
     return _Sources(project, graph, tasks, say).found()
 
@@ -137,7 +137,11 @@ def _known() -> frozenset[str]:
 
 class _Sources:
     def __init__(
-        self, project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector
+        self,
+        project: HopesProject,
+        graph: HopesGraph,
+        tasks: Mapping[Way, HopesTask],
+        say: HopesCollector,
     ) -> None:
         self._project, self._graph, self._tasks, self._say = project, graph, tasks, say
         self._read: dict[Path, _Read] = {}
@@ -155,8 +159,8 @@ class _Sources:
             if name in g.libraries
         )
 
-    def found(self) -> dict[Way, Source]:
-        sources: dict[Way, Source] = {}
+    def found(self) -> dict[Way, HopesSource]:
+        sources: dict[Way, HopesSource] = {}
         for way, task in self._tasks.items():
             if task.kind == "task" and (task.code or task.language):
                 try:
@@ -170,7 +174,7 @@ class _Sources:
         self._tell_unused_libraries(sources)
         return sources
 
-    def _tell_data(self, task: Task, source: Source | None) -> None:
+    def _tell_data(self, task: HopesTask, source: HopesSource | None) -> None:
         """Files of a task that its code does not have."""
         taken = {Path(name).name for name in source.files} if source is not None else set()
         data = [name for name in task.files if Path(name).name not in taken]
@@ -178,7 +182,7 @@ class _Sources:
             what = "further files of a task are not imported"
             self._say.warn_together(f"{task.name} ({listed(data)})", what, task.span)
 
-    def _tell_shared(self, sources: Mapping[Way, Source]) -> None:
+    def _tell_shared(self, sources: Mapping[Way, HopesSource]) -> None:
         """Sources that are linked with several tasks."""
         users = Counter(name for source in sources.values() for name in source.further)
         what = (
@@ -190,7 +194,7 @@ class _Sources:
                 if users[name] > 1:
                     self._say.warn_together(name, what, self._tasks[way].span)
 
-    def _tell_unused_libraries(self, sources: Mapping[Way, Source]) -> None:
+    def _tell_unused_libraries(self, sources: Mapping[Way, HopesSource]) -> None:
         used = {
             (link.library.name, link.library.span)
             for source in sources.values()
@@ -202,12 +206,12 @@ class _Sources:
                 if (library.name, library.span) not in used:
                     self._say.warn_together(library.name, what, library.span)
 
-    def _levels(self) -> Iterator[tuple[Way, Graph]]:
+    def _levels(self) -> Iterator[tuple[Way, HopesGraph]]:
         yield (), self._graph
         yield from ((way, t.graph) for way, t in self._tasks.items() if t.graph is not None)
 
     # -- tasks -------------------------------------------------------------------------------------
-    def _source(self, way: Way, task: Task) -> Source:
+    def _source(self, way: Way, task: HopesTask) -> HopesSource:
         near = Path(task.span.file).parent
         file = self._project.below(task.code, near)
         if file is None:
@@ -233,7 +237,7 @@ class _Sources:
             w for path in closed for w in re.findall(r'"(\w+)"', self._read[path].text)
         )
         files = {self._named(path): self._read[path].data for path in closed}
-        return Source(
+        return HopesSource(
             self._named(file),
             files,
             links,
@@ -245,7 +249,7 @@ class _Sources:
             {m[1]: int(m[2]) for m in HELD.finditer(self._read[file].text)},
         )
 
-    def _headers(self, task: Task, near: Path) -> list[Path]:
+    def _headers(self, task: HopesTask, near: Path) -> list[Path]:
         """The files that are included before the code of a task."""
         headers = {name: self._anywhere(name, near) for name in task.headers}
         for name, header in headers.items():
@@ -257,14 +261,14 @@ class _Sources:
         """The file of that name, preferably in a folder."""
         return self._project.below(name, near) or self._project.anywhere(name)
 
-    def _called(self, library: Library, file: Path, cpp: bool) -> dict[Path, None]:
+    def _called(self, library: HopesLibrary, file: Path, cpp: bool) -> dict[Path, None]:
         """A file of a library, with those that it includes."""
         closed = self._closure(file, library.language)
         if not cpp and _other_than_c(library.language) and _CPP.search(self._content(file).code):
             raise _Unusable(f"library {shown(library.name)} is {library.language}")
         return closed
 
-    def _further(self, task: Task, near: Path, closed: dict[Path, None]) -> tuple[Path, ...]:
+    def _further(self, task: HopesTask, near: Path, closed: dict[Path, None]) -> tuple[Path, ...]:
         """The sources that are linked with a task: those that it names, and those of headers that
         are read.
 
@@ -304,7 +308,7 @@ class _Sources:
             raise _Unusable(f"it is linked with {shown(path.name)}")
         return path
 
-    def _link(self, way: Way, port: str) -> Link:
+    def _link(self, way: Way, port: str) -> CalledLibrary:
         """The library behind a port, if it can be used."""
         library = self._behind(way, port)
         if library.calls:
@@ -316,9 +320,9 @@ class _Sources:
         for word in ("init", "wrapup"):
             if re.search(rf"\bLIBFUNC\s*\([^,()]*,\s*{word}\b", code) is None:
                 raise _Unusable(f"library {shown(library.name)} has no function `{word}`")
-        return Link(port, library, tuple(map(self._named, files)))
+        return CalledLibrary(port, library, tuple(map(self._named, files)))
 
-    def _behind(self, way: Way, port: str) -> Library:
+    def _behind(self, way: Way, port: str) -> HopesLibrary:
         """The library behind a port, searched outwards."""
         level, name, outer = way[:-1], way[-1], port
         while True:
@@ -336,7 +340,7 @@ class _Sources:
             raise _Unusable(f"there is no library {shown(graph.calls[name, outer])}")
         return library
 
-    def _files(self, library: Library) -> list[Path]:
+    def _files(self, library: HopesLibrary) -> list[Path]:
         """The header of a library, if it has one, and its code."""
         near = Path(library.span.file).parent
         files: list[Path] = []
@@ -450,7 +454,7 @@ def _other_than_c(language: str) -> bool:
     return language not in ("", "C")
 
 
-def _refuse_own_libraries(task: Task) -> None:
+def _refuse_own_libraries(task: HopesTask) -> None:
     """A task that is linked with a library of the project: there may be others of that name for
     other tasks."""
     libraries = re.findall(r"(?:^|\s)-l\s*(\S+)", task.linked)
@@ -458,7 +462,7 @@ def _refuse_own_libraries(task: Task) -> None:
         raise _Unusable(f"it is linked with {shown(libraries[0])}, a library of the project")
 
 
-def _is_cpp(task: Task, code: str, further: Iterable[Path]) -> bool:
+def _is_cpp(task: HopesTask, code: str, further: Iterable[Path]) -> bool:
     """Is a task compiled as C++? Without a compiler for it, code that is also valid C is used."""
     cpp = _other_than_c(task.language) and any(map(shutil.which, _COMPILERS))
     if not cpp and _other_than_c(task.language) and _CPP.search(code):

@@ -17,8 +17,8 @@ from math import gcd, lcm
 
 from ...model.span import Span
 from ..names import shown
-from .design import Channel, Direction, Graph, Task, Way, every
-from .files import Collector
+from .design import Direction, HopesChannel, HopesGraph, HopesTask, Way, every
+from .files import HopesCollector
 
 #: A port of a task at its place.
 Place = tuple[Way, Direction, str]
@@ -42,22 +42,22 @@ class _Edge:
     span: Span
 
 
-def counts_of(graph: Graph, say: Collector) -> Counts:
+def counts_of(graph: HopesGraph, say: HopesCollector) -> Counts:
     """The firings of all tasks except control tasks. Rates that do not balance are reported to
     `say`."""
     return _Counting(graph, say, every(graph)).counts()
 
 
-def loops_around(way: Way, tasks: Mapping[Way, Task]) -> list[Way]:
+def loops_around(way: Way, tasks: Mapping[Way, HopesTask]) -> list[Way]:
     """The loops with a graph that a task is in, the innermost first."""
     return [way[:n] for n in range(len(way) - 1, 0, -1) if tasks[way[:n]].loop is not None]
 
 
 @dataclass(slots=True)
 class _Counting:
-    graph: Graph
-    say: Collector
-    tasks: dict[Way, Task]
+    graph: HopesGraph
+    say: HopesCollector
+    tasks: dict[Way, HopesTask]
     edges: dict[Way, list[_Edge]] = field(default_factory=lambda: defaultdict(list))
 
     def counts(self) -> Counts:
@@ -84,7 +84,7 @@ class _Counting:
         return times
 
     # -- edges -------------------------------------------------------------------------------------
-    def _levels(self, level: Way, graph: Graph) -> None:
+    def _levels(self, level: Way, graph: HopesGraph) -> None:
         for channel in graph.channels:
             edge = self._edge(level, channel)
             if edge is not None:
@@ -93,7 +93,7 @@ class _Counting:
             if task.graph is not None:
                 self._levels((*level, name), task.graph)
 
-    def _edge(self, level: Way, channel: Channel) -> _Edge | None:
+    def _edge(self, level: Way, channel: HopesChannel) -> _Edge | None:
         (first, out), (second, into) = channel.source, channel.destination
         source, destination = (
             self._node((*level, first), "out", out),
@@ -125,7 +125,7 @@ class _Counting:
             way = (*way, inner)
         return way
 
-    def _share(self, rate: Fraction, task: Task, port: str, span: Span) -> Fraction:
+    def _share(self, rate: Fraction, task: HopesTask, port: str, span: Span) -> Fraction:
         """Of a loop that is one task: the tokens of one turn."""
         assert task.loop is not None
         share = rate / task.loop.count
@@ -170,7 +170,7 @@ class _Counting:
         return ((way, int(n)) for way, n in found.items())
 
 
-def shares_tokens(task: Task, port: str) -> bool:
+def shares_tokens(task: HopesTask, port: str) -> bool:
     """Of a loop that is one task: does every turn read the same tokens through that input?"""
     assert task.loop is not None
     shared = task.loop.kind == "CONVERGENT" or task.maps.get(("in", port)) != "distributing"

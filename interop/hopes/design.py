@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Literal
 
 from ...model.span import Span
-from .libraries import Library
+from .libraries import HopesLibrary
 
 Direction = Literal["in", "out"]
 #: The names of a task and of the composites around it, from outside to inside.
@@ -20,7 +20,7 @@ Way = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class HopesPort:
     """A firing transfers `rate` tokens; `size` is the port's statement of their bytes, which may be
     wrong.
 
@@ -38,7 +38,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class HopesLoop:
     """Turns of a task or of its graph. DATA: each has tokens of its own; CONVERGENT: all read the
     same ones."""
 
@@ -56,7 +56,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class HopesTask:
     """`network` names further files of a task by their attributes, `graph` is the graph of a
     composite.
 
@@ -71,7 +71,7 @@ class Task:
 
     name: str
     kind: Literal["task", "network", "graph", "control"]
-    ports: dict[tuple[Direction, str], Port]
+    ports: dict[tuple[Direction, str], HopesPort]
     span: Span
     code: str = ""
     language: str = ""
@@ -81,9 +81,9 @@ class Task:
     deadline_ns: Fraction | None = None
     priority: int = 0
     network: dict[str, str] = field(default_factory=dict)
-    graph: Graph | None = None
+    graph: HopesGraph | None = None
     inside: dict[tuple[Direction, str], tuple[str, str]] = field(default_factory=dict)
-    loop: Loop | None = None
+    loop: HopesLoop | None = None
     maps: dict[tuple[Direction, str], str] = field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
     headers: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class HopesChannel:
     """Ends are (task, port); the channel starts with `initial` samples of `size` bytes.
 
     `room` is its capacity in bytes, 0 if unknown.
@@ -115,7 +115,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class HopesGraph:
     """One level; `tasks` by name, in the order of the file. HOPES knows no iteration of a process
     network.
 
@@ -123,17 +123,17 @@ class Graph:
     """
 
     name: str
-    tasks: dict[str, Task]
-    channels: tuple[Channel, ...]
+    tasks: dict[str, HopesTask]
+    channels: tuple[HopesChannel, ...]
     span: Span
     process_network: bool = False
-    libraries: dict[str, Library] = field(default_factory=dict)
+    libraries: dict[str, HopesLibrary] = field(default_factory=dict)
     calls: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
-def every(graph: Graph, level: Way = ()) -> dict[Way, Task]:
+def every(graph: HopesGraph, level: Way = ()) -> dict[Way, HopesTask]:
     """The tasks of all levels, each composite before what is in it."""
-    found: dict[Way, Task] = {}
+    found: dict[Way, HopesTask] = {}
     for name, task in graph.tasks.items():
         found[*level, name] = task
         if task.graph is not None:

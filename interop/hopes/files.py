@@ -1,9 +1,9 @@
 """The files of a HOPES project, how they are read, and a collector for diagnostics about them.
 
-In: the folder or the file that a user names. Out: a `Project` with paths that exist, the XML trees
-of its files, and a `Collector` for faults and warnings, so that one run reports all of them. Paths
-inside a project belong to the machine of its authors: files are found by their names, and nothing
-outside the project is opened. Other modules interpret the XML.
+In: the folder or the file that a user names. Out: a `HopesProject` with paths that exist, the XML
+trees of its files, and a `HopesCollector` for faults and warnings, so that one run reports all of
+them. Paths inside a project belong to the machine of its authors: files are found by their names,
+and nothing outside the project is opened. Other modules interpret the XML.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HEAD = 4096
 
 
 @dataclass(slots=True)
-class Collector(collector.Collector):
+class HopesCollector(collector.Collector):
     """Errors and warnings of one project."""
 
     faulty: str = FAULTY
@@ -73,7 +73,7 @@ def start_of(path: Path) -> Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class HopesProject:
     """`graph` is the task.xml of the top level, `files` the folder around it, `gui` the file of the
     tool.
 
@@ -143,7 +143,7 @@ def is_of_translator(path: Path) -> bool:
     return re.search(rb"<(?:[\w.-]+:)?CIC_[A-Z]", head) is not None
 
 
-def locate(folder: Path) -> Project:
+def locate(folder: Path) -> HopesProject:
     """The project in a folder: that of a project, its `NAME.files`, a `CICTask`, or that of a
     `NAME_algorithm.xml`.
 
@@ -166,9 +166,9 @@ def locate(folder: Path) -> Project:
     if around.suffix != ".files":
         # A CICTask on its own: `CICTask/..` may be anything, and is not part of it.
         files = around if cic.name == "CICTask" else cic
-        return Project(around.resolve().name, cic / "task.xml", files, None)
+        return HopesProject(around.resolve().name, cic / "task.xml", files, None)
     gui = around.with_suffix("")
-    return Project(around.stem, cic / "task.xml", around, gui if os.path.isfile(gui) else None)
+    return HopesProject(around.stem, cic / "task.xml", around, gui if os.path.isfile(gui) else None)
 
 
 def _projects_in(folder: Path) -> list[Path]:
@@ -203,7 +203,7 @@ def _several(folder: Path, names: Iterable[str], first: Path) -> Errors:
     return Errors([Diagnostic(NOT_HOPES, message, None, help=help_text)])
 
 
-def _of_algorithm(path: Path) -> Project:
+def _of_algorithm(path: Path) -> HopesProject:
     """The project of an algorithm in the form of HOPES' translator. Raises Errors for a file that
     belongs to one."""
     if not path.name.endswith(ALGORITHM):
@@ -212,16 +212,16 @@ def _of_algorithm(path: Path) -> Project:
         raise Errors(
             [Diagnostic(NOT_HOPES, f"`{path}` is a part of a HOPES project", None, help=help_text)]
         )
-    return Project(path.name.removesuffix(ALGORITHM), path, path.parent, None, translated=True)
+    return HopesProject(path.name.removesuffix(ALGORITHM), path, path.parent, None, translated=True)
 
 
-def read_xml(path: Path, say: Collector, *roots: str) -> Element | None:
+def read_xml(path: Path, say: HopesCollector, *roots: str) -> Element | None:
     """The root element, which has to be one of `roots`; None after a fault."""
     data = _bytes(path, say)
     return None if data is None else _tree(str(path), data, say, roots)
 
 
-def _tree(path: str, data: bytes, say: Collector, roots: Sequence[str]) -> Element | None:
+def _tree(path: str, data: bytes, say: HopesCollector, roots: Sequence[str]) -> Element | None:
     try:
         root = parse(path, data, FAULTY)
     except Errors as fault:
@@ -233,7 +233,7 @@ def _tree(path: str, data: bytes, say: Collector, roots: Sequence[str]) -> Eleme
     return root
 
 
-def read_text(path: Path, say: Collector) -> str | None:
+def read_text(path: Path, say: HopesCollector) -> str | None:
     """A file that is a text; None after a fault."""
     data = _bytes(path, say)
     try:
@@ -243,7 +243,7 @@ def read_text(path: Path, say: Collector) -> str | None:
         return None
 
 
-def _bytes(path: Path, say: Collector) -> bytes | None:
+def _bytes(path: Path, say: HopesCollector) -> bytes | None:
     try:
         return read_bytes(path)
     except OSError as error:
@@ -251,7 +251,7 @@ def _bytes(path: Path, say: Collector) -> bytes | None:
         return None
 
 
-def embedded(path: Path, say: Collector) -> Element | None:
+def embedded(path: Path, say: HopesCollector) -> Element | None:
     """The architecture that the file of the tool holds as text inside `schematic`; None if there is
     none."""
     data = _bytes(path, say)

@@ -20,12 +20,12 @@ from typing import Literal
 from ...model.span import Span
 from ..names import listed, shown
 from .counts import Counts, Place, counts_of, loops_around, shares_tokens
-from .design import Channel, Graph, Port, Task, Way, every
-from .files import Collector
+from .design import HopesChannel, HopesGraph, HopesPort, HopesTask, Way, every
+from .files import HopesCollector
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class HopesToken:
     """A firing transfers `rate` tokens of `bytes` bytes; `type` is set if all statements about it
     agree, else ""."""
 
@@ -45,7 +45,7 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConnectedTasks:
     """Connected tasks; `tasks` are names of the top level."""
 
     tasks: tuple[str, ...]
@@ -66,16 +66,16 @@ class Flow:
     at both their ends.
     """
 
-    tasks: dict[Way, Task]
-    groups: tuple[Group, ...]
-    tokens: dict[Place, Token]
+    tasks: dict[Way, HopesTask]
+    groups: tuple[ConnectedTasks, ...]
+    tokens: dict[Place, HopesToken]
     turns: dict[Place, Turns]
     back: frozenset[Place]
-    channels: dict[Way, tuple[tuple[Channel, int], ...]]
-    newest: tuple[Channel, ...] = ()
+    channels: dict[Way, tuple[tuple[HopesChannel, int], ...]]
+    newest: tuple[HopesChannel, ...] = ()
     buffers: frozenset[Place] = frozenset()
 
-    def leaves(self) -> Iterator[tuple[Way, Task]]:
+    def leaves(self) -> Iterator[tuple[Way, HopesTask]]:
         """Tasks that are neither composites nor control tasks."""
         return ((way, t) for way, t in self.tasks.items() if t.kind in ("task", "network"))
 
@@ -89,14 +89,16 @@ class _Link:
     """
 
     level: Way
-    channel: Channel
+    channel: HopesChannel
     up: list[Place]
     down: list[Place]
     made: int
     read: int
 
 
-def flow_of(graph: Graph, say: Collector, held: Mapping[Place, int] | None = None) -> Flow:
+def flow_of(
+    graph: HopesGraph, say: HopesCollector, held: Mapping[Place, int] | None = None
+) -> Flow:
     """The dataflow of a graph without faults; new faults are reported to `say`.
 
     `held` are initial tokens that the code of a reader has, by its port: those of the channel to
@@ -113,21 +115,21 @@ def flow_of(graph: Graph, say: Collector, held: Mapping[Place, int] | None = Non
 
 @dataclass(slots=True)
 class _Flattening:
-    graph: Graph
-    say: Collector
-    tasks: dict[Way, Task]
+    graph: HopesGraph
+    say: HopesCollector
+    tasks: dict[Way, HopesTask]
     counts: Counts
     held: Mapping[Place, int]
     links: list[_Link] = field(default_factory=list)
     #: By the released task: a control task, and its firings for one of that task.
-    released: dict[Way, list[tuple[Task, Fraction]]] = field(
+    released: dict[Way, list[tuple[HopesTask, Fraction]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    tokens: dict[Place, Token] = field(default_factory=dict)
+    tokens: dict[Place, HopesToken] = field(default_factory=dict)
     turns: dict[Place, Turns] = field(default_factory=dict)
     #: Channels that keep the newest token, with the levels they stand on and all ports that they
     #: pass.
-    keeping: list[tuple[Way, Channel, list[Place], list[Place]]] = field(default_factory=list)
+    keeping: list[tuple[Way, HopesChannel, list[Place], list[Place]]] = field(default_factory=list)
 
     def flow(self) -> Flow:
         self._levels((), self.graph)
@@ -138,7 +140,7 @@ class _Flattening:
         buffers = frozenset(place for channel in newest for place in self._both(channel))
         self._unconnected()
         closing = self._closing()
-        channels: dict[Way, list[tuple[Channel, int]]] = defaultdict(list)
+        channels: dict[Way, list[tuple[HopesChannel, int]]] = defaultdict(list)
         back: set[Place] = set()
         for link in self.links:
             delay = self._turn(link) if id(link) in closing else self._initial(link)
@@ -152,14 +154,14 @@ class _Flattening:
         )
 
     # -- channels ----------------------------------------------------------------------------------
-    def _levels(self, level: Way, graph: Graph) -> None:
+    def _levels(self, level: Way, graph: HopesGraph) -> None:
         for channel in graph.channels:
             self._link(level, channel)
         for name, task in graph.tasks.items():
             if task.graph is not None:
                 self._levels((*level, name), task.graph)
 
-    def _link(self, level: Way, channel: Channel) -> None:
+    def _link(self, level: Way, channel: HopesChannel) -> None:
         (source, out), (destination, into) = channel.source, channel.destination
         up, down = (
             self._chain(((*level, source), "out", out)),
@@ -189,7 +191,7 @@ class _Flattening:
             found.append(((*way, inner), direction, name))
         return found
 
-    def _port(self, place: Place) -> Port:
+    def _port(self, place: Place) -> HopesPort:
         way, direction, name = place
         return self.tasks[way].ports[direction, name]
 
@@ -255,10 +257,10 @@ class _Flattening:
                 self._disagree(link)
             if any(most != n for n in (link.made, *(other.read for other in links))):
                 self._scale(link.down, most // link.read)
-            self._give(link.down, Token(size, most // link.read, kind))
+            self._give(link.down, HopesToken(size, most // link.read, kind))
         self._scale(links[0].up, most // links[0].made)
         for link in links:
-            self._give(link.up, Token(size, most // link.made, kind))
+            self._give(link.up, HopesToken(size, most // link.made, kind))
 
     def _kind(self, ends: Iterable[Place], size: int) -> str:
         """The type of tokens of that size; "" if not all ports agree."""
@@ -274,7 +276,7 @@ class _Flattening:
                 old = self.turns[place]
                 self.turns[place] = Turns(old.word, old.count, old.tokens * factor)
 
-    def _give(self, chain: list[Place], each: Token) -> None:
+    def _give(self, chain: list[Place], each: HopesToken) -> None:
         """The tokens of a channel; `each` has how many of them a token of the project is."""
         for place in chain:  # composites have the tokens of the tasks inside
             self.tokens[place] = replace(each, rate=self._rate(chain[-1]) * each.rate)
@@ -343,7 +345,7 @@ class _Flattening:
                     name, what, channel.span, "flowc computes the sizes of channels itself"
                 )
 
-    def _newest(self, parts: list[tuple[str, ...]]) -> Iterator[Channel]:
+    def _newest(self, parts: list[tuple[str, ...]]) -> Iterator[HopesChannel]:
         """The channels between two apps that keep the newest token; others of that kind are
         reported."""
         of = {name: n for n, names in enumerate(parts) for name in names}
@@ -361,12 +363,12 @@ class _Flattening:
             known = self.tokens.get(first)
             sizes = [channel.size, *(self._port(place).size for place in (*up, *down))]
             if known is None:
-                known = Token(max(sizes), 1, self._kind((first, last), max(sizes)))
+                known = HopesToken(max(sizes), 1, self._kind((first, last), max(sizes)))
                 self.tokens |= dict.fromkeys(up, known)
             self.tokens |= dict.fromkeys(down, replace(known, rate=1))
             yield channel
 
-    def _both(self, channel: Channel) -> tuple[Place, Place]:
+    def _both(self, channel: HopesChannel) -> tuple[Place, Place]:
         """The ports at the ends of a channel of the top level, of tasks that fire."""
         (source, out), (destination, into) = channel.source, channel.destination
         return self._chain(((source,), "out", out))[-1], self._chain(((destination,), "in", into))[
@@ -455,7 +457,7 @@ class _Flattening:
             parts[group[name]].append(name)
         return [tuple(part) for part in parts.values()]
 
-    def _group(self, names: tuple[str, ...]) -> Group:
+    def _group(self, names: tuple[str, ...]) -> ConnectedTasks:
         members = {w: t for w, t in self.tasks.items() if w[0] in names and t.kind != "control"}
         firings = self._firings(members)
         period = self._period(members, firings)
@@ -463,9 +465,9 @@ class _Flattening:
         if period:
             deadline = self._deadline(members, firings, period)
         priorities = [t.priority for t in members.values() if t.graph is None]
-        return Group(names, period, deadline, max(priorities))
+        return ConnectedTasks(names, period, deadline, max(priorities))
 
-    def _firings(self, members: Mapping[Way, Task]) -> dict[Way, int]:
+    def _firings(self, members: Mapping[Way, HopesTask]) -> dict[Way, int]:
         """Firings in an iteration; of a composite, as often as everything inside of it repeats."""
         firings = {w: self.counts.total[w] for w in members if w in self.counts.total}
         for way in [w for w, t in members.items() if t.graph is not None and t.loop is None]:
@@ -474,7 +476,7 @@ class _Flattening:
         return firings
 
     def _deadline(
-        self, members: Mapping[Way, Task], firings: dict[Way, int], period: Fraction
+        self, members: Mapping[Way, HopesTask], firings: dict[Way, int], period: Fraction
     ) -> Fraction | None:
         """The earliest deadline in an iteration, if it is before the end of the period."""
         due = {
@@ -488,13 +490,15 @@ class _Flattening:
             self.say.warn_together(late.name, "a deadline beyond the period is left out", late.span)
         return deadline if deadline and deadline < period else None
 
-    def _until(self, way: Way, task: Task, period: Fraction, firings: dict[Way, int]) -> Fraction:
+    def _until(
+        self, way: Way, task: HopesTask, period: Fraction, firings: dict[Way, int]
+    ) -> Fraction:
         """When the last firing of an iteration has to end: deadlines of HOPES are those of a
         firing."""
         assert task.deadline_ns is not None
         return period * (firings[way] - 1) / firings[way] + task.deadline_ns
 
-    def _period(self, members: dict[Way, Task], firings: dict[Way, int]) -> Fraction | None:
+    def _period(self, members: dict[Way, HopesTask], firings: dict[Way, int]) -> Fraction | None:
         """The period of one iteration: that of time-driven tasks, else of control tasks that
         release others, else of any."""
         stated = _stated(members, firings)
@@ -541,7 +545,7 @@ class _Flattening:
 
 
 #: The period of an iteration, in ns, by what a task says.
-Period = tuple[Task, Fraction]
+Period = tuple[HopesTask, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,7 +558,7 @@ class _Stated:
     hints: list[Period]
 
 
-def _stated(members: Mapping[Way, Task], firings: Mapping[Way, int]) -> _Stated:
+def _stated(members: Mapping[Way, HopesTask], firings: Mapping[Way, int]) -> _Stated:
     leading = {way for way, t in members.items() if t.time_driven and t.period_ns is not None}
     driven: list[Period] = []
     inner: list[Period] = []

@@ -9,13 +9,13 @@ from __future__ import annotations
 from ...model.platform import KINDS
 from ..names import shown
 from ..xml_tree import Element
-from .files import Collector
+from .files import HopesCollector
 
 #: Values that mean any place.
 _ANY = "ALL"
 
 
-def kinds_of(node: Element, name: str, say: Collector) -> tuple[str, ...]:
+def kinds_of(node: Element, name: str, say: HopesCollector) -> tuple[str, ...]:
     """The kinds of processors that a task may run on; () = all with times."""
     found: dict[str, None] = {}
     places = [n for group in node.all("HardwareDependency") for n in group.all("hardware")]

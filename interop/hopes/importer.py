@@ -1,8 +1,8 @@
 """Projects of HOPES (cap-lab's tool for model-based design) to `.flow` texts with a platform, a
 mapping and times.
 
-In: the folder of a project, or a `CICTask`. Out: an `Imported`: the application (tasks with the
-project's own code if that is C, apps with period and priority, rates as HOPES counts), the
+In: the folder of a project, or a `CICTask`. Out: an `ImportedProject`: the application (tasks with
+the project's own code if that is C, apps with period and priority, rates as HOPES counts), the
 platform, the mapping of the authors, stubs for missing code, and times, which become a `Profile`
 once the content hashes of the tasks are known. All faults of a project are reported at once. The
 modules beside this one read and write the parts; the caller writes files and hashes tasks.
@@ -22,28 +22,28 @@ from ..content import content
 from ..names import shown
 from ..registry import Request
 from .baggage import ENDING, Baggage, baggage_of
-from .choice import UNKNOWN, Choice, Machine, check_modes, in_state, on_device, told
-from .code import Source, sources_of
+from .choice import UNKNOWN, ModeChoice, ModeMachine, check_modes, in_state, on_device, told
+from .code import HopesSource, sources_of
 from .counts import Place
-from .design import Graph, Task, Way, every
-from .files import Collector, Project, locate, start_of
+from .design import HopesGraph, HopesTask, Way, every
+from .files import HopesCollector, HopesProject, locate, start_of
 from .groups import flow_of
 from .mapping import Places, machines_of, places_of, states_of
 from .modes import Modes, modes_of
 from .networks import Costs, HopesNetwork, network_of, task_times
 from .pins import mapping_text, pins_of
-from .platform import Board, board_of
+from .platform import HopesBoard, board_of
 from .states import scenario_text
 from .tasks import graph_of
 from .text import Texts, texts_of
 from .times import Given, TaskTimes, check_types, profile_of, read_times, times_of
 from .wrapper import Wrapped, wrapped
 
-__all__ = ["Imported", "read"]
+__all__ = ["ImportedProject", "read"]
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedProject:
     """`text` is the application; `files` are the other texts by their names (board, mapping of the
     authors, states of a control task, modes of a task), to be written beside it.
 
@@ -93,17 +93,17 @@ class Understood:
     each other.
     """
 
-    project: Project
-    graph: Graph
-    tasks: Mapping[Way, Task]
+    project: HopesProject
+    graph: HopesGraph
+    tasks: Mapping[Way, HopesTask]
     networks: Mapping[Way, HopesNetwork]
-    board: Board | None
+    board: HopesBoard | None
     own: Mapping[str, Costs]
     places: Places
     texts: Texts
     code: Wrapped
-    sources: Mapping[Way, Source]
-    choice: Choice
+    sources: Mapping[Way, HopesSource]
+    choice: ModeChoice
     states: str
     modes: Modes
 
@@ -125,21 +125,21 @@ class Understood:
 class _Content:
     """What the files of a project say, or those of its chosen part."""
 
-    graph: Graph
-    tasks: Mapping[Way, Task]
+    graph: HopesGraph
+    tasks: Mapping[Way, HopesTask]
     networks: Mapping[Way, HopesNetwork]
-    board: Board | None
+    board: HopesBoard | None
     own: Mapping[str, Costs]
     places: Places
-    sources: Mapping[Way, Source]
-    machines: tuple[Machine, ...]
+    sources: Mapping[Way, HopesSource]
+    machines: tuple[ModeMachine, ...]
 
 
 def understand(
-    folder: Path, stem: str | None, say: Collector, choice: Choice | None = None
+    folder: Path, stem: str | None, say: HopesCollector, choice: ModeChoice | None = None
 ) -> Understood:
     """Read the project in a folder, or the chosen part of it. Raises Errors with all faults."""
-    choice = choice or Choice()
+    choice = choice or ModeChoice()
     whole = choice.state is None and choice.device is None
     project = locate(folder)
     content = _content(project, choice, say)
@@ -185,7 +185,7 @@ def understand(
     )
 
 
-def _content(project: Project, choice: Choice, say: Collector) -> _Content | None:
+def _content(project: HopesProject, choice: ModeChoice, say: HopesCollector) -> _Content | None:
     """All of a project; None after the fault that it has no graph."""
     graph = graph_of(project, say, choice.modes)
     tasks = every(graph) if graph is not None else {}
@@ -195,13 +195,13 @@ def _content(project: Project, choice: Choice, say: Collector) -> _Content | Non
     if graph is None:
         return None
     check_modes(graph, choice, say)
-    part = Collector()
+    part = HopesCollector()
     machines = machines_of(project, graph, choice, part)
     if choice.state is not None:
         say.faults += part.faults
     known = say.forgive(part, "the mapping of the project")
     whole = choice.state is None and choice.device is None
-    sources = sources_of(project, graph, tasks, say if whole else Collector())
+    sources = sources_of(project, graph, tasks, say if whole else HopesCollector())
     own: dict[str, Costs] = {}
     places = Places("", {}, {})
     if board is not None:
@@ -217,7 +217,9 @@ def _content(project: Project, choice: Choice, say: Collector) -> _Content | Non
     return _Content(graph, tasks, networks, board, own, places, sources, machines)
 
 
-def _part(project: Project, content: _Content, choice: Choice, say: Collector) -> _Content:
+def _part(
+    project: HopesProject, content: _Content, choice: ModeChoice, say: HopesCollector
+) -> _Content:
     """What runs in the chosen state, on the chosen device."""
     graph, board = content.graph, content.board
     if choice.state is not None:
@@ -238,7 +240,7 @@ def _part(project: Project, content: _Content, choice: Choice, say: Collector) -
     )
 
 
-def _tell_left_out(project: Project, say: Collector) -> None:
+def _tell_left_out(project: HopesProject, say: HopesCollector) -> None:
     """Files that are not imported."""
     for path in project.beside("gpusetup"):
         say.warn(
@@ -250,13 +252,15 @@ def _tell_left_out(project: Project, say: Collector) -> None:
         say.warn("schedules are not imported", start_of(path), "flowc computes its own")
 
 
-def read(folder: Path, stem: str | None = None, choice: Choice | None = None) -> Imported:
+def read(
+    folder: Path, stem: str | None = None, choice: ModeChoice | None = None
+) -> ImportedProject:
     """Import the project in a folder, or the chosen part of it; `stem` is that of the file for the
     text.
 
     Raises Errors with all faults.
     """
-    say = Collector()
+    say = HopesCollector()
     found = understand(folder, stem, say, choice)
     texts, board, name = found.texts, found.board, stem or found.project.name
     stubs = f"{name}_tasks.py", texts.stubs
@@ -267,7 +271,7 @@ def read(folder: Path, stem: str | None = None, choice: Choice | None = None) ->
             "there is no architecture: platform, mapping and times are not imported",
             start_of(found.project.graph),
         )
-        return Imported(
+        return ImportedProject(
             texts.application,
             say.warnings(),
             states,
@@ -286,7 +290,7 @@ def read(folder: Path, stem: str | None = None, choice: Choice | None = None) ->
     if mapping is not None:
         files |= _written(name, board, mapping, found.places)
     host = f"times of the HOPES project {found.project.name}"
-    return Imported(
+    return ImportedProject(
         texts.application,
         say.warnings(),
         files,
@@ -333,7 +337,7 @@ def imported(request: Request) -> registry.Imported:
     )
 
 
-def _choice(request: Request) -> Choice:
+def _choice(request: Request) -> ModeChoice:
     """The chosen part of the project. Raises Errors."""
     modes = dict[str, str]()
     for text in request.options.texts("modes"):
@@ -350,10 +354,10 @@ def _choice(request: Request) -> Choice:
                 ]
             )
         modes[task] = mode
-    return Choice(modes, request.options.get("state", str), request.options.get("device", str))
+    return ModeChoice(modes, request.options.get("state", str), request.options.get("device", str))
 
 
-def _devices(board: Board | None, places: Places) -> dict[Way, str]:
+def _devices(board: HopesBoard | None, places: Places) -> dict[Way, str]:
     """The device that each task runs on, by the mapping."""
     if board is None:
         return {}
@@ -364,7 +368,7 @@ def _devices(board: Board | None, places: Places) -> dict[Way, str]:
 
 
 def _networks(
-    project: Project, tasks: Mapping[Way, Task], say: Collector
+    project: HopesProject, tasks: Mapping[Way, HopesTask], say: HopesCollector
 ) -> Iterator[tuple[Way, HopesNetwork]]:
     """The networks of all external tasks; shared files are read once."""
     known: dict[tuple[tuple[str, str], ...], HopesNetwork | None] = {}
@@ -379,13 +383,13 @@ def _networks(
 
 
 def _timed(
-    networks: Mapping[Way, HopesNetwork], board: Board, say: Collector
+    networks: Mapping[Way, HopesNetwork], board: HopesBoard, say: HopesCollector
 ) -> dict[Way, HopesNetwork]:
     """The networks, without times for processors that the board does not have."""
     known: dict[int, HopesNetwork] = {}
     for network in networks.values():  # several tasks share one
         if id(network) not in known:
-            part = Collector()
+            part = HopesCollector()
             check_types([*network.times.values()], board, part)
             good = say.forgive(part, f"the profile of network {shown(network.name)}")
             known[id(network)] = network if good else replace(network, times={})
@@ -393,10 +397,10 @@ def _timed(
 
 
 def _own_times(
-    project: Project, tasks: Mapping[Way, Task], board: Board, say: Collector
+    project: HopesProject, tasks: Mapping[Way, HopesTask], board: HopesBoard, say: HopesCollector
 ) -> dict[str, Costs]:
     """The project's profile of its own tasks, by their full names; empty if it is faulty."""
-    part, found = Collector(), dict[str, Costs]()
+    part, found = HopesCollector(), dict[str, Costs]()
     for path in project.beside("profile")[:1]:
         found = task_times(path, ["_".join(way) for way in tasks], part)
     check_types([*found.values()], board, part)
@@ -404,20 +408,20 @@ def _own_times(
 
 
 def _places(
-    project: Project,
+    project: HopesProject,
     states: tuple[str, ...],
-    tasks: Mapping[Way, Task],
+    tasks: Mapping[Way, HopesTask],
     networks: Mapping[Way, HopesNetwork],
-    board: Board,
-    say: Collector,
+    board: HopesBoard,
+    say: HopesCollector,
 ) -> Places:
     """The mapping of the authors; none if it is faulty."""
-    part = Collector()
+    part = HopesCollector()
     found = places_of(project, tasks, networks, board, states, part)
     return found if say.forgive(part, "the mapping of the project") else Places("", {}, {})
 
 
-def _about(project: Project, board: Board | None, choice: Choice) -> Iterator[str]:
+def _about(project: HopesProject, board: HopesBoard | None, choice: ModeChoice) -> Iterator[str]:
     yield f"Imported from the HOPES project {shown(project.name)}."
     if told(choice):
         yield told(choice)
@@ -426,14 +430,14 @@ def _about(project: Project, board: Board | None, choice: Choice) -> Iterator[st
 
 
 def _mapping(
-    board: Board, texts: Texts, places: Places, networks: Mapping[Way, HopesNetwork]
+    board: HopesBoard, texts: Texts, places: Places, networks: Mapping[Way, HopesNetwork]
 ) -> Placements:
     placements, plans = pins_of(texts.names, places, networks, board)
     why = (f"the mapping of the authors, from {Path(places.file).name}",)
     return Placements(board.name, placements, (), "hopes", plans, why=why)
 
 
-def _written(stem: str, board: Board, mapping: Placements, places: Places) -> dict[str, str]:
+def _written(stem: str, board: HopesBoard, mapping: Placements, places: Places) -> dict[str, str]:
     """The mapping in words, and as data for a comparison: it is not a stored mapping of a
     search."""
     use = (f"{stem}.flow", f"{board.name}.flow")

@@ -13,7 +13,7 @@ from ..xml_tree import Element
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class HopesLibrary:
     """`calls`: it calls functions of another library itself."""
 
     name: str
@@ -25,7 +25,7 @@ class Library:
     span: Span
 
 
-def libraries_of(root: Element) -> tuple[dict[str, Library], dict[tuple[str, str], str]]:
+def libraries_of(root: Element) -> tuple[dict[str, HopesLibrary], dict[tuple[str, str], str]]:
     """The libraries of a level by name, and the one behind each library port of a task: (task,
     port) to its name."""
     masters = {
@@ -44,7 +44,9 @@ def libraries_of(root: Element) -> tuple[dict[str, Library], dict[tuple[str, str
         file, header, language = (
             values.get(key, "") for key in ("LibraryFile", "LibraryHeader", "Language")
         )
-        found[name] = Library(name, file, header, language, stateful, name in masters, node.span)
+        found[name] = HopesLibrary(
+            name, file, header, language, stateful, name in masters, node.span
+        )
     calls = {}
     for node in (
         n

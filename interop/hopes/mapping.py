@@ -16,11 +16,11 @@ from ...model.diagnostic import did_you_mean, one_of
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
-from .choice import Choice, Machine, Transition
-from .design import Graph, Task, Way
-from .files import Collector, Project, read_xml
+from .choice import ModeChoice, ModeMachine, ModeTransition
+from .design import HopesGraph, HopesTask, Way
+from .files import HopesCollector, HopesProject, read_xml
 from .networks import HopesNetwork, meant
-from .platform import Board
+from .platform import HopesBoard
 
 #: The set of a mapping that counts if no state has one of its own.
 PLACEHOLDER = "Default"
@@ -44,8 +44,8 @@ class Places:
 
 
 def machines_of(
-    project: Project, graph: Graph, choice: Choice, say: Collector
-) -> tuple[Machine, ...]:
+    project: HopesProject, graph: HopesGraph, choice: ModeChoice, say: HopesCollector
+) -> tuple[ModeMachine, ...]:
     """The machines of control tasks; their switching is not imported."""
     machines = []
     for control in graph.tasks.values():
@@ -57,7 +57,9 @@ def machines_of(
     return tuple(machines)
 
 
-def _machine(control: Task, project: Project, graph: Graph, say: Collector) -> Machine | None:
+def _machine(
+    control: HopesTask, project: HopesProject, graph: HopesGraph, say: HopesCollector
+) -> ModeMachine | None:
     """The states of a control task; None if it has none."""
     path = project.named(
         control.network.get("fsmFile") or f"{control.name}.xml", project.graph.parent
@@ -81,10 +83,10 @@ def _machine(control: Task, project: Project, graph: Graph, say: Collector) -> M
         if node.attributes.get("initial_state") == "true":
             starts.append(node.attributes.get("name", ""))
     transitions = tuple(_transitions(root, say))
-    return Machine(control.name, states, [*starts, *states][0], transitions, root.span)
+    return ModeMachine(control.name, states, [*starts, *states][0], transitions, root.span)
 
 
-def _tell_states(machine: Machine, choice: Choice, say: Collector) -> None:
+def _tell_states(machine: ModeMachine, choice: ModeChoice, say: HopesCollector) -> None:
     """What of a machine is imported."""
     if choice.state is not None and choice.state in machine.states:
         message = f"of the states of {shown(machine.control)}, {shown(choice.state)} is imported"
@@ -95,7 +97,7 @@ def _tell_states(machine: Machine, choice: Choice, say: Collector) -> None:
         say.warn(message, machine.span, "all apps run all the time")
 
 
-def _transitions(root: Element, say: Collector) -> Iterator[Transition]:
+def _transitions(root: Element, say: HopesCollector) -> Iterator[ModeTransition]:
     for node in (n for n in root.below() if n.tag == "transition"):
         said = [node.attributes.get(key, "") for key in ("name", "src_state", "dst_state")]
         conditions = [n.attributes for n in node.below() if n.tag == "condition"]
@@ -103,10 +105,10 @@ def _transitions(root: Element, say: Collector) -> Iterator[Transition]:
         if len(conditions) == 1 and conditions[0].get("type") == "TimeOut":
             time, unit = (conditions[0].get(key, "") for key in ("timeVal", "timeUnit"))
             after = say.time_ns(time, unit.lower(), f"the time of {shown(said[0])}", node.span)
-        yield Transition(said[0] or "_to_".join(said[1:]), said[1], said[2], after or None)
+        yield ModeTransition(said[0] or "_to_".join(said[1:]), said[1], said[2], after or None)
 
 
-def states_of(machines: Iterable[Machine], choice: Choice) -> tuple[str, ...]:
+def states_of(machines: Iterable[ModeMachine], choice: ModeChoice) -> tuple[str, ...]:
     """The states whose mapping counts: the chosen one, else those that run something."""
     if choice.state is not None:
         return (choice.state,)
@@ -116,12 +118,12 @@ def states_of(machines: Iterable[Machine], choice: Choice) -> tuple[str, ...]:
 
 
 def places_of(
-    project: Project,
-    tasks: Mapping[Way, Task],
+    project: HopesProject,
+    tasks: Mapping[Way, HopesTask],
     networks: Mapping[Way, HopesNetwork],
-    board: Board,
+    board: HopesBoard,
     states: tuple[str, ...],
-    say: Collector,
+    say: HopesCollector,
 ) -> Places:
     """The authors' places of everything; unmapped tasks are left out."""
     found = _Places(tasks, networks, board, states, say)
@@ -155,11 +157,11 @@ def places_of(
 
 @dataclass(slots=True)
 class _Places:
-    known: Mapping[Way, Task]
+    known: Mapping[Way, HopesTask]
     networks: Mapping[Way, HopesNetwork]
-    board: Board
+    board: HopesBoard
     states: tuple[str, ...]
-    say: Collector
+    say: HopesCollector
     tasks: dict[Way, tuple[str, ...]] = field(default_factory=dict)
     layers: dict[Way, dict[str, str]] = field(default_factory=dict)
     _seen: dict[Way, Span] = field(default_factory=dict)

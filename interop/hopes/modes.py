@@ -16,9 +16,9 @@ from ..names import capitalised, identifiers, listed, reserved_words, shown
 from .choice import part_of
 from .code import sources_of
 from .counts import Place
-from .design import Task, Way, every
-from .files import Collector, Project
-from .groups import Flow, Group, flow_of
+from .design import HopesTask, Way, every
+from .files import HopesCollector, HopesProject
+from .groups import ConnectedTasks, Flow, flow_of
 from .networks import HopesNetwork
 from .tasks import graph_of
 from .text import Texts, texts_of
@@ -47,13 +47,13 @@ class _Mode:
 
 
 def modes_of(
-    project: Project,
+    project: HopesProject,
     stem: str,
-    tasks: Mapping[Way, Task],
+    tasks: Mapping[Way, HopesTask],
     networks: Mapping[Way, HopesNetwork],
     flow: Flow,
     first: Texts,
-    say: Collector,
+    say: HopesCollector,
 ) -> Modes:
     """The modes of the first task that has several; `first` is the text of the first modes."""
     several = {
@@ -106,7 +106,7 @@ def modes_of(
     return Modes("\n".join(lines) + "\n", code, stubs)
 
 
-def _app_of(way: Way, flow: Flow, texts: Texts) -> tuple[Group | None, str]:
+def _app_of(way: Way, flow: Flow, texts: Texts) -> tuple[ConnectedTasks | None, str]:
     """The group of a task, and the name of its app."""
     for group, app in zip(flow.groups, texts.apps, strict=True):
         if way[0] in group.tasks:
@@ -126,16 +126,16 @@ class _Names:
 
 
 def _mode(
-    project: Project,
+    project: HopesProject,
     way: Way,
     mode: str,
-    group: Group,
+    group: ConnectedTasks,
     networks: Mapping[Way, HopesNetwork],
     own: _Names,
-    say: Collector,
+    say: HopesCollector,
 ) -> _Mode | None:
     """The app of a group in a mode; None, with a warning, if that is faulty."""
-    part = Collector()
+    part = HopesCollector()
     graph = graph_of(project, part, {"_".join(way): mode})
     assert graph is not None  # it was read before
     graph = part_of(graph, group.tasks)
@@ -168,7 +168,10 @@ def _mode(
 
 
 def _scenario(
-    task: Task, states: Mapping[str, tuple[str, ...]], taken: frozenset[str], say: Collector
+    task: HopesTask,
+    states: Mapping[str, tuple[str, ...]],
+    taken: frozenset[str],
+    say: HopesCollector,
 ) -> Iterator[str]:
     """A state for each mode, the first one initial."""
     reserved = {*reserved_words(), *taken}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...model.span import Span
 from ..names import shown
 from ..xml_tree import Element
-from .files import Collector
+from .files import HopesCollector
 
 if TYPE_CHECKING:
     from .design import Direction
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WAYS: dict[str, Direction] = {"IN": "in", "OUT": "out"}
 
 
-def sizes_of(root: Element, say: Collector) -> dict[str, int]:
+def sizes_of(root: Element, say: HopesCollector) -> dict[str, int]:
     """The bytes of a message of each group."""
     found = {}
     for node in (n for groups in root.all("multicast_group_list") for n in groups.children):

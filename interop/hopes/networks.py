@@ -19,8 +19,8 @@ from ...model.diagnostic import did_you_mean
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
-from .design import Task
-from .files import Collector, Project, read_text, read_xml, start_of
+from .design import HopesTask
+from .files import HopesCollector, HopesProject, read_text, read_xml, start_of
 from .words import CANNOT
 
 _TOKEN = re.compile(
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class HopesLayerTime:
     """ns of one firing: HOPES' value, and the bound `Maximum` if there is one."""
 
     value: Fraction
@@ -38,11 +38,11 @@ class Cost:
 
 
 #: By type of processor, as HOPES calls it.
-Costs = dict[str, Cost]
+Costs = dict[str, HopesLayerTime]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class HopesLayer:
     """A layer, with those it reads."""
 
     name: str
@@ -74,7 +74,7 @@ class HopesNetwork:
         return (*filter(None, [self.pre]), *self.layers, *filter(None, [self.post]))
 
 
-def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | None:
+def network_of(task: HopesTask, project: HopesProject, say: HopesCollector) -> HopesNetwork | None:
     """The network of an external task; None after a fault."""
     files = {
         key: _named_file(key, task, project, say)
@@ -90,7 +90,7 @@ def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | N
         return None
     names = [layer.name for layer in layers]
     profile = files["profileFile"]
-    part = Collector()
+    part = HopesCollector()
     times = dict(_profile(profile, names, part)) if profile is not None else {}
     if not say.forgive(part, f"the profile of network {shown(path.stem)}"):
         times = {}
@@ -111,7 +111,9 @@ def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | N
     )
 
 
-def _named_file(key: str, task: Task, project: Project, say: Collector) -> Path | None:
+def _named_file(
+    key: str, task: HopesTask, project: HopesProject, say: HopesCollector
+) -> Path | None:
     """A file that an external task names; without times and places, it can be imported."""
     name = task.network.get(key, "")
     if not name:
@@ -120,7 +122,7 @@ def _named_file(key: str, task: Task, project: Project, say: Collector) -> Path 
     path = project.named(name, near)
     if path is None:
         forgiven = key in ("profileFile", "mappingFile")
-        part = Collector() if forgiven else say
+        part = HopesCollector() if forgiven else say
         message = f"the {key} of {shown(task.name)} is missing: there is no {shown(name)}"
         part.fault(message, task.span, f"put it into `{near}`")
         if forgiven:
@@ -129,7 +131,7 @@ def _named_file(key: str, task: Task, project: Project, say: Collector) -> Path 
 
 
 # -- layers ----------------------------------------------------------------------------------------
-def _layers(path: Path, say: Collector) -> list[Layer] | None:
+def _layers(path: Path, say: HopesCollector) -> list[HopesLayer] | None:
     """The layers of a prototxt in its order; None after a fault."""
     text = read_text(path, say)
     if text is None:
@@ -159,9 +161,11 @@ def _layers(path: Path, say: Collector) -> list[Layer] | None:
     return layers
 
 
-def _chain(blocks: Iterable[tuple[str | list[Field], Span]], say: Collector) -> list[Layer]:
+def _chain(
+    blocks: Iterable[tuple[str | list[Field], Span]], say: HopesCollector
+) -> list[HopesLayer]:
     """The layers that are described by these blocks, each below those that it reads."""
-    layers: list[Layer] = []
+    layers: list[HopesLayer] = []
     tops: dict[str, str] = {}
     for block, span in blocks:
         if isinstance(block, str):
@@ -181,7 +185,7 @@ def _chain(blocks: Iterable[tuple[str | list[Field], Span]], say: Collector) -> 
             say.fault(f"two layers are called {shown(name)}", span)
             continue
         reads = tuple(tops[bottom] for bottom, _ in bottoms if bottom in tops)
-        layers.append(Layer(name, reads, span))
+        layers.append(HopesLayer(name, reads, span))
         tops.update((text, name) for key, text, _ in texts if key == "top")
     return layers
 
@@ -245,7 +249,7 @@ def _fields(tokens: list[tuple[str, str, Span]]) -> list[Field]:
 
 
 # -- times -----------------------------------------------------------------------------------------
-def _profile(path: Path, layers: list[str], say: Collector) -> Iterable[tuple[str, Costs]]:
+def _profile(path: Path, layers: list[str], say: HopesCollector) -> Iterable[tuple[str, Costs]]:
     """The times of existing layers; times of others, and layers without any, are faults."""
     root = read_xml(path, say, "CIC_Profile")
     if root is None:
@@ -265,7 +269,7 @@ def _profile(path: Path, layers: list[str], say: Collector) -> Iterable[tuple[st
         say.fault(f"the profile has no times of {listed(missing)}", root.span)
 
 
-def task_times(path: Path, known: Iterable[str], say: Collector) -> dict[str, Costs]:
+def task_times(path: Path, known: Iterable[str], say: HopesCollector) -> dict[str, Costs]:
     """The profile of a project's own tasks, by their full names."""
     root = read_xml(path, say, "CIC_Profile")
     names = set(known)
@@ -285,7 +289,7 @@ def meant(name: str, known: Collection[str]) -> str | None:
     return next((n for n in (name, name.removesuffix("_Instance")) if n in known), None)
 
 
-def _tasks(root: Element, say: Collector) -> Iterable[tuple[Element, str, Costs]]:
+def _tasks(root: Element, say: HopesCollector) -> Iterable[tuple[Element, str, Costs]]:
     for node in root.all("task"):
         name = say.attribute(node, "name")
         if name is not None:
@@ -295,7 +299,7 @@ def _tasks(root: Element, say: Collector) -> Iterable[tuple[Element, str, Costs]
         say.warn_together(node.tag, what, node.span)
 
 
-def _costs(node: Element, name: str, say: Collector) -> Costs:
+def _costs(node: Element, name: str, say: HopesCollector) -> Costs:
     modes = list(node.all("mode"))
     default = [m for m in modes if m.attributes.get("name") == "Default"]
     mode = [*default, *modes, node][0]
@@ -311,7 +315,9 @@ def _costs(node: Element, name: str, say: Collector) -> Costs:
     return costs
 
 
-def _cost(profile: Element, name: str, kind: str | None, say: Collector) -> Cost | None:
+def _cost(
+    profile: Element, name: str, kind: str | None, say: HopesCollector
+) -> HopesLayerTime | None:
     """The time of a task on a kind of processor; None if it cannot run there, and after faults."""
     text = say.attribute(profile, "value")
     if kind is None or text is None:
@@ -331,4 +337,4 @@ def _cost(profile: Element, name: str, kind: str | None, say: Collector) -> Cost
             ns = say.time_ns(said, unit, of, bound.span)
             if ns is not None:
                 most = max(most, ns)
-    return Cost(value, most, profile.span)
+    return HopesLayerTime(value, most, profile.span)

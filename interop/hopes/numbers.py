@@ -21,7 +21,7 @@ from ...model.files import read_bytes
 from ..xml_tree import Element
 from .baggage import Baggage
 from .design import Way
-from .files import Collector, read_xml
+from .files import HopesCollector, read_xml
 from .importer import Understood
 
 #: Lengths of units of HOPES in ns, the longest first.
@@ -101,7 +101,9 @@ class _Nodes:
 
     def _root(self, file: str) -> Element | None:
         if file not in self._roots:
-            self._roots[file] = read_xml(Path(file), Collector(), "cic_manual", "CIC_Algorithm")
+            self._roots[file] = read_xml(
+                Path(file), HopesCollector(), "cic_manual", "CIC_Algorithm"
+            )
         return self._roots[file]
 
     def _task(self, way: Way) -> Iterator[Element]:

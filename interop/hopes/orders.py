@@ -22,7 +22,7 @@ from ...model.diagnostic import Diagnostic
 from ...templates import environment
 from ..names import listed
 from ..xml_tree import Element, as_text
-from .files import Collector, read_xml
+from .files import HopesCollector, read_xml
 from .importer import Understood
 from .text import Part
 from .words import ORDERS, PACKAGE, POLICIES, SCHEMA
@@ -32,7 +32,7 @@ NO_ORDERS = "F735"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class HopesOrder:
     """The runs of a processor, which is number `number` of the element `pool`: full names of tasks,
     and how often."""
 
@@ -66,7 +66,7 @@ def running(
     files = {project.files / f"{project.name}_configuration.xml": _configuration(found, policy)}
     if policy != "self-timed":
         return files
-    root = read_xml(project.graph, Collector(), "CIC_Algorithm")
+    root = read_xml(project.graph, HopesCollector(), "CIC_Algorithm")
     assert root is not None  # it was read before
     wrong = [*_beyond(found, apps), *_elsewhere(places)]
     file = _file(found, root)
@@ -146,7 +146,7 @@ def _file(found: Understood, root: Element) -> Path | None:
 def runs_as(found: Understood, policy: str) -> bool:
     """Does a project have the policy, with orders if it needs them?"""
     path = found.project.files / f"{found.project.name}_configuration.xml"
-    root = read_xml(path, Collector(), "CIC_Configuration") if path.is_file() else None
+    root = read_xml(path, HopesCollector(), "CIC_Configuration") if path.is_file() else None
     said = [
         n.attributes.get("runtimeExecutionPolicy")
         for n in (root.all("codeGeneration") if root is not None else ())
@@ -159,7 +159,7 @@ def _configuration(found: Understood, policy: str) -> str:
     """The project's configuration with the policy changed, or a new one without an end of the
     run."""
     path = found.project.files / f"{found.project.name}_configuration.xml"
-    old = read_xml(path, Collector(), "CIC_Configuration") if path.is_file() else None
+    old = read_xml(path, HopesCollector(), "CIC_Configuration") if path.is_file() else None
     made = {"policy": POLICIES[policy]}
     if old is None:
         return (
@@ -208,7 +208,7 @@ def _orders(
     names: Mapping[str, Part],
     places: Mapping[str, tuple[str, int] | None],
     room: Mapping[str, int],
-) -> list[Order]:
+) -> list[HopesOrder]:
     """The orders of all processors. Raises _Blocked."""
     vector = repetition(app).vector
     try:
@@ -229,7 +229,9 @@ def _orders(
             order[-1] = (name, order[-1][1] + times)
         else:
             order.append((name, times))
-    return [Order(pool, number, tuple(order)) for (pool, number), order in sorted(runs.items())]
+    return [
+        HopesOrder(pool, number, tuple(order)) for (pool, number), order in sorted(runs.items())
+    ]
 
 
 #: Prefix of ports for arrows that lead capacity back to a writer; no port of a text has a space.

@@ -15,12 +15,15 @@ from ..names import shown
 from .design import Way
 from .mapping import Places
 from .networks import HopesNetwork
-from .platform import Board
+from .platform import HopesBoard
 from .text import Part
 
 
 def pins_of(
-    names: Mapping[Part, str], places: Places, networks: Mapping[Way, HopesNetwork], board: Board
+    names: Mapping[Part, str],
+    places: Places,
+    networks: Mapping[Way, HopesNetwork],
+    board: HopesBoard,
 ) -> tuple[tuple[Placement, ...], tuple[NetworkPlan, ...]]:
     """Placements of tasks, and plans of networks: stages are successive layers on one processor."""
     placements = [Placement(names[way, ""], processors) for way, processors in places.tasks.items()]
@@ -56,7 +59,7 @@ def pins_of(
 
 
 def mapping_text(
-    board: Board,
+    board: HopesBoard,
     placements: Iterable[Placement],
     plans: Iterable[NetworkPlan],
     files: Iterable[str],

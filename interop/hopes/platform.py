@@ -1,8 +1,8 @@
 """The architecture of a HOPES project as a platform: pools, kinds, frequencies, schedulers.
 
 In: the file of the tool, which holds the architecture as a text, or an `architecture.xml`. Out: a
-`Board` that finds processors under the names in other files (`i7` for the architecture's `i7_0`),
-and its text. `mapping` reads the places of tasks.
+`HopesBoard` that finds processors under the names in other files (`i7` for the architecture's
+`i7_0`), and its text. `mapping` reads the places of tasks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...model.diagnostic import did_you_mean, one_of
 from ...model.span import Span
 from ..names import identifiers, reserved_words, shown
 from ..xml_tree import Element
-from .files import Collector, Project, embedded, read_xml, start_of
+from .files import HopesCollector, HopesProject, embedded, read_xml, start_of
 
 #: A GPU or a DLA is a "virtual" processor of HOPES; only its name shows the kind.
 _KINDS = (
@@ -48,7 +48,7 @@ class HopesPool:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class HopesBoard:
     """`file` is where it was read."""
 
     name: str
@@ -71,12 +71,14 @@ class Board:
         )
         return None if found is None else found.kind
 
-    def only(self, device: str) -> Board:
+    def only(self, device: str) -> HopesBoard:
         """The part of one device."""
         name = identifiers(
             [device.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"}
         )[0]
-        return Board(name, tuple(p for p in self.pools if p.device == device), device, self.file)
+        return HopesBoard(
+            name, tuple(p for p in self.pools if p.device == device), device, self.file
+        )
 
     def pool_of(self, processor: str) -> HopesPool:
         """The pool of a processor of the text. Raises StopIteration."""
@@ -107,8 +109,8 @@ def _bare(name: str) -> str:
 
 
 def board_of(
-    project: Project, others: Iterable[Path], say: Collector, device: str | None = None
-) -> Board | None:
+    project: HopesProject, others: Iterable[Path], say: HopesCollector, device: str | None = None
+) -> HopesBoard | None:
     """The board of a project; `others` are the architectures that external tasks name. None if
     there is none.
 
@@ -147,8 +149,8 @@ def board_of(
 
 
 def _board(
-    root: Element, file: str, say: Collector, quiet: bool = False, alone: str | None = None
-) -> Board:
+    root: Element, file: str, say: HopesCollector, quiet: bool = False, alone: str | None = None
+) -> HopesBoard:
     """A board; with `quiet`, only the main file gives warnings."""
     types = {
         t.attributes.get("name", ""): t
@@ -171,7 +173,7 @@ def _board(
     (name,) = identifiers(
         [first.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"}
     )
-    return Board(name, tuple(pools), first, file)
+    return HopesBoard(name, tuple(pools), first, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ class _Processors:
 
 
 def _processors(
-    holder: Element, device: str, types: Mapping[str, Element], say: Collector, quiet: bool
+    holder: Element, device: str, types: Mapping[str, Element], say: HopesCollector, quiet: bool
 ) -> Iterator[_Processors]:
     """The processors of a device; its memories are not imported."""
     elements = [e for group in holder.all("elements") for e in group.all("element")]
@@ -217,7 +219,9 @@ def _pool_names(processors: list[_Processors]) -> list[str]:
     return identifiers(names, "pool", reserved_words())
 
 
-def _different(names: Iterable[str], nodes: Iterable[Element], what: str, say: Collector) -> None:
+def _different(
+    names: Iterable[str], nodes: Iterable[Element], what: str, say: HopesCollector
+) -> None:
     """An error for two elements of one name, which references cannot distinguish."""
     seen: set[str] = set()
     for name, node in zip(names, nodes, strict=True):
@@ -229,7 +233,7 @@ def _different(names: Iterable[str], nodes: Iterable[Element], what: str, say: C
 
 
 def _pool(
-    name: str, element: Element, kind: Element, device: str, say: Collector
+    name: str, element: Element, kind: Element, device: str, say: HopesCollector
 ) -> HopesPool | None:
     element_name = say.attribute(element, "name")
     count = say.whole(
@@ -257,7 +261,7 @@ def _kind(kind: Element, element: str) -> str:
 
 
 def _beyond(
-    devices: list[Element], pools: list[HopesPool], say: Collector, alone: str | None
+    devices: list[Element], pools: list[HopesPool], say: HopesCollector, alone: str | None
 ) -> None:
     """Warnings about elements that flowc does not support."""
     for pool in (p for p in pools if not p.kind):

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..names import capitalised, identifiers, listed, reserved_words, shown
-from .choice import Machine
-from .files import Collector
-from .groups import Group
+from .choice import ModeMachine
+from .files import HopesCollector
+from .groups import ConnectedTasks
 from .text import in_units
 
 
 def scenario_text(
-    machines: Sequence[Machine],
-    groups: Sequence[Group],
+    machines: Sequence[ModeMachine],
+    groups: Sequence[ConnectedTasks],
     apps: Sequence[str],
     use: str,
     project: str,
-    say: Collector,
+    say: HopesCollector,
 ) -> str:
     """The scenario of the one machine whose states name applications. `apps` are the names of the
     groups."""
@@ -69,7 +69,7 @@ def scenario_text(
 
 
 def _runs(
-    machine: Machine, groups: Sequence[Group], apps: Sequence[str], say: Collector
+    machine: ModeMachine, groups: Sequence[ConnectedTasks], apps: Sequence[str], say: HopesCollector
 ) -> Iterator[tuple[str, list[str]]]:
     """The apps of each state."""
     anywhere = {task for tasks in machine.states.values() for task in tasks}
@@ -85,7 +85,7 @@ def _runs(
         yield state, found
 
 
-def _initial(machine: Machine, there: Sequence[str]) -> str:
+def _initial(machine: ModeMachine, there: Sequence[str]) -> str:
     """The state at the start, or the first one after it in which something runs."""
     seen: list[str] = []
     waiting = [machine.initial]
@@ -101,7 +101,7 @@ def _initial(machine: Machine, there: Sequence[str]) -> str:
 
 
 def _transitions(
-    machine: Machine, names: dict[str, str], say: Collector
+    machine: ModeMachine, names: dict[str, str], say: HopesCollector
 ) -> tuple[list[str], list[str]]:
     """The events, and the lines of transitions between existing states."""
     known = [

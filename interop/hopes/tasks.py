@@ -2,8 +2,8 @@
 every fault.
 
 In: a project; the form of the translator is turned into that of the tool (`translated`). Out: a
-`Graph` with the content of the files, with the graphs of its composites inside, and warnings about
-the rest. `groups` computes rates and apps, `text` the names.
+`HopesGraph` with the content of the files, with the graphs of its composites inside, and warnings
+about the rest. `groups` computes rates and apps, `text` the names.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ...model.span import Span
 from ...model.types import DTYPES, TensorType
 from ..names import listed, shown
 from ..xml_tree import Element
-from .design import Channel, Direction, Graph, Loop, Parameter, Port, Task
-from .files import MOST_LEVELS, Collector, Project, read_xml
+from .design import Direction, HopesChannel, HopesGraph, HopesLoop, HopesPort, HopesTask, Parameter
+from .files import MOST_LEVELS, HopesCollector, HopesProject, read_xml
 from .hardware import kinds_of, says_nothing
 from .libraries import libraries_of, library_ports
 from .multicast import ends_of, pairs_of, sizes_of
@@ -33,8 +33,8 @@ PLACEHOLDER_NS = Fraction(1000)
 
 
 def graph_of(
-    project: Project, say: Collector, modes: Mapping[str, str] | None = None
-) -> Graph | None:
+    project: HopesProject, say: HopesCollector, modes: Mapping[str, str] | None = None
+) -> HopesGraph | None:
     """The top level with everything below it; None after a fault that leaves nothing to read.
 
     `modes` are those of tasks by their full names; the default is the first one.
@@ -59,7 +59,9 @@ class _Around:
     mode: str = ""
 
 
-def _level(project: Project, path: Path, say: Collector, around: _Around) -> Graph | None:
+def _level(
+    project: HopesProject, path: Path, say: HopesCollector, around: _Around
+) -> HopesGraph | None:
     root = read_xml(path, say, "cic_manual")
     return None if root is None else _Level(project, path, say, around).read(root)
 
@@ -67,16 +69,18 @@ def _level(project: Project, path: Path, say: Collector, around: _Around) -> Gra
 class _Level:
     """Reads one file; collects faults and continues."""
 
-    def __init__(self, project: Project, path: Path, say: Collector, around: _Around) -> None:
+    def __init__(
+        self, project: HopesProject, path: Path, say: HopesCollector, around: _Around
+    ) -> None:
         self._project, self._path, self._say, self._around = project, path, say, around
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, HopesTask] = {}
         #: Tasks with a fault, so that channels to them are not reported too.
         self._broken: set[str] = set()
         #: The bytes of a message of each multicast group, and its writers and readers.
         self._sizes: dict[str, int] = {}
         self._ends: dict[tuple[str, Direction, str], tuple[str, Span]] = {}
 
-    def read(self, root: Element) -> Graph:
+    def read(self, root: Element) -> HopesGraph:
         if not self._project.translated:  # there the whole file was checked
             tell_unknown(root, self._say)
         self._sizes = sizes_of(root, self._say)
@@ -91,7 +95,7 @@ class _Level:
             for node in group.all("channel")
         ]
         channels += [
-            Channel(source, destination, 0, 1, span)
+            HopesChannel(source, destination, 0, 1, span)
             for source, destination, span in pairs_of(self._ends)
         ]
         self._tell_groups(root)
@@ -105,7 +109,7 @@ class _Level:
             self._say.warn_together(name, what, root.span)
         libraries, calls = libraries_of(root)
         found = self._open([c for c in channels if c is not None])
-        return Graph(name, self._tasks, found, root.span, network, libraries, calls)
+        return HopesGraph(name, self._tasks, found, root.span, network, libraries, calls)
 
     def _tell_groups(self, root: Element) -> None:
         for group in root.all("taskGroupList"):
@@ -114,7 +118,7 @@ class _Level:
                     "groups of tasks are not imported", node.span, "an app is what is connected"
                 )
 
-    def _open(self, channels: list[Channel]) -> tuple[Channel, ...]:
+    def _open(self, channels: list[HopesChannel]) -> tuple[HopesChannel, ...]:
         """The channels that transfer tokens in the effective modes; tasks without any are left
         out."""
         found = []
@@ -162,7 +166,7 @@ class _Level:
         inner = replace(self._around, name=f"{full}_", mode=mode or self._around.mode)
         graph = self._inside(name, said, node, inner) if kind == "graph" else None
         extra = _Extra.of(node)
-        task = Task(
+        task = HopesTask(
             name,
             kind,
             ports,
@@ -209,14 +213,16 @@ class _Level:
         text, span = said.get("Priority", ("0", node.span))
         return self._say.whole(text, f"the priority of {shown(name)}", span) or 0
 
-    def _loop(self, said: dict[str, tuple[str, Span]], name: str, node: Element) -> Loop | None:
+    def _loop(
+        self, said: dict[str, tuple[str, Span]], name: str, node: Element
+    ) -> HopesLoop | None:
         kind, span = said.get("LoopType", ("NONE", node.span))
         if kind in ("NONE", ""):
             return None
         text, span = said.get("LoopCount", ("", span))
         count = self._say.whole(text, f"the loop count of {shown(name)}", span, 1) or 1
         if kind == "DATA":
-            return Loop("DATA", count)
+            return HopesLoop("DATA", count)
         if kind != "CONVERGENT":
             self._say.fault(
                 f"{shown(name)} is a loop of type {shown(kind)}",
@@ -225,7 +231,7 @@ class _Level:
             )
         what = f"the loop may end before its {count} turns in HOPES; here it runs all of them"
         self._say.warn_together(name, what, node.span)
-        return Loop("CONVERGENT", count)
+        return HopesLoop("CONVERGENT", count)
 
     def _parameters(self, node: Element, task: str) -> Iterator[Parameter]:
         """The numeric parameters; others are reported."""
@@ -256,8 +262,8 @@ class _Level:
 
     def _ports(
         self, node: Element, task: str, mode: str
-    ) -> list[tuple[tuple[Direction, str], Port]]:
-        found: dict[tuple[Direction, str], Port] = {}
+    ) -> list[tuple[tuple[Direction, str], HopesPort]]:
+        found: dict[tuple[Direction, str], HopesPort] = {}
         lists: tuple[tuple[str, Direction], ...] = (("inport_list", "in"), ("outport_list", "out"))
         for tag, way in lists:
             for port in (p for ports in node.all(tag) for p in ports.all("port")):
@@ -280,7 +286,7 @@ class _Level:
                 newest = port.attributes.get("type") == "overwritable"
                 # One fault is enough; the port stays, so that channels find it.
                 kind = _type(port.attributes.get("sampleType", ""), size)
-                found[way, name] = Port(
+                found[way, name] = HopesPort(
                     name, way, 1 if rate is None else rate, size or 1, port.span, newest, kind
                 )
         for way, name, group, span in ends_of(node):
@@ -288,7 +294,9 @@ class _Level:
                 what = "a multicast port is left out: its group is not on this level"
                 self._say.warn_together(f"{task}.{name}", what, span)
             elif (way, name) not in found:
-                found[way, name] = Port(name, way, 1, self._sizes[group], span, keeps_newest=True)
+                found[way, name] = HopesPort(
+                    name, way, 1, self._sizes[group], span, keeps_newest=True
+                )
                 self._ends[task, way, name] = group, span
         return list(found.items())
 
@@ -322,7 +330,7 @@ class _Level:
                 f"{of} is of type {shown(kind)}", port.span, "there is fifo and overwritable"
             )
 
-    def _beyond(self, node: Element, task: Task, values: dict[str, str]) -> None:
+    def _beyond(self, node: Element, task: HopesTask, values: dict[str, str]) -> None:
         """Report the properties of a task that flowc does not support."""
         say, name, span = self._say, task.name, task.span
         if task.kind == "network" and task.language:
@@ -362,7 +370,7 @@ class _Level:
     # -- composites --------------------------------------------------------------------------------
     def _inside(
         self, name: str, said: dict[str, tuple[str, Span]], node: Element, around: _Around
-    ) -> Graph | None:
+    ) -> HopesGraph | None:
         if self._project.translated:
             level = _Level(self._project, self._path, self._say, around)
             return next((level.read(n) for n in node.all("cic_manual")), None)
@@ -381,7 +389,11 @@ class _Level:
         return _level(self._project, path, self._say, replace(around, files=opened))
 
     def _maps(
-        self, node: Element, name: str, ports: dict[tuple[Direction, str], Port], graph: Graph
+        self,
+        node: Element,
+        name: str,
+        ports: dict[tuple[Direction, str], HopesPort],
+        graph: HopesGraph,
     ) -> list[tuple[tuple[Direction, str], tuple[str, str]]]:
         found: dict[tuple[Direction, str], tuple[str, str]] = {}
         wrong: set[tuple[Direction, str]] = set()
@@ -419,7 +431,7 @@ class _Level:
         return list(found.items())
 
     # -- channels ----------------------------------------------------------------------------------
-    def _channel(self, node: Element) -> Channel | None:
+    def _channel(self, node: Element) -> HopesChannel | None:
         said = [
             self._say.attribute(node, key)
             for key in ("src_task", "src_port", "dst_task", "dst_port")
@@ -443,10 +455,12 @@ class _Level:
         if not all(good):
             return None
         room = (room or 0) * (unit or 1)
-        return Channel((source, out), (destination, into), size or 0, unit or 1, node.span, room)
+        return HopesChannel(
+            (source, out), (destination, into), size or 0, unit or 1, node.span, room
+        )
 
     def _end(
-        self, tasks: dict[str, Task], task: str, port: str, way: Direction, span: Span
+        self, tasks: dict[str, HopesTask], task: str, port: str, way: Direction, span: Span
     ) -> bool:
         """Does such a port exist? If not, that is a fault."""
         if task not in tasks:

@@ -19,10 +19,10 @@ from typing import Literal
 
 from ..names import capitalised, identifiers, listed, refused_words, shown
 from .counts import Place
-from .design import Direction, Task, Way
-from .groups import Flow, Group
+from .design import Direction, HopesTask, Way
+from .groups import ConnectedTasks, Flow
 from .networks import HopesNetwork
-from .wrapper import Called, Given, Wrapped, given
+from .wrapper import CalledFunction, GivenParameter, Wrapped, given
 
 Role = Literal["", "pre", "post"]
 #: A task of the text: a task of HOPES, or one of the parts of an external one.
@@ -215,7 +215,7 @@ class _Texts:
         content = (tuple(self._written(way)), parts, tuple(self._arrows(way)))
         self.declarations[way, ""] = Declaration("graph", _bare(way[-1]), content)
 
-    def _declare_network(self, way: Way, task: Task) -> None:
+    def _declare_network(self, way: Way, task: HopesTask) -> None:
         """`pre` has the inputs of the external task and `post` its outputs; the size of data
         between them is unknown."""
         network = self.networks[way]
@@ -355,7 +355,7 @@ class _Texts:
             lines += [*self._body(inside, self._arrows(way)), "}", ""]
         return lines
 
-    def _app(self, app: str, group: Group) -> list[str]:
+    def _app(self, app: str, group: ConnectedTasks) -> list[str]:
         period = [f"period {in_units(group.period_ns)}"] if group.period_ns else []
         deadline = [f"deadline {in_units(group.deadline_ns)}"] if group.deadline_ns else []
         lines = [f"/// {listed(group.tasks, 8)} of HOPES.", f"app {app} {{"]
@@ -368,7 +368,7 @@ class _Texts:
             "",
         ]
 
-    def _newest(self, group: Group) -> Iterator[str]:
+    def _newest(self, group: ConnectedTasks) -> Iterator[str]:
         """The inputs of an app's tasks from other apps."""
         for channel in self.flow.newest:
             (source, out), (destination, into) = channel.source, channel.destination
@@ -490,12 +490,12 @@ def _block(kind: str, name: str, items: list[str]) -> str:
     return line if len(line) <= WIDEST else "\n    ".join([f"{kind} {name} {{", *items]) + "\n}"
 
 
-def _code(declaration: Declaration) -> Called | None:
+def _code(declaration: Declaration) -> CalledFunction | None:
     """The code of a task."""
-    return next((part for part in declaration.content if isinstance(part, Called)), None)
+    return next((part for part in declaration.content if isinstance(part, CalledFunction)), None)
 
 
-def _given(declaration: Declaration) -> tuple[Given, ...]:
+def _given(declaration: Declaration) -> tuple[GivenParameter, ...]:
     found = declaration.content[2] if declaration.kind == "task" else ()
     assert isinstance(found, tuple)
     return found

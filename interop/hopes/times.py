@@ -22,10 +22,10 @@ from ...model.platform import KINDS
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.span import Span
 from ..names import shown
-from .design import Task, Way
-from .files import FAULTY, Collector, start_of
-from .networks import Cost, Costs, HopesNetwork
-from .platform import Board
+from .design import HopesTask, Way
+from .files import FAULTY, HopesCollector, start_of
+from .networks import Costs, HopesLayerTime, HopesNetwork
+from .platform import HopesBoard
 from .text import Part
 from .words import CANNOT
 
@@ -52,8 +52,8 @@ class TaskTimes:
     task: str
     names: tuple[str, ...]
     file: str
-    costs: Mapping[str, Cost]
-    layers: Mapping[str, tuple[tuple[str, Cost], ...]]
+    costs: Mapping[str, HopesLayerTime]
+    layers: Mapping[str, tuple[tuple[str, HopesLayerTime], ...]]
     estimated: frozenset[str] = frozenset()
 
     def entries(self, content_hash: str, given: Given) -> Iterator[ProfileEntry]:
@@ -63,7 +63,10 @@ class TaskTimes:
             more = kind in further
             layers: tuple[LayerTime, ...] = ()
             if more:
-                said, cost = "given", Cost(Fraction(further[kind]), Fraction(further[kind]))
+                said, cost = (
+                    "given",
+                    HopesLayerTime(Fraction(further[kind]), Fraction(further[kind])),
+                )
             else:
                 said, cost = f"hopes {self.file}", self.costs[kind]
                 layers = tuple(
@@ -96,7 +99,7 @@ def profile_of(
     )
 
 
-def check_types(costs: Iterable[Costs], board: Board, say: Collector) -> None:
+def check_types(costs: Iterable[Costs], board: HopesBoard, say: HopesCollector) -> None:
     """Types of processors that the board does not have are faults, each reported once."""
     seen: set[str] = set()
     for type_name, cost in (pair for found in costs for pair in found.items()):
@@ -108,12 +111,12 @@ def check_types(costs: Iterable[Costs], board: Board, say: Collector) -> None:
 
 
 def times_of(
-    tasks: Mapping[Way, Task],
+    tasks: Mapping[Way, HopesTask],
     own: Mapping[str, Costs],
     networks: Mapping[Way, HopesNetwork],
-    board: Board,
+    board: HopesBoard,
     names: Mapping[Part, str],
-    say: Collector,
+    say: HopesCollector,
 ) -> tuple[TaskTimes, ...]:
     """The times of all tasks, in the order of their names in the text; `own` are those of the
     project's profile.
@@ -145,14 +148,14 @@ def times_of(
     return tuple(sorted(found, key=lambda t: t.task))
 
 
-def _plain(name: str, others: tuple[str, ...], costs: Costs, board: Board) -> TaskTimes:
+def _plain(name: str, others: tuple[str, ...], costs: Costs, board: HopesBoard) -> TaskTimes:
     file = next((PurePath(c.span.file).name for c in costs.values() if c.span is not None), "")
     return TaskTimes(name, tuple(dict.fromkeys((name, *others))), file, _by_kind(costs, board), {})
 
 
-def _by_kind(costs: Costs, board: Board) -> dict[str, Cost]:
+def _by_kind(costs: Costs, board: HopesBoard) -> dict[str, HopesLayerTime]:
     """Types of processors become kinds; of several types of one kind the slowest counts."""
-    found: dict[str, Cost] = {}
+    found: dict[str, HopesLayerTime] = {}
     for type_name, cost in costs.items():
         kind = board.kind_of(type_name)
         if kind:
@@ -161,9 +164,13 @@ def _by_kind(costs: Costs, board: Board) -> dict[str, Cost]:
 
 
 def _network(
-    name: str, others: tuple[str, ...], network: HopesNetwork, board: Board, say: Collector
+    name: str,
+    others: tuple[str, ...],
+    network: HopesNetwork,
+    board: HopesBoard,
+    say: HopesCollector,
 ) -> TaskTimes:
-    layers: dict[str, list[tuple[str, Cost]]] = {}
+    layers: dict[str, list[tuple[str, HopesLayerTime]]] = {}
     nowhere = []
     for layer in network.layers:
         costs = _by_kind(network.times.get(layer, {}), board)
@@ -172,7 +179,7 @@ def _network(
         if not costs:
             nowhere.append(layer)
     sums = {
-        kind: Cost(
+        kind: HopesLayerTime(
             sum((c.value for _, c in found), Fraction(0)),
             sum((c.worst for _, c in found), Fraction(0)),
         )
@@ -199,7 +206,7 @@ def _network(
     )
 
 
-def _ratio(gpu: Mapping[str, Cost], dla: Mapping[str, Cost]) -> float | None:
+def _ratio(gpu: Mapping[str, HopesLayerTime], dla: Mapping[str, HopesLayerTime]) -> float | None:
     """The one ratio of both columns, if most layers have it at a resolution of whole
     microseconds."""
     pairs = [(float(gpu[n].value), float(dla[n].value)) for n in dla if n in gpu and gpu[n].value]

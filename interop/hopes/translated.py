@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from ...model.diagnostic import Note, did_you_mean
 from ..names import shown
 from ..xml_tree import Element
-from .files import MOST_LEVELS, Collector
+from .files import MOST_LEVELS, HopesCollector
 from .vocabulary import tell_unknown
 
 _ATTRIBUTES = {
@@ -41,7 +41,7 @@ _EXTRA = {"extraHeader": "Header", "extraSource": "Source", "extraCIC": "CIC", "
 _Port = tuple[str, str, str]
 
 
-def levels_of(root: Element, name: str, say: Collector) -> Element:
+def levels_of(root: Element, name: str, say: HopesCollector) -> Element:
     """The graphs of the project `name`."""
     tell_unknown(root, say, "translator")
     return _Algorithm(root, name, say).level("")
@@ -70,7 +70,7 @@ _HARDWARE = {
 
 
 class _Algorithm:
-    def __init__(self, root: Element, name: str, say: Collector) -> None:
+    def __init__(self, root: Element, name: str, say: HopesCollector) -> None:
         self._root, self._name, self._say = root, name, say
         #: The first one of each name.
         self._tasks = {

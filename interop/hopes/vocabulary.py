@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ..xml_tree import Element
-from .files import Collector
+from .files import HopesCollector
 
 #: By element: attributes that are read, or reported.
 _READ: dict[str, str] = {
@@ -141,7 +141,7 @@ PARAMETERS = frozenset(_TOOLS.split())
 
 
 def tell_unknown(
-    root: Element, say: Collector, form: Literal["tool", "translator"] = "tool"
+    root: Element, say: HopesCollector, form: Literal["tool", "translator"] = "tool"
 ) -> None:
     """Report attributes that flowc does not know."""
     read, drawn = _FORMS[form]

@@ -1,9 +1,9 @@
 """C tasks of flowc around the code of HOPES tasks.
 
-In: the usable code, and the dataflow. Out: the text's data for each task (`Called`), and all files
-of a folder beside the text: `cic.h`, the project's own files unchanged, at their places in the
-project, and one C file for each task, because such code keeps its state in static variables: two
-instances of one library would share them.
+In: the usable code, and the dataflow. Out: the text's data for each task (`CalledFunction`), and
+all files of a folder beside the text: `cic.h`, the project's own files unchanged, at their places
+in the project, and one C file for each task, because such code keeps its state in static variables:
+two instances of one library would share them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import PurePosixPath
 
 from ...model.types import DTYPES
 from ..names import identifiers, refused_words, shown
-from .code import Link, Source, header
+from .code import CalledLibrary, HopesSource, header
 from .counts import Place, loops_around
-from .design import Parameter, Port, Way
+from .design import HopesPort, Parameter, Way
 from .groups import Flow
 
 _C_WORDS = """
@@ -35,7 +35,7 @@ _COMPLETED = {"TASK_INIT": "TASK_INIT { (void)TASK_ID; }", "TASK_WRAPUP": "TASK_
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenParameter:
     """A parameter of the task: its name in the text, the value, and its task and name in HOPES."""
 
     name: str
@@ -45,35 +45,37 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CalledFunction:
     """The text's reference: `code` is `FILE:FUNCTION`. `file` is the task's own file, below the
     project."""
 
     code: str
     file: str
-    parameters: tuple[Given, ...]
+    parameters: tuple[GivenParameter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
     """`files` by their paths beside the text."""
 
-    called: Mapping[Way, Called]
+    called: Mapping[Way, CalledFunction]
     files: Mapping[str, str | bytes]
     folder: str
 
 
-def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) -> Wrapped:
+def wrapped(project: str, stem: str, sources: Mapping[Way, HopesSource], flow: Flow) -> Wrapped:
     """The C tasks of a text that is called `stem`."""
     folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", stem) + "_c"
     paths = (PurePosixPath(path) for source in sources.values() for path in source.files)
     taken = {path.stem for path in paths if len(path.parts) == 1 and path.suffix in (".c", ".cpp")}
     names = identifiers(("_".join(way) for way in sources), "task", {*_C_WORDS.split(), *taken})
-    called: dict[Way, Called] = {}
+    called: dict[Way, CalledFunction] = {}
     files: dict[str, str | bytes] = {f"{folder}/cic.h": header()} if sources else {}
     for (way, source), name in zip(sources.items(), names, strict=True):
         path = f"{folder}/{name}.cpp" if source.cpp else f"{folder}/{name}.c"
-        called[way] = Called(f"{path}:{name}_go", source.file, _parameters(way, source, flow))
+        called[way] = CalledFunction(
+            f"{path}:{name}_go", source.file, _parameters(way, source, flow)
+        )
         files[path] = "\n".join(_file(project, way, source, flow, called[way])) + "\n"
     for source in sources.values():
         files |= {f"{folder}/{path}": data for path, data in source.files.items()}
@@ -82,18 +84,19 @@ def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) 
 
 def given(
     way: Way, own: Iterable[Parameter], around: Iterable[tuple[Way, Parameter]] = ()
-) -> tuple[Given, ...]:
+) -> tuple[GivenParameter, ...]:
     """Parameters of a task, and of composites around it, under names that are valid in Python, C
     and the text."""
     found = [*((way, p) for p in own), *around]
     reserved = {*refused_words(), *_C_WORDS.split(), *keyword.kwlist}
     names = identifiers((p.name for _, p in found), "parameter", reserved)
     return tuple(
-        Given(name, p.value, "_".join(w), p.name) for name, (w, p) in zip(names, found, strict=True)
+        GivenParameter(name, p.value, "_".join(w), p.name)
+        for name, (w, p) in zip(names, found, strict=True)
     )
 
 
-def _parameters(way: Way, source: Source, flow: Flow) -> tuple[Given, ...]:
+def _parameters(way: Way, source: HopesSource, flow: Flow) -> tuple[GivenParameter, ...]:
     """Parameters of the task, and those of composites around it that its code uses."""
     above = [
         (way[:n], p) for n in range(len(way) - 1, 0, -1) for p in flow.tasks[way[:n]].parameters
@@ -104,7 +107,9 @@ def _parameters(way: Way, source: Source, flow: Flow) -> tuple[Given, ...]:
 
 
 # -- a file ----------------------------------------------------------------------------------------
-def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) -> Iterator[str]:
+def _file(
+    project: str, way: Way, source: HopesSource, flow: Flow, called: CalledFunction
+) -> Iterator[str]:
     full, function = "_".join(way), called.code.rpartition(":")[2]
     libraries = _once(source.links)
     yield (
@@ -124,7 +129,9 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     yield from (_COMPLETED[word] for word in source.lacks)
 
 
-def _definitions(way: Way, source: Source, flow: Flow, called: Called) -> Iterator[str]:
+def _definitions(
+    way: Way, source: HopesSource, flow: Flow, called: CalledFunction
+) -> Iterator[str]:
     """What cic.h has to know of a task."""
     for name, value in _DEFINED.findall(flow.tasks[way].flags):
         yield f"#define {name} {value or 1}"
@@ -143,7 +150,12 @@ def _definitions(way: Way, source: Source, flow: Flow, called: Called) -> Iterat
 
 
 def _functions(
-    way: Way, source: Source, flow: Flow, called: Called, function: str, libraries: list[Link]
+    way: Way,
+    source: HopesSource,
+    flow: Flow,
+    called: CalledFunction,
+    function: str,
+    libraries: list[CalledLibrary],
 ) -> Iterator[str]:
     """The functions that flowc calls."""
     ports = [port for _, port in _ports(way, flow, source)]
@@ -179,12 +191,12 @@ def _functions(
     yield ""
 
 
-def _once(links: tuple[Link, ...]) -> list[Link]:
+def _once(links: tuple[CalledLibrary, ...]) -> list[CalledLibrary]:
     """One link to each library."""
     return list({link.library.name: link for link in reversed(links)}.values())[::-1]
 
 
-def _library(link: Link, first: bool) -> Iterator[str]:
+def _library(link: CalledLibrary, first: bool) -> Iterator[str]:
     """The functions of a library, each under a unique name, and the macro that calls them."""
     prefix = _prefix(link)
     if first:
@@ -200,27 +212,27 @@ def _library(link: Link, first: bool) -> Iterator[str]:
     yield ""
 
 
-def _prefix(link: Link) -> str:
+def _prefix(link: CalledLibrary) -> str:
     (name,) = identifiers([link.library.name], "library")
     return f"l_{name}_"
 
 
-def _start(link: Link) -> str:
+def _start(link: CalledLibrary) -> str:
     return f"cic_start_{_prefix(link)}"
 
 
-def _end(link: Link) -> str:
+def _end(link: CalledLibrary) -> str:
     return f"cic_end_{_prefix(link)}"
 
 
-def _pointer(way: Way, port: Port, flow: Flow) -> str:
+def _pointer(way: Way, port: HopesPort, flow: Flow) -> str:
     """The type of a port's argument."""
     dtype = flow.tokens[way, port.direction, port.name].type.partition("[")[0] or "uint8"
     const = "const " if port.direction == "in" else ""
     return f"{const}{DTYPES[dtype][0]} *"
 
 
-def _ports(way: Way, flow: Flow, source: Source) -> Iterator[tuple[str, Port]]:
+def _ports(way: Way, flow: Flow, source: HopesSource) -> Iterator[tuple[str, HopesPort]]:
     """The entry of each port in the table: its name in HOPES, and the bytes of a firing."""
     for (direction, name), port in flow.tasks[way].ports.items():
         place: Place = (way, direction, name)

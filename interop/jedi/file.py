@@ -17,7 +17,18 @@ from itertools import pairwise
 from ...model.diagnostic import Diagnostic, Errors, closest, did_you_mean, one_of
 from ...model.span import Span
 from ..names import listed, shown
-from .libconfig import Broken, Group, Items, Scalar, Setting, Value, intact, parse, quoted, written
+from .libconfig import (
+    BrokenValue,
+    ConfigGroup,
+    ConfigSetting,
+    Items,
+    Scalar,
+    Value,
+    intact,
+    parse,
+    quoted,
+    written,
+)
 
 GPU, DLA = "GPU", "DLA"
 #: As a core: a copy of the stage on each of the two DLAs, which take frames in turn.
@@ -61,7 +72,7 @@ class JediStage:
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class JediInstance:
     """One network with its surroundings.
 
     `precision` is empty if the file does not have one for all stages. `network` is the path of its
@@ -88,12 +99,12 @@ class Instance:
 class Configuration:
     """The instances that JEDI would run, and diagnostics about the others."""
 
-    instances: tuple[Instance, ...]
+    instances: tuple[JediInstance, ...]
     warnings: tuple[Diagnostic, ...]
 
 
 # -- writing ---------------------------------------------------------------------------------------
-def text_of(instances: Sequence[tuple[Instance, Sequence[str]]], remarks: Iterable[str]) -> str:
+def text_of(instances: Sequence[tuple[JediInstance, Sequence[str]]], remarks: Iterable[str]) -> str:
     """The file; `remarks` are comments at its top, and with each instance come some of its own."""
     lines = [
         *(f"# {line}" for line in remarks),
@@ -108,7 +119,7 @@ def text_of(instances: Sequence[tuple[Instance, Sequence[str]]], remarks: Iterab
     return "\n".join([*lines, "    );", "};", ""])
 
 
-def settings_of(instance: Instance) -> list[tuple[str, str]]:
+def settings_of(instance: JediInstance) -> list[tuple[str, str]]:
     """All settings of an instance, by name with their values in libconfig's form: those that are
     carried along first."""
     stages = instance.stages
@@ -137,10 +148,10 @@ def read(path: str, data: bytes) -> Configuration:
     inside = configs.value if configs is not None else None
     if parsed.root is None:
         raise (Errors if b"instances" in data else NotJedi)(parsed.faults)
-    if isinstance(inside, Broken):
+    if isinstance(inside, BrokenValue):
         raise Errors(parsed.faults)
-    instances = inside.get("instances") if isinstance(inside, Group) else None
-    if not isinstance(inside, Group) or instances is None:
+    instances = inside.get("instances") if isinstance(inside, ConfigGroup) else None
+    if not isinstance(inside, ConfigGroup) or instances is None:
         raise NotJedi([*parsed.faults, _no_instances(parsed.root, inside)])
     reader = _Reader(list(parsed.faults))
     reader.unread(s for s in (*parsed.root.settings, *inside.settings) if s.name not in _FRAME)
@@ -155,9 +166,9 @@ def read(path: str, data: bytes) -> Configuration:
 _FRAME = ("configs", "instances", "instance_num")
 
 
-def _no_instances(root: Group, inside: Value | None) -> Diagnostic:
+def _no_instances(root: ConfigGroup, inside: Value | None) -> Diagnostic:
     group, wanted, where = root, "configs", "it has"
-    if isinstance(inside, Group):
+    if isinstance(inside, ConfigGroup):
         group, wanted, where = inside, "instances", "`configs` has"
     names = [setting.name for setting in group.settings]
     help_text = did_you_mean(wanted, names).replace("did you mean", "it has")
@@ -186,9 +197,9 @@ class _Reader:
         """A warning: flowc does not support it, or differs."""
         self.warnings.append(Diagnostic("F707", message, span, help=help, severity="warning"))
 
-    def unread(self, settings: Iterable[Setting]) -> None:
+    def unread(self, settings: Iterable[ConfigSetting]) -> None:
         """Settings outside of instances, which JEDI does not read."""
-        left = [s for s in settings if not isinstance(s.value, Broken)]
+        left = [s for s in settings if not isinstance(s.value, BrokenValue)]
         if left:
             self.warn(
                 f"{listed(s.name for s in left)}: not read",
@@ -196,10 +207,10 @@ class _Reader:
                 "JEDI reads what stands in instances",
             )
 
-    def instances(self, configs: Group, setting: Setting) -> list[Instance]:
+    def instances(self, configs: ConfigGroup, setting: ConfigSetting) -> list[JediInstance]:
         """As many as JEDI would run."""
         value = setting.value
-        if isinstance(value, Broken):
+        if isinstance(value, BrokenValue):
             return []
         if not isinstance(value, Items) or value.array or not value.items:
             self.fault(
@@ -218,10 +229,10 @@ class _Reader:
             )
         found = []
         for number, item in enumerate(value.items[:count], 1):
-            if isinstance(item, Group):
+            if isinstance(item, ConfigGroup):
                 instance = _Fields(self, item, number).instance()
                 found += [instance] if instance is not None else []
-            elif not isinstance(item, Broken):
+            elif not isinstance(item, BrokenValue):
                 self.fault(
                     f"instance {number} is no group",
                     item.span,
@@ -229,7 +240,7 @@ class _Reader:
                 )
         return found
 
-    def _count(self, configs: Group, instances: Setting, there: int) -> int | None:
+    def _count(self, configs: ConfigGroup, instances: ConfigSetting, there: int) -> int | None:
         setting = configs.get("instance_num")
         if setting is None:
             help_text = f'add `instance_num = "{there}";`: without it JEDI runs nothing'
@@ -244,10 +255,10 @@ class _Reader:
             )
         return number
 
-    def number(self, setting: Setting) -> int | None:
+    def number(self, setting: ConfigSetting) -> int | None:
         """A whole number from 1 on; None after a fault."""
         value = setting.value
-        if isinstance(value, Broken):
+        if isinstance(value, BrokenValue):
             return None
         if (
             isinstance(value, Scalar)
@@ -287,11 +298,11 @@ class _Fields:
     """One instance while it is read."""
 
     reader: _Reader
-    group: Group
+    group: ConfigGroup
     number: int
     missing: list[str] = field(default_factory=list)
 
-    def instance(self) -> Instance | None:
+    def instance(self) -> JediInstance | None:
         """None after a fault."""
         before = len(self.reader.faults)
         name, (onnx, path) = self._text("network_name"), self._network()
@@ -308,7 +319,7 @@ class _Fields:
             for s in self.group.settings
             if intact(s.value) and (s.name not in OWN or (kept and s.name == "data_type"))
         ]
-        return Instance(
+        return JediInstance(
             name,
             tuple(stages),
             whole["batch"],
@@ -327,7 +338,7 @@ class _Fields:
     def _text(self, name: str) -> str:
         """An optional text, without spaces around it; JEDI reads its first word."""
         setting = self.group.get(name)
-        if setting is None or isinstance(setting.value, Broken):
+        if setting is None or isinstance(setting.value, BrokenValue):
             return ""
         if isinstance(setting.value, Scalar) and isinstance(setting.value.value, str):
             return setting.value.value.strip()
@@ -344,7 +355,7 @@ class _Fields:
     def _entries(self, name: str) -> list[_Entry] | None:
         """The entries of a list; None if it is missing or faulty."""
         setting = self.group.get(name)
-        if setting is None or isinstance(setting.value, Broken):
+        if setting is None or isinstance(setting.value, BrokenValue):
             return None
         value = setting.value
         if isinstance(value, Scalar) and type(value.value) is int:

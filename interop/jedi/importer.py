@@ -24,11 +24,11 @@ from ..content import content
 from ..names import capitalised, identifiers, shown
 from ..registry import Exported, Request, Source
 from . import file as jedi_file
-from .file import BOTH, GPU, Instance, NotJedi
-from .networks import Known, look
+from .file import BOTH, GPU, JediInstance, NotJedi
+from .networks import KnownNetwork, look
 from .writer import KEPT, write
 
-__all__ = ["Imported", "NotJedi", "read", "write"]
+__all__ = ["ImportedConfig", "NotJedi", "read", "write"]
 #: Widest task on one line.
 WIDEST = 110
 #: JEDI's board, as far as its files depend on it: its processors, and their frequencies.
@@ -44,7 +44,7 @@ _GPU, _DLAS = "volta", ("nvdla[0]", "nvdla[1]")
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedConfig:
     """`text` is the .flow source."""
 
     text: str
@@ -73,7 +73,7 @@ class _Port:
     type: str
 
 
-def read(path: str, data: bytes, target: Path) -> Imported:
+def read(path: str, data: bytes, target: Path) -> ImportedConfig:
     """Import a configuration. `path` is its place and is shown in messages, `target` is the place
     of the text.
 
@@ -96,10 +96,10 @@ def read(path: str, data: bytes, target: Path) -> Imported:
     mapping = "\n".join(
         ["mapping on xavier {", *(f"    {line}" for pin in pins for line in pin), "}", ""]
     )
-    return Imported("\n".join([*apps, BOARD, mapping]), tuple(warnings))
+    return ImportedConfig("\n".join([*apps, BOARD, mapping]), tuple(warnings))
 
 
-def _names(instances: Sequence[Instance], stem: str) -> list[_Names]:
+def _names(instances: Sequence[JediInstance], stem: str) -> list[_Names]:
     """Unique names; apps first, so that these have the names of JEDI's networks."""
     apps = identifiers([capitalised(i.name or stem, "app") for i in instances], "app")
     parts = [f"{app}{part}" for app in apps for part in ("Source", "Pre", "Post", "Sink", "Net")]
@@ -114,9 +114,9 @@ class _App:
     file: str
     folder: Path
     number: int
-    instance: Instance
+    instance: JediInstance
     names: _Names
-    known: Known
+    known: KnownNetwork
 
     # -- what is said ------------------------------------------------------------------------------
     def faults(self) -> list[Diagnostic]:

@@ -2,7 +2,7 @@
 settings and back.
 
 In: the bytes of a file. Out: its settings, each with its place, and all faults of the file: an
-unreadable setting becomes `Broken` and hides no other. No other file is opened (`@include` is
+unreadable setting becomes `BrokenValue` and hides no other. No other file is opened (`@include` is
 rejected), nesting and size are limited. The formats interpret the settings.
 """
 
@@ -107,26 +107,26 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConfigGroup:
     """Settings in braces; a name occurs once. `span` is the opening brace."""
 
-    settings: tuple[Setting, ...]
+    settings: tuple[ConfigSetting, ...]
     span: Span
 
-    def get(self, name: str) -> Setting | None:
+    def get(self, name: str) -> ConfigSetting | None:
         """The setting of that name."""
         return next((s for s in self.settings if s.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenValue:
     """A value that could not be read: its fault is reported."""
 
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ConfigSetting:
     """`span` is the name."""
 
     name: str
@@ -134,14 +134,14 @@ class Setting:
     span: Span
 
 
-Value = Scalar | Items | Group | Broken
+Value = Scalar | Items | ConfigGroup | BrokenValue
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """`root` is None if brackets do not match, so that the rest is unknown."""
 
-    root: Group | None
+    root: ConfigGroup | None
     faults: tuple[Diagnostic, ...]
 
 
@@ -168,10 +168,10 @@ def intact(value: Value) -> bool:
     match value:
         case Items():
             return all(map(intact, value.items))
-        case Group():
+        case ConfigGroup():
             return all(intact(s.value) for s in value.settings)
         case _:
-            return not isinstance(value, Broken)
+            return not isinstance(value, BrokenValue)
 
 
 def written(value: Value) -> str:
@@ -182,11 +182,11 @@ def written(value: Value) -> str:
         case Items():
             inside = ", ".join(map(written, value.items))
             return f"[{inside}]" if value.array else f"({inside})"
-        case Group():
+        case ConfigGroup():
             return " ".join(
                 ["{", *(f"{s.name} = {written(s.value)};" for s in value.settings), "}"]
             )
-        case Broken():
+        case BrokenValue():
             raise ValueError("a faulty setting has no value")
 
 
@@ -403,15 +403,15 @@ class _Builder(Transformer[Token, Any]):
         super().__init__()
         self._reader = reader
 
-    def start(self, settings: list[Setting]) -> Group:
-        return Group(self._once(settings), Span(self._reader.path, 1, 1, 1, 1))
+    def start(self, settings: list[ConfigSetting]) -> ConfigGroup:
+        return ConfigGroup(self._once(settings), Span(self._reader.path, 1, 1, 1, 1))
 
-    def setting(self, parts: list[Any]) -> Setting:
+    def setting(self, parts: list[Any]) -> ConfigSetting:
         name, _, value, *_ = parts
-        return Setting(str(name), value, self._reader.span(name))
+        return ConfigSetting(str(name), value, self._reader.span(name))
 
-    def group(self, parts: list[Any]) -> Group:
-        return Group(self._once(parts[1:-1]), self._reader.span(parts[0]))
+    def group(self, parts: list[Any]) -> ConfigGroup:
+        return ConfigGroup(self._once(parts[1:-1]), self._reader.span(parts[0]))
 
     def items(self, parts: list[Any]) -> Items:
         return self._items(parts, False)
@@ -433,7 +433,7 @@ class _Builder(Transformer[Token, Any]):
         span = self._reader.span(first)
         match first.type:
             case "BROKEN":
-                return Broken(span)
+                return BrokenValue(span)
             case "BOOLEAN":
                 return Scalar(first.lower() == "true", span)
             case "NUMBER":
@@ -449,19 +449,19 @@ class _Builder(Transformer[Token, Any]):
         bare = text.rstrip("L")
         if len(bare) > 40:
             self._reader.refuse("this number is too long", span)
-            return Broken(span)
+            return BrokenValue(span)
         if bare[:2].lower() == "0x":
             whole: int | None = int(bare, 16)
         else:
             whole = int(bare) if _WHOLE.fullmatch(bare) else None
         if whole is not None and not -(1 << 63) <= whole < 1 << 64:
             self._reader.refuse("this number has more than 64 bits", span)
-            return Broken(span)
+            return BrokenValue(span)
         if whole is not None:
             return Scalar(whole, span)
         if text != bare or not isfinite(float(bare)):
             self._reader.refuse(f"`{text}` is no number", span)
-            return Broken(span)
+            return BrokenValue(span)
         return Scalar(float(bare), span)
 
     def _items(self, parts: Sequence[Any], array: bool) -> Items:
@@ -470,8 +470,8 @@ class _Builder(Transformer[Token, Any]):
             tuple(p for p in inside if not isinstance(p, Token)), array, self._reader.span(opening)
         )
 
-    def _once(self, settings: Iterable[Setting]) -> tuple[Setting, ...]:
-        seen: dict[str, Setting] = {}
+    def _once(self, settings: Iterable[ConfigSetting]) -> tuple[ConfigSetting, ...]:
+        seen: dict[str, ConfigSetting] = {}
         for s in settings:
             first = seen.setdefault(s.name, s)
             if first is not s:

@@ -21,11 +21,11 @@ from ...networks.darknet import convert as darknet
 from ...networks.darknet.cfg import read_sections
 from ...networks.darknet.net import INPUT
 from ...networks.onnx.interface import Border, NetworkError, read_network
-from .file import Instance
+from .file import JediInstance
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNetwork:
     """`file` is the ONNX file as named in the text; `there`: it exists.
 
     `inputs` and `outputs` are None if unknown, `layers` (tensors by tkDNN's numbers) as well.
@@ -50,7 +50,7 @@ class Known:
         return {b.dims[0] for b in self.inputs or () if b.dims}
 
 
-def look(instance: Instance, name: str, configuration: Path, text: Path) -> Known:
+def look(instance: JediInstance, name: str, configuration: Path, text: Path) -> KnownNetwork:
     """Facts about the network of an instance; `name` is its network if the configuration names no
     file.
 
@@ -71,11 +71,13 @@ def look(instance: Instance, name: str, configuration: Path, text: Path) -> Know
         return _of_onnx(instance, onnx, text)
     reason = f"there is no `{file}` beside the text"
     if instance.onnx or not named:
-        return Known(file, False, missing=(reason, "put it there, and import this file again"))
+        return KnownNetwork(
+            file, False, missing=(reason, "put it there, and import this file again")
+        )
     cfg = _first([*own, *(folder / named for folder in folders)])
     known = _of_darknet(cfg, file) if cfg is not None else None
     source = cfg if known else named
-    known = known or Known(file, False)
+    known = known or KnownNetwork(file, False)
     help_text = f"run `flowc import {source} -o {text.parent / file}`"
     if not known.layers:
         help_text += ", and import this file again"
@@ -101,7 +103,7 @@ def _first(paths: Iterable[Path]) -> Path | None:
     return next((p for p in paths if os.path.isfile(p)), None)
 
 
-def _of_onnx(instance: Instance, onnx: Path, text: Path) -> Known:
+def _of_onnx(instance: JediInstance, onnx: Path, text: Path) -> KnownNetwork:
     """An ONNX file that exists."""
     file = os.path.relpath(onnx, text.parent).replace(os.sep, "/")
     layers = None if instance.onnx else tkdnn_layers(onnx)
@@ -109,14 +111,14 @@ def _of_onnx(instance: Instance, onnx: Path, text: Path) -> Known:
     try:
         border = read_network(onnx, {}, None)
     except NetworkError as fault:
-        return Known(file, True, layers=layers, missing=(fault.message, fault.help))
+        return KnownNetwork(file, True, layers=layers, missing=(fault.message, fault.help))
     if layers is None and not instance.onnx:
         again = "write it again from the Darknet network: `flowc import NET.cfg`"
         missing = (f"`{file}` does not say how tkDNN numbers its layers", again)
-    return Known(file, True, border.inputs, border.outputs, layers, missing)
+    return KnownNetwork(file, True, border.inputs, border.outputs, layers, missing)
 
 
-def _of_darknet(cfg: Path, file: str) -> Known | None:
+def _of_darknet(cfg: Path, file: str) -> KnownNetwork | None:
     """A Darknet network whose ONNX file does not exist yet; None if it is none, or faulty."""
     try:
         if not darknet.is_darknet(cfg):
@@ -128,4 +130,4 @@ def _of_darknet(cfg: Path, file: str) -> Known | None:
     inputs, outputs = (
         tuple(Border(t, "float32", (1, *shape)) for t, shape in end.items()) for end in borders
     )
-    return Known(file, False, inputs, outputs, tuple(net.steps))
+    return KnownNetwork(file, False, inputs, outputs, tuple(net.steps))

@@ -32,7 +32,7 @@ from .file import (
     MODELS,
     ONNX_PATHS,
     OWN,
-    Instance,
+    JediInstance,
     JediStage,
     text_of,
 )
@@ -46,7 +46,7 @@ _YIELDING = frozenset({"batch", "data_type", "cut_points"})
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenConfig:
     """`name` is a name for the file."""
 
     name: str
@@ -56,7 +56,7 @@ class Written:
 
 def write(
     system: System, platform: Platform, mapping: Mapping | None, wanted: str | None
-) -> Written:
+) -> WrittenConfig:
     """The file for all apps of a system, or for the one that is `wanted`. Raises Errors (F215,
     F708)."""
     apps = [a for a in system.apps if wanted is None or a.name == wanted]
@@ -71,7 +71,7 @@ def write(
     remarks = [f"Written by flowc from {shown(text)}, platform {shown(platform.name)}."]
     paired = [(i, m.remarks) for i, m in zip(instances, made, strict=True) if i is not None]
     name = apps[0].name if len(apps) == 1 else system.stem
-    return Written(name, text_of(paired, remarks), tuple(d for m in made for d in m.warnings))
+    return WrittenConfig(name, text_of(paired, remarks), tuple(d for m in made for d in m.warnings))
 
 
 def _no_app(system: System, wanted: str | None) -> Errors:
@@ -119,7 +119,7 @@ class _App:
             Diagnostic("F707", message, self.app.span, help=help, severity="warning")
         )
 
-    def instance(self) -> Instance | None:
+    def instance(self) -> JediInstance | None:
         """None after a fault."""
         networks = [t for t in self.app.tasks if t.network is not None]
         if len(networks) != 1:
@@ -144,7 +144,7 @@ class _App:
             return None
         return self._of(task, pin)
 
-    def _of(self, task: Task, pin: Pin) -> Instance | None:
+    def _of(self, task: Task, pin: Pin) -> JediInstance | None:
         network = task.network
         assert network is not None
         kept = self._kept()
@@ -172,7 +172,7 @@ class _App:
             return None
         streams = [s.streams for s in stages]
         precision = "" if data_type and network.precision == "fp32" else network.precision
-        return Instance(
+        return JediInstance(
             self.app.name,
             tuple(stages),
             max(network.batch, _whole(batch)) if network.batch == 1 else network.batch,

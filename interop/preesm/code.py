@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..names import shown
-from .design import Leaf, Port, Task
-from .files import Collector, Project, start_of
+from .design import Leaf, PreesmPort, PreesmTask
+from .files import PreesmCollector, PreesmProject, start_of
 from .graph import Argument, Function
-from .sources import Sources
+from .sources import PreesmSources
 from .types import token_of
 
 _C_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -56,7 +56,7 @@ static void flowc_fill(void *to, size_t room, const void *from, size_t bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class PreesmCode:
     """Of a task: a function in a file beside the text."""
 
     file: str
@@ -67,25 +67,25 @@ class Code:
 class Coded:
     """`files` are contents by their paths beside the text."""
 
-    codes: Mapping[Task, Code]
+    codes: Mapping[PreesmTask, PreesmCode]
     files: Mapping[str, str | bytes]
 
 
 def code_of(
     leaves: tuple[Leaf, ...],
-    names: Mapping[Task, str],
-    project: Project,
+    names: Mapping[PreesmTask, str],
+    project: PreesmProject,
     folder: str,
-    say: Collector,
+    say: PreesmCollector,
 ) -> Coded:
     """Code of all tasks that have any; warnings name the others. Files are in `folder`."""
     actors = {leaf.task: leaf for leaf in leaves if leaf.task.kind == "actor"}
-    headers: dict[Task, Path] = {}
+    headers: dict[PreesmTask, Path] = {}
     for task, leaf in actors.items():
         header = _header(task, leaf, project, say)
         if header is not None:
             headers[task] = header
-    sources = Sources(project, say)
+    sources = PreesmSources(project, say)
     called = {t: [f.name for f in (t.loop, t.init) if f is not None] for t in headers}
     sources.collect(
         dict.fromkeys(headers.values()), [f for names in called.values() for f in names]
@@ -95,7 +95,7 @@ def code_of(
     if not have:
         return Coded({}, {})
     file = f"{folder}/tasks.c"
-    codes = {task: Code(file, f"fire_{names[task]}") for task in have}
+    codes = {task: PreesmCode(file, f"fire_{names[task]}") for task in have}
     included: list[tuple[str, tuple[str, ...]]] = []
     defined: list[str] = []
     files: dict[str, str | bytes] = {}
@@ -109,11 +109,11 @@ def code_of(
 
 
 def _defined(
-    called: Mapping[Task, list[str]],
-    actors: Mapping[Task, Leaf],
+    called: Mapping[PreesmTask, list[str]],
+    actors: Mapping[PreesmTask, Leaf],
     defined: Container[str],
-    say: Collector,
-) -> Iterator[Task]:
+    say: PreesmCollector,
+) -> Iterator[PreesmTask]:
     """The actors whose functions the project has, of those with a header."""
     for task, functions in called.items():
         missing = [function for function in functions if function not in defined]
@@ -130,7 +130,9 @@ def _defined(
         )
 
 
-def _header(task: Task, leaf: Leaf, project: Project, say: Collector) -> Path | None:
+def _header(
+    task: PreesmTask, leaf: Leaf, project: PreesmProject, say: PreesmCollector
+) -> Path | None:
     """The header of an actor; None with a warning if it has no code."""
     assert leaf.actor is not None
     name, span = leaf.way[-1], leaf.actor.span
@@ -150,7 +152,9 @@ def _header(task: Task, leaf: Leaf, project: Project, say: Collector) -> Path | 
     return header
 
 
-def _root_path(sources: Sources, project: Project, say: Collector) -> Iterator[str]:
+def _root_path(
+    sources: PreesmSources, project: PreesmProject, say: PreesmCollector
+) -> Iterator[str]:
     """The folder that makefiles of PREESM define for code that opens files, if some code uses
     it."""
     asking = sources.mentions(_ROOT)
@@ -165,7 +169,7 @@ def _root_path(sources: Sources, project: Project, say: Collector) -> Iterator[s
     yield f'\n#ifndef {_ROOT}\n#define {_ROOT} "{_escaped(str(folder))}"\n#endif'
 
 
-def _stop(sources: Sources, say: Collector) -> Iterator[str]:
+def _stop(sources: PreesmSources, say: PreesmCollector) -> Iterator[str]:
     """A variable of PREESM's main program, if some code sets it."""
     asking = sources.mentions(_STOP)
     if asking is not None:
@@ -178,7 +182,7 @@ def _stop(sources: Sources, say: Collector) -> Iterator[str]:
 
 
 def _file(
-    codes: Mapping[Task, Code],
+    codes: Mapping[PreesmTask, PreesmCode],
     included: Iterable[tuple[str, tuple[str, ...]]],
     defined: Iterable[str],
 ) -> Iterator[str]:
@@ -205,7 +209,7 @@ def _escaped(text: str) -> str:
     return "".join(chr(b) if b in plain else f"\\{b:03o}" for b in os.fsencode(text))
 
 
-def _task(task: Task, symbol: str) -> str:
+def _task(task: PreesmTask, symbol: str) -> str:
     arguments = ""
     for port in task.ports:
         const = "const " if port.direction == "in" else ""
@@ -223,28 +227,28 @@ def _task(task: Task, symbol: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _pointer(port: Port) -> str:
+def _pointer(port: PreesmPort) -> str:
     return f"{port.direction}_{port.name}"
 
 
-def _bytes(port: Port) -> str:
+def _bytes(port: PreesmPort) -> str:
     if port.c_rate == str(port.tokens):
         return str(port.tokens * port.token.bytes)
     return f"(size_t)llround({port.c_rate}) * {port.token.bytes}"
 
 
-def _port(task: Task, argument: Argument) -> Port | None:
+def _port(task: PreesmTask, argument: Argument) -> PreesmPort | None:
     return next((p for p in task.ports if p.original == argument.name), None)
 
 
-def _number(task: Task, argument: Argument) -> str:
+def _number(task: PreesmTask, argument: Argument) -> str:
     made = next((name for formal, name, _ in task.formals if formal == argument.name), "")
     known = token_of(argument.type, {})
     cast = f"({known.c})" if known is not None and "*" not in argument.type else ""
     return f"{cast}p->{made}" if made else "0"
 
 
-def _actor(task: Task) -> list[str]:
+def _actor(task: PreesmTask) -> list[str]:
     assert task.loop is not None
     lines, values = [], []
     for a in task.loop.arguments:
@@ -269,7 +273,7 @@ def _actor(task: Task) -> list[str]:
     return [*lines, f"    {task.loop.name}({', '.join(values)});"]
 
 
-def _init(task: Task, init: Function, symbol: str) -> list[str]:
+def _init(task: PreesmTask, init: Function, symbol: str) -> list[str]:
     """Code that runs once: its inputs are zero, and its outputs have no readers."""
     values = []
     for a in init.arguments:
@@ -289,11 +293,11 @@ def _init(task: Task, init: Function, symbol: str) -> list[str]:
     ]
 
 
-def _ports(task: Task, direction: str) -> list[Port]:
+def _ports(task: PreesmTask, direction: str) -> list[PreesmPort]:
     return [p for p in task.ports if p.direction == direction]
 
 
-def _copies(task: Task) -> list[str]:
+def _copies(task: PreesmTask) -> list[str]:
     """Broadcast and roundbuffer."""
     given = _ports(task, "in")[0]
     size = given.tokens * given.token.bytes
@@ -306,7 +310,7 @@ def _copies(task: Task) -> list[str]:
     return lines
 
 
-def _fork(task: Task) -> list[str]:
+def _fork(task: PreesmTask) -> list[str]:
     given, at, lines = _ports(task, "in")[0], 0, []
     for port in _ports(task, "out"):
         size = port.tokens * port.token.bytes
@@ -317,7 +321,7 @@ def _fork(task: Task) -> list[str]:
     return lines
 
 
-def _join(task: Task) -> list[str]:
+def _join(task: PreesmTask) -> list[str]:
     made, at, lines = _ports(task, "out")[0], 0, []
     for port in _ports(task, "in"):
         size = port.tokens * port.token.bytes

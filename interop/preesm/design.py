@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Literal
 
 from .graph import Direction, Function, PiActor
-from .types import Token
+from .types import PreesmToken
 
 Kind = Literal["actor", "broadcast", "fork", "join", "roundbuffer"]
 #: Names of actors, from the top graph inwards.
@@ -22,7 +22,7 @@ Formal = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class PreesmPort:
     """`rate` is the text, `tokens` its value, `c_rate` its text in C. `original` is PREESM's
     name."""
 
@@ -32,19 +32,19 @@ class Port:
     rate: str
     tokens: int
     c_rate: str
-    token: Token
+    token: PreesmToken
     read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PreesmTask:
     """A task of the text: an actor's code with its ports, or a way to copy data. `wanted` is a name
     for it."""
 
     kind: Kind
     wanted: str
     formals: tuple[Formal, ...]
-    ports: tuple[Port, ...]
+    ports: tuple[PreesmPort, ...]
     refinement: str
     loop: Function | None
     init: Function | None
@@ -52,23 +52,23 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class PreesmInstance:
     """`arguments` are formal parameters and texts."""
 
     name: str
-    declaration: Task | Graph
+    declaration: PreesmTask | PreesmGraph
     arguments: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class PreesmGraph:
     """A graph of the text; `ports` are (direction, name, type), `arrows` are lines."""
 
     wanted: str
     file: str
     formals: tuple[Formal, ...]
     ports: tuple[tuple[Direction, str, str], ...]
-    instances: tuple[Instance, ...]
+    instances: tuple[PreesmInstance, ...]
     arrows: tuple[str, ...]
 
 
@@ -83,18 +83,18 @@ class Leaf:
 
     way: Way
     path: Way
-    task: Task
+    task: PreesmTask
     firings: int
     values: Mapping[str, Fraction]
     actor: PiActor | None
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class PreesmDesign:
     """`constants` are names, texts, and what PREESM writes. `period` is that of an iteration of the
     text, in ns."""
 
-    top: Graph
+    top: PreesmGraph
     constants: tuple[tuple[str, str, str], ...]
     leaves: tuple[Leaf, ...]
     period: Fraction | None

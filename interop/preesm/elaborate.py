@@ -1,9 +1,9 @@
 """A graph with its sub-graphs and values becomes a design: declarations, instances and arrows.
 
-In: the top `PiGraph`, those inside on demand, and values that a scenario gives. Out: a `Design`, or
-faults. A broadcast that only forwards is several arrows, other special actors are tasks that copy.
-`level` computes the content of one level; this module traverses the hierarchy, and checks the whole
-app at the end.
+In: the top `PiGraph`, those inside on demand, and values that a scenario gives. Out: a
+`PreesmDesign`, or faults. A broadcast that only forwards is several arrows, other special actors
+are tasks that copy. `level` computes the content of one level; this module traverses the hierarchy,
+and checks the whole app at the end.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 
 from ...model.span import Span
 from ..names import identifiers, reserved_words, shown
-from .design import Design, Graph, Leaf, Way
-from .files import Collector, Project
+from .design import Leaf, PreesmDesign, PreesmGraph, Way
+from .files import PreesmCollector, PreesmProject
 from .graph import PiActor, PiGraph, read_graph
 from .level import Level, level_of
-from .scenario import Given
-from .types import Token, token_of
+from .scenario import GivenValue
+from .types import PreesmToken, token_of
 from .values import Value, Values
 
 _DEEPEST, _MOST = 24, 20_000
@@ -31,11 +31,11 @@ _DEEPEST, _MOST = 24, 20_000
 
 def design_of(
     top: PiGraph,
-    project: Project,
+    project: PreesmProject,
     sizes: Mapping[str, int],
-    given: Mapping[tuple[str, str], Given],
-    say: Collector,
-) -> Design | None:
+    given: Mapping[tuple[str, str], GivenValue],
+    say: PreesmCollector,
+) -> PreesmDesign | None:
     """None after a fault."""
     elaboration = _Elaboration(project, sizes, Values(given, say), say)
     design = elaboration.design(top)
@@ -49,10 +49,10 @@ def design_of(
 
 @dataclass(slots=True)
 class _Elaboration:
-    project: Project
+    project: PreesmProject
     sizes: Mapping[str, int]
     values: Values
-    say: Collector
+    say: PreesmCollector
     graphs: dict[Path, PiGraph | None] = field(default_factory=dict)
     leaves: list[Leaf] = field(default_factory=list)
     #: Connected ends: a union-find forest of tasks and of ports of sub-graphs.
@@ -62,7 +62,7 @@ class _Elaboration:
     unknown: set[str] = field(default_factory=set)
     levels: int = 0
 
-    def design(self, top: PiGraph) -> Design | None:
+    def design(self, top: PiGraph) -> PreesmDesign | None:
         self.graphs[top.file] = top
         names = identifiers(top.parameters, "constant", reserved_words())
         scope = self.values.scope(top, {}, dict(zip(top.parameters, names, strict=True)))
@@ -75,16 +75,16 @@ class _Elaboration:
         if graph is None or self.say.faults:
             return None
         scale = self.scale(top)
-        return Design(
+        return PreesmDesign(
             graph, tuple(self.values.defined), tuple(self.leaves), self.period(top, scale)
         )
 
-    def outer(self, top: PiGraph, interface: str, span: Span) -> Token | None:
+    def outer(self, top: PiGraph, interface: str, span: Span) -> PreesmToken | None:
         """The type of an open end, which is that of its fifo."""
         found = (f for f in top.fifos if interface in (f.source[0], f.target[0]))
         return next((self.token(f.type, f.span) for f in found), None)
 
-    def token(self, said: str, span: Span) -> Token | None:
+    def token(self, said: str, span: Span) -> PreesmToken | None:
         """The token of a fifo; None after a fault, reported once per type."""
         token = token_of(said, self.sizes)
         if token is None and said not in self.unknown:
@@ -103,10 +103,10 @@ class _Elaboration:
         path: Way,
         scope: Mapping[str, Value],
         formals: tuple[tuple[str, str, str], ...],
-        outer: Mapping[str, Token],
+        outer: Mapping[str, PreesmToken],
         firings: int,
         open_files: tuple[Path, ...],
-    ) -> Graph | None:
+    ) -> PreesmGraph | None:
         """One graph with its content, and its firings; None after a fault."""
         self.levels += 1
         if self.levels + len(self.leaves) > _MOST:
@@ -119,7 +119,7 @@ class _Elaboration:
             return None
         self.connect(level, way)
         self.virtual += (((*way, node), firings * times) for node, times in level.virtual)
-        declarations: dict[str, Graph] = {}
+        declarations: dict[str, PreesmGraph] = {}
         for name, sub in inside.items():
             assert sub is not None
             made = self.sub_graph(sub, level, name, way, path, firings, open_files)
@@ -167,7 +167,7 @@ class _Elaboration:
         path: Way,
         firings: int,
         open_files: tuple[Path, ...],
-    ) -> Graph | None:
+    ) -> PreesmGraph | None:
         """The graph inside of an actor, if its interfaces are the ports of the actor."""
         actor, said = level.pi.actors[name], level.values[name]
         ports = {p.name: p for p in actor.ports}

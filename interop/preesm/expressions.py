@@ -39,35 +39,35 @@ class Wrong(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class PreesmNumber:
     value: Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class PreesmName:
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class PreesmSign:
     operator: str
     operand: Expr
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class PreesmBinary:
     operator: str
     left: Expr
     right: Expr
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PreesmCall:
     function: str
     arguments: tuple[Expr, ...]
 
 
-Expr = Number | Name | Sign | Binary | Call
+Expr = PreesmNumber | PreesmName | PreesmSign | PreesmBinary | PreesmCall
 
 
 # -- parsing ---------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class _Parser:
             return self.unary()
         left = self.binary(level + 1)
         while operator := self.take(*_LEVELS[level]):
-            left = Binary(operator, left, self.binary(level + 1))
+            left = PreesmBinary(operator, left, self.binary(level + 1))
         return left
 
     def unary(self) -> Expr:
@@ -125,13 +125,13 @@ class _Parser:
         if self.depth > 60:
             raise Wrong("its brackets are too deep")
         operator = self.take("-", "+", "!")
-        expr = Sign(operator, self.unary()) if operator else self.power()
+        expr = PreesmSign(operator, self.unary()) if operator else self.power()
         self.depth -= 1
         return expr
 
     def power(self) -> Expr:
         base = self.atom()
-        return Binary("^", base, self.unary()) if self.take("^") else base
+        return PreesmBinary("^", base, self.unary()) if self.take("^") else base
 
     def atom(self) -> Expr:
         kind, text = self.tokens[self.next]
@@ -139,15 +139,15 @@ class _Parser:
         if kind == "number":
             if len(text) > _DIGITS:
                 raise Wrong("a number in it is too long")
-            return Number(Fraction(text))
+            return PreesmNumber(Fraction(text))
         if kind == "name":
             if not self.take("("):
-                return Name(text)
+                return PreesmName(text)
             arguments = [self.binary(0)]
             while self.take(","):
                 arguments.append(self.binary(0))
             self.close()
-            return Call(text, tuple(arguments))
+            return PreesmCall(text, tuple(arguments))
         if text == "(":
             inner = self.binary(0)
             self.close()
@@ -164,13 +164,13 @@ class _Parser:
 def names(expr: Expr) -> dict[str, None]:
     """The names that stand in an expression."""
     match expr:
-        case Name(text):
+        case PreesmName(text):
             return {text: None}
-        case Sign(_, operand):
+        case PreesmSign(_, operand):
             return names(operand)
-        case Binary(_, left, right):
+        case PreesmBinary(_, left, right):
             return names(left) | names(right)
-        case Call(_, arguments):
+        case PreesmCall(_, arguments):
             return {name: None for a in arguments for name in names(a)}
     return {}
 
@@ -191,21 +191,21 @@ def settled(value: Fraction) -> Fraction:
 
 def _value(expr: Expr, values: Mapping[str, Fraction]) -> Fraction:
     match expr:
-        case Number(value):
+        case PreesmNumber(value):
             result = value
-        case Name(text):
+        case PreesmName(text):
             if text not in values:
                 raise Wrong(f"there is no parameter {shown(text)}")
             result = values[text]
-        case Sign("!", operand):
+        case PreesmSign("!", operand):
             result = Fraction(not _value(operand, values) > 0)
-        case Sign(operator, operand):
+        case PreesmSign(operator, operand):
             result = _value(operand, values) * (-1 if operator == "-" else 1)
-        case Binary(operator, left, right):
+        case PreesmBinary(operator, left, right):
             result = _BINARY[operator](_value(left, values), _value(right, values))
-        case Call("if", (condition, yes, no)):
+        case PreesmCall("if", (condition, yes, no)):
             result = _value(yes if _value(condition, values) > 0 else no, values)
-        case Call(function, arguments):
+        case PreesmCall(function, arguments):
             result = _call(function, [settled(_value(a, values)) for a in arguments])
     if result.numerator.bit_length() > _BITS or result.denominator.bit_length() > _BITS:
         raise Wrong("its value is too large")
@@ -347,22 +347,22 @@ def _written(
 ) -> tuple[str, int] | None:
     """The text and its precedence: 2 an atom, 1 a product, 0 a sum."""
     match expr:
-        case Number(value):
+        case PreesmNumber(value):
             text = number(value)
             return text, 2 if text.replace(".", "").isdigit() else 0
-        case Name(text) if text in names:
+        case PreesmName(text) if text in names:
             known = names[text]
             return known, 2 if re.fullmatch(r"\w+(->\w+)?", known) else 0
-        case Sign("-" | "+" as operator, operand):
+        case PreesmSign("-" | "+" as operator, operand):
             inner = _written(operand, names, number)
             return None if inner is None else (f"{operator}{_bound(inner, 2)}", 0)
-        case Binary("+" | "-" | "*" | "/" as operator, left, right):
+        case PreesmBinary("+" | "-" | "*" | "/" as operator, left, right):
             level = 0 if operator in "+-" else 1
             first, second = _written(left, names, number), _written(right, names, number)
             if first is None or second is None:
                 return None
             return f"{_bound(first, level)} {operator} {_bound(second, level + 1)}", level
-        case Call("ceil", (argument,)):
+        case PreesmCall("ceil", (argument,)):
             inner = _written(argument, names, number)
             return None if inner is None else (f"ceil({inner[0]})", 2)
     return None

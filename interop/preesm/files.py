@@ -2,7 +2,7 @@
 
 In: a path that the user named, and paths in PREESM's form: `/PROJECT/Algo/top.pi` or `Algo/sub.pi`,
 from the folder of the project. Out: paths that exist below that folder, XML trees, and a
-`Collector`. Nothing outside of the project is opened. Other modules interpret the XML.
+`PreesmCollector`. Nothing outside of the project is opened. Other modules interpret the XML.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST, _HIGHEST = 20_000, 6
 
 
 @dataclass(slots=True)
-class Collector(collector.Collector):
+class PreesmCollector(collector.Collector):
     """Errors and warnings of one import."""
 
     faulty: str = FAULTY
@@ -39,7 +39,7 @@ class Collector(collector.Collector):
 
 
 @dataclass(frozen=True)
-class Project:
+class PreesmProject:
     """`root` is the folder that paths of PREESM begin at."""
 
     root: Path
@@ -78,15 +78,15 @@ class Project:
         return tuple(f for f in found if self.holds(f))
 
 
-def project_of(file: Path, said: str = "") -> Project:
+def project_of(file: Path, said: str = "") -> PreesmProject:
     """The project around a file: the folder with `.project`, or one in which the path `said`
     exists."""
     above = Path(os.path.abspath(file)).parents[:_HIGHEST]
     marked = next((p for p in above if os.path.isfile(p / ".project")), None)
     if marked is not None:
-        return Project(marked)
-    fitting = next((p for p in above if said and Project(p).find(said) is not None), None)
-    return Project(fitting or (above[1] if len(above) > 1 else above[0]))
+        return PreesmProject(marked)
+    fitting = next((p for p in above if said and PreesmProject(p).find(said) is not None), None)
+    return PreesmProject(fitting or (above[1] if len(above) > 1 else above[0]))
 
 
 def start_of(path: Path) -> Span:
@@ -94,7 +94,7 @@ def start_of(path: Path) -> Span:
     return Span(str(path), 1, 1, 1, 1)
 
 
-def read_xml(path: Path, say: Collector, root: str, code: str = FAULTY) -> Element | None:
+def read_xml(path: Path, say: PreesmCollector, root: str, code: str = FAULTY) -> Element | None:
     """The root element, which has to be `root`; None after a fault."""
     try:
         tree = parse(str(path), read_bytes(path), code)

@@ -14,7 +14,7 @@ from typing import Literal
 from ...model.span import Span
 from ..names import shown
 from ..xml_tree import Element
-from .files import NOT_PREESM, Collector, read_xml
+from .files import NOT_PREESM, PreesmCollector, read_xml
 
 Direction = Literal["in", "out"]
 #: Kinds of nodes that move data and have no code of their own.
@@ -135,7 +135,7 @@ class PiGraph:
     span: Span
 
 
-def read_graph(path: Path, say: Collector) -> PiGraph | None:
+def read_graph(path: Path, say: PreesmCollector) -> PiGraph | None:
     """None after a fault."""
     before = len(say.faults)
     root = read_xml(path, say, "graphml", NOT_PREESM)
@@ -152,7 +152,7 @@ def read_graph(path: Path, say: Collector) -> PiGraph | None:
 @dataclass(slots=True)
 class _Reader:
     path: Path
-    say: Collector
+    say: PreesmCollector
     parameters: dict[str, PiParameter] = field(default_factory=dict)
     actors: dict[str, PiActor] = field(default_factory=dict)
     interfaces: dict[str, PiPort] = field(default_factory=dict)

@@ -16,13 +16,13 @@ from .. import registry
 from ..names import shown
 from ..registry import Request
 from .code import code_of
-from .design import Design
+from .design import PreesmDesign
 from .elaborate import design_of
-from .files import NOT_PREESM, Collector, Project, project_of, start_of
+from .files import NOT_PREESM, PreesmCollector, PreesmProject, project_of, start_of
 from .graph import PiGraph, read_graph
-from .places import Times, losses, mapping_text, pins_of, times_of
-from .platform import Board, read_board
-from .scenario import Scenario, read_scenario
+from .places import PreesmTimes, losses, mapping_text, pins_of, times_of
+from .platform import PreesmBoard, read_board
+from .scenario import PreesmScenario, read_scenario
 from .text import names_of, text_of
 
 __all__ = ["imported"]
@@ -30,7 +30,7 @@ __all__ = ["imported"]
 
 def imported(request: Request) -> registry.Imported:
     """The graph of a request. Raises Errors with everything that is wrong."""
-    say = Collector()
+    say = PreesmCollector()
     scenario = read_scenario(request.path, say) if request.path.suffix == ".scenario" else None
     if scenario is None:
         say.stop()
@@ -48,18 +48,18 @@ def imported(request: Request) -> registry.Imported:
 def _texts(
     request: Request,
     top: PiGraph,
-    design: Design,
-    scenario: Scenario | None,
-    board: Board | None,
-    project: Project,
-    say: Collector,
+    design: PreesmDesign,
+    scenario: PreesmScenario | None,
+    board: PreesmBoard | None,
+    project: PreesmProject,
+    say: PreesmCollector,
 ) -> registry.Imported:
     stem = request.target.stem
     names = names_of(design, top.name)
     coded = code_of(design.leaves, names.tasks, project, f"{stem}_code", say)
     about = [f"Imported from {shown(request.path.name)} (PREESM)."]
     files: dict[str, str | bytes] = {}
-    times: Times | None = None
+    times: PreesmTimes | None = None
     if scenario is not None and board is not None:
         about.append(f"Its platform is in {board.name}.flow: `--platform {board.name}.flow`.")
         files[f"{board.name}.flow"] = board.text()
@@ -80,7 +80,7 @@ def _texts(
     )
 
 
-def _graph_of(scenario: Scenario, project: Project) -> Path:
+def _graph_of(scenario: PreesmScenario, project: PreesmProject) -> Path:
     file = project.find(scenario.algorithm)
     if file is None:
         message = f"there is no {shown(scenario.algorithm)} in the project around this scenario"
@@ -89,7 +89,9 @@ def _graph_of(scenario: Scenario, project: Project) -> Path:
     return file
 
 
-def _board_of(scenario: Scenario, project: Project, stem: str, say: Collector) -> Board | None:
+def _board_of(
+    scenario: PreesmScenario, project: PreesmProject, stem: str, say: PreesmCollector
+) -> PreesmBoard | None:
     """The architecture; without one there are no platform, places and times."""
     file = project.find(scenario.architecture) if scenario.architecture else None
     if file is None:

@@ -14,11 +14,11 @@ from typing import Literal
 from ...model.span import Span
 from ..names import capitalised, identifiers, reserved_words, shown
 from . import borders, expressions
-from .design import Formal, Graph, Instance, Kind, Port, Task
-from .files import Collector
+from .design import Formal, Kind, PreesmGraph, PreesmInstance, PreesmPort, PreesmTask
+from .files import PreesmCollector
 from .graph import SPECIAL, Direction, End, Function, PiActor, PiGraph, PiPort
-from .rates import Edge, Unbalanced, level_firings
-from .types import Token, plain, token_of
+from .rates import RatedEdge, Unbalanced, level_firings
+from .types import PreesmToken, plain, token_of
 from .values import Value, Values
 
 #: Reserved names of C, and of the generated code around it.
@@ -38,19 +38,19 @@ _KINDS: Mapping[str, Kind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LevelPart:
     """A task of a level. `node` is PREESM's name, `name` the one in the text; `actor` is None at an
     interface."""
 
     node: str
     name: str
-    task: Task
+    task: PreesmTask
     firings: int
     values: Mapping[str, Value]
     actor: PiActor | None
     parallel: bool
 
-    def declaration(self, total: int) -> Task:
+    def declaration(self, total: int) -> PreesmTask:
         """The task, with its firings in one iteration of PREESM.
 
         PREESM may run the firings of one iteration in parallel, so actors with several keep no
@@ -75,9 +75,9 @@ def level_of(
     pi: PiGraph,
     scope: Mapping[str, Value],
     values: Values,
-    token: Callable[[str, Span], Token | None],
-    outer: Mapping[str, Token],
-    say: Collector,
+    token: Callable[[str, Span], PreesmToken | None],
+    outer: Mapping[str, PreesmToken],
+    say: PreesmCollector,
 ) -> Level | None:
     """None after a fault. `outer` are the tokens of interfaces as the graph around has them."""
     before = len(say.faults)
@@ -99,25 +99,25 @@ class Level:
 
     pi: PiGraph
     scope: Mapping[str, Value]
-    outer: Mapping[str, Token]
+    outer: Mapping[str, PreesmToken]
     evaluator: Values
-    say: Collector
+    say: PreesmCollector
     values: dict[str, dict[str, Value]] = field(default_factory=dict)
-    tokens: dict[End, Token] = field(default_factory=dict)
+    tokens: dict[End, PreesmToken] = field(default_factory=dict)
     rates: dict[End, int] = field(default_factory=dict)
     delays: dict[int, tuple[int, str]] = field(default_factory=dict)
     firings: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     boundary: dict[str, str] = field(default_factory=dict)
-    tasks: list[Part] = field(default_factory=list)
+    tasks: list[LevelPart] = field(default_factory=list)
     #: The data of a fifo into a node, and the instance at an interface.
     into: dict[End, int] = field(default_factory=dict)
-    at_border: dict[str, Part] = field(default_factory=dict)
+    at_border: dict[str, LevelPart] = field(default_factory=dict)
     hops: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
     # -- numbers -----------------------------------------------------------------------------------
-    def read(self, token: Callable[[str, Span], Token | None]) -> None:
+    def read(self, token: Callable[[str, Span], PreesmToken | None]) -> None:
         """Values, rates, tokens and delays."""
         given = {(d.target, d.port): d.source for d in self.pi.dependencies}
         for name, actor in self.pi.actors.items():
@@ -158,7 +158,7 @@ class Level:
             if f.source[0] in self.pi.actors and f.target[0] in self.pi.actors
         ]
         edges = [
-            Edge(f.source[0], self.rates[f.source], f.target[0], self.rates[f.target])
+            RatedEdge(f.source[0], self.rates[f.source], f.target[0], self.rates[f.target])
             for f in inside
         ]
         interfaces = [
@@ -200,7 +200,7 @@ class Level:
         names = identifiers(wanted, "actor", reserved_words())[len(self.boundary) :]
         self.names = dict(zip(kept, names, strict=False))
         for (interface, (_, task)), name in zip(tasks.items(), names[len(kept) :], strict=True):
-            part = Part(f"{interface}#", name, task, 1, {}, None, True)
+            part = LevelPart(f"{interface}#", name, task, 1, {}, None, True)
             self.at_border[interface] = part
             self.tasks.append(part)
         for node in kept:
@@ -212,7 +212,7 @@ class Level:
                 parallel = actor.init is None and len(ways) == 2 and not loop
                 values, firings = self.values[node], self.firings[node]
                 self.tasks.append(
-                    Part(node, self.names[node], task, firings, values, actor, parallel)
+                    LevelPart(node, self.names[node], task, firings, values, actor, parallel)
                 )
 
     def only_hands_on(self, actor: PiActor) -> bool:
@@ -250,7 +250,7 @@ class Level:
         shorter = actor.kind == "roundbuffer" and made < taken
         return borders.kept(taken, made) if shorter else borders.repeated(taken, made)
 
-    def at_interfaces(self) -> Iterator[tuple[str, tuple[str, Task]]]:
+    def at_interfaces(self) -> Iterator[tuple[str, tuple[str, PreesmTask]]]:
         """Tasks at interfaces with different tokens inside and outside: a name for it, and the
         task.
 
@@ -284,12 +284,12 @@ class Level:
             tokens = (before, after) if enters else (after, before)
             ports = _port("given", "in", taken, tokens[0]), _port("taken", "out", made, tokens[1])
             word = {"broadcast": "repeated", "roundbuffer": "last", "": "copied"}[kind]
-            task = Task(
+            task = PreesmTask(
                 kind or "broadcast", capitalised(word, "task"), (), ports, "", None, None, True
             )
             yield name, (word, task)
 
-    def special(self, actor: PiActor) -> Task:
+    def special(self, actor: PiActor) -> PreesmTask:
         """A task that copies; an actor that only forwards is an arrow."""
         kept = [p for p in actor.ports if p.direction == "in" or not self.hands_on(actor, p)]
         names = identifiers((p.name for p in kept), "port", _reserved())
@@ -318,11 +318,11 @@ class Level:
                 self.say.fault(message, actor.span)
         elif len([p for p in ports if p.direction == "in"]) != 1:
             self.say.fault(f"{actor.kind} {shown(actor.name)} has several inputs", actor.span)
-        return Task(
+        return PreesmTask(
             _KINDS[actor.kind], capitalised(actor.kind, "task"), (), ports, "", None, None, True
         )
 
-    def task(self, actor: PiActor) -> Task:
+    def task(self, actor: PiActor) -> PreesmTask:
         """An actor with code, or without any."""
         values = self.values[actor.name]
         made = identifiers([*actor.config, *(p.name for p in actor.ports)], "port", _reserved())
@@ -334,7 +334,9 @@ class Level:
             used |= needs
             token = self.tokens[actor.name, port.name]
             tokens, only = self.rates[actor.name, port.name], port.read_only
-            ports.append(Port(name, port.name, port.direction, rate, tokens, c_rate, token, only))
+            ports.append(
+                PreesmPort(name, port.name, port.direction, rate, tokens, c_rate, token, only)
+            )
         floats: set[str] = set()
         for function in filter(None, (actor.loop, actor.init)):
             self.check(actor, function)
@@ -348,7 +350,7 @@ class Level:
             if c in used
         )
         wanted = capitalised(actor.loop.name if actor.loop is not None else actor.name, "task")
-        return Task(
+        return PreesmTask(
             "actor", wanted, formals, tuple(ports), actor.refinement, actor.loop, actor.init, False
         )
 
@@ -416,16 +418,17 @@ class Level:
         return end if actor is not None and actor.hierarchical else (end[0],)
 
     def graph(
-        self, formals: tuple[Formal, ...], declarations: Mapping[str, Graph], firings: int
-    ) -> Graph:
+        self, formals: tuple[Formal, ...], declarations: Mapping[str, PreesmGraph], firings: int
+    ) -> PreesmGraph:
         """The graph, which fires so often; `declarations` are those of its sub-graphs."""
         instances = [
-            Instance(p.name, p.declaration(firings * p.firings), p.arguments()) for p in self.tasks
+            PreesmInstance(p.name, p.declaration(firings * p.firings), p.arguments())
+            for p in self.tasks
         ]
         for name, graph in declarations.items():
             values = self.values[name]
             arguments = tuple((made, values[formal].text) for formal, made, _ in graph.formals)
-            instances.append(Instance(self.names[name], graph, arguments))
+            instances.append(PreesmInstance(self.names[name], graph, arguments))
         order = {made: i for i, made in enumerate(self.names.values())}
         instances.sort(key=lambda i: order.get(i.name, -1))
         ports = tuple(
@@ -433,7 +436,7 @@ class Level:
             for n, i in self.pi.interfaces.items()
         )
         stem = self.pi.file.stem
-        return Graph(
+        return PreesmGraph(
             stem, self.pi.file.name, formals, ports, tuple(instances), tuple(self.arrows())
         )
 
@@ -522,8 +525,10 @@ def _only_input(actor: PiActor) -> str:
     return next(p.name for p in actor.ports if p.direction == "in")
 
 
-def _port(name: str, direction: Direction, tokens: int, token: Token, original: str = "") -> Port:
-    return Port(name, original or name, direction, str(tokens), tokens, str(tokens), token)
+def _port(
+    name: str, direction: Direction, tokens: int, token: PreesmToken, original: str = ""
+) -> PreesmPort:
+    return PreesmPort(name, original or name, direction, str(tokens), tokens, str(tokens), token)
 
 
 def _double(value: object) -> str:

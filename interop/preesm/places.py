@@ -14,18 +14,23 @@ from pathlib import Path
 from ...model.profile import Profile, ProfileEntry
 from ..names import listed, shown
 from . import expressions
-from .design import Design, Leaf
+from .design import Leaf, PreesmDesign
 from .expressions import Wrong
-from .files import Collector
-from .platform import Board
-from .scenario import Scenario, Timing
+from .files import PreesmCollector
+from .platform import PreesmBoard
+from .scenario import PreesmScenario, PreesmTiming
 from .text import quoted
 
 _LONGEST_NS = 10**17
 
 
 def pins_of(
-    design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector
+    design: PreesmDesign,
+    app: str,
+    title: str,
+    scenario: PreesmScenario,
+    board: PreesmBoard,
+    say: PreesmCollector,
 ) -> dict[str, str]:
     """The processor of each task with only one."""
     processors = board.processors()
@@ -46,7 +51,9 @@ def pins_of(
     return found
 
 
-def mapping_text(pins: Mapping[str, str], board: Board, files: tuple[str, ...], where: str) -> str:
+def mapping_text(
+    pins: Mapping[str, str], board: PreesmBoard, files: tuple[str, ...], where: str
+) -> str:
     """A text with pins."""
     lines = [
         f"// Where actors have to run, from {shown(where)}.",
@@ -58,7 +65,7 @@ def mapping_text(pins: Mapping[str, str], board: Board, files: tuple[str, ...], 
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class PreesmTimes:
     """`costs` are ns by task and kind of processor."""
 
     board: str
@@ -75,13 +82,18 @@ class Times:
 
 
 def times_of(
-    design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector
-) -> Times | None:
+    design: PreesmDesign,
+    app: str,
+    title: str,
+    scenario: PreesmScenario,
+    board: PreesmBoard,
+    say: PreesmCollector,
+) -> PreesmTimes | None:
     """The times of actors; None if the scenario has none."""
     kinds = {p.type: p.kind for p in board.pools}
     costs: dict[tuple[str, str], int] = {}
     types: dict[tuple[str, str], set[str]] = {}
-    by_actor: dict[str, list[Timing]] = {}
+    by_actor: dict[str, list[PreesmTiming]] = {}
     for timing in scenario.timings:
         by_actor.setdefault(timing.actor, []).append(timing)
     for leaf in design.leaves:
@@ -102,10 +114,10 @@ def times_of(
             " counts"
         )
         say.warn(message, first, "name others by `wcet` in pins")
-    return Times(board.name, f"times of {Path(scenario.file).name}", costs)
+    return PreesmTimes(board.name, f"times of {Path(scenario.file).name}", costs)
 
 
-def _time(timing: Timing, leaf: Leaf, say: Collector) -> int | None:
+def _time(timing: PreesmTiming, leaf: Leaf, say: PreesmCollector) -> int | None:
     try:
         value = expressions.evaluate(expressions.parse(timing.time), leaf.values)
     except Wrong as reason:
@@ -121,7 +133,13 @@ def _time(timing: Timing, leaf: Leaf, say: Collector) -> int | None:
     return round(value)
 
 
-def losses(design: Design, title: str, scenario: Scenario, board: Board, say: Collector) -> None:
+def losses(
+    design: PreesmDesign,
+    title: str,
+    scenario: PreesmScenario,
+    board: PreesmBoard,
+    say: PreesmCollector,
+) -> None:
     """Warnings about actors and operators of the scenario that do not exist, and about copies."""
     known = {
         "/".join((title, *leaf.way[:n])) for leaf in design.leaves for n in range(len(leaf.way) + 1)

@@ -1,6 +1,6 @@
 """A `.slam` file as a platform: operators of one type are a pool, in the order of their numbers.
 
-In: the XML tree. Out: a `Board` that maps operators to processors of the text, and its text.
+In: the XML tree. Out: a `PreesmBoard` that maps operators to processors of the text, and its text.
 `places` reads the places of actors.
 """
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from ...model.span import Span
 from ..names import identifiers, listed, reserved_words, shown
 from ..xml_tree import Element
-from .files import NOT_PREESM, Collector, read_xml
+from .files import NOT_PREESM, PreesmCollector, read_xml
 
 #: Kinds of components that run actors, in slam files of different versions.
 _KINDS = {"operator": "cpu", "cpu": "cpu", "gpu": "gpu"}
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PreesmPool:
     """`type` is that of PREESM, `operators` are the names of its processors."""
 
     name: str
@@ -31,11 +31,11 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class PreesmBoard:
     """`name` is that of the text."""
 
     name: str
-    pools: tuple[Pool, ...]
+    pools: tuple[PreesmPool, ...]
     file: Path
     span: Span
 
@@ -56,7 +56,7 @@ class Board:
         return "\n".join([*lines, "}"]) + "\n"
 
 
-def read_board(path: Path, say: Collector, taken: tuple[str, ...] = ()) -> Board | None:
+def read_board(path: Path, say: PreesmCollector, taken: tuple[str, ...] = ()) -> PreesmBoard | None:
     """None after a fault. The board's name differs from those in `taken`."""
     root = read_xml(path, say, "design", NOT_PREESM)
     if root is None:
@@ -108,9 +108,9 @@ def _board(
     root: Element,
     descriptions: Mapping[str, Element],
     operators: Mapping[str, list[tuple[int, str]]],
-    say: Collector,
+    say: PreesmCollector,
     taken: tuple[str, ...],
-) -> Board | None:
+) -> PreesmBoard | None:
     names = [name for found in operators.values() for _, name in found]
     if len(set(names)) < len(names):
         twice = listed(dict.fromkeys(n for n in names if names.count(n) > 1))
@@ -122,7 +122,7 @@ def _board(
     pools = identifiers(operators, "pool", reserved_words())
     name = identifiers([*taken, path.stem], "board", {*reserved_words(), "host"})[-1]
     found = tuple(
-        Pool(
+        PreesmPool(
             pool,
             _KINDS[descriptions[t].attributes["componentType"].lower()],
             t,
@@ -130,7 +130,7 @@ def _board(
         )
         for pool, (t, inside) in zip(pools, operators.items(), strict=True)
     )
-    return Board(name, found, path, root.span)
+    return PreesmBoard(name, found, path, root.span)
 
 
 def _number(said: Element | None) -> int:

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class RatedEdge:
     """`source` makes `made` tokens in a firing, `target` takes `taken`."""
 
     source: str
@@ -34,7 +34,7 @@ class Unbalanced(Exception):
 
 
 def level_firings(
-    nodes: Iterable[str], edges: Sequence[Edge], interfaces: Sequence[tuple[str, int, int]]
+    nodes: Iterable[str], edges: Sequence[RatedEdge], interfaces: Sequence[tuple[str, int, int]]
 ) -> Mapping[str, int]:
     """Firings of each node. `interfaces` are (node, tokens in its firing, tokens of the interface).
 

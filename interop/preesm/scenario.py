@@ -1,8 +1,8 @@
 """The content of a `.scenario` file: the graph and the architecture, values, sizes of types, times,
 and places.
 
-In: the XML tree. Out: a `Scenario`. Actors are named as in PREESM, `top/sub_graph/actor`; `places`
-checks whether they exist.
+In: the XML tree. Out: a `PreesmScenario`. Actors are named as in PREESM, `top/sub_graph/actor`;
+`places` checks whether they exist.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from ...model.span import Span
 from ..names import shown
 from ..xml_tree import Element
-from .files import NOT_PREESM, Collector, read_xml
+from .files import NOT_PREESM, PreesmCollector, read_xml
 
 #: Other content of a scenario, with the warnings about its loss.
 _IGNORED = {
@@ -24,7 +24,7 @@ _IGNORED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class PreesmTiming:
     """The time of a firing of `actor` on a type of operator; `time` is an expression without a
     unit."""
 
@@ -35,7 +35,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenValue:
     """A value that a scenario gives a parameter."""
 
     text: str
@@ -43,7 +43,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class PreesmScenario:
     """`sizes` are bytes of types. `values` are by graph and parameter. `allowed` has the operators
     of each actor.
 
@@ -54,14 +54,14 @@ class Scenario:
     algorithm: str
     architecture: str
     sizes: Mapping[str, int]
-    values: Mapping[tuple[str, str], Given]
-    timings: tuple[Timing, ...]
+    values: Mapping[tuple[str, str], GivenValue]
+    timings: tuple[PreesmTiming, ...]
     allowed: Mapping[str, tuple[str, ...]]
     copies: Span | None
     span: Span
 
 
-def read_scenario(path: Path, say: Collector) -> Scenario | None:
+def read_scenario(path: Path, say: PreesmCollector) -> PreesmScenario | None:
     """None after a fault that leaves nothing to look at."""
     root = read_xml(path, say, "scenario", NOT_PREESM)
     if root is None:
@@ -76,7 +76,7 @@ def read_scenario(path: Path, say: Collector) -> Scenario | None:
         return None
     sizes = dict(_sizes(root, say))
     values = {
-        (p.attributes.get("parent", ""), p.attributes.get("name", "")): Given(
+        (p.attributes.get("parent", ""), p.attributes.get("name", "")): GivenValue(
             p.attributes.get("value", ""), p.span
         )
         for group in root.all("parameterValues")
@@ -84,7 +84,7 @@ def read_scenario(path: Path, say: Collector) -> Scenario | None:
     }
     copies = next((m.span for t in root.all("timings") for m in t.all("memcpyspeed")), None)
     _losses(root, say)
-    return Scenario(
+    return PreesmScenario(
         path,
         urls["algorithm"],
         urls["architecture"],
@@ -97,7 +97,7 @@ def read_scenario(path: Path, say: Collector) -> Scenario | None:
     )
 
 
-def _sizes(root: Element, say: Collector) -> Iterator[tuple[str, int]]:
+def _sizes(root: Element, say: PreesmCollector) -> Iterator[tuple[str, int]]:
     bits = any(True for flags in root.all("flags") for _ in flags.all("sizesAreInBit"))
     for node in (d for e in root.below() if e.tag == "dataTypes" for d in e.all("dataType")):
         name, text = say.attribute(node, "name"), say.attribute(node, "size")
@@ -110,7 +110,7 @@ def _sizes(root: Element, say: Collector) -> Iterator[tuple[str, int]]:
             yield name.strip(), size // 8 if bits else size
 
 
-def _timings(root: Element, say: Collector) -> Iterator[Timing]:
+def _timings(root: Element, say: PreesmCollector) -> Iterator[PreesmTiming]:
     for group in root.all("timings"):
         if group.attributes.get("excelUrl"):
             help_text = "have PREESM write them into the scenario"
@@ -128,7 +128,7 @@ def _timings(root: Element, say: Collector) -> Iterator[Timing]:
             actor, time = say.attribute(node, "vertexname"), say.attribute(node, "time")
             operator = say.attribute(node, "opname")
             if actor is not None and time is not None and operator is not None:
-                yield Timing(actor, operator, time, node.span)
+                yield PreesmTiming(actor, operator, time, node.span)
 
 
 def _allowed(root: Element) -> dict[str, tuple[str, ...]]:
@@ -140,7 +140,7 @@ def _allowed(root: Element) -> dict[str, tuple[str, ...]]:
     return {task: tuple(operators) for task, operators in found.items()}
 
 
-def _losses(root: Element, say: Collector) -> None:
+def _losses(root: Element, say: PreesmCollector) -> None:
     """Unsupported content is reported once, if it has an effect."""
     for tag, loss in _IGNORED.items():
         for node in root.all(tag):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .files import Collector, Project, read_text, start_of
+from .files import PreesmCollector, PreesmProject, read_text, start_of
 
 #: The folder of the project's files: one below the generated file, so that `../include/x.h` stays
 #: inside.
@@ -59,12 +59,12 @@ typedef unsigned long ulong;
 
 
 @dataclass(slots=True)
-class Sources:
+class PreesmSources:
     """`placed` are files by their paths beside the text, a text if there is no file; `sources`
     those to compile."""
 
-    project: Project
-    say: Collector
+    project: PreesmProject
+    say: PreesmCollector
     placed: dict[str, Path | str] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
     headers: dict[Path, str] = field(default_factory=dict)

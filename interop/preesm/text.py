@@ -1,7 +1,7 @@
 """A design as a text of the language, in the layout of `flowc fmt`.
 
-In: a `Design`, and which tasks have code. Out: the text, and the names that declarations got, for
-the C code and pins.
+In: a `PreesmDesign`, and which tasks have code. Out: the text, and the names that declarations got,
+for the C code and pins.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from dataclasses import dataclass
 
 from ...dsl.format import format_text
 from ..names import capitalised, identifiers, shown
-from .code import Code
-from .design import Design, Graph, Task
+from .code import PreesmCode
+from .design import PreesmDesign, PreesmGraph, PreesmTask
 
 #: Widest declaration on one line.
 WIDEST = 110
 
 
-def declarations(design: Design) -> tuple[tuple[Task, ...], tuple[Graph, ...]]:
+def declarations(design: PreesmDesign) -> tuple[tuple[PreesmTask, ...], tuple[PreesmGraph, ...]]:
     """All different ones, those inside of others first; the top graph is not among them."""
-    tasks: dict[Task, None] = {}
-    graphs: dict[Graph, None] = {}
+    tasks: dict[PreesmTask, None] = {}
+    graphs: dict[PreesmGraph, None] = {}
 
-    def visit(graph: Graph) -> None:
+    def visit(graph: PreesmGraph) -> None:
         for instance in graph.instances:
             found = instance.declaration
-            if isinstance(found, Task):
+            if isinstance(found, PreesmTask):
                 tasks.setdefault(found)
             elif found not in graphs:
                 visit(found)
@@ -41,11 +41,11 @@ class Names:
     """Names in the text."""
 
     app: str
-    tasks: Mapping[Task, str]
-    graphs: Mapping[Graph, str]
+    tasks: Mapping[PreesmTask, str]
+    graphs: Mapping[PreesmGraph, str]
 
 
-def names_of(design: Design, title: str) -> Names:
+def names_of(design: PreesmDesign, title: str) -> Names:
     """Constants keep their names; the app has that of the graph."""
     tasks, graphs = declarations(design)
     constants = [name for name, _, _ in design.constants]
@@ -62,7 +62,9 @@ def names_of(design: Design, title: str) -> Names:
     )
 
 
-def text_of(design: Design, names: Names, codes: Mapping[Task, Code], about: Iterable[str]) -> str:
+def text_of(
+    design: PreesmDesign, names: Names, codes: Mapping[PreesmTask, PreesmCode], about: Iterable[str]
+) -> str:
     """The text of the application."""
     lines = [*(f"// {line}" for line in about), ""]
     lines += list(_constants(design))
@@ -81,7 +83,7 @@ def text_of(design: Design, names: Names, codes: Mapping[Task, Code], about: Ite
     return format_text("", "\n".join(lines) + "\n")
 
 
-def _constants(design: Design) -> Iterator[str]:
+def _constants(design: PreesmDesign) -> Iterator[str]:
     for name, text, said in design.constants:
         plain = "".join(text.split()) == "".join(said.split()) or said.strip() in (
             f"{text}.0",
@@ -97,7 +99,7 @@ def _formals(formals: Iterable[tuple[str, str, str]]) -> str:
     return f"({inside})" if inside else ""
 
 
-def _task(task: Task, name: str, code: Code | None) -> list[str]:
+def _task(task: PreesmTask, name: str, code: PreesmCode | None) -> list[str]:
     items = [
         f"{p.direction} {p.name}: {p.token.text}" + (f" rate {p.rate}" if p.rate != "1" else "")
         for p in task.ports
@@ -120,7 +122,7 @@ def quoted(text: str) -> str:
     return f'"{plain}"'
 
 
-def _origin(task: Task) -> str:
+def _origin(task: PreesmTask) -> str:
     what = {
         "actor": "Without code in PREESM.",
         "broadcast": "Fills its outputs with copies of its input, from the first token on.",
@@ -131,12 +133,12 @@ def _origin(task: Task) -> str:
     return f"/// {what[task.kind]}"
 
 
-def _graph(head: str, graph: Graph, names: Names, items: Iterable[str] = ()) -> list[str]:
+def _graph(head: str, graph: PreesmGraph, names: Names, items: Iterable[str] = ()) -> list[str]:
     lines = [*_wrapped(f"{head} {{"), *items]
     lines += [f"    {way} {name}: {kind}" for way, name, kind in graph.ports]
     for instance in graph.instances:
         found = instance.declaration
-        name = names.tasks[found] if isinstance(found, Task) else names.graphs[found]
+        name = names.tasks[found] if isinstance(found, PreesmTask) else names.graphs[found]
         arguments = ", ".join(f"{n} = {text}" for n, text in instance.arguments)
         lines += _wrapped(f"    {instance.name}: {name}" + (f"({arguments})" if arguments else ""))
     if graph.arrows:

@@ -1,7 +1,7 @@
 """Types of fifos and of arguments of C functions as types of the language.
 
-In: the C type in a `.pi` file, and the sizes that a scenario gives. Out: a `Token`. A struct is an
-array of bytes, which its C code interprets.
+In: the C type in a `.pi` file, and the sizes that a scenario gives. Out: a `PreesmToken`. A struct
+is an array of bytes, which its C code interprets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class PreesmToken:
     """`text` is the type of the language, `c` the element in C."""
 
     text: str
@@ -49,14 +49,14 @@ class Token:
     c: str
 
 
-def token_of(said: str, sizes: Mapping[str, int]) -> Token | None:
+def token_of(said: str, sizes: Mapping[str, int]) -> PreesmToken | None:
     """None if neither the language nor the scenario defines the type."""
     element = _ELEMENTS.get(plain(said))
     if element is not None:
         bits = re.search("[0-9]+", element)
-        return Token(element, int(bits.group()) // 8 if bits else 1, _c(element))
+        return PreesmToken(element, int(bits.group()) // 8 if bits else 1, _c(element))
     size = sizes.get(said.strip(), sizes.get(plain(said), 0))
-    return Token(f"uint8[{size}]", size, "uint8_t") if 0 < size <= _MOST else None
+    return PreesmToken(f"uint8[{size}]", size, "uint8_t") if 0 < size <= _MOST else None
 
 
 def plain(said: str) -> str:

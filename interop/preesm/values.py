@@ -14,9 +14,9 @@ from ...model.span import Span
 from ..names import shown
 from . import expressions
 from .expressions import Wrong
-from .files import Collector
+from .files import PreesmCollector
 from .graph import PiGraph, PiParameter
-from .scenario import Given
+from .scenario import GivenValue
 
 #: Longest text of an expression; longer ones are replaced by the number.
 _WIDEST = 60
@@ -36,8 +36,8 @@ class Value:
 class Values:
     """Evaluates expressions, and reports faults."""
 
-    given: Mapping[tuple[str, str], Given]
-    say: Collector
+    given: Mapping[tuple[str, str], GivenValue]
+    say: PreesmCollector
     #: Values of the scenario that were used.
     used: set[tuple[str, str]] = field(default_factory=set)
     #: Constants: name, text, and PREESM's expression.
@@ -52,7 +52,7 @@ class Values:
             self.say.fault(f"{what} is {shown(text)}: {reason}", span)
             return None
         said = expressions.written(expr, {n: v.text for n, v in known.items()})
-        plain = said is None or len(said) > _WIDEST or isinstance(expr, expressions.Number)
+        plain = said is None or len(said) > _WIDEST or isinstance(expr, expressions.PreesmNumber)
         return Value(number, expressions.as_number(number) if said is None or plain else said)
 
     def whole(

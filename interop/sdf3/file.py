@@ -77,7 +77,7 @@ def _refused(message: str, at: Element, help_text: str) -> Errors:
 
 
 @dataclass(slots=True)
-class Collector:
+class Sdf3Collector:
     """Errors and warnings of one graph; `span` is its place."""
 
     span: Span

@@ -16,7 +16,7 @@ from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
 from . import sequences
-from .file import GRAPHS, Collector, find
+from .file import GRAPHS, Sdf3Collector, find
 from .sequences import Runs
 
 
@@ -94,7 +94,7 @@ class _Reader:
         self._application = application
         self._graph = graph
         self._wanted = processor
-        self._say = Collector(graph.span)
+        self._say = Sdf3Collector(graph.span)
         self._actors: dict[str, _Actor] = {}
         #: Ports with a fault, so that channels to them are not reported too.
         self._broken: set[tuple[str, str]] = set()

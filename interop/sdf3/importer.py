@@ -23,7 +23,7 @@ from . import sequences
 from .graph import Sdf3Channel, Sdf3Graph, graph_of
 from .writer import write
 
-__all__ = ["Imported", "read", "write"]
+__all__ = ["ImportedGraph", "read", "write"]
 #: Widest task on one line.
 WIDEST = 110
 
@@ -31,7 +31,7 @@ End = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedGraph:
     """`text` is the .flow source."""
 
     text: str
@@ -48,7 +48,7 @@ class _End:
     channel: Sdf3Channel
 
 
-def read(path: str, text: bytes, processor: str | None = None) -> Imported:
+def read(path: str, text: bytes, processor: str | None = None) -> ImportedGraph:
     """Import a graph. Times are those of `processor`, by default of the one that the file marks.
 
     `path` is for messages and the text's documentation. Raises Errors with all faults.
@@ -82,7 +82,7 @@ def read(path: str, text: bytes, processor: str | None = None) -> Imported:
     arrows = list(_arrows(instances, inputs, outputs))
     body += ["", *arrows] if arrows else []
     lines += ["", *(f"/// {line}" for line in about), f"app {app} {{", *body, "}"]
-    return Imported("\n".join(lines) + "\n", warnings)
+    return ImportedGraph("\n".join(lines) + "\n", warnings)
 
 
 # -- actors that overlap with themselves -----------------------------------------------------------

@@ -1,10 +1,10 @@
 """A network as ONNX Runtime executes it on this machine: its own graph, with tensors in blocks of
 channels.
 
-In: a `Net` of a model. Out: the same network as a `Net` whose groups are ONNX Runtime's kernels, or
-None where it makes no such graph, or one that is not understood. What a text names keeps its name,
-and layers their order, so that the same bands mean the same in both. Such a graph holds for one
-size of blocks, and for one version of ONNX Runtime: `probe` shows which they are.
+In: a `BandNet` of a model. Out: the same network as a `BandNet` whose groups are ONNX Runtime's
+kernels, or None where it makes no such graph, or one that is not understood. What a text names
+keeps its name, and layers their order, so that the same bands mean the same in both. Such a graph
+holds for one size of blocks, and for one version of ONNX Runtime: `probe` shows which they are.
 """
 
 from __future__ import annotations
@@ -15,12 +15,23 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from ..onnx.cuts import Chain, tensors_of
+from ..onnx.cuts import LayerChain, tensors_of
 from ..onnx.interface import Border
 from ..onnx.layers import SAME
 from ..onnx.own_graph import NCHWC, block_here, bytes_of, flows_of, optimized, source_of
-from ..onnx.read_layers import RULES, Graph, Node
-from .net import ALL_ROWS, PADDED, Group, Net, Read, Step, Way, height_of, rules_of, way_of
+from ..onnx.read_layers import RULES, OnnxGraph, OnnxNode
+from .net import (
+    ALL_ROWS,
+    PADDED,
+    BandNet,
+    LayerGroup,
+    LayerStep,
+    Read,
+    Way,
+    height_of,
+    rules_of,
+    way_of,
+)
 
 #: Kernels that read rows by a window, whatever their domain.
 WINDOWS = {"Conv": "Conv", "FusedConv": "Conv", "MaxPool": "MaxPool", "AveragePool": "AveragePool"}
@@ -42,7 +53,7 @@ def version_here() -> list[str]:
     return list(onnxruntime.__version__.split(".")[:2])
 
 
-def read_blocked(net: Net) -> Net | None:
+def read_blocked(net: BandNet) -> BandNet | None:
     """The network as this machine's ONNX Runtime executes it."""
     import onnx
 
@@ -82,10 +93,10 @@ class _Kernel:
         """The tensors that it reads."""
         return tuple(t for _, t in self.reads)
 
-    def group(self, number: int, read: Container[str]) -> Group:
+    def group(self, number: int, read: Container[str]) -> LayerGroup:
         """The group of this kernel alone; `read` are the tensors that kernels or the world read."""
         makes = tuple(t for t in self.makes if t in read)
-        return Group((number,), tuple(dict.fromkeys(self.tensors)), makes)
+        return LayerGroup((number,), tuple(dict.fromkeys(self.tensors)), makes)
 
     def renamed(self, names: Mapping[str, str]) -> _Kernel:
         """The same with other names of some tensors."""
@@ -98,7 +109,7 @@ def _reorders(kernel: _Kernel, tensor: str) -> bool:
     return kernel.node.op_type == "ReorderOutput" and kernel.reads[0][1] == tensor
 
 
-class _Shapes(Graph):
+class _Shapes(OnnxGraph):
     """What rules ask of a graph, of one that was written by ONNX Runtime."""
 
     def __init__(self, file: str, model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -109,7 +120,7 @@ class _Shapes(Graph):
 
 
 class _Reader:
-    def __init__(self, plain: Net, model: Any) -> None:
+    def __init__(self, plain: BandNet, model: Any) -> None:
         self.plain, self.model = plain, model
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         #: By each tensor that layers of the model make, the number of their group.
@@ -118,7 +129,7 @@ class _Reader:
             for step in group.steps:
                 self.groups |= dict.fromkeys(plain.steps[step].makes, number)
 
-    def net(self) -> Net:
+    def net(self) -> BandNet:
         """All of it. Raises _NotUnderstood."""
         plain = self.plain
         kernels = self._kernels()
@@ -141,9 +152,9 @@ class _Reader:
         read = set(plain.chain.outputs).union(*(k.tensors for k in kernels))
         groups = tuple(k.group(n, read) for n, k in enumerate(kernels))
         tensors = tensors_of(self.model.graph) | flows
-        chain = Chain(plain.file, (), plain.chain.inputs, plain.chain.outputs, tensors)
+        chain = LayerChain(plain.file, (), plain.chain.inputs, plain.chain.outputs, tensors)
         named = frozenset(t for t in read if t in plain.made)
-        return Net(
+        return BandNet(
             plain.file,
             chain,
             self.model,
@@ -218,7 +229,7 @@ class _Reader:
                 last[group.makes[0]] = kernel.makes[0]
         return last
 
-    def _group(self, kernel: _Kernel) -> Group | None:
+    def _group(self, kernel: _Kernel) -> LayerGroup | None:
         """The layers of the model that end with a kernel: a sum may have gone to the other one of
         its convolutions."""
         number = self.groups.get(kernel.source)
@@ -230,7 +241,7 @@ class _Reader:
                 return other
         return None
 
-    def _adds(self, group: Group) -> bool:
+    def _adds(self, group: LayerGroup) -> bool:
         return any(self.plain.steps[k].operator in ("Add", "Sum") for k in group.steps)
 
     def _rename(self, names: Mapping[str, str]) -> None:
@@ -281,7 +292,7 @@ class _Reader:
         return ranks
 
     # -- rules
-    def _step(self, number: int, kernel: _Kernel, graph: _Shapes) -> Step:
+    def _step(self, number: int, kernel: _Kernel, graph: _Shapes) -> LayerStep:
         node = kernel.node
         weights = sum(bytes_of(graph.constants[t]) for t in node.input if t in graph.constants)
         why, ways = self._ways(kernel, graph)
@@ -293,11 +304,11 @@ class _Reader:
         macs = 0
         if operator == "Conv":
             macs = prod(graph.shape(kernel.makes[0])) * prod(graph.shape(node.input[1])[1:])
-        return Step(number, kernel.number, operator, reads, kernel.makes, macs, weights, why)
+        return LayerStep(number, kernel.number, operator, reads, kernel.makes, macs, weights, why)
 
     def _ways(self, kernel: _Kernel, graph: _Shapes) -> tuple[str, dict[int, Way]]:
         """Why a kernel cannot go by rows (empty if it can), and how it reads."""
-        node = Node(kernel.node, self.opset, graph)
+        node = OnnxNode(kernel.node, self.opset, graph)
         op = kernel.node.op_type
         if kernel.node.domain in ("", "ai.onnx"):
             return rules_of(node, kernel.makes, kernel.reads, graph)
@@ -315,7 +326,7 @@ class _Reader:
         return "", ways
 
 
-def _way(node: Node, position: int, height: int) -> Way | str:
+def _way(node: OnnxNode, position: int, height: int) -> Way | str:
     """How a kernel of ONNX Runtime's own reads an input of that height, or why not by rows."""
     if node.op in PADDED:
         if position:

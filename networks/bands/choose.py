@@ -1,6 +1,6 @@
 """Which bands a network should go in: a front of memory against time.
 
-In: a `Net`, and what it takes as a whole. Out: `Choice`s, from the least memory to the whole
+In: a `BandNet`, and what it takes as a whole. Out: `Choice`s, from the least memory to the whole
 network. The family: layers up to some tensor go in bands, the rest runs whole. Which units are
 worth a look says a search for shortest paths (`paths`; msf-CNN does so without line buffers). Its
 costs are estimates where tensors skip units; every plan that is offered is computed exactly, firing
@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from ...model.mapping import Bands
 from ...model.profile import BandCosts
 from ..onnx.whole import Needs
-from .firings import HELD, CannotBand, Plan, plan, segments_of
+from .firings import HELD, BandPlan, CannotBand, plan, segments_of
 from .made import as_made
-from .net import Band, Net
-from .paths import Proposal, Search
-from .units import Unit, cut_bytes
+from .net import Band, BandNet
+from .paths import PathSearch, Proposal
+from .units import BandUnit, cut_bytes
 
 #: Multiplications per ns if not measured: of ONNX Runtime on one core of a server.
 RATE = 40.0
@@ -83,7 +83,7 @@ class Extra:
         )
 
 
-def extra_of(planned: Plan) -> Extra:
+def extra_of(planned: BandPlan) -> Extra:
     """What a plan does beside the network."""
     net = planned.net
     moved = planned.moved if net.blocked else 0
@@ -103,13 +103,13 @@ def extra_of(planned: Plan) -> Extra:
     return Extra(planned.work, moved + cut, len(planned.calls) - 1, read - once)
 
 
-def costs_for(net: Net, costs: BandCosts | None) -> BandCosts:
+def costs_for(net: BandNet, costs: BandCosts | None) -> BandCosts:
     """What bands of a network cost: what was measured of this form of it, else as usual."""
     return costs if costs is not None and costs.blocked == net.blocked else USUAL[net.blocked]
 
 
 def choice_of(
-    planned: Plan,
+    planned: BandPlan,
     bands: tuple[Bands, ...],
     whole_ns: float | None = None,
     costs: BandCosts | None = None,
@@ -137,7 +137,7 @@ def choice_of(
     )
 
 
-def exact(net: Net, choice: Choice) -> Choice:
+def exact(net: BandNet, choice: Choice) -> Choice:
     """What is as estimated, as it is."""
     if net.blocked or not choice.bands:
         return choice
@@ -145,11 +145,11 @@ def exact(net: Net, choice: Choice) -> Choice:
 
 
 def front(
-    net: Net,
+    net: BandNet,
     whole: Needs,
     whole_ns: float | None = None,
     seconds: float = 3.0,
-    plain: Net | None = None,
+    plain: BandNet | None = None,
     costs: BandCosts | None = None,
 ) -> tuple[Choice, ...]:
     """Choices of which none is better in memory and in time than another, from least memory to
@@ -161,7 +161,7 @@ def front(
     that is done.
     """
     price = costs_for(net, costs)
-    search = Search(net, _rate(net, price.whole_ns or whole_ns), price, whole.block)
+    search = PathSearch(net, _rate(net, price.whole_ns or whole_ns), price, whole.block)
     proposals: dict[Proposal, tuple[float, float]] = {}
     ends = search.ends()
     looks = int(seconds * LOOKS)
@@ -170,7 +170,7 @@ def front(
         proposals |= search.proposals(ends[left - 1], (looks - search.looks) // share)
     as_whole = Choice((), whole.weights, 0, whole.block, 1.0, 1, whole.dictated_by, not price.plans)
     choices, firings = [as_whole], int(seconds * FIRINGS)
-    units: dict[Band, Unit] = {}
+    units: dict[Band, BandUnit] = {}
     for proposal in _best_first(proposals):
         if firings <= 0:
             break
@@ -182,13 +182,13 @@ def front(
     return pareto([exact(net, choice) for choice in pareto(choices)])
 
 
-def _rate(net: Net, whole_ns: float | None) -> float:
+def _rate(net: BandNet, whole_ns: float | None) -> float:
     """Multiplications in a ns, of a network that takes so long as a whole."""
     own = sum(s.macs for s in net.steps)
     return own / whole_ns if whole_ns and own else RATE
 
 
-def _possible(net: Net, bands: tuple[Bands, ...], units: dict[Band, Unit]) -> bool:
+def _possible(net: BandNet, bands: tuple[Bands, ...], units: dict[Band, BandUnit]) -> bool:
     try:
         segments_of(net, bands, units)
     except CannotBand:

@@ -1,26 +1,26 @@
 """What a network needs between its layers in several ways of running it, in bytes.
 
-In: a `Net`. Out: `Comparison`: whole tensors in several ways of placing them, a bound for whatever
-goes row by row, and the front of bands against time.
+In: a `BandNet`. Out: `BandComparison`: whole tensors in several ways of placing them, a bound for
+whatever goes row by row, and the front of bands against time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...analysis.minakova import Edge, algorithm8
-from ...analysis.placement import Item, Placed, place
+from ...analysis.minakova import BufferedEdge, algorithm8
+from ...analysis.placement import MemoryBlock, PlacedBlocks, place
 from ...model.profile import BandCosts
 from ..onnx.memory import needs_of
 from .choose import Choice, front
-from .net import Net, Read, Step
+from .net import BandNet, LayerStep, Read
 
 #: Seconds for each way to place whole tensors better than by quick rules.
 PLACING = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BandComparison:
     """Inputs and outputs are tokens, and not counted; nor are weights, but in the choices.
 
     `separate`: each tensor has memory of its own; `algorithm8` of Minakova's thesis shares whole
@@ -33,7 +33,7 @@ class Comparison:
 
     separate: int
     algorithm8: int
-    whole: Placed
+    whole: PlacedBlocks
     rows: int
     dictated_by: str
     choices: tuple[Choice, ...]
@@ -41,12 +41,12 @@ class Comparison:
 
 
 def compare(
-    net: Net,
+    net: BandNet,
     whole_ns: float | None = None,
     seconds: float = 3.0,
-    blocked: Net | None = None,
+    blocked: BandNet | None = None,
     costs: BandCosts | None = None,
-) -> Comparison:
+) -> BandComparison:
     """All of it; the search for bands takes about so many seconds.
 
     The front is that of the `blocked` form, if there is one.
@@ -56,8 +56,8 @@ def compare(
         if maker >= 0 and tensor not in net.chain.outputs:
             size = -(-net.bytes(tensor) // 64) * 64
             last = net.read.get(tensor, maker)
-            items.append(Item(size, maker, last))
-            edges.append(Edge(tensor, 0, size, maker, last))
+            items.append(MemoryBlock(size, maker, last))
+            edges.append(BufferedEdge(tensor, 0, size, maker, last))
     least = {s.makes[0]: _under(net, s) for s in net.steps}
     dictator = max(least, key=lambda name: least[name])
     needs = needs_of(net.chain, net.model, net.folder)
@@ -65,7 +65,7 @@ def compare(
         choices = front(net, needs, whole_ns, seconds, costs=costs)
     else:
         choices = front(blocked, needs, whole_ns, seconds, net, costs)
-    return Comparison(
+    return BandComparison(
         sum(i.size for i in items),
         sum(b.size for b in algorithm8(edges, ())),
         place(items, seconds=PLACING),
@@ -76,7 +76,7 @@ def compare(
     )
 
 
-def _under(net: Net, step: Step) -> int:
+def _under(net: BandNet, step: LayerStep) -> int:
     """Bytes that have to be there for the row of a layer that needs most, and that row; tokens do
     not count."""
     tokens = {*net.chain.inputs, *net.chain.outputs}
@@ -91,7 +91,7 @@ def _under(net: Net, step: Step) -> int:
     return own + sum(net.bytes(t, n) for t, n in rows.items())
 
 
-def _rows_at_once(net: Net, step: Step, read: Read) -> int:
+def _rows_at_once(net: BandNet, step: LayerStep, read: Read) -> int:
     """The most rows that a layer reads for one of its rows, or all if it cannot go by rows."""
     if step.why:
         return net.height(read.tensor)

@@ -1,10 +1,10 @@
 """A plan: segments of a network in bands, each a run of units that fire in turn, and what every
 firing moves and keeps.
 
-In: a `Net` and what a text or a search says of it (`Bands`). Out: a `Plan`: firings in order, and
-every stretch of memory with its size and life, placed in one arena. Tensors at the ends of segments
-are whole; between units a line buffer keeps the rows that later firings need. Inputs and outputs of
-the network are tokens: not in the arena.
+In: a `BandNet` and what a text or a search says of it (`Bands`). Out: a `BandPlan`: firings in
+order, and every stretch of memory with its size and life, placed in one arena. Tensors at the ends
+of segments are whole; between units a line buffer keeps the rows that later firings need. Inputs
+and outputs of the network are tokens: not in the arena.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from ...analysis.placement import Item, Placed, place
+from ...analysis.placement import MemoryBlock, PlacedBlocks, place
 from ...model.mapping import Bands
 from .inner import inner_bytes, whole_inner_bytes
-from .net import Band, Net
-from .units import Unit, cuts_of, macs, unit_of
+from .net import Band, BandNet
+from .units import BandUnit, cuts_of, macs, unit_of
 
 #: Arrays begin at multiples of it.
 ALIGNED = 64
@@ -42,19 +42,19 @@ class CannotBand(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class BandSegment:
     """Units that fire in turn, so that the last one makes `rows` rows each time; None: whole, one
     unit."""
 
-    units: tuple[Unit, ...]
+    units: tuple[BandUnit, ...]
     rows: int | None
 
 
-class Firing(NamedTuple):
+class BandFiring(NamedTuple):
     """A unit makes rows `band` of what it makes (None: everything) from `reads`, the rows of each
     tensor."""
 
-    unit: Unit
+    unit: BandUnit
     band: Band | None
     reads: tuple[tuple[str, Band], ...]
 
@@ -80,11 +80,11 @@ class Move(NamedTuple):
     target: View
 
 
-class Call(NamedTuple):
+class BandCall(NamedTuple):
     """What is done for a firing: copies before, a run that reads and writes views as they lie,
     copies after."""
 
-    firing: Firing
+    firing: BandFiring
     before: tuple[Move, ...]
     reads: tuple[View, ...]
     makes: tuple[View, ...]
@@ -92,7 +92,7 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BandPlan:
     """`items` by key with the firings [first, last] of their lives; `placed` gives offsets in the
     arena.
 
@@ -101,11 +101,11 @@ class Plan:
     `dictated_by` need the block.
     """
 
-    net: Net
-    segments: tuple[Segment, ...]
-    calls: tuple[Call, ...]
-    items: dict[Key, Item]
-    placed: Placed
+    net: BandNet
+    segments: tuple[BandSegment, ...]
+    calls: tuple[BandCall, ...]
+    items: dict[Key, MemoryBlock]
+    placed: PlacedBlocks
     block: int
     work: float
     moved: int
@@ -118,7 +118,7 @@ class Plan:
         return self.placed.total
 
     @property
-    def kinds(self) -> tuple[Firing, ...]:
+    def kinds(self) -> tuple[BandFiring, ...]:
         """A firing for each model that it takes."""
         return tuple({kind_of(c.firing): c.firing for c in self.calls}.values())
 
@@ -144,7 +144,7 @@ class Plan:
         return max(0, session * (len(self.kinds) - 1) + node * more)
 
 
-def nodes_of(firing: Firing) -> int:
+def nodes_of(firing: BandFiring) -> int:
     """The nodes of its model."""
     unit, band = firing.unit, firing.band
     if band is None:
@@ -154,17 +154,17 @@ def nodes_of(firing: Firing) -> int:
     return len(unit.readings(*band)) + sum(slices)
 
 
-def kind_of(firing: Firing) -> tuple[object, ...]:
+def kind_of(firing: BandFiring) -> tuple[object, ...]:
     """Firings of one kind share a session."""
     unit = firing.unit
     return unit.first, unit.end, None if firing.band is None else unit.kind(*firing.band)
 
 
 def segments_of(
-    net: Net, bands: Sequence[Bands], known: dict[Band, Unit] | None = None
-) -> tuple[Segment, ...]:
+    net: BandNet, bands: Sequence[Bands], known: dict[Band, BandUnit] | None = None
+) -> tuple[BandSegment, ...]:
     """The segments that a text asks for, and the rest in one. Raises CannotBand."""
-    segments: list[Segment] = []
+    segments: list[BandSegment] = []
     begin = 0
     for number, wish in enumerate(bands, 1):
         end = len(net.groups)
@@ -185,14 +185,14 @@ def segments_of(
             borders.append(at)
         units = tuple(unit_of(net, a, b, known) for a, b in pairwise([*borders, end]))
         _require(net, units, wish)
-        segments.append(Segment(units, wish.rows))
+        segments.append(BandSegment(units, wish.rows))
         begin = end
     if begin < len(net.groups):
-        segments.append(Segment((unit_of(net, begin, len(net.groups), known),), None))
+        segments.append(BandSegment((unit_of(net, begin, len(net.groups), known),), None))
     return tuple(segments)
 
 
-def _after(net: Net, tensor: str, word: str, begin: int) -> int:
+def _after(net: BandNet, tensor: str, word: str, begin: int) -> int:
     """The number of groups up to the one that makes a tensor. Raises CannotBand."""
     made = net.made.get(tensor)
     if made is None:
@@ -207,7 +207,7 @@ def _after(net: Net, tensor: str, word: str, begin: int) -> int:
     return made + 1
 
 
-def _not_made(net: Net, tensor: str) -> CannotBand:
+def _not_made(net: BandNet, tensor: str) -> CannotBand:
     """The fault of naming what no group makes."""
     from difflib import get_close_matches
 
@@ -223,7 +223,7 @@ def _not_made(net: Net, tensor: str) -> CannotBand:
     return CannotBand("F522", f"`{net.file}` has no tensor `{tensor}`", help_text, tensor)
 
 
-def _require(net: Net, units: Sequence[Unit], wish: Bands) -> None:
+def _require(net: BandNet, units: Sequence[BandUnit], wish: Bands) -> None:
     """Every unit can be done by rows, and makes one tensor. Raises CannotBand."""
     for unit in units:
         _require_rows(net, unit)
@@ -250,7 +250,7 @@ def _require(net: Net, units: Sequence[Unit], wish: Bands) -> None:
         )
 
 
-def _require_rows(net: Net, unit: Unit) -> None:
+def _require_rows(net: BandNet, unit: BandUnit) -> None:
     """Every layer of a unit can be done by rows. Raises CannotBand."""
     step = next((s for s in unit.steps if s.why), None)
     if step is None:
@@ -266,20 +266,20 @@ def _require_rows(net: Net, unit: Unit) -> None:
 
 
 # -- firings ---------------------------------------------------------------------------------------
-def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]:
+def firings_of(net: BandNet, segment: BandSegment, ends: frozenset[str]) -> list[BandFiring]:
     """In order; `ends` are the tensors made here that are read elsewhere, or by the world: all
     their rows are made."""
     if segment.rows is None:
         (unit,) = segment.units
-        return [Firing(unit, None, tuple((t, (0, net.height(t))) for t in unit.reads))]
+        return [BandFiring(unit, None, tuple((t, (0, net.height(t))) for t in unit.reads))]
     units = {u.out: u for u in segment.units}
     made = dict.fromkeys(units, 0)
-    firings: list[Firing] = []
+    firings: list[BandFiring] = []
     wants = list(_wants(net, segment, segment.rows, ends))
     before, after = wants[1:3] if len(wants) > 2 else (wants[0], wants[-1])
     usual = {t: after.get(t, 0) - before.get(t, 0) for t in units}
 
-    def fire(unit: Unit, upto: int) -> None:
+    def fire(unit: BandUnit, upto: int) -> None:
         """Up to that row, as many at a time as between two bands: the first one needs more, but not
         at once."""
         upto = min(net.height(unit.out), -(-upto // unit.factor) * unit.factor)
@@ -292,7 +292,7 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
                 if tensor in units and tensor in rows_of:
                     fire(units[tensor], rows_of[tensor][1])
             firings.append(
-                Firing(
+                BandFiring(
                     unit, (first, end), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)
                 )
             )
@@ -305,7 +305,9 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
     return firings
 
 
-def _wants(net: Net, segment: Segment, step: int, ends: frozenset[str]) -> Iterator[dict[str, int]]:
+def _wants(
+    net: BandNet, segment: BandSegment, step: int, ends: frozenset[str]
+) -> Iterator[dict[str, int]]:
     """For each band of so many rows the rows of every tensor that have to be there at its end."""
     tensors = {u.out for u in segment.units}
     last = segment.units[-1].out
@@ -325,7 +327,7 @@ def _wants(net: Net, segment: Segment, step: int, ends: frozenset[str]) -> Itera
         yield want
 
 
-def plan(net: Net, segments: Sequence[Segment]) -> Plan:
+def plan(net: BandNet, segments: Sequence[BandSegment]) -> BandPlan:
     """Every firing with what it moves, and all memory placed."""
     builder = _Builder(net)
     for segment in segments:
@@ -333,7 +335,7 @@ def plan(net: Net, segments: Sequence[Segment]) -> Plan:
     return builder.done(tuple(segments))
 
 
-def plan_of(net: Net, bands: Sequence[Bands]) -> Plan:
+def plan_of(net: BandNet, bands: Sequence[Bands]) -> BandPlan:
     """The plan of what a text asks for. Raises CannotBand."""
     lost = [t for t in net.chain.outputs if net.made.get(t, -1) < 0]
     if lost:
@@ -344,9 +346,9 @@ def plan_of(net: Net, bands: Sequence[Bands]) -> Plan:
 
 
 class _Builder:
-    def __init__(self, net: Net) -> None:
+    def __init__(self, net: BandNet) -> None:
         self.net = net
-        self.calls: list[Call] = []
+        self.calls: list[BandCall] = []
         self.items: dict[Key, list[int]] = {}
         self.tokens = {*net.chain.inputs, *net.chain.outputs}
         self.block = 0
@@ -377,7 +379,7 @@ class _Builder:
         return View(key, tensor, everything, everything)
 
     # -- calls
-    def add(self, segment: Segment) -> None:
+    def add(self, segment: BandSegment) -> None:
         """The firings of a segment."""
         net = self.net
         end = segment.units[-1].end
@@ -399,17 +401,17 @@ class _Builder:
         for tensor in ends:
             self._touch(("whole", tensor), self.now - 1)
 
-    def _add_whole(self, firing: Firing) -> None:
+    def _add_whole(self, firing: BandFiring) -> None:
         unit = firing.unit
         makes = tuple(self._whole(t) for t in unit.makes)
         for view in makes:
             if view.key[0] == "whole":
                 self._take(view.key, self.net.bytes(view.tensor))
         reads = tuple(self._whole(t) for t in unit.reads)
-        self._call(Call(firing, (), reads, makes, ()))
+        self._call(BandCall(firing, (), reads, makes, ()))
 
     def _add_band(
-        self, firing: Firing, lines: set[str], state: dict[str, Band], hold: Band | None
+        self, firing: BandFiring, lines: set[str], state: dict[str, Band], hold: Band | None
     ) -> None:
         net, unit = self.net, firing.unit
         assert firing.band is not None
@@ -458,9 +460,9 @@ class _Builder:
             self._touch(line)
         if made.key == scratch:
             self._take(scratch, net.bytes(out, band[1] - band[0]))
-        self._call(Call(firing, tuple(before), tuple(reads), (made,), tuple(after)))
+        self._call(BandCall(firing, tuple(before), tuple(reads), (made,), tuple(after)))
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: BandCall) -> None:
         for view in call.reads:
             self._touch(view.key)
         for view in call.makes:
@@ -476,16 +478,18 @@ class _Builder:
         if inner > self.block or not self.dictated_by:
             self.block, self.dictated_by = inner, tensor
 
-    def done(self, segments: tuple[Segment, ...]) -> Plan:
+    def done(self, segments: tuple[BandSegment, ...]) -> BandPlan:
         """The plan."""
-        items = {key: Item(size, first, last) for key, (size, first, last) in self.items.items()}
+        items = {
+            key: MemoryBlock(size, first, last) for key, (size, first, last) in self.items.items()
+        }
         same = self._alike(items)
         placed = place([items[key] for key in dict.fromkeys(same.values())])
         at = dict(zip(dict.fromkeys(same.values()), placed.offsets, strict=True))
         own = sum(s.macs for s in self.net.steps) or 1
         moved = sum(_moved(self.net, c) for c in self.calls)
         offsets = {key: at[same[key]] for key in items}
-        return Plan(
+        return BandPlan(
             self.net,
             segments,
             tuple(self.calls),
@@ -498,7 +502,7 @@ class _Builder:
             offsets,
         )
 
-    def _alike(self, items: dict[Key, Item]) -> dict[Key, Key]:
+    def _alike(self, items: dict[Key, MemoryBlock]) -> dict[Key, Key]:
         """Per stretch one that may lie at the same place: scratch of firings beside which the same
         others are alive."""
         lasting = {key: i for key, i in items.items() if key[0] in ("line", "whole")}
@@ -515,7 +519,7 @@ class _Builder:
         return same
 
 
-def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
+def _held(firings: Sequence[BandFiring], lines: Iterable[str]) -> dict[int, Band]:
     """Per firing the rows of what it makes that are to be there after it, because it or a later one
     left them."""
     held: dict[int, Band] = {}
@@ -533,6 +537,6 @@ def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
     return held
 
 
-def _moved(net: Net, call: Call) -> int:
+def _moved(net: BandNet, call: BandCall) -> int:
     moves = (*call.before, *call.after)
     return sum(net.bytes(m.target.tensor, m.target.rows[1] - m.target.rows[0]) for m in moves)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..onnx.executed import IN_PLACE, SAME, Kernel, block
+from ..onnx.executed import IN_PLACE, SAME, ExecutedNode, block
 from ..onnx.pattern import in_turn
 from ..onnx.scratch import own_bytes
-from .net import Band, Group, Net, Step
-from .units import Unit, made_of
+from .net import Band, BandNet, LayerGroup, LayerStep
+from .units import BandUnit, made_of
 
 #: Channels of a block, and those that a convolution takes as they are.
 BLOCK, DIRECT = 16, 4
@@ -28,24 +28,24 @@ class _Span(NamedTuple):
     until: int
 
 
-def inner_bytes(unit: Unit, first: int, end: int) -> int:
+def inner_bytes(unit: BandUnit, first: int, end: int) -> int:
     """What ONNX Runtime holds at most between the layers of a firing that makes rows [first,
     end)."""
     return unit.inner.of((first, end), _executed if unit.net.blocked else _estimated)
 
 
-def whole_inner_bytes(unit: Unit) -> tuple[int, str]:
+def whole_inner_bytes(unit: BandUnit) -> tuple[int, str]:
     """What it holds between layers that run whole, and a tensor that is made when most is there."""
     if unit.whole is None:
         unit.whole = _executed_whole(unit) if unit.net.blocked else _estimated_whole(unit)
     return unit.whole
 
 
-def _executed(unit: Unit, first: int, end: int) -> int:
+def _executed(unit: BandUnit, first: int, end: int) -> int:
     """Of ONNX Runtime's own kernels, with copies of the rows that are cut out of a tensor (see
     `models.py`)."""
     net, rows = unit.net, unit.ranges(first, end)
-    kernels: list[Kernel] = []
+    kernels: list[ExecutedNode] = []
     cut: set[str] = set()
     for step, readings in unit.readings(first, end):
         reads, over = [], []
@@ -64,12 +64,12 @@ def _executed(unit: Unit, first: int, end: int) -> int:
         own = own_of(net, step, {out: count, **{r.read.tensor: r.end - r.first for r in readings}})
         shape = shape_of(net, out, count)
         kernels.append(
-            Kernel(tuple(reads), out, net.bytes(out, count), shape, tuple(over), own=own)
+            ExecutedNode(tuple(reads), out, net.bytes(out, count), shape, tuple(over), own=own)
         )
     return block(kernels, {*unit.reads, unit.out})
 
 
-def own_of(net: Net, step: Step, rows: Mapping[str, int]) -> tuple[int, ...]:
+def own_of(net: BandNet, step: LayerStep, rows: Mapping[str, int]) -> tuple[int, ...]:
     """Bytes that the kernel of a layer takes for itself, with so many rows of what it reads and
     makes."""
     if step.number not in net.busy:
@@ -78,24 +78,26 @@ def own_of(net: Net, step: Step, rows: Mapping[str, int]) -> tuple[int, ...]:
     return own_bytes(node, {**shapes, **{t: shape_of(net, t, count) for t, count in rows.items()}})
 
 
-def shape_of(net: Net, tensor: str, rows: int) -> tuple[int, ...]:
+def shape_of(net: BandNet, tensor: str, rows: int) -> tuple[int, ...]:
     """The shape of so many rows of a tensor."""
     shape = net.shapes[tensor]
     return (*shape[:2], rows, *shape[3:]) if len(shape) == 4 else shape
 
 
-def cut_kernels(net: Net, tensor: str, name: str, rows: int) -> list[Kernel]:
+def cut_kernels(net: BandNet, tensor: str, name: str, rows: int) -> list[ExecutedNode]:
     """A Slice, of a tensor in blocks between two Reshapes."""
     if tensor not in net.blocks:
-        return [Kernel((tensor,), name, net.bytes(tensor, rows), shape_of(net, tensor, rows))]
+        return [ExecutedNode((tensor,), name, net.bytes(tensor, rows), shape_of(net, tensor, rows))]
     return [
-        Kernel((tensor,), f"{name} from", 0, (), same=True),
-        Kernel((f"{name} from",), f"{name} to", net.bytes(tensor, rows), net.laid(tensor, rows)),
-        Kernel((f"{name} to",), name, 0, (), same=True),
+        ExecutedNode((tensor,), f"{name} from", 0, (), same=True),
+        ExecutedNode(
+            (f"{name} from",), f"{name} to", net.bytes(tensor, rows), net.laid(tensor, rows)
+        ),
+        ExecutedNode((f"{name} to",), name, 0, (), same=True),
     ]
 
 
-def _executed_whole(unit: Unit) -> tuple[int, str]:
+def _executed_whole(unit: BandUnit) -> tuple[int, str]:
     net = unit.net
     kernels = []
     for step in unit.steps:
@@ -104,14 +106,16 @@ def _executed_whole(unit: Unit) -> tuple[int, str]:
         own = own_of(net, step, {t: net.height(t) for t in (*reads, *step.makes)})
         for t in step.makes:
             kernels.append(
-                Kernel(reads, t, net.bytes(t), net.shapes[t], over, step.operator in SAME, own)
+                ExecutedNode(
+                    reads, t, net.bytes(t), net.shapes[t], over, step.operator in SAME, own
+                )
             )
             own = ()
     most = max(kernels, key=lambda k: sum(map(net.bytes, k.reads)) + k.bytes)
     return block(kernels, {*unit.reads, *unit.makes, *net.chain.outputs}), most.made
 
 
-def _estimated(unit: Unit, first: int, end: int) -> int:
+def _estimated(unit: BandUnit, first: int, end: int) -> int:
     """From the layers of the model.
 
     Groups are kernels, and compute in a layout of blocks of channels: what a convolution takes from
@@ -125,7 +129,7 @@ def _estimated(unit: Unit, first: int, end: int) -> int:
 class _Firing:
     """What the groups of a unit are expected to take in a firing, asked for in their order."""
 
-    def __init__(self, unit: Unit, first: int, end: int) -> None:
+    def __init__(self, unit: BandUnit, first: int, end: int) -> None:
         self._unit, self._net = unit, unit.net
         self._rows = unit.ranges(first, end)
         self.groups = unit.net.groups[unit.first : unit.end]
@@ -155,7 +159,7 @@ class _Firing:
         return taken
 
     def _copies(
-        self, step: Step, band: Band, span: _Span, summed: bool
+        self, step: LayerStep, band: Band, span: _Span, summed: bool
     ) -> tuple[list[Taken], bool]:
         """The copies that a layer takes for rows `band` of its result.
 
@@ -188,7 +192,7 @@ class _Firing:
         return taken, in_place
 
 
-def _last_readers(groups: Sequence[Group]) -> dict[str, int]:
+def _last_readers(groups: Sequence[LayerGroup]) -> dict[str, int]:
     """Per tensor the number of the last group that reads it."""
     last: dict[str, int] = {}
     for number, group in enumerate(groups):
@@ -196,7 +200,7 @@ def _last_readers(groups: Sequence[Group]) -> dict[str, int]:
     return last
 
 
-def _blocked(net: Net, tensor: str, band: Band) -> int:
+def _blocked(net: BandNet, tensor: str, band: Band) -> int:
     """Bytes of rows with their channels filled up to whole blocks."""
     shape = net.shapes[tensor]
     if len(shape) != 4:
@@ -204,7 +208,7 @@ def _blocked(net: Net, tensor: str, band: Band) -> int:
     return net.bytes(tensor, band[1] - band[0]) * -(-shape[1] // BLOCK) * BLOCK // shape[1]
 
 
-def _estimated_whole(unit: Unit) -> tuple[int, str]:
+def _estimated_whole(unit: BandUnit) -> tuple[int, str]:
     net = unit.net
     groups = net.groups[unit.first : unit.end]
     last = _last_readers(groups)
@@ -230,7 +234,7 @@ def _estimated_whole(unit: Unit) -> tuple[int, str]:
     return in_turn(made), net.steps[groups[_fullest(made)].steps[-1]].makes[0]
 
 
-def _copies_of_inputs(unit: Unit, groups: Sequence[Group]) -> dict[int, list[str]]:
+def _copies_of_inputs(unit: BandUnit, groups: Sequence[LayerGroup]) -> dict[int, list[str]]:
     """Per number of a group the tensors in the plain layout that it copies into blocks."""
     net = unit.net
     copies: dict[int, list[str]] = {}
@@ -252,7 +256,7 @@ def _fullest(made: Sequence[Sequence[Taken]]) -> int:
     return there.index(max(there))
 
 
-def _added(net: Net, group: Group) -> str:
+def _added(net: BandNet, group: LayerGroup) -> str:
     """What is added to the convolution of a group; empty where nothing is."""
     steps = [net.steps[k] for k in group.steps]
     inside = made_of(steps)

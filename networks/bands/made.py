@@ -17,10 +17,10 @@ from ...model.files import scratch
 from ...model.mapping import Bands
 from ..onnx.whole import whole_of
 from .blocked import initializers, read_blocked
-from .firings import CannotBand, Firing, Plan, plan_of
+from .firings import BandFiring, BandPlan, CannotBand, plan_of
 from .inner import inner_bytes, whole_inner_bytes
 from .models import models
-from .net import Net, read_net
+from .net import BandNet, read_net
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Made:
     `blocks`: bytes that ONNX Runtime holds inside of each model.
     """
 
-    plan: Plan
+    plan: BandPlan
     models: tuple[bytes, ...]
     which: tuple[int, ...]
     blocks: tuple[int, ...]
@@ -60,12 +60,12 @@ class Forms:
         return self.blocked or self.plain
 
 
-_nets: dict[tuple[object, ...], Net] = {}
-_blocked: dict[tuple[object, ...], Net | None] = {}
+_nets: dict[tuple[object, ...], BandNet] = {}
+_blocked: dict[tuple[object, ...], BandNet | None] = {}
 _made: dict[tuple[object, ...], Forms] = {}
 
 
-def net_of(network: Network) -> Net:
+def net_of(network: Network) -> BandNet:
     """A network of a text, by rows. Raises CannotBand, NetworkError."""
     if any(min(t.type.shape, default=1) < 1 for t in (*network.inputs, *network.outputs)):
         raise CannotBand("F527", "its sizes depend on data", "leave `bands` out")
@@ -82,7 +82,7 @@ def net_of(network: Network) -> Net:
     return _nets[key]
 
 
-def blocked_of(network: Network) -> Net | None:
+def blocked_of(network: Network) -> BandNet | None:
     """The same as this machine's ONNX Runtime executes it, if it does so in blocks. Raises as
     `net_of`.
     """
@@ -102,7 +102,7 @@ def made(network: Network, bands: Sequence[Bands]) -> Forms:
     return _made[key]
 
 
-def forms(net: Net, blocked: Net | None, bands: Sequence[Bands]) -> Forms:
+def forms(net: BandNet, blocked: BandNet | None, bands: Sequence[Bands]) -> Forms:
     """Both forms of a network in some bands. Raises CannotBand."""
     if blocked is None:
         return Forms(
@@ -116,7 +116,7 @@ def forms(net: Net, blocked: Net | None, bands: Sequence[Bands]) -> Forms:
     return Forms(as_made(net, bands, asked=False), own, shared_weights(own))
 
 
-def as_made(net: Net, bands: Sequence[Bands], *, asked: bool = True) -> Made:
+def as_made(net: BandNet, bands: Sequence[Bands], *, asked: bool = True) -> Made:
     """One form, with what ONNX Runtime holds inside of its firings. Raises CannotBand.
 
     The sizes of its own kernels are known. Plain models are `asked`, since their kernels are not
@@ -138,7 +138,7 @@ def _asked(model: bytes, estimate: int) -> int:
     return estimate if whole is None else whole.block
 
 
-def _blocks(planned: Plan, which: Sequence[int], count: int) -> tuple[int, ...]:
+def _blocks(planned: BandPlan, which: Sequence[int], count: int) -> tuple[int, ...]:
     """By the rules of the planner."""
     blocks = [0] * count
     for call, model in zip(planned.calls, which, strict=True):
@@ -146,7 +146,7 @@ def _blocks(planned: Plan, which: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(blocks)
 
 
-def _block(firing: Firing) -> int:
+def _block(firing: BandFiring) -> int:
     if firing.band is None:
         return whole_inner_bytes(firing.unit)[0]
     return inner_bytes(firing.unit, *firing.band)

@@ -15,9 +15,9 @@ from typing import Any
 from ..onnx.cuts import folded
 from ..onnx.extract import load_weights
 from ..onnx.nodes import made_by, read_by
-from .firings import Firing, kind_of
-from .net import PADDED, Net
-from .units import Reading, Unit
+from .firings import BandFiring, kind_of
+from .net import PADDED, BandNet
+from .units import BandUnit, Reading
 
 #: Of tensors, by name.
 Shapes = Mapping[str, tuple[int, ...]]
@@ -25,7 +25,9 @@ Shapes = Mapping[str, tuple[int, ...]]
 ROWS = 2
 
 
-def models(net: Net, firings: tuple[Firing, ...]) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
+def models(
+    net: BandNet, firings: tuple[BandFiring, ...]
+) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
     """The models that firings need, and which one each runs."""
     numbers: dict[tuple[object, ...], int] = {}
     made: list[bytes] = []
@@ -39,7 +41,7 @@ def models(net: Net, firings: tuple[Firing, ...]) -> tuple[tuple[bytes, ...], tu
     return tuple(made), tuple(chosen)
 
 
-def _model(net: Net, firing: Firing) -> Any:
+def _model(net: BandNet, firing: BandFiring) -> Any:
     unit = firing.unit
     if firing.band is None:
         nodes = [copy.deepcopy(net.model.graph.node[s.node]) for s in unit.steps]
@@ -72,13 +74,13 @@ def _model(net: Net, firing: Firing) -> Any:
     return _wrapped(net, nodes, constants, reads, makes)
 
 
-def _shape(net: Net, tensor: str, band: tuple[int, int]) -> tuple[int, ...]:
+def _shape(net: BandNet, tensor: str, band: tuple[int, int]) -> tuple[int, ...]:
     shape = net.shapes[tensor]
     return (*shape[:2], band[1] - band[0], shape[3]) if len(shape) == 4 else shape
 
 
 def _cut(
-    net: Net, tensor: str, name: str, band: tuple[int, int], there: int
+    net: BandNet, tensor: str, name: str, band: tuple[int, int], there: int
 ) -> tuple[list[Any], list[Any]]:
     """Nodes and constants that make `name` of rows `band` of those that are `there`."""
     import numpy as np
@@ -101,7 +103,7 @@ def _cut(
     return nodes, constants
 
 
-def _pad(node: Any, net: Net, out: str, data: Reading) -> None:
+def _pad(node: Any, net: BandNet, out: str, data: Reading) -> None:
     """The padding of a band in place of the layer's own; the width keeps what the layer has."""
     from onnx import helper
 
@@ -112,7 +114,7 @@ def _pad(node: Any, net: Net, out: str, data: Reading) -> None:
     node.attribute.append(helper.make_attribute("pads", [data.above, left, data.below, right]))
 
 
-def _padding_of_width(node: Any, net: Net, tensor: str, out: str) -> tuple[int, int]:
+def _padding_of_width(node: Any, net: BandNet, tensor: str, out: str) -> tuple[int, int]:
     """The columns of padding on the left and on the right of a tensor."""
     from onnx import helper
 
@@ -135,7 +137,7 @@ def _padding_of_width(node: Any, net: Net, tensor: str, out: str) -> tuple[int, 
     return left, max(0, (result - 1) * stride + span - width - left)
 
 
-def _scaled(node: Any, net: Net, out: str, data: Reading) -> list[Any]:
+def _scaled(node: Any, net: BandNet, out: str, data: Reading) -> list[Any]:
     """Scales in place of sizes, which would be those of the whole."""
     import numpy as np
     from onnx import numpy_helper
@@ -151,7 +153,9 @@ def _scaled(node: Any, net: Net, out: str, data: Reading) -> list[Any]:
     return [numpy_helper.from_array(scales, name)]
 
 
-def _wrapped(net: Net, nodes: list[Any], constants: list[Any], reads: Shapes, makes: Shapes) -> Any:
+def _wrapped(
+    net: BandNet, nodes: list[Any], constants: list[Any], reads: Shapes, makes: Shapes
+) -> Any:
     """A model of nodes with the weights, and what is computed from them, that they need."""
     from onnx import helper
 
@@ -169,7 +173,7 @@ def _wrapped(net: Net, nodes: list[Any], constants: list[Any], reads: Shapes, ma
     return model
 
 
-def _constant_nodes(net: Net, nodes: list[Any], reads: Iterable[str]) -> list[Any]:
+def _constant_nodes(net: BandNet, nodes: list[Any], reads: Iterable[str]) -> list[Any]:
     """The nodes that compute what others take from constants, in the order of the file."""
     made = made_by(nodes).union(reads)
     makers: dict[str, int] = {}
@@ -186,7 +190,7 @@ def _constant_nodes(net: Net, nodes: list[Any], reads: Iterable[str]) -> list[An
     return [needed[k] for k in sorted(needed)]
 
 
-def _border(net: Net, shapes: Shapes) -> list[Any]:
+def _border(net: BandNet, shapes: Shapes) -> list[Any]:
     """Inputs or outputs of a model."""
     import numpy as np
     from onnx import helper
@@ -198,6 +202,6 @@ def _border(net: Net, shapes: Shapes) -> list[Any]:
     return values
 
 
-def reads_of(unit: Unit, firing: Firing) -> tuple[str, ...]:
+def reads_of(unit: BandUnit, firing: BandFiring) -> tuple[str, ...]:
     """The inputs of its model, in order."""
     return unit.reads if firing.band is None else tuple(t for t, _ in firing.reads)

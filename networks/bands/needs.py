@@ -1,9 +1,9 @@
 """What the units that end at one place need for a firing in the middle, each worked out from the
 one that is a group shorter.
 
-In: a `Net`, a place between its groups and a number of rows. Out: a `Need` for each unit, from the
-shortest on. They are what `units` and `inner` say of a unit; going through all units one by one
-takes several times as long.
+In: a `BandNet`, a place between its groups and a number of rows. Out: a `FiringNeed` for each unit,
+from the shortest on. They are what `units` and `inner` say of a unit; going through all units one
+by one takes several times as long.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..onnx.executed import IN_PLACE, Kernel, block
+from ..onnx.executed import IN_PLACE, ExecutedNode, block
 from .inner import cut_kernels, inner_bytes, own_of, shape_of
-from .net import Band, Net, Step
-from .units import Unit, unit_of
+from .net import Band, BandNet, LayerStep
+from .units import BandUnit, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class FiringNeed:
     """Of a firing: bytes that it reads, makes, holds inside and cuts out of tensors there, and its
     multiplications.
 
@@ -50,7 +50,7 @@ class Need:
     weights: int
 
 
-def ending(net: Net, end: int) -> Ending | None:
+def ending(net: BandNet, end: int) -> Ending | None:
     """What units make that end before a group; None: they make nothing that another unit can go on
     with."""
     crossing = _last_crossing(net, end)
@@ -65,7 +65,7 @@ def ending(net: Net, end: int) -> Ending | None:
     return Ending(end, last, out, net.height(out), maker.factor)
 
 
-def _last_crossing(net: Net, end: int) -> tuple[int, list[str]] | None:
+def _last_crossing(net: BandNet, end: int) -> tuple[int, list[str]] | None:
     """The last group before `end` that makes something for what comes behind, and what it makes.
 
     None if there is no such group, or if one that cannot go by rows comes first.
@@ -79,14 +79,14 @@ def _last_crossing(net: Net, end: int) -> tuple[int, list[str]] | None:
     return None
 
 
-def _crossing(net: Net, group: int, end: int) -> list[str]:
+def _crossing(net: BandNet, group: int, end: int) -> list[str]:
     """What a group makes that is read behind a place."""
     return [t for t in net.groups[group].makes if net.read.get(t, -1) >= end]
 
 
 def needs(
-    net: Net, at: Ending, count: int, longest: int, units: dict[Band, Unit]
-) -> Iterator[Need]:
+    net: BandNet, at: Ending, count: int, longest: int, units: dict[Band, BandUnit]
+) -> Iterator[FiringNeed]:
     """For so many rows in the middle: of the units with up to so many groups, from the shortest
     on."""
     start = max(0, (at.rows - count) // 2) // at.factor * at.factor
@@ -105,13 +105,13 @@ class _Layer:
     """A layer that is needed, the rows of each tensor that it takes, and its kernel as long as
     nothing is cut."""
 
-    step: Step
+    step: LayerStep
     takes: tuple[tuple[str, Band], ...]
-    kernel: Kernel
+    kernel: ExecutedNode
 
 
 class _Sweep:
-    def __init__(self, net: Net, at: Ending, band: Band, units: dict[Band, Unit]) -> None:
+    def __init__(self, net: BandNet, at: Ending, band: Band, units: dict[Band, BandUnit]) -> None:
         self.net, self.at, self.band, self.units = net, at, band, units
         self.rows = {at.out: band}
         self.border: set[str] = set()
@@ -130,7 +130,7 @@ class _Sweep:
         for number in reversed(self.net.groups[group].steps):
             self._add(self.net.steps[number])
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: LayerStep) -> None:
         net, rows, out = self.net, self.rows, step.makes[0]
         band = rows.get(out)
         if band is None:
@@ -154,14 +154,14 @@ class _Sweep:
         over = tuple(r.tensor for r in step.reads if r.position in IN_PLACE.get(step.operator, ()))
         own = own_of(net, step, {out: count, **{t: b - a for t, (a, b) in takes}})
         reads, shape = tuple(t for t, _ in takes), shape_of(net, out, count)
-        kernel = Kernel(reads, out, net.bytes(out, count), shape, over, own=own)
+        kernel = ExecutedNode(reads, out, net.bytes(out, count), shape, over, own=own)
         self.layers.append(_Layer(step, tuple(takes), kernel))
 
-    def need(self, first: int) -> Need:
+    def need(self, first: int) -> FiringNeed:
         """Of the unit that begins with the group that was added last."""
         net, rows = self.net, self.rows
         reads = sum(net.bytes(t, rows[t][1] - rows[t][0]) for t in self.border)
-        kernels: list[Kernel] = []
+        kernels: list[ExecutedNode] = []
         cut: dict[tuple[str, Band], str] = {}
         for layer in reversed(self.layers):
             taken = [k for k in layer.takes if k[1] != rows[k[0]]]
@@ -176,13 +176,13 @@ class _Sweep:
             inner = inner_bytes(unit_of(net, first, self.at.end, self.units), *self.band)
         copied = sum(net.bytes(t, b - a) for t, (a, b) in cut)
         made = net.bytes(self.at.out, self.band[1] - self.band[0])
-        return Need(first, reads, made, inner, copied, self.macs, self.own_macs, self.weights)
+        return FiringNeed(first, reads, made, inner, copied, self.macs, self.own_macs, self.weights)
 
 
-def _with_cuts(layer: _Layer, cut: dict[tuple[str, Band], str]) -> Kernel:
+def _with_cuts(layer: _Layer, cut: dict[tuple[str, Band], str]) -> ExecutedNode:
     """Its kernel, which reads what was cut."""
     names = [cut.get(take, take[0]) for take in layer.takes]
     places = IN_PLACE.get(layer.step.operator, ())
     over = tuple(n for n, r in zip(names, layer.step.reads, strict=True) if r.position in places)
     kernel = layer.kernel
-    return Kernel(tuple(names), kernel.made, kernel.bytes, kernel.shape, over, own=kernel.own)
+    return ExecutedNode(tuple(names), kernel.made, kernel.bytes, kernel.shape, over, own=kernel.own)

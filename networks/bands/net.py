@@ -1,9 +1,10 @@
 """A network as groups of layers that can be done in bands of rows: which rows of its data each
 layer needs for some.
 
-In: an ONNX model on disk. Out: a `Net`. Rules for rows are those of `networks.onnx.read_layers`, of
-which this takes what can be written as an ONNX node again: windows, what works element by element,
-whole factors of scaling. The same network as ONNX Runtime executes it is read by `blocked.py`.
+In: an ONNX model on disk. Out: a `BandNet`. Rules for rows are those of
+`networks.onnx.read_layers`, of which this takes what can be written as an ONNX node again: windows,
+what works element by element, whole factors of scaling. The same network as ONNX Runtime executes
+it is read by `blocked.py`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ...model.types import DTYPES
-from ..onnx.cuts import Chain, chain_of
+from ..onnx.cuts import LayerChain, chain_of
 from ..onnx.interface import read_fixed
-from ..onnx.layers import SAME, Rows, Scaled, Transposed, Whole, Window
+from ..onnx.layers import SAME, EveryRow, Rows, RowWindow, Scaled, Transposed
 from ..onnx.nodes import first_output
 from ..onnx.own_graph import bytes_of
-from ..onnx.read_layers import ELEMENTWISE, RULES, Graph, Node
+from ..onnx.read_layers import ELEMENTWISE, RULES, OnnxGraph, OnnxNode
 from ..onnx.scratch import takes_some
 
 #: Half-open ranges of rows.
@@ -53,7 +54,7 @@ class Read:
     position: int
     tensor: str
     height: int
-    window: Window | None
+    window: RowWindow | None
     factor: int | None
 
     def needs(self, first: int, end: int) -> tuple[int, int, int, int]:
@@ -70,7 +71,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LayerStep:
     """A layer: `node` is its number in the model, `weights` their bytes.
 
     `why` says why it cannot be done by rows; it is empty where it can.
@@ -92,7 +93,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LayerGroup:
     """Layers that become one kernel, by number; `reads` and `makes` at its border."""
 
     steps: tuple[int, ...]
@@ -101,7 +102,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Net:
+class BandNet:
     """`shapes` of the tensors that depend on an input; groups in order.
 
     `blocks`: how many channels a block has, of tensors in ONNX Runtime's blocked layout; `names`
@@ -109,11 +110,11 @@ class Net:
     """
 
     file: str
-    chain: Chain
+    chain: LayerChain
     model: Any
     folder: Path
-    steps: tuple[Step, ...]
-    groups: tuple[Group, ...]
+    steps: tuple[LayerStep, ...]
+    groups: tuple[LayerGroup, ...]
     shapes: Mapping[str, tuple[int, ...]]
     blocks: Mapping[str, int] = field(default_factory=dict)
     names: frozenset[str] | None = None
@@ -198,12 +199,12 @@ class Net:
         return next(filter(None, reasons), "")
 
 
-def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
-    """A model as a `Net`. Raises NetworkError as `read_chain`, and where a tensor has no fixed
+def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> BandNet:
+    """A model as a `BandNet`. Raises NetworkError as `read_chain`, and where a tensor has no fixed
     shape."""
     interface, model = read_fixed(path, fixed, 1)
     chain = chain_of(model, interface.inputs, interface.outputs, path.name)
-    graph = Graph(path.name, interface, model)
+    graph = OnnxGraph(path.name, interface, model)
     nodes = {first_output(n.node): (k, n) for k, n in enumerate(graph.nodes)}
     spans = chain.spans()
     sizes = {w.name: bytes_of(w) for w in model.graph.initializer}
@@ -219,10 +220,12 @@ def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
             window, factor = rules.get(position, (None, None))
             reads.append(Read(position, tensor, height_of(shapes[tensor]), window, factor))
         steps.append(
-            Step(number, index, layer.operator, tuple(reads), layer.makes, layer.macs, weights, why)
+            LayerStep(
+                number, index, layer.operator, tuple(reads), layer.makes, layer.macs, weights, why
+            )
         )
     groups = _groups(chain, spans)
-    return Net(path.name, chain, model, path.parent, tuple(steps), groups, shapes)
+    return BandNet(path.name, chain, model, path.parent, tuple(steps), groups, shapes)
 
 
 def height_of(shape: tuple[int, ...]) -> int:
@@ -230,7 +233,7 @@ def height_of(shape: tuple[int, ...]) -> int:
     return shape[2] if len(shape) == 4 else 1
 
 
-def _groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> tuple[Group, ...]:
+def _groups(chain: LayerChain, spans: Mapping[str, tuple[int, int]]) -> tuple[LayerGroup, ...]:
     """In the order of their last layers: what goes between the layers of a group does not need
     it."""
     readers: dict[str, set[int]] = {}
@@ -247,11 +250,11 @@ def _groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> tuple[Group, 
             for tensor in layer.makes:
                 if tensor in chain.outputs or readers.get(tensor, set()).difference(steps):
                     makes.append(tensor)
-        groups.append(Group(tuple(steps), tuple(reads), tuple(makes)))
+        groups.append(LayerGroup(tuple(steps), tuple(reads), tuple(makes)))
     return tuple(groups)
 
 
-def _fused(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> Collection[list[int]]:
+def _fused(chain: LayerChain, spans: Mapping[str, tuple[int, int]]) -> Collection[list[int]]:
     """The numbers of the layers that become one kernel, each group in order."""
     group_of = list(range(len(chain.layers)))
     for number, layer in enumerate(chain.layers):
@@ -265,11 +268,11 @@ def _fused(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> Collection[lis
 
 
 #: A window, or a factor, or neither: see `Read`.
-Way = tuple[Window | None, int | None]
+Way = tuple[RowWindow | None, int | None]
 
 
 def rules_of(
-    node: Node, makes: tuple[str, ...], reads: tuple[tuple[int, str], ...], graph: Graph
+    node: OnnxNode, makes: tuple[str, ...], reads: tuple[tuple[int, str], ...], graph: OnnxGraph
 ) -> tuple[str, dict[int, Way]]:
     """Why a layer cannot be done by rows (empty if it can), and how it reads its inputs."""
     if len(makes) != 1 or len([t for t in node.node.output if t]) != 1:
@@ -300,16 +303,16 @@ def _differs_by_row(weight: tuple[int, ...]) -> bool:
     return weight[-2:-1] not in ((), (1,))
 
 
-def way_of(node: Node, rule: Rows | None, height: int, result: int) -> Way | str:
+def way_of(node: OnnxNode, rule: Rows | None, height: int, result: int) -> Way | str:
     """How one input is read by rows, or why it cannot be."""
     match rule:
-        case Window() if node.op in PADDED:
+        case RowWindow() if node.op in PADDED:
             return _padded(node, rule, height, result)
-        case Window() if node.op == "SpaceToDepth":
+        case RowWindow() if node.op == "SpaceToDepth":
             return rule, None
-        case Window() if node.op in ALIKE and rule == SAME:
+        case RowWindow() if node.op in ALIKE and rule == SAME:
             return SAME, None
-        case Whole() if node.op in ALIKE and node.op != "Concat" and height == 1:
+        case EveryRow() if node.op in ALIKE and node.op != "Concat" and height == 1:
             return None, None
         case Scaled() if node.op in SCALING and result % height == 0:
             return _scaled(node, rule, height, result)
@@ -321,7 +324,7 @@ def way_of(node: Node, rule: Rows | None, height: int, result: int) -> Way | str
     return ALL_ROWS
 
 
-def _padded(node: Node, rule: Window, height: int, result: int) -> Way | str:
+def _padded(node: OnnxNode, rule: RowWindow, height: int, result: int) -> Way | str:
     """How data is read by a window whose padding is an attribute."""
     if min(rule.top, rule.bottom) < 0 or max(rule.top, rule.bottom) >= rule.span:
         return "its padding is larger than its window"
@@ -331,14 +334,14 @@ def _padded(node: Node, rule: Window, height: int, result: int) -> Way | str:
     return ALL_ROWS if last >= height else (rule, None)
 
 
-def _copies_rows(node: Node) -> bool:
+def _copies_rows(node: OnnxNode) -> bool:
     """Is what a scaled row holds copied from the data, not computed between its rows?"""
     if node.op == "DepthToSpace":
         return True
     return node.text("mode", "nearest") == "nearest" and _whole_width(node)
 
 
-def _scaled(node: Node, rule: Scaled, height: int, result: int) -> Way | str:
+def _scaled(node: OnnxNode, rule: Scaled, height: int, result: int) -> Way | str:
     """How data is read of which each row becomes several of the result."""
     factor = result // height
     if not factor:
@@ -356,6 +359,6 @@ def _repeats(rule: Scaled, factor: int, height: int, result: int) -> bool:
     return True
 
 
-def _whole_width(node: Node) -> bool:
+def _whole_width(node: OnnxNode) -> bool:
     before, after = node.dims(0), node.result
     return after[3] % before[3] == 0 and before[:2] == after[:2]

@@ -1,10 +1,10 @@
 """Ways to part a network into units that go in bands, as shortest paths over the places between its
 groups of layers.
 
-In: a `Net`, and what bands cost. Out: `Proposal`s with estimates of their bytes and of their time.
-A part of the network up to some place goes in bands, the rest runs whole. For rows of some part of
-the height, a limit on what a unit may need and a price of time against memory, the best units up to
-any place are a shortest path to it.
+In: a `BandNet`, and what bands cost. Out: `Proposal`s with estimates of their bytes and of their
+time. A part of the network up to some place goes in bands, the rest runs whole. For rows of some
+part of the height, a limit on what a unit may need and a price of time against memory, the best
+units up to any place are a shortest path to it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from itertools import pairwise, product
 
 from ...model.mapping import Bands
 from ...model.profile import BandCosts
-from .firings import Segment
+from .firings import BandSegment
 from .inner import whole_inner_bytes
-from .needs import Ending, Need, ending, needs
-from .net import Band, Net
-from .units import Unit, unit_of
+from .needs import Ending, FiringNeed, ending, needs
+from .net import Band, BandNet
+from .units import BandUnit, unit_of
 
 #: Rows that are tried, and parts of the height.
 ROWS, PARTS = (1, 2, 4, 7, 8, 14, 16, 28, 32, 64, 128), (2, 3, 4, 6, 9, 12)
@@ -40,7 +40,7 @@ Proposal = tuple[int, Path]
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class UnitCost:
     """Of the unit that begins with group `first`: bytes that it reads, bytes that it needs besides,
     ns that all its firings take beside the network's own time, and their number.
     """
@@ -57,26 +57,26 @@ class _Table:
     """For one share of the height: per place the units that end there, and by limit and price the
     best last one."""
 
-    units: list[list[Cost]] = field(default_factory=lambda: [[]])
-    best: dict[tuple[int, float], list[tuple[float, Cost | None] | None]] = field(
+    units: list[list[UnitCost]] = field(default_factory=lambda: [[]])
+    best: dict[tuple[int, float], list[tuple[float, UnitCost | None] | None]] = field(
         default_factory=dict
     )
 
 
-class Search:
+class PathSearch:
     """`rate`: multiplications of the network in a ns; `block`: bytes that the whole network needs
     inside."""
 
-    def __init__(self, net: Net, rate: float, costs: BandCosts, block: int) -> None:
+    def __init__(self, net: BandNet, rate: float, costs: BandCosts, block: int) -> None:
         self.net, self.rate, self.costs, self.block = net, rate, costs, block
         #: Units that were looked at.
         self.looks = 0
-        self._units: dict[Band, Unit] = {}
+        self._units: dict[Band, BandUnit] = {}
         self._endings: dict[int, Ending | None] = {}
-        self._at: dict[tuple[int, int], list[Cost]] = {}
+        self._at: dict[tuple[int, int], list[UnitCost]] = {}
         self._tables: dict[Fraction, _Table] = {}
 
-    def unit(self, first: int, end: int) -> Unit:
+    def unit(self, first: int, end: int) -> BandUnit:
         """The unit of some groups."""
         return unit_of(self.net, first, end, self._units)
 
@@ -120,14 +120,14 @@ class Search:
         until = self.net.groups[path[-1] - 1].makes[0] if path[-1] < len(self.net.groups) else None
         return Bands(rows, until, tuple(self.unit(a, b).out for a, b in pairwise(path[:-1])))
 
-    def segments(self, proposal: Proposal) -> tuple[Segment, ...]:
+    def segments(self, proposal: Proposal) -> tuple[BandSegment, ...]:
         """A proposal as segments."""
         rows, path = proposal
-        first = Segment(tuple(self.unit(a, b) for a, b in pairwise(path)), rows)
+        first = BandSegment(tuple(self.unit(a, b) for a, b in pairwise(path)), rows)
         count = len(self.net.groups)
         if path[-1] == count:
             return (first,)
-        return first, Segment((self.unit(path[-1], count),), None)
+        return first, BandSegment((self.unit(path[-1], count),), None)
 
     def proposals(self, end: int, looks: int) -> dict[Proposal, tuple[float, float]]:
         """Rows and paths up to an end, with estimates of bytes and ns beside the network's own.
@@ -170,7 +170,7 @@ class Search:
             table.units.append(self._up_to(len(table.units), share))
         return table
 
-    def _up_to(self, end: int, share: Fraction) -> list[Cost]:
+    def _up_to(self, end: int, share: Fraction) -> list[UnitCost]:
         """The units that end at a place."""
         if end not in self._endings:
             self._endings[end] = ending(self.net, end)
@@ -183,7 +183,7 @@ class Search:
             self._at[end, count] = list(self._priced(at, count))
         return self._at[end, count]
 
-    def _priced(self, at: Ending, count: int) -> Iterator[Cost]:
+    def _priced(self, at: Ending, count: int) -> Iterator[UnitCost]:
         """With what they cost, as long as they need no more than the largest limit: longer ones
         need more."""
         for need in needs(self.net, at, count, LONGEST, self._units):
@@ -192,7 +192,7 @@ class Search:
                 return
             yield self._cost(at, count, need)
 
-    def _cost(self, at: Ending, count: int, need: Need) -> Cost:
+    def _cost(self, at: Ending, count: int, need: FiringNeed) -> UnitCost:
         price, firings = self.costs, at.rows / count
         again = need.macs - need.own_macs * count / at.rows
         moved = need.reads + need.makes + need.cut
@@ -200,15 +200,17 @@ class Search:
             again * price.again / self.rate + price.byte_ns * moved + price.firing_ns
         ) * firings
         spent += price.weight_ns * need.weights * (firings - 1)
-        return Cost(need.first, need.reads, need.makes + need.inner, spent, -(-at.rows // count))
+        return UnitCost(
+            need.first, need.reads, need.makes + need.inner, spent, -(-at.rows // count)
+        )
 
 
-def _shortest(table: _Table, limit: int, price: float, end: int) -> list[Cost] | None:
+def _shortest(table: _Table, limit: int, price: float, end: int) -> list[UnitCost] | None:
     """The units up to the end whose line buffers and time cost least, none needing more than the
     limit."""
     best = table.best.setdefault((limit, price), [(0.0, None)])
     for units in table.units[len(best) : end + 1]:
-        least: tuple[float, Cost | None] | None = None
+        least: tuple[float, UnitCost | None] | None = None
         for cost in units:
             if cost.needs > limit:
                 break
@@ -218,7 +220,7 @@ def _shortest(table: _Table, limit: int, price: float, end: int) -> list[Cost] |
                 if least is None or total < least[0]:
                     least = total, cost
         best.append(least)
-    path: list[Cost] = []
+    path: list[UnitCost] = []
     at = end
     while at:
         place = best[at]

@@ -1,7 +1,8 @@
 """Units: runs of groups of layers that fire together, band by band; what they need inside is
 computed again.
 
-In: a `Net` and a run of its groups. Out: which rows a firing reads, and what tells firings apart.
+In: a `BandNet` and a run of its groups. Out: which rows a firing reads, and what tells firings
+apart.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
 
-from .net import Band, Net, Read, Step
+from .net import Band, BandNet, LayerStep, Read
 
 #: What tells the models of two firings apart: per input of a layer the rows that it takes of what
 #: is there.
@@ -32,15 +33,15 @@ class Reading:
 T = TypeVar("T")
 
 
-class Known(Generic[T]):
+class KnownFirings(Generic[T]):
     """What was worked out for some firings of a unit: those of one kind have the same."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: BandUnit) -> None:
         self._unit = unit
         self._kinds: dict[Kind, T] = {}
         self._bands: dict[Band, T] = {}
 
-    def of(self, band: Band, work_out: Callable[[Unit, int, int], T]) -> T:
+    def of(self, band: Band, work_out: Callable[[BandUnit, int, int], T]) -> T:
         """For rows `band` of what the unit makes."""
         if band not in self._bands:
             kind = self._unit.kind(*band)
@@ -50,14 +51,14 @@ class Known(Generic[T]):
         return self._bands[band]
 
 
-class Unit:
+class BandUnit:
     """The groups [first, end) of a network. `reads` and `makes` at its border; steps in order."""
 
-    def __init__(self, net: Net, first: int, end: int) -> None:
+    def __init__(self, net: BandNet, first: int, end: int) -> None:
         self.net, self.first, self.end = net, first, end
         groups = net.groups[first:end]
         numbers = sorted(chain.from_iterable(g.steps for g in groups))
-        self.steps: tuple[Step, ...] = tuple(net.steps[k] for k in numbers)
+        self.steps: tuple[LayerStep, ...] = tuple(net.steps[k] for k in numbers)
         self.reads = _read_from_outside(self.steps)
         makes = chain.from_iterable(g.makes for g in groups)
         self.makes = tuple(t for t in makes if net.read.get(t, -1) >= end)
@@ -72,8 +73,8 @@ class Unit:
         self._ranges: dict[Band, dict[str, Band]] = {}
         self._kinds: dict[Band, Kind] = {}
         #: What ONNX Runtime holds in firings, and what it cuts out of tensors inside of them.
-        self.inner: Known[int] = Known(self)
-        self.cut: Known[int] = Known(self)
+        self.inner: KnownFirings[int] = KnownFirings(self)
+        self.cut: KnownFirings[int] = KnownFirings(self)
         #: What it holds where the unit runs whole, and the tensor that dictates it.
         self.whole: tuple[int, str] | None = None
 
@@ -96,7 +97,7 @@ class Unit:
         self._ranges[first, end] = rows
         return rows
 
-    def readings(self, first: int, end: int) -> list[tuple[Step, list[Reading]]]:
+    def readings(self, first: int, end: int) -> list[tuple[LayerStep, list[Reading]]]:
         """Every layer that is needed for rows [first, end), with what it reads."""
         rows = self.ranges(first, end)
         needed = []
@@ -123,29 +124,29 @@ class Unit:
         return self._kinds[first, end]
 
 
-def cut_bytes(unit: Unit, first: int, end: int) -> int:
+def cut_bytes(unit: BandUnit, first: int, end: int) -> int:
     """Bytes of the rows that layers take out of tensors inside of a firing, which copies them (see
     `models.py`)."""
     return unit.cut.of((first, end), _cut_bytes)
 
 
-def _cut_bytes(unit: Unit, first: int, end: int) -> int:
+def _cut_bytes(unit: BandUnit, first: int, end: int) -> int:
     return sum(unit.net.bytes(tensor, b - a) for tensor, a, b in cuts_of(unit, first, end))
 
 
-def made_of(steps: Iterable[Step]) -> set[str]:
+def made_of(steps: Iterable[LayerStep]) -> set[str]:
     """The tensors that layers make."""
     return set(chain.from_iterable(s.makes for s in steps))
 
 
-def _read_from_outside(steps: Sequence[Step]) -> tuple[str, ...]:
+def _read_from_outside(steps: Sequence[LayerStep]) -> tuple[str, ...]:
     """The tensors that layers read and do not make, in the order in which they are read."""
     inside = made_of(steps)
     reads = chain.from_iterable(s.reads for s in steps)
     return tuple(dict.fromkeys(r.tensor for r in reads if r.tensor not in inside))
 
 
-def cuts_of(unit: Unit, first: int, end: int) -> set[tuple[str, int, int]]:
+def cuts_of(unit: BandUnit, first: int, end: int) -> set[tuple[str, int, int]]:
     """Tensors with the rows that layers take out of them inside of a firing."""
     rows = unit.ranges(first, end)
     cuts = set()
@@ -156,7 +157,7 @@ def cuts_of(unit: Unit, first: int, end: int) -> set[tuple[str, int, int]]:
     return cuts
 
 
-def macs(unit: Unit, first: int, end: int) -> float:
+def macs(unit: BandUnit, first: int, end: int) -> float:
     """Multiplications of a firing."""
     rows = unit.ranges(first, end)
     total = 0.0
@@ -167,10 +168,12 @@ def macs(unit: Unit, first: int, end: int) -> float:
     return total
 
 
-def unit_of(net: Net, first: int, end: int, known: dict[Band, Unit] | None = None) -> Unit:
+def unit_of(
+    net: BandNet, first: int, end: int, known: dict[Band, BandUnit] | None = None
+) -> BandUnit:
     """The unit of groups [first, end), made once."""
     if known is None:
-        return Unit(net, first, end)
+        return BandUnit(net, first, end)
     if (first, end) not in known:
-        known[first, end] = Unit(net, first, end)
+        known[first, end] = BandUnit(net, first, end)
     return known[first, end]

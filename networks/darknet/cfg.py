@@ -53,7 +53,7 @@ class CfgError(NetworkError):
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class CfgOption:
     """The text after `=`, and the place of the line."""
 
     value: str
@@ -71,7 +71,7 @@ class Section:
     kind: str
     span: Span
     faults: list[Diagnostic]
-    options: dict[str, list[Option]] = field(default_factory=dict)
+    options: dict[str, list[CfgOption]] = field(default_factory=dict)
     broken: bool = False
     _asked: set[str] = field(default_factory=set)
 
@@ -219,7 +219,7 @@ def read_sections(path: Path) -> tuple[Section, ...]:
         else:
             name, equals, value = (part.strip() for part in line.partition("="))
             if name and value:
-                sections[-1].options.setdefault(name, []).append(Option(value, span))
+                sections[-1].options.setdefault(name, []).append(CfgOption(value, span))
             else:
                 sections[-1].broken = True
                 what = f"{line!r} is no `option=value`"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...model.diagnostic import did_you_mean, one_of
 from .cfg import CfgError, Section, is_darknet, read_sections
 from .layers import OTHERS, RULES
-from .net import INPUT, DarknetNet, Layer, Shape, Unknown
+from .net import INPUT, DarknetLayer, DarknetNet, Shape, Unknown
 from .weights import read_weights
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _layer(
         _refuse_kind(section)
     if rule is None or section.broken:
         return name, None
-    x = Layer(name, section, net, done)
+    x = DarknetLayer(name, section, net, done)
     before = len(section.faults)
     shape: Shape | None = None
     try:

@@ -1,8 +1,8 @@
 """What each section of a Darknet `.cfg` computes: a rule for every kind of layer.
 
-In: a `Layer` with its options. Out: its nodes and weights, and the shape of what it gives. Options
-are read first, then shapes are looked at: a layer behind a faulty one is checked as far as it does
-not depend on it. Sizes and defaults are those of AlexeyAB's Darknet.
+In: a `DarknetLayer` with its options. Out: its nodes and weights, and the shape of what it gives.
+Options are read first, then shapes are looked at: a layer behind a faulty one is checked as far as
+it does not depend on it. Sizes and defaults are those of AlexeyAB's Darknet.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .cfg import Section
-from .net import ACTIVATIONS, Layer, Shape
+from .net import ACTIVATIONS, DarknetLayer, Shape
 
 #: Inside the root. Darknet itself folds with this value; only its oldest CPU code adds 1e-6 outside
 #: of the root.
@@ -19,7 +19,7 @@ EPSILON = 1e-5
 
 
 # -- layers with weights ---------------------------------------------------------------------------
-def _convolutional(x: Layer) -> Shape:
+def _convolutional(x: DarknetLayer) -> Shape:
     o = x.section
     filters, groups, size = o.whole("filters", 1), o.whole("groups", 1), o.whole("size", 1)
     tall, wide = _strides(o)
@@ -72,7 +72,7 @@ _CONV_EXTRAS = (
 )
 
 
-def _connected(x: Layer) -> Shape:
+def _connected(x: DarknetLayer) -> Shape:
     """A convolution whose kernel is as large as its data: the same sum, and no other shape than (n,
     1, 1) after it."""
     o = x.section
@@ -97,12 +97,12 @@ def _connected(x: Layer) -> Shape:
     return outputs, 1, 1
 
 
-def _norm(x: Layer, count: int) -> tuple[str, ...]:
+def _norm(x: DarknetLayer, count: int) -> tuple[str, ...]:
     return tuple(x.weights(what, count) for what in ("scales", "mean", "variance"))
 
 
 def _weighted(
-    x: Layer, weights: str, biases: str, norm: Sequence[str], attributes: Mapping[str, Any]
+    x: DarknetLayer, weights: str, biases: str, norm: Sequence[str], attributes: Mapping[str, Any]
 ) -> None:
     """With a batch normalization the biases are its own, behind the scales."""
     x.add("Conv", "conv", x.tensor, weights, *([] if norm else [biases]), **attributes)
@@ -117,7 +117,7 @@ def _strides(o: Section) -> tuple[int, int]:
     return o.whole("stride_y", stride), o.whole("stride_x", stride)
 
 
-def _maxpool(x: Layer) -> Shape:
+def _maxpool(x: DarknetLayer) -> Shape:
     """One half of the padding, rounded down, stands in front. By default there is one less than the
     window is wide."""
     o = x.section
@@ -136,13 +136,13 @@ def _maxpool(x: Layer) -> Shape:
     return shape
 
 
-def _avgpool(x: Layer) -> Shape:
+def _avgpool(x: DarknetLayer) -> Shape:
     channels = x.shape[0]
     x.add("GlobalAveragePool", "out", x.tensor)
     return channels, 1, 1
 
 
-def _route(x: Layer) -> Shape:
+def _route(x: DarknetLayer) -> Shape:
     """Groups are taken of each layer on its own, and put one behind the other."""
     o = x.section
     listed, groups, group = o.wholes("layers"), o.whole("groups", 1), o.whole("group_id", 0, 0)
@@ -169,7 +169,7 @@ def _route(x: Layer) -> Shape:
     return total, height, width
 
 
-def _shortcut(x: Layer) -> Shape:
+def _shortcut(x: DarknetLayer) -> Shape:
     """Where the other layer has more channels, the first ones are added; where it has fewer, to the
     first ones."""
     o = x.section
@@ -195,7 +195,7 @@ def _shortcut(x: Layer) -> Shape:
     return shape
 
 
-def _same_size(x: Layer, sources: Sequence[tuple[str, Shape]], option: str) -> Shape:
+def _same_size(x: DarknetLayer, sources: Sequence[tuple[str, Shape]], option: str) -> Shape:
     """The shape of the first one, when all have its height and width."""
     first, shape = sources[0]
     for tensor, (_, height, width) in sources:
@@ -205,7 +205,7 @@ def _same_size(x: Layer, sources: Sequence[tuple[str, Shape]], option: str) -> S
     return shape
 
 
-def _upsample(x: Layer) -> Shape:
+def _upsample(x: DarknetLayer) -> Shape:
     stride = x.section.whole("stride", 2)
     x.section.only("scale", "1")
     channels, height, width = x.shape
@@ -215,7 +215,7 @@ def _upsample(x: Layer) -> Shape:
     return channels, height * stride, width * stride
 
 
-def _reorg(x: Layer) -> Shape:
+def _reorg(x: DarknetLayer) -> Shape:
     """YOLOv2's passthrough. Darknet lays the numbers out as for fewer channels of a larger image,
     and takes them apart.
 
@@ -234,12 +234,12 @@ def _reorg(x: Layer) -> Shape:
     return shape
 
 
-def _dropout(x: Layer) -> Shape:
+def _dropout(x: DarknetLayer) -> Shape:
     x.section.anything_else()
     return x.shape
 
 
-def _softmax(x: Layer) -> Shape:
+def _softmax(x: DarknetLayer) -> Shape:
     for name, value in (
         ("groups", "1"),
         ("temperature", "1"),
@@ -256,7 +256,7 @@ def _softmax(x: Layer) -> Shape:
 
 
 # -- heads -----------------------------------------------------------------------------------------
-def _yolo(x: Layer) -> Shape:
+def _yolo(x: DarknetLayer) -> Shape:
     """The tensor as it comes: decoding is left to the user's code, which finds what it needs in the
     metadata."""
     o = x.section
@@ -281,7 +281,7 @@ def _yolo(x: Layer) -> Shape:
     )
 
 
-def _region(x: Layer) -> Shape:
+def _region(x: DarknetLayer) -> Shape:
     """As `_yolo`: the head of YOLOv2."""
     o = x.section
     classes, total, coords = o.whole("classes", 20), o.whole("num", 1), o.whole("coords", 4)
@@ -290,7 +290,7 @@ def _region(x: Layer) -> Shape:
     return _head(x, total * (classes + coords + 1), why, options)
 
 
-def _anchors(x: Layer, total: int) -> list[list[float]]:
+def _anchors(x: DarknetLayer, total: int) -> list[list[float]]:
     # most options of a head matter in training, and are kept beside the others
     x.section.anything_else()
     flat = x.known(x.section.reals("anchors"))
@@ -301,7 +301,7 @@ def _anchors(x: Layer, total: int) -> list[list[float]]:
     return [flat[k : k + 2] for k in range(0, 2 * total, 2)]
 
 
-def _head(x: Layer, wanted: int, why: str, known: dict[str, Any]) -> Shape:
+def _head(x: DarknetLayer, wanted: int, why: str, known: dict[str, Any]) -> Shape:
     """`known` is what was read of the options; the others are kept as they stand."""
     channels = x.shape[0]
     if channels != wanted:
@@ -319,7 +319,7 @@ def _head(x: Layer, wanted: int, why: str, known: dict[str, Any]) -> Shape:
 
 # -- by name ---------------------------------------------------------------------------------------
 #: Per section the name that its tensors have, and what it computes.
-RULES: dict[str, tuple[str, Callable[[Layer], Shape]]] = {
+RULES: dict[str, tuple[str, Callable[[DarknetLayer], Shape]]] = {
     "convolutional": ("conv", _convolutional),
     "conv": ("conv", _convolutional),
     "connected": ("connected", _connected),

@@ -24,7 +24,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DarknetNode:
     """An operator of ONNX (set 13) with one output."""
 
     op: str
@@ -34,7 +34,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WeightsPart:
     """Weights of a layer that follow each other in the file, named `LAYER_WHAT` as a tensor."""
 
     layer: str
@@ -62,8 +62,8 @@ class DarknetNet:
     """
 
     input: Shape
-    nodes: list[Node] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    nodes: list[DarknetNode] = field(default_factory=list)
+    parts: list[WeightsPart] = field(default_factory=list)
     constants: dict[str, Values] = field(default_factory=dict)
     outputs: dict[str, Shape] = field(default_factory=dict)
     heads: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Unknown(Exception):
 
 
 @dataclass(slots=True)
-class Layer:
+class DarknetLayer:
     """A layer in the making.
 
     `done` are the tensors in front of it with their shapes, as far as these are known: the image,
@@ -88,7 +88,7 @@ class Layer:
     net: DarknetNet
     done: Sequence[tuple[str, Shape | None]]
     tensor: str = ""
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[DarknetNode] = field(default_factory=list)
     before_activation: str = ""
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ class Layer:
 
     def weights(self, what: str, *shape: int) -> str:
         """The tensor of weights that come next in the file."""
-        self.net.parts.append(Part(self.name, what, shape))
+        self.net.parts.append(WeightsPart(self.name, what, shape))
         return self.net.parts[-1].name
 
     def constant(self, what: str, values: Values) -> str:
@@ -155,7 +155,7 @@ class Layer:
         """A node whose output is called `LAYER_WHAT`, unless it remains the last one of the
         layer."""
         self.tensor = f"{self.name}_{what}"
-        self.nodes.append(Node(op, inputs, self.tensor, attributes))
+        self.nodes.append(DarknetNode(op, inputs, self.tensor, attributes))
         return self.tensor
 
     def channels(self, what: str, tensor: str, first: int, end: int) -> str:
@@ -185,25 +185,25 @@ class Layer:
 
 
 # -- activations -----------------------------------------------------------------------------------
-def _elementwise(op: str, **attributes: Any) -> Callable[[Layer], Any]:
+def _elementwise(op: str, **attributes: Any) -> Callable[[DarknetLayer], Any]:
     return lambda x: x.add(op, "act", x.tensor, **attributes)
 
 
-def _relu6(x: Layer) -> None:
+def _relu6(x: DarknetLayer) -> None:
     x.add("Clip", "act", x.tensor, x.constant("least", 0.0), x.constant("most", 6.0))
 
 
-def _swish(x: Layer) -> None:
+def _swish(x: DarknetLayer) -> None:
     before = x.tensor
     x.add("Mul", "act", before, x.add("Sigmoid", "sigmoid", before))
 
 
-def _mish(x: Layer) -> None:
+def _mish(x: DarknetLayer) -> None:
     before = x.tensor
     x.add("Mul", "act", before, x.add("Tanh", "tanh", x.add("Softplus", "softplus", before)))
 
 
-ACTIVATIONS: dict[str, Callable[[Layer], Any]] = {
+ACTIVATIONS: dict[str, Callable[[DarknetLayer], Any]] = {
     "linear": lambda x: None,
     "leaky": _elementwise("LeakyRelu", alpha=0.1),
     "relu": _elementwise("Relu"),

@@ -17,8 +17,8 @@ from itertools import accumulate, pairwise
 
 from ...model.application import Application
 from ..onnx.interface import NetworkError
-from ..onnx.layers import Cnn, Edge, Layer, Whole, Window
-from .layerwise import Arrow, application
+from ..onnx.layers import Cnn, EveryRow, Layer, LayerEdge, RowWindow
+from .layerwise import ActorChannel, application
 
 #: Rows of a layer that are worked through one by one.
 MOST_ROWS = 100_000
@@ -56,11 +56,13 @@ def by_parts(cnn: Cnn, name: str) -> Application:
         for edge in layer.inputs:
             taken, freed = rows_by_phase(layer, edge)
             consumed, frees = (tuple(edge.row * n for n in rows) for rows in (taken, freed))
-            arrows.append(Arrow(edge.source, layer.name, _produced(edge, phases), consumed, frees))
+            arrows.append(
+                ActorChannel(edge.source, layer.name, _produced(edge, phases), consumed, frees)
+            )
     return application(name, cnn.file, {x.name: x.operator for x in cnn.layers}, arrows)
 
 
-def rows_by_phase(layer: Layer, edge: Edge) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def rows_by_phase(layer: Layer, edge: LayerEdge) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Rows of an edge that each phase of its layer takes, and rows that each phase frees at its
     end."""
     step = layer.shape[1] // layer.phases
@@ -101,25 +103,25 @@ def algorithm4(cnn: Cnn, name: str) -> Application:
             window = _as_window(layer, edge)
             taken = _printed(layer, edge, window)
             consumed = tuple(edge.row * n for n in taken)
-            arrows.append(Arrow(edge.source, layer.name, _produced(edge, phases), consumed))
+            arrows.append(ActorChannel(edge.source, layer.name, _produced(edge, phases), consumed))
             overlap = (window.span - window.stride) * edge.row
             if overlap > 0 and layer.phases > 1:
                 again = (overlap,) * (layer.phases - 1)
-                arrows.append(Arrow(layer.name, layer.name, (*again, 0), (0, *again)))
+                arrows.append(ActorChannel(layer.name, layer.name, (*again, 0), (0, *again)))
     return application(name, cnn.file, {x.name: x.operator for x in cnn.layers}, arrows)
 
 
-def _as_window(layer: Layer, edge: Edge) -> Window:
-    if isinstance(edge.rows, Window):
+def _as_window(layer: Layer, edge: LayerEdge) -> RowWindow:
+    if isinstance(edge.rows, RowWindow):
         return edge.rows
-    if isinstance(edge.rows, Whole) and layer.phases == 1:
-        return Window(edge.height)
+    if isinstance(edge.rows, EveryRow) and layer.phases == 1:
+        return RowWindow(edge.height)
     raise DoesNotApply(
         f"layer {layer.name!r}: {type(edge.rows).__name__.lower()} rows are no sliding window"
     )
 
 
-def _printed(layer: Layer, edge: Edge, window: Window) -> list[int]:
+def _printed(layer: Layer, edge: LayerEdge, window: RowWindow) -> list[int]:
     """Rows per phase, lines 27-36."""
     first = window.span - window.top
     if layer.phases == 1:
@@ -139,5 +141,5 @@ def _printed(layer: Layer, edge: Edge, window: Window) -> list[int]:
     return rows
 
 
-def _produced(edge: Edge, phases: dict[str, int]) -> tuple[int, ...]:
+def _produced(edge: LayerEdge, phases: dict[str, int]) -> tuple[int, ...]:
     return (edge.elements // phases[edge.source],) * phases[edge.source]

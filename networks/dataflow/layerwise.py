@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from ...model.application import Application, Channel, Port, Task
 from ...model.span import Span
-from ..onnx.layers import Cnn, Edge
+from ..onnx.layers import Cnn, LayerEdge
 
 
 @dataclass(frozen=True, slots=True)
-class Arrow:
+class ActorChannel:
     """A channel between actors (short names): tokens per phase of either side; `frees` as in
     `Channel`."""
 
@@ -39,7 +39,7 @@ class Phased:
 
 
 def application(
-    name: str, file: str, actors: Mapping[str, str], arrows: Iterable[Arrow]
+    name: str, file: str, actors: Mapping[str, str], arrows: Iterable[ActorChannel]
 ) -> Application:
     """An abstract application: `actors` are short names and definitions; every arrow has ports of
     its own."""
@@ -89,7 +89,7 @@ def as_sdf(cnn: Cnn, name: str) -> Application:
     for layer in cnn.layers:
         for edge in layer.inputs:
             rate = (edge.elements,)
-            arrows.append(Arrow(edge.source, layer.name, rate, rate))
+            arrows.append(ActorChannel(edge.source, layer.name, rate, rate))
     return application(name, cnn.file, {x.name: x.operator for x in cnn.layers}, arrows)
 
 
@@ -128,7 +128,7 @@ def _assemble(
     mapping: Mapping[str, str],
     phases: Mapping[str, list[list[str]]],
     name: str,
-    outer: set[tuple[str, Edge]] | None,
+    outer: set[tuple[str, LayerEdge]] | None,
 ) -> Phased:
     """Make the actors; channels are the edges in `outer` (by destination), or all edges between
     different phases."""
@@ -147,7 +147,7 @@ def _assemble(
             if is_channel:
                 made = _in_one_phase(edge.elements, start[1], len(phases[start[0]]))
                 taken = _in_one_phase(edge.elements, end[1], len(phases[end[0]]))
-                arrows.append(Arrow(start[0], end[0], made, taken))
+                arrows.append(ActorChannel(start[0], end[0], made, taken))
     app = application(name, cnn.file, {home: home for home in phases}, arrows)
     # Breadth-first order is no order to run in: within a phase, that of the network is.
     rank = {layer.name: k for k, layer in enumerate(cnn.layers)}

@@ -17,12 +17,14 @@ from ...analysis.dataflow.buffers import least_capacities
 from ...analysis.dataflow.graph import bounded, graph_of
 from ...analysis.dataflow.liveness import Execution
 from ...analysis.dataflow.repetition import repetition
-from ...analysis.minakova import Edge, Reduced, algorithm8, algorithm9
+from ...analysis.minakova import BufferedEdge, Reduced, algorithm8, algorithm9
 from ..onnx.layers import Cnn
 from .by_parts import by_parts
 
 
-def derived(cnn: Cnn, chosen: Collection[str], part: int = 0) -> tuple[tuple[Edge, ...], int]:
+def derived(
+    cnn: Cnn, chosen: Collection[str], part: int = 0
+) -> tuple[tuple[BufferedEdge, ...], int]:
     """The edges of a network of which the `chosen` layers go by parts, and the steps of its
     schedule.
 
@@ -50,7 +52,7 @@ def derived(cnn: Cnn, chosen: Collection[str], part: int = 0) -> tuple[tuple[Edg
         if e.kind == "data":
             size = capacities[e.channel] * sizes[app.channels[e.channel].source]
             name = graph.channels[e.channel]
-            edges.append(Edge(name, part, size, first[e.source], last[e.destination]))
+            edges.append(BufferedEdge(name, part, size, first[e.source], last[e.destination]))
     return tuple(edges), steps
 
 
@@ -95,5 +97,5 @@ def reduction(cnn: Cnn, enough: Callable[[], bool] | None = None, seed: int = 0)
     return replace(without_search, least=least, chosen=sum(least.chosen), looks=len(looks))
 
 
-def _shared(edges: Collection[Edge]) -> int:
+def _shared(edges: Collection[BufferedEdge]) -> int:
     return sum(b.size for b in algorithm8(list(edges), ()))

@@ -1,7 +1,7 @@
 """What each operator of ONNX has to keep to on a DLA: one function per kind of layer.
 
-In: a `Layer` with its surroundings. Out: the rules that it breaks, with what it has instead. The
-numbers are in `limits.py`; finding the layers is left to `rules.py`.
+In: a `CheckedLayer` with its surroundings. Out: the rules that it breaks, with what it has instead.
+The numbers are in `limits.py`; finding the layers is left to `rules.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Broken = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class CheckedLayer:
     """A node and what the rules ask of its surroundings.
 
     `flowing` are the tensors that depend on an input of the network, `constants` initializers and
@@ -103,7 +103,9 @@ class Layer:
         return None
 
 
-def broken(layer: Layer, generation: Generation, tensorrt: Version, precision: str) -> Broken:
+def broken(
+    layer: CheckedLayer, generation: Generation, tensorrt: Version, precision: str
+) -> Broken:
     """Rules that a layer breaks, with what it has instead. A rule may come twice, for two
     tensors."""
     if layer.op == "Cast" and layer.before and set(layer.before) <= set(COMPARISONS):
@@ -146,7 +148,7 @@ def _not_offered(op: str, generation: Generation, tensorrt: Version) -> str | No
     return f"from TensorRT {'.'.join(map(str, since))} on"
 
 
-def _tensors(layer: Layer) -> Broken:
+def _tensors(layer: CheckedLayer) -> Broken:
     """GUIDE, general restrictions: batch, sizes and types of the data."""
     for tensor in (*layer.inputs, *layer.outputs):
         if tensor not in layer.flowing:
@@ -160,14 +162,14 @@ def _tensors(layer: Layer) -> Broken:
             yield "data in fp16 or int8", border.dtype
 
 
-def _kernel(layer: Layer) -> list[int]:
+def _kernel(layer: CheckedLayer) -> list[int]:
     shape = layer.attributes.get("kernel_shape")
     if not shape:
         shape = (layer.shape(layer.inputs[1]) or (0, 0, 0, 0))[2:]
     return [int(v) for v in shape]
 
 
-def _padding(layer: Layer, kernel: Sequence[int]) -> list[int]:
+def _padding(layer: CheckedLayer, kernel: Sequence[int]) -> list[int]:
     """The larger end of the padding, for height and for width."""
     place = layer.text("auto_pad", "NOTSET")
     if place == "NOTSET":
@@ -186,7 +188,7 @@ def _padding(layer: Layer, kernel: Sequence[int]) -> list[int]:
     return padding
 
 
-def _conv(layer: Layer) -> Broken:
+def _conv(layer: CheckedLayer) -> Broken:
     yield from layer.variable(1)
     kernel = _kernel(layer)
     padding = _padding(layer, kernel)
@@ -201,7 +203,7 @@ def _conv(layer: Layer) -> Broken:
         )
 
 
-def _transposed(layer: Layer) -> Broken:
+def _transposed(layer: CheckedLayer) -> Broken:
     yield from layer.variable(1)
     kernel, strides = _kernel(layer), layer.spatial("strides", 1)
     dilations, extra = layer.spatial("dilations", 1), layer.spatial("output_padding", 0)
@@ -225,7 +227,7 @@ def _transposed(layer: Layer) -> Broken:
         yield "one group", f"{layer.attributes['group']} groups"
 
 
-def _pool(layer: Layer) -> Broken:
+def _pool(layer: CheckedLayer) -> Broken:
     kernel, dilations = _kernel(layer), layer.spatial("dilations", 1)
     padding = _padding(layer, kernel)
     yield from dla.POOL_KERNEL.breaks(kernel)
@@ -238,19 +240,19 @@ def _pool(layer: Layer) -> Broken:
         yield "one output", f"{len(layer.outputs)} outputs"
 
 
-def _inclusive(layer: Layer) -> Broken:
+def _inclusive(layer: CheckedLayer) -> Broken:
     if any(_padding(layer, _kernel(layer))) and not layer.attributes.get("count_include_pad", 0):
         yield "padding counted in averages", "count_include_pad 0"
 
 
-def _clip(layer: Layer) -> Broken:
+def _clip(layer: CheckedLayer) -> Broken:
     first, last = layer.numbers(1, "min"), layer.numbers(2, "max")
     if first != [0] or not last or last[0] > dla.CLIP_LAST:
         ends = " to ".join(f"{end[0]:g}" if end else "unknown" for end in (first, last))
         yield f"clip from 0 to at most {dla.CLIP_LAST}", f"clip from {ends}"
 
 
-def _elementwise(layer: Layer) -> Broken:
+def _elementwise(layer: CheckedLayer) -> Broken:
     """OPS demands of comparisons that the smaller operand is NC11 or N111; so it is asked of all.
 
     A constant may have any batch that fits: with one number per tensor, channel or element it
@@ -278,26 +280,26 @@ def _nchw(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
     return (*shape, 1, 1) if rank == 2 else (1,) * (4 - rank) + shape
 
 
-def _power(layer: Layer) -> Broken:
+def _power(layer: CheckedLayer) -> Broken:
     if layer.flowing.issuperset(layer.inputs):
         yield "one constant operand", "no constant operand"
     yield from _elementwise(layer)
 
 
-def _comparison(layer: Layer) -> Broken:
+def _comparison(layer: CheckedLayer) -> Broken:
     if set(layer.after) != {"Cast"}:
         readers = ", ".join(op or "an output" for op in layer.after)
         yield "result for a Cast alone", f"read by {readers}"
     yield from _elementwise(layer)
 
 
-def _concat(layer: Layer) -> Broken:
+def _concat(layer: CheckedLayer) -> Broken:
     axis = layer.attributes.get("axis", 1) % 4
     if axis != 1:
         yield "concatenation on channels only", f"axis {axis}"
 
 
-def _resize(layer: Layer) -> Broken:
+def _resize(layer: CheckedLayer) -> Broken:
     yield from _static_parameters(layer)
     # Of the sizes: a scale such as 2.5 shows, unless rounding the sizes hides it.
     sizes = zip(layer.data, layer.result, strict=True)
@@ -318,7 +320,7 @@ def _resize(layer: Layer) -> Broken:
         )
 
 
-def _coordinates(layer: Layer) -> tuple[str, str, str]:
+def _coordinates(layer: CheckedLayer) -> tuple[str, str, str]:
     """How a layer resizes: its mode, its coordinates, and its rounding, where it rounds."""
     mode = layer.text("mode", "nearest")
     if layer.op == "Upsample" or layer.opset < 11:
@@ -329,14 +331,14 @@ def _coordinates(layer: Layer) -> tuple[str, str, str]:
     return mode, place, rounding if mode == "nearest" else ""
 
 
-def _static_parameters(layer: Layer) -> Broken:
+def _static_parameters(layer: CheckedLayer) -> Broken:
     """All inputs but the first one are to be constants."""
     for tensor in layer.inputs[1:]:
         if tensor in layer.flowing:
             yield "static shapes", f"`{tensor}` is computed"
 
 
-def _softmax(layer: Layer) -> Broken:
+def _softmax(layer: CheckedLayer) -> Broken:
     old = layer.opset < 13
     axis = layer.attributes.get("axis", 1 if old else -1) % len(layer.data)
     if axis == 0:
@@ -350,12 +352,12 @@ def _softmax(layer: Layer) -> Broken:
         yield rule, f"{size} along axis {axis}"
 
 
-def _lrn(layer: Layer) -> Broken:
+def _lrn(layer: CheckedLayer) -> Broken:
     if layer.attributes["size"] not in dla.LRN_WINDOWS:
         yield f"window {', '.join(map(str, dla.LRN_WINDOWS))}", f"window {layer.attributes['size']}"
 
 
-def _matrix(layer: Layer) -> Broken:
+def _matrix(layer: CheckedLayer) -> Broken:
     """TABLE: the second operand is a constant, and it becomes a 1x1 convolution. More than matrices
     is not known."""
     yield from layer.variable(1)
@@ -366,13 +368,13 @@ def _matrix(layer: Layer) -> Broken:
         yield "operands of 2 dimensions", f"{ranks[0]} and {ranks[1]} dimensions"
 
 
-def _normalization(layer: Layer) -> Broken:
+def _normalization(layer: CheckedLayer) -> Broken:
     yield from layer.variable(1)
     if layer.attributes.get("training_mode"):
         yield "statistics of the training", "training_mode 1"
 
 
-def _reduction(layer: Layer) -> Broken:
+def _reduction(layer: CheckedLayer) -> Broken:
     rule = "axes within channels, height and width"
     axes = layer.numbers(1, "axes")
     if axes is None:
@@ -381,7 +383,7 @@ def _reduction(layer: Layer) -> Broken:
         yield rule, f"axes {', '.join(f'{axis:g}' for axis in axes)}"
 
 
-def _slice(layer: Layer) -> Broken:
+def _slice(layer: CheckedLayer) -> Broken:
     yield from _static_parameters(layer)
     for tensor in layer.outputs:
         size = (layer.shape(tensor) or (0,))[0]
@@ -389,7 +391,7 @@ def _slice(layer: Layer) -> Broken:
             yield "batch not sliced", f"{size} of {layer.data[0]}"
 
 
-def _reshape(layer: Layer) -> Broken:
+def _reshape(layer: CheckedLayer) -> Broken:
     if layer.inputs[1:] and layer.inputs[1] in layer.flowing:
         yield "static shapes", f"`{layer.inputs[1]}` is computed"
     if layer.data[0] != layer.result[0]:
@@ -400,13 +402,13 @@ def _reshape(layer: Layer) -> Broken:
         yield "reshape not next to slices and concatenations", f"next to {near[0]}"
 
 
-def _transpose(layer: Layer) -> Broken:
+def _transpose(layer: CheckedLayer) -> Broken:
     order = list(layer.attributes.get("perm") or (3, 2, 1, 0))
     if order[0]:
         yield "batch not transposed", f"order {', '.join(map(str, order))}"
 
 
-def _weighted(layer: Layer) -> Broken:
+def _weighted(layer: CheckedLayer) -> Broken:
     return layer.variable(1)
 
 
@@ -429,7 +431,7 @@ FOUR = frozenset(
 )
 
 #: Rules of single operators, for data of at most four dimensions (exactly four for those above).
-CHECKS: dict[str, Callable[[Layer], Broken]] = {
+CHECKS: dict[str, Callable[[CheckedLayer], Broken]] = {
     **dict.fromkeys(("Add", "Div", "Max", "Min", "Mul", "Sub", "Sum"), _elementwise),
     **dict.fromkeys(("AveragePool", "MaxPool"), _pool),
     **dict.fromkeys(COMPARISONS, _comparison),

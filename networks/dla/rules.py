@@ -21,7 +21,7 @@ from typing import Any
 from ..onnx.cuts import read_chain
 from ..onnx.interface import read_fixed
 from ..onnx.nodes import first_output
-from .checks import Layer, broken
+from .checks import CheckedLayer, broken
 from .limits import PRECISIONS, Generation, Version
 
 
@@ -38,7 +38,7 @@ class Breach:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LegalRun:
     """`count` legal layers from `first` to `last` that follow each other in the file."""
 
     first: str
@@ -82,7 +82,7 @@ def breaches(
     return tuple(by_rule.values())
 
 
-def legal_runs(layers: Iterable[str], breached: Iterable[Breach]) -> tuple[Run, ...]:
+def legal_runs(layers: Iterable[str], breached: Iterable[Breach]) -> tuple[LegalRun, ...]:
     """The runs of layers without a breach, longest first; `layers` are all names in order (those of
     a `Chain`).
 
@@ -90,7 +90,7 @@ def legal_runs(layers: Iterable[str], breached: Iterable[Breach]) -> tuple[Run, 
     """
     illegal = {b.layer for b in breached}
     groups = (list(g) for legal, g in groupby(layers, lambda name: name not in illegal) if legal)
-    runs = (Run(g[0], g[-1], len(g)) for g in groups)
+    runs = (LegalRun(g[0], g[-1], len(g)) for g in groups)
     return tuple(sorted(runs, key=lambda run: -run.count))
 
 
@@ -112,7 +112,7 @@ def summary(breached: Iterable[Breach], shown: int = 3) -> tuple[Row, ...]:
 
 def _layers(
     path: Path, input_shapes: Mapping[str, tuple[int, ...]], batch: int | None
-) -> Iterator[Layer]:
+) -> Iterator[CheckedLayer]:
     """The layers of `read_chain` with their nodes and neighbors."""
     import onnx
 
@@ -136,7 +136,7 @@ def _layers(
         after: list[str] = []
         for tensor in link.makes:
             after += readers.get(tensor, ())
-        yield Layer(
+        yield CheckedLayer(
             name=link.name,
             op=makers[link.name],
             inputs=tuple(node.input),

@@ -1,7 +1,7 @@
 """Where an ONNX model can be cut into a pipeline, and what crosses each cut.
 
-In: a model file. Out: a `Chain` of its layers in the order of the file, and `Cut`s of it. Weights
-are not read, nothing is run. Which cuts are good is left to searches, making the parts to
+In: a model file. Out: a `LayerChain` of its layers in the order of the file, and `Cut`s of it.
+Weights are not read, nothing is run. Which cuts are good is left to searches, making the parts to
 `split.py`.
 
 A cut after a layer parts the order into a prefix and a suffix, so that every stage between two cuts
@@ -46,7 +46,7 @@ RANDOM = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainedLayer:
     """A layer, called after its first output tensor.
 
     `reads` and `makes` are tensors that depend on an input of the network: no weights. `fused` is
@@ -80,13 +80,13 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class LayerChain:
     """Layers in the order of the file; `tensors` are all those of the model whose type is known to
     numpy.
     """
 
     file: str
-    layers: tuple[Link, ...]
+    layers: tuple[ChainedLayer, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     tensors: Mapping[str, Border]
@@ -206,7 +206,7 @@ def folded(node: Any, tensors: Mapping[str, Border]) -> Any:
 
 def read_chain(
     path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1
-) -> Chain:
+) -> LayerChain:
     """The layers from which an output can be reached.
 
     `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and
@@ -218,7 +218,9 @@ def read_chain(
     return chain_of(model, interface.inputs, interface.outputs, path.name)
 
 
-def chain_of(model: Any, inputs: Sequence[Border], results: Sequence[Border], file: str) -> Chain:
+def chain_of(
+    model: Any, inputs: Sequence[Border], results: Sequence[Border], file: str
+) -> LayerChain:
     """The same of a model that was read, whose inputs have these fixed shapes."""
     borders = {b.name: b for b in inputs}
     tensors = {b.name: b for b in results} | tensors_of(inferred(model))
@@ -232,8 +234,8 @@ def chain_of(model: Any, inputs: Sequence[Border], results: Sequence[Border], fi
     layers = []
     for node, data, over in zip(nodes, reads, fused, strict=True):
         makes = tuple(t for t in node.output if t)
-        layers.append(Link(makes[0], node.op_type, data, makes, over, _macs(node, tensors)))
-    return Chain(file, tuple(layers), tuple(borders), outputs, tensors)
+        layers.append(ChainedLayer(makes[0], node.op_type, data, makes, over, _macs(node, tensors)))
+    return LayerChain(file, tuple(layers), tuple(borders), outputs, tensors)
 
 
 def tensors_of(graph: Any) -> dict[str, Border]:

@@ -1,12 +1,12 @@
 """What ONNX Runtime holds at most between the nodes of a graph that it executes.
 
-In: nodes as `Kernel`s. Out: bytes of the block that its memory pattern takes, and of what kernels
-take for themselves while they run. What is known of it: nodes run in the order of a depth-first
-search from the ends backwards, where later nodes go first; a result takes over the memory of an
-input that is not needed any more, if the kernel can work in place, else that of any tensor of its
-shape that is done with, last come first served (and what is taken over stays taken in between);
-each other tensor is placed into the smallest gap that takes it. What a kernel takes for itself lies
-beside that block, and is used again by the next one that finds room in it.
+In: nodes as `ExecutedNode`s. Out: bytes of the block that its memory pattern takes, and of what
+kernels take for themselves while they run. What is known of it: nodes run in the order of a
+depth-first search from the ends backwards, where later nodes go first; a result takes over the
+memory of an input that is not needed any more, if the kernel can work in place, else that of any
+tensor of its shape that is done with, last come first served (and what is taken over stays taken in
+between); each other tensor is placed into the smallest gap that takes it. What a kernel takes for
+itself lies beside that block, and is used again by the next one that finds room in it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SAME = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class ExecutedNode:
     """A node by the tensors that it `reads` and what it makes, in bytes and with its shape.
 
     `over`: the inputs whose memory its result may take over. `same`: its result is its first input
@@ -51,7 +51,7 @@ class Kernel:
     own: tuple[int, ...] = ()
 
 
-def block(kernels: Sequence[Kernel], outside: Collection[str]) -> int:
+def block(kernels: Sequence[ExecutedNode], outside: Collection[str]) -> int:
     """Bytes for nodes that stand in a file as they are executed; tensors `outside` are given or
     taken away.
     """
@@ -89,7 +89,7 @@ def order(
     return executed
 
 
-def held(run: Sequence[Kernel], outside: Collection[str]) -> int:
+def held(run: Sequence[ExecutedNode], outside: Collection[str]) -> int:
     """Bytes for nodes in the order in which they run, with what the arena keeps about them."""
     memory = _Memory(run)
     for now, kernel in enumerate(run):
@@ -106,7 +106,7 @@ class _Memory:
     whose memory is done with, the latest first.
     """
 
-    def __init__(self, run: Sequence[Kernel]) -> None:
+    def __init__(self, run: Sequence[ExecutedNode]) -> None:
         self._end = len(run)
         self._uses = Counter(chain.from_iterable(k.reads for k in run))
         self._kernels = {k.made: k for k in run}
@@ -115,7 +115,7 @@ class _Memory:
         self._life: dict[str, list[int]] = {}
         self._free: list[str] = []
 
-    def place(self, now: int, kernel: Kernel, outside: Collection[str]) -> None:
+    def place(self, now: int, kernel: ExecutedNode, outside: Collection[str]) -> None:
         """Find the memory of what a kernel makes."""
         home, made = self._home, kernel.made
         if kernel.same and kernel.reads[0] in home:
@@ -130,7 +130,7 @@ class _Memory:
         if made in home:
             self._left[home[made]] = self._left.get(home[made], 0) + self._uses[made]
 
-    def _taken_over(self, kernel: Kernel) -> str | None:
+    def _taken_over(self, kernel: ExecutedNode) -> str | None:
         """The home of an input that no other kernel needs any more."""
         for t in kernel.over:
             host = self._home.get(t)
@@ -138,7 +138,7 @@ class _Memory:
                 return host
         return None
 
-    def _reused(self, kernel: Kernel) -> str | None:
+    def _reused(self, kernel: ExecutedNode) -> str | None:
         """Memory of the same shape that is done with."""
         for host in self._free:
             if _alike(self._kernels[host], kernel):
@@ -146,7 +146,7 @@ class _Memory:
                 return host
         return None
 
-    def release(self, now: int, kernel: Kernel) -> None:
+    def release(self, now: int, kernel: ExecutedNode) -> None:
         """A kernel has read its inputs."""
         home, left = self._home, self._left
         for t in kernel.reads:
@@ -165,11 +165,11 @@ class _Memory:
         return made
 
 
-def _alike(one: Kernel, other: Kernel) -> bool:
+def _alike(one: ExecutedNode, other: ExecutedNode) -> bool:
     return one.shape == other.shape and one.bytes == other.bytes
 
 
-def _apart(run: Sequence[Kernel]) -> int:
+def _apart(run: Sequence[ExecutedNode]) -> int:
     """Bytes of the regions that hold what kernels take for themselves: a new one where no other has
     room.
     """

@@ -16,7 +16,7 @@ from math import prod
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RowWindow:
     """Output row r looks at rows r * stride - top + j * dilation, 0 <= j < kernel; those outside
     the data are padding.
 
@@ -84,7 +84,7 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class EveryRow:
     """Every output row looks at all rows."""
 
     def needs(self, row: int, height: int) -> range:
@@ -92,15 +92,15 @@ class Whole:
         return range(height)
 
 
-Rows = Window | Transposed | Scaled | Whole
+Rows = RowWindow | Transposed | Scaled | EveryRow
 
 #: Output row r needs row r.
-SAME = Window()
-WHOLE = Whole()
+SAME = RowWindow()
+WHOLE = EveryRow()
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class LayerEdge:
     """Data that a layer takes from layer `source`: `elements` in `height` rows; `rows` tells which
     ones it needs."""
 
@@ -129,7 +129,7 @@ class Layer:
     shape: tuple[int, int, int, int]
     bytes: int
     phases: int
-    inputs: tuple[Edge, ...]
+    inputs: tuple[LayerEdge, ...]
 
 
 @dataclass(frozen=True, slots=True)

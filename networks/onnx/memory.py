@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model.application import Network, Tensor
-from .cuts import Chain, chain_of, size
+from .cuts import LayerChain, chain_of, size
 from .interface import Border, NetworkError, read_fixed
 from .own_graph import weights_of
 from .pattern import in_turn
@@ -32,7 +32,9 @@ def needs_in_tensorrt(network: Network) -> Needs | None:
     return _once("tensorrt", network, lambda chain, model, folder: by_layers(chain, model))
 
 
-def _once(engine: str, network: Network, find: Callable[[Chain, Any, Path], Needs]) -> Needs | None:
+def _once(
+    engine: str, network: Network, find: Callable[[LayerChain, Any, Path], Needs]
+) -> Needs | None:
     inputs = tuple((t.name, t.type.dtype, t.type.shape) for t in network.inputs)
     key = engine, network.content_hash, network.path, inputs
     if key not in _known:
@@ -43,7 +45,7 @@ def _once(engine: str, network: Network, find: Callable[[Chain, Any, Path], Need
     return _known[key]
 
 
-def _read(network: Network) -> tuple[Chain, Any, Path]:
+def _read(network: Network) -> tuple[LayerChain, Any, Path]:
     """Its layers, its model with fixed inputs, and the folder where weights may lie. Raises
     NetworkError."""
     import onnx
@@ -61,12 +63,12 @@ def _borders(ports: Iterable[Tensor]) -> list[Border]:
     return [Border(p.name, p.type.dtype, p.type.shape) for p in ports]
 
 
-def needs_of(chain: Chain, model: Any, folder: Path) -> Needs:
+def needs_of(chain: LayerChain, model: Any, folder: Path) -> Needs:
     """What a model with fixed inputs takes in ONNX Runtime."""
     return whole_of(model, folder) or by_layers(chain, model)
 
 
-def by_layers(chain: Chain, model: Any) -> Needs:
+def by_layers(chain: LayerChain, model: Any) -> Needs:
     """The same by the layers of a model: what is fused (`cuts.Link.fused`) makes one tensor.
 
     Each is placed when it is made, and gone after its last reader.
@@ -89,7 +91,7 @@ def by_layers(chain: Chain, model: Any) -> Needs:
     return Needs(weights_of(model), in_turn(made), most.name)
 
 
-def _last_of_groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> list[int]:
+def _last_of_groups(chain: LayerChain, spans: Mapping[str, tuple[int, int]]) -> list[int]:
     """Per layer the number of the last one that it is fused with."""
     group = list(range(len(chain.layers)))
     for k, layer in enumerate(chain.layers):

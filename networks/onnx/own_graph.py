@@ -28,7 +28,7 @@ MOST_WEIGHTS = 1 << 30
 ZEROS = "zeros"
 
 
-class TooLarge(ValueError):
+class TooManyConstants(ValueError):
     """A model has more constants than can be handed over."""
 
 
@@ -59,7 +59,7 @@ def _require_small(model: Any, known: Mapping[str, Border]) -> None:
             constant.update(node.output)
             total += sum(_bytes_if_known(t, known) for t in node.output if t)
     if total > MOST_WEIGHTS:
-        raise TooLarge
+        raise TooManyConstants
 
 
 def _bytes_if_known(tensor: str, known: Mapping[str, Border]) -> int:
@@ -79,7 +79,7 @@ def optimized(model: Any, known: Mapping[str, Border]) -> Any:
     import onnx
 
     if weights_of(model) > MOST_WEIGHTS:
-        raise TooLarge
+        raise TooManyConstants
     _require_small(model, known)
     _call_after_results(model)
     with scratch() as place:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .interface import NetworkError, NetworkInterface, inferred, read_fixed
-from .layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Scaled, Transposed, Window, layout
+from .layers import SAME, WHOLE, Cnn, Layer, LayerEdge, Rows, RowWindow, Scaled, Transposed, layout
 from .nodes import first_output, read_by
 
 
@@ -30,7 +30,7 @@ def read_layers(
     `read_network`, F403 for a tensor without fixed shape, F402 for a graph that contradicts itself
     or has nothing to compute.
     """
-    graph = Graph(path.name, *read_fixed(path, fixed, batch))
+    graph = OnnxGraph(path.name, *read_fixed(path, fixed, batch))
     layers: list[Layer] = []
     source: dict[str, str] = {}
     for name in graph.inputs:
@@ -56,7 +56,7 @@ def read_layers(
     return Cnn(kept, str(path))
 
 
-def _output_layers(graph: Graph, source: Mapping[str, str], names: set[str]) -> Iterator[Layer]:
+def _output_layers(graph: OnnxGraph, source: Mapping[str, str], names: set[str]) -> Iterator[Layer]:
     """The layers that take the outputs of the network; `names` are those of all others."""
     for tensor in graph.outputs:
         if tensor in source:
@@ -65,12 +65,16 @@ def _output_layers(graph: Graph, source: Mapping[str, str], names: set[str]) -> 
             while name in names:
                 name += "'"
             names.add(name)
-            edge = Edge(source[tensor], prod(shape), shape[1], WHOLE)
+            edge = LayerEdge(source[tensor], prod(shape), shape[1], WHOLE)
             yield Layer(name, "output", shape, graph.bytes(tensor), 1, (edge,))
 
 
 def _layer(
-    node: Node, taken: list[int], outputs: list[str], source: Mapping[str, str], graph: Graph
+    node: OnnxNode,
+    taken: list[int],
+    outputs: list[str],
+    source: Mapping[str, str],
+    graph: OnnxGraph,
 ) -> Layer:
     name = first_output(node.node)
     shape = layout(graph.shape(outputs[0]))
@@ -81,13 +85,13 @@ def _layer(
             "F403", f"tensor `{name}` of `{graph.file}` has no shape", "give it one with `pads`"
         )
     by_rows = all(layout(graph.shape(t))[1] == shape[1] for t in outputs)
-    edges: dict[tuple[str, Rows], Edge] = {}
+    edges: dict[tuple[str, Rows], LayerEdge] = {}
     for i in taken:
         # Below rank 3 there is one row.
         rows = rule(node, i) if rule and len(node.result) > 2 else None
         tensor = node.inputs[i]
         data = layout(graph.shape(tensor))
-        edge = Edge(source[tensor], prod(data), data[1], rows or WHOLE)
+        edge = LayerEdge(source[tensor], prod(data), data[1], rows or WHOLE)
         edges[tensor, edge.rows] = edge
         if rows is None or (rows == WHOLE and edge.height > 1):
             by_rows = False
@@ -107,7 +111,7 @@ def _reaching_an_output(layers: Iterable[Layer]) -> tuple[Layer, ...]:
     return tuple(reversed(kept))
 
 
-class Graph:
+class OnnxGraph:
     """An ONNX graph with fixed inputs (see `read_fixed`) and inferred shapes."""
 
     def __init__(self, file: str, interface: NetworkInterface, model: Any) -> None:
@@ -124,7 +128,7 @@ class Graph:
         for weight in model.graph.initializer:
             self._types[weight.name] = weight.data_type, tuple(weight.dims)
             self.constants[weight.name] = weight
-        self.nodes = [Node(node, interface.opset, self) for node in model.graph.node]
+        self.nodes = [OnnxNode(node, interface.opset, self) for node in model.graph.node]
         self.constants |= {n.node.output[0]: n.constant() for n in self.nodes if n.op == "Constant"}
         self.read = read_by(model.graph.node).union(self.outputs) - {""}
         self._require_order(model)
@@ -174,11 +178,11 @@ class Graph:
         return int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
 
 
-class Node:
+class OnnxNode:
     """What the rules ask of an ONNX node. `op` is empty for operators that are not in the
     standard."""
 
-    def __init__(self, node: Any, opset: int, graph: Graph) -> None:
+    def __init__(self, node: Any, opset: int, graph: OnnxGraph) -> None:
         import onnx
 
         self.node, self.opset, self._graph = node, opset, graph
@@ -237,27 +241,27 @@ def _dims(tensor: Any) -> tuple[int | None, ...] | None:
     return tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
 
 
-Rule = Callable[[Node, int], Rows | None]
+Rule = Callable[[OnnxNode, int], Rows | None]
 """Rows of input `index` that an output row needs; None when the operator cannot be done row by
 row."""
 
 
-def _elementwise(n: Node, index: int) -> Rows | None:
+def _elementwise(n: OnnxNode, index: int) -> Rows | None:
     data = n.dims(index)
     # What is broadcast over the rows is needed as a whole by the first one.
     return SAME if len(data) == len(n.result) and data[2] == n.result[2] else WHOLE
 
 
-def _normalized(n: Node, index: int) -> Rows | None:
+def _normalized(n: OnnxNode, index: int) -> Rows | None:
     return None if n.attributes.get("training_mode") else _elementwise(n, index)
 
 
-def _window(n: Node, index: int) -> Rows | None:
+def _window(n: OnnxNode, index: int) -> Rows | None:
     if index:
         return WHOLE
     height = n.dims(0)[2]
     kernel, stride, dilation = _kernel(n)
-    window = Window(kernel, stride, dilation)
+    window = RowWindow(kernel, stride, dilation)
     place = n.text("auto_pad", "NOTSET")
     top, bottom = _declared(n) if place == "NOTSET" else (0, 0)
     if place.startswith("SAME"):
@@ -267,10 +271,10 @@ def _window(n: Node, index: int) -> Rows | None:
         if total < 0 or (dilation > 1 and n.op != "Conv"):
             return None
         top, bottom = sorted((total // 2, total - total // 2), reverse=place == "SAME_LOWER")
-    return Window(kernel, stride, dilation, top, bottom)
+    return RowWindow(kernel, stride, dilation, top, bottom)
 
 
-def _kernel(n: Node) -> tuple[int, int, int]:
+def _kernel(n: OnnxNode) -> tuple[int, int, int]:
     """Kernel, stride and dilation along the height."""
     kernel = n.attributes["kernel_shape"][0] if "kernel_shape" in n.attributes else n.dims(1)[2]
     stride = n.attributes.get("strides", [1])[0]
@@ -278,12 +282,12 @@ def _kernel(n: Node) -> tuple[int, int, int]:
     return int(kernel), int(stride), int(dilation)
 
 
-def _declared(n: Node) -> tuple[int, int]:
+def _declared(n: OnnxNode) -> tuple[int, int]:
     pads = n.attributes.get("pads", [0, 0])
     return int(pads[0]), int(pads[len(pads) // 2])
 
 
-def _transposed(n: Node, index: int) -> Rows | None:
+def _transposed(n: OnnxNode, index: int) -> Rows | None:
     if index:
         return WHOLE
     kernel, stride, dilation = _kernel(n)
@@ -297,20 +301,20 @@ def _transposed(n: Node, index: int) -> Rows | None:
     return Transposed(kernel, stride, dilation, total // 2, max(total - total // 2, 0) - total // 2)
 
 
-def _concat(n: Node, index: int) -> Rows | None:
+def _concat(n: OnnxNode, index: int) -> Rows | None:
     if n.axis(1) != 2:
         return SAME
-    return Window(top=sum(n.dims(i)[2] for i in range(index)))
+    return RowWindow(top=sum(n.dims(i)[2] for i in range(index)))
 
 
-def _split(n: Node, index: int) -> Rows | None:
+def _split(n: OnnxNode, index: int) -> Rows | None:
     if index:
         return WHOLE
     along_rows = int(n.attributes.get("axis", 0)) % len(n.dims(0)) == 2
     return None if along_rows else SAME
 
 
-def _pad(n: Node, index: int) -> Rows | None:
+def _pad(n: OnnxNode, index: int) -> Rows | None:
     if index:
         return WHOLE
     rank = len(n.result)
@@ -321,13 +325,13 @@ def _pad(n: Node, index: int) -> Rows | None:
     ends = {a % rank: (int(pads[k]), int(pads[k + len(axes)])) for k, a in enumerate(axes)}
     top, bottom = ends.get(2, (0, 0))
     if n.text("mode", "constant") == "constant":
-        return Window(top=top, bottom=bottom)
+        return RowWindow(top=top, bottom=bottom)
     if n.text("mode", "constant") == "edge":
         return Scaled(Fraction(1), Fraction(-top), Fraction(-top))
     return SAME if top == bottom == 0 else None
 
 
-def _slice(n: Node, index: int) -> Rows | None:
+def _slice(n: OnnxNode, index: int) -> Rows | None:
     if index:
         return WHOLE
     starts = n.numbers(1, "starts")
@@ -344,30 +348,30 @@ def _slice(n: Node, index: int) -> Rows | None:
         if axis % len(n.result) == 2:
             from_top = start + height if start < 0 else start
             first = min(max(from_top, 0), height)
-            return Window(stride=step, top=-first) if step > 0 else None
+            return RowWindow(stride=step, top=-first) if step > 0 else None
     return SAME
 
 
-def _transpose(n: Node, index: int) -> Rows | None:
+def _transpose(n: OnnxNode, index: int) -> Rows | None:
     order = n.attributes.get("perm") or list(range(len(n.result)))[::-1]
     return SAME if order[2] == 2 else None
 
 
-def _softmax(n: Node, index: int) -> Rows | None:
+def _softmax(n: OnnxNode, index: int) -> Rows | None:
     # Before operator set 13 everything from the axis on was one vector.
     axis = n.axis(-1 if n.opset >= 13 else 1)
     return SAME if axis > 2 or (n.opset >= 13 and axis != 2) else None
 
 
-def _depth_to_space(n: Node, index: int) -> Rows | None:
+def _depth_to_space(n: OnnxNode, index: int) -> Rows | None:
     return Scaled(Fraction(1, n.attributes["blocksize"]), Fraction(0), Fraction(0))
 
 
-def _space_to_depth(n: Node, index: int) -> Rows | None:
-    return Window(n.attributes["blocksize"], n.attributes["blocksize"])
+def _space_to_depth(n: OnnxNode, index: int) -> Rows | None:
+    return RowWindow(n.attributes["blocksize"], n.attributes["blocksize"])
 
 
-def _resize(n: Node, index: int) -> Rows | None:
+def _resize(n: OnnxNode, index: int) -> Rows | None:
     """Where an output row falls between input rows, by the coordinate modes of the standard (Resize
     19)."""
     if index:
@@ -400,7 +404,7 @@ def _resize(n: Node, index: int) -> Rows | None:
     return _nearest(step, shift, slack, rounding)
 
 
-def _coordinates(n: Node) -> tuple[str, str]:
+def _coordinates(n: OnnxNode) -> tuple[str, str]:
     """How coordinates are transformed, and how they are rounded."""
     if n.op == "Upsample" or n.opset < 11:
         return "asymmetric", "either"
@@ -408,7 +412,7 @@ def _coordinates(n: Node) -> tuple[str, str]:
     return place, n.text("nearest_mode", "round_prefer_floor")
 
 
-def _resize_step(n: Node, before: int, after: int, place: str) -> Fraction | None:
+def _resize_step(n: OnnxNode, before: int, after: int, place: str) -> Fraction | None:
     """Rows of the data from one row of the result to the next; None where that is not all that
     decides which ones are needed."""
     scales = n.numbers(2 if n.op == "Resize" and n.opset >= 11 else 1, "scales")

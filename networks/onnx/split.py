@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from .cuts import Chain, folded, read_chain
+from .cuts import LayerChain, folded, read_chain
 from .extract import load_weights
 from .interface import Border, NetworkError
 from .nodes import made_by, read_by
@@ -120,7 +120,7 @@ def split(
     return tuple(whole.stage(k, ends) for k in range(len(ends) - 1))
 
 
-def _places(chain: Chain, after: Sequence[str]) -> tuple[int, ...]:
+def _places(chain: LayerChain, after: Sequence[str]) -> tuple[int, ...]:
     """The numbers of the last layers of all stages but the last; raises SplitError."""
     numbers = {x.name: k for k, x in enumerate(chain.layers)}
     for name in after:
@@ -141,7 +141,7 @@ def _places(chain: Chain, after: Sequence[str]) -> tuple[int, ...]:
 class _Whole:
     """A model whose weights are read when a stage needs them."""
 
-    def __init__(self, path: Path, chain: Chain, model: Any) -> None:
+    def __init__(self, path: Path, chain: LayerChain, model: Any) -> None:
         self.path, self.chain, self.model = path, chain, model
         self.spans = chain.spans()
         self.nodes = list(model.graph.node)

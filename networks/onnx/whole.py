@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .cuts import size, tensors_of
-from .executed import IN_PLACE, SAME, Kernel, Shape, held, order
+from .executed import IN_PLACE, SAME, ExecutedNode, Shape, held, order
 from .interface import Border, inferred
 from .nodes import first_output
 from .own_graph import NCHWC, flows_of, outlined, source_of, weights_of
@@ -62,7 +62,7 @@ def whole_of(model: Any, folder: Path = Path()) -> Needs | None:
 
 def _dictated_by(
     nodes: Sequence[Any],
-    kernels: Sequence[Sequence[Kernel]],
+    kernels: Sequence[Sequence[ExecutedNode]],
     flows: Mapping[str, Border],
     known: Mapping[str, Border],
 ) -> str:
@@ -79,7 +79,7 @@ def _dictated_by(
 
 def _kernels(
     node: Any, flows: Mapping[str, Border], shapes: Mapping[str, Shape]
-) -> Iterator[Kernel]:
+) -> Iterator[ExecutedNode]:
     """What a node does for each of its results."""
     reads = tuple(t for t in node.input if t in flows)
     over = tuple(node.input[k] for k in IN_PLACE.get(node.op_type, ()) if k < len(node.input))
@@ -87,7 +87,7 @@ def _kernels(
     own = own_bytes(node, shapes)
     for t in node.output:
         if t:
-            yield Kernel(reads, t, size(flows[t]), flows[t].shape, over, same, own)
+            yield ExecutedNode(reads, t, size(flows[t]), flows[t].shape, over, same, own)
             own = ()
 
 

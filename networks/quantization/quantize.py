@@ -99,7 +99,7 @@ TENSORRT = Scheme(WEIGHTED, symmetric=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class QuantizationLoss:
     """How far the output `name` is off in 8 bits, over all samples.
 
     `largest` is the largest difference over the largest value, `rms` the root of the mean square of
@@ -191,7 +191,7 @@ def _require_floats(path: Path, whole: Any, scheme: Scheme) -> None:
 
 def loss(
     path: Path, quantized: bytes, samples: Sequence[Mapping[str, np.ndarray]]
-) -> tuple[Loss, ...]:
+) -> tuple[QuantizationLoss, ...]:
     """What a model loses by quantization on samples, by output. Raises whatever ONNX Runtime raises
     on them.
 
@@ -356,12 +356,12 @@ class _Sum:
             axis = long[0]
             self._same.append(float((wanted.argmax(axis) == coarse.argmax(axis)).mean()))
 
-    def loss(self, name: str) -> Loss:
+    def loss(self, name: str) -> QuantizationLoss:
         """Of a network that gives nothing but zeros, everything else is infinitely far off."""
         largest = _share(self._difference, self._value)
         square = _share(self._noise, self._signal)
         best = sum(self._same) / len(self._same) if self._same else None
-        return Loss(name, float(largest), float(square**0.5), best)
+        return QuantizationLoss(name, float(largest), float(square**0.5), best)
 
 
 def _share(part: float, whole: float) -> float:

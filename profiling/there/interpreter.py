@@ -90,8 +90,8 @@ class Holding:
     The firing thread's work between two firings counts for the later one.
     """
 
-    def __init__(self, clocks: Clocks | None = None) -> None:
-        self._clocks = clocks or Clocks()
+    def __init__(self, clocks: MachineClocks | None = None) -> None:
+        self._clocks = clocks or MachineClocks()
         self._tasks: dict[str, _Spent] = {}
         self._open = _Spent()  # since the last firing
         self._firings = self._before = 0
@@ -251,7 +251,7 @@ class Watched:
             os.close(self._delays)
 
 
-class Clocks:
+class MachineClocks:
     """The clocks of this machine. In a test, time passes differently."""
 
     wall = staticmethod(time.perf_counter_ns)

@@ -23,7 +23,7 @@ from ...model.mapping import (
     StagePlan,
     as_text,
 )
-from ...profiling.measure import Seen
+from ...profiling.measure import MeasuredTimes
 from .limits import held
 from .outcome import Outcome
 from .problem import Assignment, JointProblem, TaskGroup
@@ -35,7 +35,7 @@ def mapping_of(
     outcome: Outcome,
     verdict: MappingVerdict | None,
     seed: int,
-    seen: Seen | None = None,
+    seen: MeasuredTimes | None = None,
 ) -> Mapping:
     """The mapping that an outcome means, with the bounds of a verdict, and what a run of the
     program showed."""
@@ -88,7 +88,7 @@ def assignment_of(problem: JointProblem, pins: Iterable[Pin]) -> Assignment:
     return Assignment(tuple(choice), tuple(steps), tuple(tasks))
 
 
-def _bound(group: TaskGroup, verdict: MappingVerdict, seen: Seen | None) -> GroupBound:
+def _bound(group: TaskGroup, verdict: MappingVerdict, seen: MeasuredTimes | None) -> GroupBound:
     whole, *paths = held(group, verdict.worst)
     name = group.name
     latencies = () if seen is None else seen.paths.get(name, ())

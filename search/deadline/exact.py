@@ -10,11 +10,9 @@ Two kinds of constraints are added to the whole problem, and both rule out only 
 no proof:
 
 - `rule_out`: a late group and all groups that can reach it are placed as now, and no other group
-  comes to their
-  processors. The bound of a group depends on nothing else.
+  comes to their processors. The bound of a group depends on nothing else.
 - `too_long`: all tasks of a path take at least as long as now, where these times alone exceed the
-  deadline. No sound
-  bound is shorter than the path.
+  deadline. No sound bound is shorter than the path.
 """
 
 from __future__ import annotations

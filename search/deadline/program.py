@@ -16,9 +16,9 @@ from itertools import pairwise
 from ...analysis.dataflow.workers import Workers, capacity, workers_of
 from ...analysis.timing.program import SCHEDULER, timed_workers
 from ...analysis.timing.system import (
-    Group,
     Slowdown,
     TimedChannel,
+    TimedGroup,
     TimedPath,
     TimedProcessor,
     TimedSystem,
@@ -217,7 +217,7 @@ class _Program:
             NOWHERE,
         )
 
-    def group(self, team: TaskGroup, app: Application, threads: Workers) -> Group:
+    def group(self, team: TaskGroup, app: Application, threads: Workers) -> TimedGroup:
         """A group with the capacities of its channels."""
         tasks = []
         for task in app.tasks:
@@ -231,7 +231,7 @@ class _Program:
             channels.append(
                 TimedChannel(c.source, c.destination, c.produced, c.consumed, c.delay, room)
             )
-        return Group(
+        return TimedGroup(
             team.name,
             team.period_ns,
             tuple(tasks),

@@ -8,13 +8,13 @@ misses an optimum for which another clock has to be faster.
 
 from __future__ import annotations
 
-from .problem import ClockProblem, Clocks, Levels
+from .problem import ClockProblem, FrequencyPlan, Levels
 
 ROUNDS = 2
 ORDER = ("gpu", "cpu", "dla")
 
 
-def greedy(problem: ClockProblem) -> Clocks:
+def greedy(problem: ClockProblem) -> FrequencyPlan:
     """The combination with the least power among those tested, without a proof."""
     levels = list(problem.highest)
     best: Levels | None = None
@@ -34,5 +34,5 @@ def greedy(problem: ClockProblem) -> Clocks:
                 break
             levels[n] -= 1
     if best is None:
-        return Clocks(None, None, tests)
-    return Clocks(best, problem.watts(best), tests)
+        return FrequencyPlan(None, None, tests)
+    return FrequencyPlan(best, problem.watts(best), tests)

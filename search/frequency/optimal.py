@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from ..budget import Budget
-from .problem import ClockProblem, Clocks, Levels
+from .problem import ClockProblem, FrequencyPlan, Levels
 
 #: How many combinations are tested although a witness excludes them.
 DOUBTS = Budget(evaluations=100)
@@ -27,20 +27,20 @@ DOUBTS = Budget(evaluations=100)
 
 def optimal(
     problem: ClockProblem, *, failing: Iterable[Levels] = (), doubts: Budget = DOUBTS
-) -> Clocks:
+) -> FrequencyPlan:
     """The combination with the least power. `failing` are witnesses from longer periods: what fails
     there fails here."""
     search = _Search(problem, failing)
     best = search.cheapest()
     if best is None:
-        return Clocks(None, None, len(search.known), True, tuple(search.witnesses))
+        return FrequencyPlan(None, None, len(search.known), True, tuple(search.witnesses))
     witnesses = search.witnesses
     better, whole = search.doubted(best, doubts)
     if better is not None:
         best = better
         witnesses = [w for w in witnesses if not _nowhere_faster(better, w)]
     tests = len(search.known)
-    return Clocks(best, problem.watts(best), tests, True, tuple(witnesses), whole)
+    return FrequencyPlan(best, problem.watts(best), tests, True, tuple(witnesses), whole)
 
 
 class _Search:

@@ -84,7 +84,7 @@ class ClockProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class FrequencyPlan:
     """An answer: `levels` is None if the highest rates miss a deadline.
 
     `witnesses` are levels at which some deadline is missed; a `proved` answer has the least power

@@ -17,9 +17,9 @@ from math import inf
 from ...model.mapping import Mapping, NetworkPlan, Placement
 from ..budget import DEFAULT, Budget
 from . import greedy
-from .contest import Contest, Entry
+from .contest import Contest, ContestEntry
 from .design import Design, complete, fractional_bound
-from .partition import Costs, Objective, Partition, Place, best_partition, best_partitions
+from .partition import Costs, Objective, Partition, StagePlace, best_partition, best_partitions
 from .plans import plan_of, stage_names, whole
 from .problem import Divisible, Measure, Measurement, Problem, Progress
 
@@ -51,7 +51,7 @@ def search(
     cut = [d for d in unlike(partitions(problem, objective)) if d.configuration not in known]
     runs = 0
     if measure is None or objective == "energy":
-        entries = [Entry(design) for design in (*plain, *_simplest_first(cut))]
+        entries = [ContestEntry(design) for design in (*plain, *_simplest_first(cut))]
         winner = _least_predicted(entries)
     else:
         contest = Contest(measure, objective, budget, progress)
@@ -81,7 +81,7 @@ def search(
     )
 
 
-def _least_predicted(entries: Sequence[Entry]) -> Entry:
+def _least_predicted(entries: Sequence[ContestEntry]) -> ContestEntry:
     """The simplest entry whose prediction equals the least one."""
     least = min(e.design.predicted for e in entries)
     return next(e for e in entries if e.design.predicted <= least * (1 + EQUAL))
@@ -245,7 +245,7 @@ def _heavy_python_tasks(problem: Problem) -> frozenset[str]:
 
 def places(
     problem: Problem, network: Divisible, busy: dict[str, float] | None = None
-) -> list[Place]:
+) -> list[StagePlace]:
     """Every processor that has times for a network, and all of a pool together, with their load by
     other tasks (`busy`).
     """
@@ -254,10 +254,10 @@ def places(
     for pool in problem.platform.pools:
         if pool.kind not in network.costs.layers:
             continue
-        able += [Place((p,), pool.kind, load.get(p, 0.0)) for p in pool.processors]
+        able += [StagePlace((p,), pool.kind, load.get(p, 0.0)) for p in pool.processors]
         if pool.count > 1:
             most = max(load.get(p, 0.0) for p in pool.processors)
-            able.append(Place(pool.processors, pool.kind, most))
+            able.append(StagePlace(pool.processors, pool.kind, most))
     return able
 
 
@@ -355,7 +355,7 @@ def _corrected(
 
 # -- words -----------------------------------------------------------------------------------------
 def why(
-    problem: Problem, winner: Entry, entries: list[Entry], objective: Objective
+    problem: Problem, winner: ContestEntry, entries: list[ContestEntry], objective: Objective
 ) -> tuple[str, ...]:
     """The reasons for the winner, and its bottleneck."""
     design = winner.design
@@ -367,7 +367,7 @@ def why(
     )
 
 
-def _comparison(winner: Entry, others: list[Entry]) -> Iterator[str]:
+def _comparison(winner: ContestEntry, others: list[ContestEntry]) -> Iterator[str]:
     """The winner's lead over the next: measured equally often, or predicted where no other ran."""
     measured = [e for e in others if e.values]
     # Finalists were measured as often as the winner; single runs are not comparable.

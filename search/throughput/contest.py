@@ -39,7 +39,7 @@ SURELY = 0.95
 
 
 @dataclass(eq=False)
-class Entry:
+class ContestEntry:
     """A design with the results of its runs, in the unit of the objective; `out`: a run failed."""
 
     design: Design
@@ -58,14 +58,14 @@ class Entry:
         """The median of its runs, infinite without any."""
         return median(self.values) if self.values else inf
 
-    def ahead_of(self, other: Entry) -> bool:
+    def ahead_of(self, other: ContestEntry) -> bool:
         """True if its median is better by more than the tolerance."""
         if not self.values or not other.values:
             return False
         tolerance = max(EQUAL, median(self.delays), median(other.delays))
         return self.score < other.score * (1 - tolerance)
 
-    def beats(self, other: Entry) -> bool:
+    def beats(self, other: ContestEntry) -> bool:
         """True if it is better in nearly every pair of their runs (a rank test)."""
         won = sum(mine < theirs for mine in self.values for theirs in other.values)
         return self.ahead_of(other) and won >= SURELY * len(self.values) * len(other.values)
@@ -88,14 +88,14 @@ class Contest:
         self, measure: Measure, objective: Objective, budget: Budget, progress: Progress | None
     ) -> None:
         self._measure, self._objective, self._progress = measure, objective, progress
-        self.entries: list[Entry] = []
+        self.entries: list[ContestEntry] = []
         self.runs = 0
         self._spending = budget.begin(lambda: self.runs)
         self.interrupted = False
 
-    def enter(self, design: Design, *, run: bool = True) -> Entry:
+    def enter(self, design: Design, *, run: bool = True) -> ContestEntry:
         """A new contestant, with a first run if there is time."""
-        entry = Entry(design)
+        entry = ContestEntry(design)
         self.entries.append(entry)
         if run:
             self._run_each([entry])
@@ -119,7 +119,7 @@ class Contest:
                 return
             self._run_each(sorted(hopeful, key=lambda e: e.design.predicted)[: self._width])
 
-    def close(self, entry: Entry) -> bool:
+    def close(self, entry: ContestEntry) -> bool:
         """True if it could win: within a fifth of the best."""
         return entry.score < NEAR * self._best()
 
@@ -127,11 +127,11 @@ class Contest:
         return min((e.score for e in self.entries), default=inf)
 
     @property
-    def measured(self) -> list[Entry]:
+    def measured(self) -> list[ContestEntry]:
         """The entries that have run."""
         return [e for e in self.entries if e.values]
 
-    def decide(self) -> Entry:
+    def decide(self) -> ContestEntry:
         """The winner, after the final. Ctrl-C ends the contest with the best so far.
 
         If the machine became slower meanwhile, a design with few runs may be ahead of the winner:
@@ -145,7 +145,7 @@ class Contest:
             winner = self._final()
         return self._confirmed(winner)
 
-    def _confirmed(self, winner: Entry) -> Entry:
+    def _confirmed(self, winner: ContestEntry) -> ContestEntry:
         """A candidate must beat the simplest design in a few more alternating runs: three good runs
         may be chance.
 
@@ -161,7 +161,7 @@ class Contest:
             winner = _simplest_best([e for e in measured if e is simplest or len(e.values) > 1])
         return winner
 
-    def _final(self) -> Entry:
+    def _final(self) -> ContestEntry:
         """The winner of the finalists, which run in alternation until one is beaten."""
         finalists = self._finalists()
         running = finalists
@@ -171,7 +171,7 @@ class Contest:
             running = _unbeaten(running)
         return _simplest_best(finalists)
 
-    def _finalists(self) -> list[Entry]:
+    def _finalists(self) -> list[ContestEntry]:
         """The entries near the best, and the simplest one, which may have had bad luck."""
         measured = self.measured
         best = self._best()
@@ -190,14 +190,14 @@ class Contest:
         """The number of parallel runs."""
         return self._measure.width if isinstance(self._measure, SideBySide) else 1
 
-    def _run_each(self, entries: Sequence[Entry]) -> None:
+    def _run_each(self, entries: Sequence[ContestEntry]) -> None:
         """A run of each, in order, while budget is left; the very first one always runs."""
         waiting = list(entries)
         while waiting and not (self.interrupted or (self.runs and self._spending.over)):
             now, waiting = waiting[: self._width], waiting[self._width :]
             self._run([e for e in now if not e.out])
 
-    def _run(self, entries: Sequence[Entry]) -> None:
+    def _run(self, entries: Sequence[ContestEntry]) -> None:
         """A run of each, in parallel. Raises the Errors of a design that fails before any other has
         run.
         """
@@ -224,7 +224,7 @@ class Contest:
         except Errors as faults:
             return faults
 
-    def _refuse(self, entry: Entry, faults: Errors) -> None:
+    def _refuse(self, entry: ContestEntry, faults: Errors) -> None:
         """Exclude a design that fails; if the plainest one fails, the search fails."""
         if not self.measured:
             raise faults
@@ -232,7 +232,7 @@ class Contest:
         if self._progress is not None:
             self._progress(f"does not run: {entry.design.configuration}: {faults}")
 
-    def _note(self, entry: Entry, measurement: Measurement) -> None:
+    def _note(self, entry: ContestEntry, measurement: Measurement) -> None:
         self.runs += 1
         entry.last = measurement
         value = measurement.value(self._objective)
@@ -243,12 +243,12 @@ class Contest:
             self._progress(text, evaluations=len(self.entries), value=value)
 
 
-def _unbeaten(entries: list[Entry]) -> list[Entry]:
+def _unbeaten(entries: list[ContestEntry]) -> list[ContestEntry]:
     """Those that no other one beats; a single run excludes none."""
     return [e for e in entries if len(e.values) < 2 or not any(o.beats(e) for o in entries)]
 
 
-def _simplest_best(entries: list[Entry]) -> Entry:
+def _simplest_best(entries: list[ContestEntry]) -> ContestEntry:
     """The simplest entry that no other one significantly beats, of entries sorted from simple to
     complex."""
     winner = entries[0]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
-from ...model.profile import ProfileEntry, Transfer
-from ...networks.onnx.cuts import Chain
+from ...model.profile import ProfileEntry, TransferCost
+from ...networks.onnx.cuts import LayerChain
 from .partition import Costs
 from .problem import HOP_NS, Divisible
 
@@ -22,9 +22,9 @@ UNKNOWN_NS_PER_BYTE = 0.2
 
 
 def divisible(
-    chain: Chain,
+    chain: LayerChain,
     entries: Mapping[str, ProfileEntry],
-    transfers: Iterable[Transfer],
+    transfers: Iterable[TransferCost],
     barred: Callable[[str], bool] = lambda layer: False,
 ) -> Divisible:
     """The network with its times (and energies) per kind of processor, without cuts inside fused
@@ -55,7 +55,7 @@ def divisible(
     return Divisible(names, costs, energy, tuple(c.tensors for c in points))
 
 
-def _times(chain: Chain, entry: ProfileEntry) -> tuple[list[float], float]:
+def _times(chain: LayerChain, entry: ProfileEntry) -> tuple[list[float], float]:
     """The time of each layer and the overhead; their sum is the mean of the network as measured in
     its application.
 
@@ -85,7 +85,7 @@ def _energies(times: list[float], entry: ProfileEntry) -> list[float] | None:
     return [inf if t == inf else entry.energy_nj * t / whole for t in times]
 
 
-def transfer_model(transfers: Iterable[Transfer]) -> Callable[[str, str, int], float]:
+def transfer_model(transfers: Iterable[TransferCost]) -> Callable[[str, str, int], float]:
     """The cost of a cut for its receiver in ns: as fitted, in the other direction, or estimated."""
     fitted = {(t.source, t.target): t for t in transfers}
 

@@ -29,7 +29,7 @@ from .partition import (
     Costs,
     Objective,
     Partition,
-    Place,
+    StagePlace,
     best_partitions,
     configurations,
     evaluate,
@@ -144,9 +144,9 @@ def _referee(
     return evaluated(busy).cost, optima
 
 
-def _place(problem: Problem, processors: tuple[str, ...], busy: dict[str, float]) -> Place:
+def _place(problem: Problem, processors: tuple[str, ...], busy: dict[str, float]) -> StagePlace:
     kind = problem.platform.pool_of(processors[0]).kind
-    return Place(processors, kind, max(busy.get(p, 0.0) for p in processors))
+    return StagePlace(processors, kind, max(busy.get(p, 0.0) for p in processors))
 
 
 def _ends(network: Divisible, plan: NetworkPlan) -> list[int]:

@@ -32,8 +32,8 @@ from . import auto
 from .contest import FINALISTS
 from .design import Design, complete
 from .jedi import FEWEST, maximized
-from .jedi_bench import BUFFERS, POST, PRE, STREAMS, Bench, Setting, neighbors, options, spread
-from .partition import MOST_STAGES, Objective, Place
+from .jedi_bench import BUFFERS, POST, PRE, STREAMS, Bench, BenchSetting, neighbors, options, spread
+from .partition import MOST_STAGES, Objective, StagePlace
 from .plans import whole
 from .problem import Divisible, Measure, Problem, Progress
 from .trials import Over, Trials, as_auto
@@ -95,7 +95,7 @@ class _Part:
 
     name: str
     network: Divisible
-    places: tuple[Place, ...]
+    places: tuple[StagePlace, ...]
     before: tuple[str, ...]
     behind: tuple[str, ...]
     at: int
@@ -142,7 +142,7 @@ class Space:
             others = [other.name for other in self._parts if other is not part]
             bench = Bench(self._problem, part.name, whole(others, self._problem.cpus[:1]), trials)
             option = options(self._problem, part.name)[0]
-            most = maximized(bench, Setting(option, (), FEWEST)).numbers
+            most = maximized(bench, BenchSetting(option, (), FEWEST)).numbers
             for k in range(MOST_STAGES):
                 self.high[part.at + STREAM + k] = most[STREAMS]
             for k, number in enumerate((BUFFERS, PRE, POST)):
@@ -152,7 +152,7 @@ class Space:
         """Uncut networks on the first processor of each pool (also with all threads), and in turn
         on all of it; the other tasks on the first core, or placed by the greedy search."""
         for pool in self._problem.platform.pools:
-            on_first = self._on(Place(pool.processors[:1], pool.kind))
+            on_first = self._on(StagePlace(pool.processors[:1], pool.kind))
             if on_first is not None:
                 name = f"on {pool.processors[0]}"
                 yield f"{name}, others on one core", on_first
@@ -162,13 +162,13 @@ class Space:
                 for part in self._parts:
                     threaded[part.at + THREADS] = pool.count - 1
                 yield "threads of the library", threaded
-            on_all = self._on(Place(pool.processors, pool.kind))
+            on_all = self._on(StagePlace(pool.processors, pool.kind))
             if on_all is not None and pool.count > 1:
                 name = f"frames in turn on all of {pool.name}"
                 yield f"{name}, others on one core", on_all
                 yield name, self._around(on_all)
 
-    def _on(self, place: Place) -> Genes | None:
+    def _on(self, place: StagePlace) -> Genes | None:
         """All networks uncut on one place, None if one of them cannot run there."""
         if any(place not in part.places for part in self._parts):
             return None
@@ -241,7 +241,7 @@ def evolve(
     """
     from deap import base, tools
 
-    class Least(base.Fitness):  # type: ignore[misc]
+    class LeastUse(base.Fitness):  # type: ignore[misc]
         weights = (-1.0,)
 
     known: dict[Configuration, float] = {}
@@ -252,7 +252,7 @@ def evolve(
             self.configuration = space.decode(genes)
             if self.configuration not in known:
                 known[self.configuration] = trials.value(space.design(self.configuration))
-            self.fitness = Least((known[self.configuration],))
+            self.fitness = LeastUse((known[self.configuration],))
 
     def parent() -> Individual:
         rivals = [rng.choice(population) for _ in range(TOURNAMENT)]

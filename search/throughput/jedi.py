@@ -13,8 +13,8 @@ comes the fine-tuner. No configuration is run twice, as the thesis builds no eng
 
 Where the thesis is not specific:
 
-- "until the performance is not improved anymore": runs scatter, so that a parameter has to gain
-  1 %.
+- "until the performance is not improved anymore": runs scatter, so that a parameter has to gain 1
+  %.
 - The threshold T is "reduced in a greedy fashion until the local search is executed for a certain
   number of tuples": from 0.9 in steps of 0.1, until there were K. Utilization is that of the last
   stage's processor.
@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from ...model.mapping import Mapping, NetworkPlan
 from ..budget import DEFAULT, Budget
 from .design import Design
-from .jedi_bench import BUFFERS, STREAMS, Bench, Setting, options
+from .jedi_bench import BUFFERS, STREAMS, Bench, BenchSetting, options
 from .jedi_cuts import Explorer
 from .partition import Objective
 from .plans import whole
@@ -129,10 +129,10 @@ def _one(
     table = options(problem, name)
     for option in table:
         if len(option.stages) == 1:
-            setting = Setting(option, (), FEWEST)
+            setting = BenchSetting(option, (), FEWEST)
             bench.run(setting)
             plain.append(bench.design(setting))
-    most = maximized(bench, Setting(table[0], (), FEWEST))
+    most = maximized(bench, BenchSetting(table[0], (), FEWEST))
     best, value = most, bench.run(most)
     explorers = []
     for option in table[1:]:
@@ -141,7 +141,7 @@ def _one(
             explorers.append(Explorer(bench, option, numbers, keep, first))
             explorers[-1].begin()  # so that every option is tried within a short budget
             continue
-        uncut = Setting(option, (), numbers)
+        uncut = BenchSetting(option, (), numbers)
         reached = bench.run(uncut)
         if reached < value:
             best, value = uncut, reached
@@ -171,7 +171,7 @@ def _search_fully(explorer: Explorer, keep: int) -> None:
             return
 
 
-def maximized(bench: Bench, begin: Setting) -> Setting:
+def maximized(bench: Bench, begin: BenchSetting) -> BenchSetting:
     """The parameter maximizer: each parameter is increased as long as that gains, until none does.
     Raises Over."""
     best, value, improved = begin, bench.run(begin), True
@@ -182,8 +182,8 @@ def maximized(bench: Bench, begin: Setting) -> Setting:
 
 
 def _increased(
-    bench: Bench, best: Setting, value: float, parameters: Sequence[int]
-) -> tuple[Setting, float]:
+    bench: Bench, best: BenchSetting, value: float, parameters: Sequence[int]
+) -> tuple[BenchSetting, float]:
     """The setting with each parameter increased as long as that gains, and its value."""
     for parameter in parameters:
         while (larger := best.changed(parameter, 1)) is not None:
@@ -194,7 +194,7 @@ def _increased(
     return best, value
 
 
-def fine_tuned(bench: Bench, begin: Setting) -> Setting:
+def fine_tuned(bench: Bench, begin: BenchSetting) -> BenchSetting:
     """The parameter fine-tuner (ch. 3.5.2): increase one by one, reduce one by one, shift streams.
     Raises Over."""
     streams = range(STREAMS, STREAMS + len(begin.option.stages))
@@ -207,7 +207,9 @@ def fine_tuned(bench: Bench, begin: Setting) -> Setting:
     return best
 
 
-def _reduced(bench: Bench, best: Setting, allowed: float, streams: Sequence[int]) -> Setting:
+def _reduced(
+    bench: Bench, best: BenchSetting, allowed: float, streams: Sequence[int]
+) -> BenchSetting:
     """The setting with each parameter reduced as far as its value stays allowed. Raises Over."""
     threads = [p for p in bench.adjustable if p != BUFFERS]
     for parameter in (
@@ -222,7 +224,7 @@ def _reduced(bench: Bench, best: Setting, allowed: float, streams: Sequence[int]
     return best
 
 
-def _shifted(bench: Bench, best: Setting, source: int, target: int) -> Setting:
+def _shifted(bench: Bench, best: BenchSetting, source: int, target: int) -> BenchSetting:
     """The setting with streams moved from one stage to another as long as that gains. Raises
     Over."""
     value = bench.run(best)
@@ -237,7 +239,9 @@ def _shifted(bench: Bench, best: Setting, source: int, target: int) -> Setting:
     return best
 
 
-def _summary(name: str, best: Setting, tuned: Setting, count: int, tuples: int, keep: int) -> str:
+def _summary(
+    name: str, best: BenchSetting, tuned: BenchSetting, count: int, tuples: int, keep: int
+) -> str:
     pre, post, buffers, *streams = tuned.numbers
     begun = "" if keep > 1 else ", from the cuts of a neighbor (K = 1)"
     loss = ""

@@ -27,7 +27,7 @@ DLA_STREAMS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class MappingOption:
     """A mapping option (Table 3.2): the processors of each stage; several of them share its frames
     (PND)."""
 
@@ -41,18 +41,18 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class BenchSetting:
     """An option with its cut-point tuple (layers before each cut) and its parameters.
 
     `numbers` are pre- and post-processing threads, buffers, and the streams of each stage on each
     of its processors.
     """
 
-    option: Option
+    option: MappingOption
     cuts: tuple[int, ...]
     numbers: tuple[int, ...]
 
-    def changed(self, parameter: int, by: int) -> Setting | None:
+    def changed(self, parameter: int, by: int) -> BenchSetting | None:
         """The setting with one parameter increased or decreased. There are at least as many buffers
         as of any other parameter: they increase with it.
 
@@ -68,12 +68,12 @@ class Setting:
         return replace(self, numbers=tuple(numbers))
 
 
-def _lanes(option: Option, streams: Sequence[int]) -> list[int]:
+def _lanes(option: MappingOption, streams: Sequence[int]) -> list[int]:
     """The firings at once of each stage, with its streams on each of its processors."""
     return [n * len(place) for n, place in zip(streams, option.stages, strict=True)]
 
 
-def options(problem: Problem, task: str) -> tuple[Option, ...]:
+def options(problem: Problem, task: str) -> tuple[MappingOption, ...]:
     """The mapping options for a network; the first one has no pipeline.
 
     With a GPU those of Table 3.2, as far as the board has the processors: E; A and B with one
@@ -90,36 +90,39 @@ def options(problem: Problem, task: str) -> tuple[Option, ...]:
     if cores:
         return _on_cores(cores)
     first = next(iter(able.values()))[0]
-    return (Option("E", ((first,),)),)
+    return (MappingOption("E", ((first,),)),)
 
 
-def _with_gpu(gpu: str, helpers: list[str]) -> tuple[Option, ...]:
+def _with_gpu(gpu: str, helpers: list[str]) -> tuple[MappingOption, ...]:
     """Table 3.2."""
     main = (gpu,)
-    table = [Option("E", (main,))]
+    table = [MappingOption("E", (main,))]
     if helpers:
         one = (helpers[0],)
-        table += [Option("A", (one, main)), Option("B", (main, one, main))]
+        table += [MappingOption("A", (one, main)), MappingOption("B", (main, one, main))]
     if len(helpers) > 1:
         two, both = (helpers[1],), (helpers[0], helpers[1])
-        table += [Option("C", (one, two, main)), Option("D", (main, one, two, main))]
-        table += [Option("PND-A", (both, main)), Option("PND-B", (main, both, main))]
+        table += [MappingOption("C", (one, two, main)), MappingOption("D", (main, one, two, main))]
+        table += [MappingOption("PND-A", (both, main)), MappingOption("PND-B", (main, both, main))]
     return tuple(table)
 
 
-def _on_cores(cores: list[str]) -> tuple[Option, ...]:
+def _on_cores(cores: list[str]) -> tuple[MappingOption, ...]:
     """E on one core, frames in turn on all, two stages in both orders, B, a stage for every core,
     and a first or a last stage that is duplicated on all cores."""
     every, one = tuple(cores), (cores[0],)
-    table = [Option("E", (one,))]
+    table = [MappingOption("E", (one,))]
     if len(cores) > 1:
         two = (cores[1],)
-        table.append(Option("frames in turn", (every,)))
-        table += [Option("A", (two, one)), Option("A reversed", (one, two))]
-        table.append(Option("B", (one, two, one)))
+        table.append(MappingOption("frames in turn", (every,)))
+        table += [MappingOption("A", (two, one)), MappingOption("A reversed", (one, two))]
+        table.append(MappingOption("B", (one, two, one)))
         if len(cores) > 2:
-            table.append(Option("C", tuple((core,) for core in cores[:MOST_STAGES])))
-        table += [Option("PND-A", (every, one)), Option("PND-A reversed", (one, every))]
+            table.append(MappingOption("C", tuple((core,) for core in cores[:MOST_STAGES])))
+        table += [
+            MappingOption("PND-A", (every, one)),
+            MappingOption("PND-A reversed", (one, every)),
+        ]
     return tuple(table)
 
 
@@ -144,7 +147,7 @@ class Bench:
             parameters.append(POST)
         return (*parameters, BUFFERS)
 
-    def design(self, s: Setting) -> Design:
+    def design(self, s: BenchSetting) -> Design:
         """The mapping of all tasks; the greedy search places those for which the setting has no
         threads."""
         ends = [*(self.network.layers[c - 1] for c in s.cuts), None]
@@ -159,11 +162,11 @@ class Bench:
         plan = NetworkPlan(self._task, stages, buffers, pre, post)
         return complete(self._problem, [plan, *self._rest], s.option.name, "throughput", others)
 
-    def run(self, s: Setting) -> float:
+    def run(self, s: BenchSetting) -> float:
         """Time between frames in ns. Raises Over."""
         return self._trials.value(self.design(s))
 
-    def utilization(self, s: Setting) -> float:
+    def utilization(self, s: BenchSetting) -> float:
         """The mean utilization of the processors of the last stage. Raises Over.
 
         The thesis uses that of the GPU; its author expects that the heuristic is adapted where
@@ -179,7 +182,7 @@ class Bench:
         last = s.option.stages[-1]
         return sum(busy.get(p, 0.0) for p in last) / len(last)
 
-    def feasible(self, option: Option, cuts: tuple[int, ...]) -> bool:
+    def feasible(self, option: MappingOption, cuts: tuple[int, ...]) -> bool:
         """True if a network may be cut there. JEDI's rule: no tensor crosses two cuts, as stages
         synchronize with adjacent ones.
 
@@ -199,7 +202,7 @@ class Bench:
         """The kind of a processor."""
         return self._problem.platform.pool_of(processor).kind
 
-    def numbers(self, option: Option, most: tuple[int, ...]) -> tuple[int, ...]:
+    def numbers(self, option: MappingOption, most: tuple[int, ...]) -> tuple[int, ...]:
         """Parameters for an option, from those that the maximizer found for option E (thesis, ch.
         3.5.1).
 

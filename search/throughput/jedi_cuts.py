@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise, product
 from math import inf
 
-from .jedi_bench import STREAMS, Bench, Option, Setting
+from .jedi_bench import STREAMS, Bench, BenchSetting, MappingOption
 
 #: The global search uses every third cut point (Fig. 3.7).
 SAMPLE = 3
@@ -56,7 +56,12 @@ class Explorer:
     """
 
     def __init__(
-        self, bench: Bench, option: Option, numbers: tuple[int, ...], keep: int, first: Cuts | None
+        self,
+        bench: Bench,
+        option: MappingOption,
+        numbers: tuple[int, ...],
+        keep: int,
+        first: Cuts | None,
     ) -> None:
         self._bench, self._option, self._numbers, self._keep = bench, option, numbers, keep
         self._all = [after for after, _ in bench.network.costs.cuts]
@@ -69,7 +74,7 @@ class Explorer:
         self._first = self._initial() if first is None else first
         self._localised: set[Cuts] = set()
         self.searched: dict[Cuts, float] = {}
-        self.best: Setting | None = None
+        self.best: BenchSetting | None = None
         self.value = inf
 
     def begin(self) -> None:
@@ -128,14 +133,14 @@ class Explorer:
             yield tuple(every), 1
 
     # -- Algorithm 3 -------------------------------------------------------------------------------
-    def _local(self, here: Setting, value: float) -> None:
+    def _local(self, here: BenchSetting, value: float) -> None:
         """Single cuts move over all cut points. With two stages on the main processor, all streams
         but one of the first may move to the last.
         """
         streams = here.numbers[STREAMS:]
         if len(self._option.main) > 1 and self._option.main[0] == 0 and streams[0] > 1:
             moved_streams = (1, *streams[1:-1], streams[-1] + streams[0] - 1)
-            other = Setting(here.option, here.cuts, (*here.numbers[:STREAMS], *moved_streams))
+            other = BenchSetting(here.option, here.cuts, (*here.numbers[:STREAMS], *moved_streams))
             reached = self._bench.run(other)
             self._update(other, reached)
             if reached < value:
@@ -145,7 +150,7 @@ class Explorer:
             improved = False
             for k, step in product(range(len(here.cuts)), (-1, 1)):
                 while (moved := self._moved(here.cuts, ((k,), step), self._all)) is not None:
-                    other = Setting(here.option, moved, here.numbers)
+                    other = BenchSetting(here.option, moved, here.numbers)
                     reached = self._bench.run(other)
                     self._update(other, reached)
                     if reached >= value:
@@ -153,10 +158,10 @@ class Explorer:
                     here, value, improved = other, reached, True
 
     # -- tuples ------------------------------------------------------------------------------------
-    def _at(self, cuts: Cuts) -> Setting:
-        return Setting(self._option, cuts, self._numbers)
+    def _at(self, cuts: Cuts) -> BenchSetting:
+        return BenchSetting(self._option, cuts, self._numbers)
 
-    def _update(self, setting: Setting, value: float) -> None:
+    def _update(self, setting: BenchSetting, value: float) -> None:
         if value < self.value:
             self.best, self.value = setting, value
 

@@ -30,7 +30,7 @@ MOST_STAGES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StagePlace:
     """A processor, or several of one kind that share frames. `busy` is its load by other tasks, in
     ns per frame."""
 
@@ -70,7 +70,7 @@ class Partition:
     """
 
     ends: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[StagePlace, ...]
     stage_cost: tuple[float, ...]
     cost: float
 
@@ -103,7 +103,7 @@ def paper_stops(costs: Sequence[float]) -> int:
 
 
 def best_partitions(
-    costs: Costs, places: Sequence[Place], objective: Objective, most_stages: int = MOST_STAGES
+    costs: Costs, places: Sequence[StagePlace], objective: Objective, most_stages: int = MOST_STAGES
 ) -> tuple[Partition, ...]:
     """The optimal partition for each number of stages, from one on, if there is one.
 
@@ -119,7 +119,7 @@ def best_partitions(
 
 
 def best_partition(
-    costs: Costs, places: Sequence[Place], objective: Objective, stages: int
+    costs: Costs, places: Sequence[StagePlace], objective: Objective, stages: int
 ) -> Partition | None:
     """The optimal partition into exactly so many stages, None if there is none."""
     if objective != "throughput":
@@ -127,7 +127,7 @@ def best_partition(
     return _Solver(costs, _least_busy(places, stages)).bottleneck(stages)
 
 
-def _least_busy(places: Sequence[Place], count: int) -> list[Place]:
+def _least_busy(places: Sequence[StagePlace], count: int) -> list[StagePlace]:
     """The `count` least busy places of each kind and size, in the order given: busier ones cannot
     be better."""
     alike: dict[tuple[str, int], list[int]] = {}
@@ -139,12 +139,12 @@ def _least_busy(places: Sequence[Place], count: int) -> list[Place]:
     return [places[k] for k in sorted(chosen)]
 
 
-def _size(place: Place) -> tuple[str, int]:
+def _size(place: StagePlace) -> tuple[str, int]:
     return place.kind, len(place.processors)
 
 
 def evaluate(
-    costs: Costs, ends: Sequence[int], places: Sequence[Place], objective: Objective
+    costs: Costs, ends: Sequence[int], places: Sequence[StagePlace], objective: Objective
 ) -> Partition:
     """The cost of a given partition: the one evaluator of this module, and of its referees."""
     bytes_at = dict(costs.cuts)
@@ -182,7 +182,7 @@ class _Solver:
     """Prefix sums of one network. Position c is cut number c, 0 the start and the last one the
     end."""
 
-    def __init__(self, costs: Costs, places: Sequence[Place]) -> None:
+    def __init__(self, costs: Costs, places: Sequence[StagePlace]) -> None:
         import numpy
 
         self._np = numpy

@@ -14,7 +14,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Effort, Mapping, NetworkPlan, Placement
 from ..budget import Budget
 from . import auto
-from .contest import Contest, Entry
+from .contest import Contest, ContestEntry
 from .design import Design, fractional_bound
 from .partition import Objective
 from .problem import Measure, Problem, Progress
@@ -49,7 +49,7 @@ class Trials:
         self._contest = None
         if measure is not None and objective != "energy":
             self._contest = Contest(measure, objective, budget, progress)
-        self._entries: dict[Key, Entry] = {}
+        self._entries: dict[Key, ContestEntry] = {}
         own = budget if self._contest is None else budget.part(1.0 - FINAL)
         self.spending = own.begin(lambda: len(self._entries))
         self._least = inf
@@ -59,7 +59,7 @@ class Trials:
         """True if designs are run; energy is always predicted."""
         return self._contest is not None
 
-    def run(self, design: Design) -> Entry:
+    def run(self, design: Design) -> ContestEntry:
         """The design with its first run. Raises Over, and the Errors of the first of all runs."""
         key = _key(design)
         entry = self._entries.get(key)
@@ -121,13 +121,13 @@ class Trials:
             why=tuple(reasons),
         )
 
-    def _winner(self, final: list[Entry]) -> Entry:
+    def _winner(self, final: list[ContestEntry]) -> ContestEntry:
         if self._contest is None:
             return min(final, key=self._value_of)
         self._contest.entries[:] = final
         return self._contest.decide()
 
-    def _effort(self, winner: Entry, seed: int, optimal: bool) -> Effort:
+    def _effort(self, winner: ContestEntry, seed: int, optimal: bool) -> Effort:
         bound = fractional_bound(self._problem) if self._objective == "throughput" else None
         return Effort(
             self._objective,
@@ -139,15 +139,15 @@ class Trials:
             optimal=optimal or winner.design.reaches(bound),
         )
 
-    def _value_of(self, entry: Entry) -> float:
+    def _value_of(self, entry: ContestEntry) -> float:
         if self._contest is None:
             return entry.design.predicted
         return entry.values[0] if entry.values else inf
 
-    def _first(self, design: Design) -> Entry:
+    def _first(self, design: Design) -> ContestEntry:
         if self._contest is None or design.predicted == inf:
             self._report(design)
-            return Entry(design)
+            return ContestEntry(design)
         return self._contest.enter(design)
 
     def _report(self, design: Design) -> None:

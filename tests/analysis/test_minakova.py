@@ -6,26 +6,26 @@ from __future__ import annotations
 import random
 
 import pytest
-from flowc.analysis.minakova import Buffer, Edge, Reduced, algorithm8, algorithm9, selected
-from flowc.analysis.placement import Item, live_set, place
+from flowc.analysis.minakova import Buffer, BufferedEdge, Reduced, algorithm8, algorithm9, selected
+from flowc.analysis.placement import MemoryBlock, live_set, place
 from flowc.networks.dataflow.reduced import derived, reduction
 from flowc.networks.onnx.layers import SAME, Cnn, Layer
-from flowc.networks.onnx.layers import Edge as EdgeOf
+from flowc.networks.onnx.layers import LayerEdge as EdgeOf
 
 #: Parts 2 and 3 are a pipeline; part 1 is the other CNN.
 PIPELINE = {frozenset((2, 3))}
 SECOND = (
-    Edge("e12^2", 2, 3072, 1, 2), Edge("e23^2(1)", 2, 6272, 2, 2), Edge("e23^2(2)", 3, 6272, 1, 1),
-    Edge("e34^2", 3, 10, 1, 2),
+    BufferedEdge("e12^2", 2, 3072, 1, 2), BufferedEdge("e23^2(1)", 2, 6272, 2, 2), BufferedEdge("e23^2(2)", 3, 6272, 1, 1),
+    BufferedEdge("e34^2", 3, 10, 1, 2),
 )  # fmt: skip
 WHOLE = (
-    Edge("e12^1", 1, 3072, 1, 2), Edge("e23^1", 1, 8192, 2, 3), Edge("e24^1", 1, 8192, 2, 4),
-    Edge("e34^1", 1, 8192, 3, 4), Edge("e45^1", 1, 8192, 4, 5), *SECOND,
+    BufferedEdge("e12^1", 1, 3072, 1, 2), BufferedEdge("e23^1", 1, 8192, 2, 3), BufferedEdge("e24^1", 1, 8192, 2, 4),
+    BufferedEdge("e34^1", 1, 8192, 3, 4), BufferedEdge("e45^1", 1, 8192, 4, 5), *SECOND,
 )  # fmt: skip
 #: Schedule l1, l2, (l3 l4 l5) x 32.
 BY_PARTS = (
-    Edge("e12^1", 1, 3072, 1, 2), Edge("e23^1", 1, 8192, 2, 96), Edge("e24^1", 1, 8192, 2, 97),
-    Edge("e34^1", 1, 256, 3, 97), Edge("e45^1", 1, 256, 4, 98), *SECOND,
+    BufferedEdge("e12^1", 1, 3072, 1, 2), BufferedEdge("e23^1", 1, 8192, 2, 96), BufferedEdge("e24^1", 1, 8192, 2, 97),
+    BufferedEdge("e34^1", 1, 256, 3, 97), BufferedEdge("e45^1", 1, 256, 4, 98), *SECOND,
 )  # fmt: skip
 
 
@@ -54,14 +54,14 @@ def test_the_answer_depends_on_the_order_of_the_edges() -> None:
 
 
 @pytest.mark.parametrize(("edges", "least"), [(WHOLE, 24576), (BY_PARTS, 15626)])
-def test_offsets_in_one_arena_need_less(edges: tuple[Edge, ...], least: int) -> None:
+def test_offsets_in_one_arena_need_less(edges: tuple[BufferedEdge, ...], least: int) -> None:
     """Where the tensor of e23 and e24 is there once, and what alternates between parts is alive all
     the time."""
     one = [e for e in edges if e.part == 1 and e.name != "e23^1"]
-    items = [Item(e.size, e.first, e.last) for e in one]
+    items = [MemoryBlock(e.size, e.first, e.last) for e in one]
     # The pipeline runs when the first CNN does not, and its two parts together.
     end = max(e.last for e in one)
-    items += [Item(e.size, end + 1, end + 2) for e in SECOND]
+    items += [MemoryBlock(e.size, end + 1, end + 2) for e in SECOND]
     placed = place(items, seconds=0.5)
     assert placed.proved and placed.total == live_set(items)
     assert placed.total == least < total(algorithm8(edges, PIPELINE))
@@ -70,8 +70,8 @@ def test_offsets_in_one_arena_need_less(edges: tuple[Edge, ...], least: int) -> 
 def test_alternating_copies_are_overwritten() -> None:
     """Part 2 hands over to part 3: with copies in turn, the last layer finds the next frame;
     copied, all is well."""
-    edges = [Edge("e12", 2, 100, 1, 2), Edge("e23(1)", 2, 100, 2, 2), Edge("e23(2)", 3, 100, 1, 1),
-             Edge("e34", 3, 50, 1, 2), Edge("e45", 3, 100, 2, 3)]  # fmt: skip
+    edges = [BufferedEdge("e12", 2, 100, 1, 2), BufferedEdge("e23(1)", 2, 100, 2, 2), BufferedEdge("e23(2)", 3, 100, 1, 1),
+             BufferedEdge("e34", 3, 50, 1, 2), BufferedEdge("e45", 3, 100, 2, 3)]  # fmt: skip
     buffers = algorithm8(edges, PIPELINE)
     where = {e.name: k for k, b in enumerate(buffers) for e in b.edges}
     assert where["e23(2)"] == where["e45"]

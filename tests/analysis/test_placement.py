@@ -6,12 +6,12 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from flowc.analysis.placement import Item, Placed, in_order, live_set, place
+from flowc.analysis.placement import MemoryBlock, PlacedBlocks, in_order, live_set, place
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-def sound(items: list[Item], placed: Placed) -> bool:
+def sound(items: list[MemoryBlock], placed: PlacedBlocks) -> bool:
     """Does nothing overlap, and does everything end below the total, which is not below the
     bound?"""
     ends = [at + i.size for at, i in zip(placed.offsets, items, strict=True)]
@@ -27,7 +27,7 @@ def sound(items: list[Item], placed: Placed) -> bool:
     )
 
 
-def least(items: list[Item]) -> int:
+def least(items: list[MemoryBlock]) -> int:
     """Every order, each item as low as it goes: one of them is the best placement there is."""
     best = sum(i.size for i in items)
     for order in permutations(range(len(items))):
@@ -49,12 +49,12 @@ def least(items: list[Item]) -> int:
 
 
 LIVES = st.tuples(st.integers(1, 9), st.integers(0, 5), st.integers(0, 3)).map(
-    lambda t: Item(t[0], t[1], t[1] + t[2])
+    lambda t: MemoryBlock(t[0], t[1], t[1] + t[2])
 )
 
 
 @given(st.lists(LIVES, max_size=25))
-def test_quick_rules_are_sound(items: list[Item]) -> None:
+def test_quick_rules_are_sound(items: list[MemoryBlock]) -> None:
     """And not below the live set, which is counted moment by moment here."""
     placed = place(items)
     assert sound(items, placed)
@@ -65,7 +65,7 @@ def test_quick_rules_are_sound(items: list[Item]) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(LIVES, min_size=1, max_size=6))
-def test_the_exact_search_finds_the_least(items: list[Item]) -> None:
+def test_the_exact_search_finds_the_least(items: list[MemoryBlock]) -> None:
     """As brute force does."""
     placed = place(items, seconds=0.2)
     assert sound(items, placed) and placed.total == least(items)
@@ -75,7 +75,7 @@ def test_the_exact_search_finds_the_least(items: list[Item]) -> None:
 def test_where_no_quick_rule_reaches_the_bound() -> None:
     """The exact search proves what hill climbing may not find."""
     items = [
-        Item(*t)
+        MemoryBlock(*t)
         for t in (
             (6, 0, 1),
             (4, 1, 3),
@@ -95,7 +95,10 @@ def test_where_no_quick_rule_reaches_the_bound() -> None:
 @pytest.mark.parametrize(("order", "total"), [((0, 1, 2), 12), ((2, 1, 0), 12), ((0, 2, 1), 12)])
 def test_the_smallest_gap_is_taken(order: tuple[int, ...], total: int) -> None:
     """Three that meet lie side by side in any order."""
-    assert in_order([Item(3, 0, 2), Item(4, 0, 2), Item(5, 0, 2)], order)[1] == total
+    assert (
+        in_order([MemoryBlock(3, 0, 2), MemoryBlock(4, 0, 2), MemoryBlock(5, 0, 2)], order)[1]
+        == total
+    )
 
 
 def test_the_parts_of_a_published_example() -> None:
@@ -104,7 +107,18 @@ def test_the_parts_of_a_published_example() -> None:
     Her Algorithm 8 needs 24586 elements, since the tensor that two layers read is there twice;
     stored once, with offsets in one arena, the live set of the first CNN is enough: 24576.
     """
-    one = [Item(8192, 0, 1), Item(8192, 1, 2), Item(8192, 1, 3), Item(256, 3, 4), Item(10, 4, 4)]
-    two = [Item(8192, 5, 6), Item(8192, 6, 8), Item(256, 7, 8), Item(10, 8, 8)]
+    one = [
+        MemoryBlock(8192, 0, 1),
+        MemoryBlock(8192, 1, 2),
+        MemoryBlock(8192, 1, 3),
+        MemoryBlock(256, 3, 4),
+        MemoryBlock(10, 4, 4),
+    ]
+    two = [
+        MemoryBlock(8192, 5, 6),
+        MemoryBlock(8192, 6, 8),
+        MemoryBlock(256, 7, 8),
+        MemoryBlock(10, 8, 8),
+    ]
     placed = place([*one, *two])
     assert placed.total == placed.bound == 24576

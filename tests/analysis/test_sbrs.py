@@ -10,8 +10,8 @@ from itertools import pairwise, product
 import pytest
 from flowc.analysis.sbrs import (
     Alternative,
+    ComparedLayer,
     Edge,
-    Layer,
     as_printed,
     delays,
     ends,
@@ -30,9 +30,10 @@ ONE, TWO = ("1", "2", "4", "5", "6"), ("1", "2", "3", "4", "5", "6")
 EDGES = {order: tuple(pairwise(order)) for order in (ONE, TWO)}
 
 
-def layers(*said: tuple[str, str, str, str]) -> tuple[Layer, ...]:
+def layers(*said: tuple[str, str, str, str]) -> tuple[ComparedLayer, ...]:
     return tuple(
-        Layer(name, (("op", op), ("kernel", k), ("parameters", w))) for name, op, k, w in said
+        ComparedLayer(name, (("op", op), ("kernel", k), ("parameters", w)))
+        for name, op, k, w in said
     )
 
 

@@ -22,7 +22,7 @@ from flowc.driver.execute.aftermath import Bounded, Slower, bounded, slower
 from flowc.model.catalogue import CODES
 from flowc.model.mapping import GroupBound, Mapping, PathBound
 from flowc.model.profile import Profile, ProfileEntry
-from flowc.report.measured import Latency, Ran, RanApp, RanTask
+from flowc.report.measured import Latency, MeasuredRun, RanApp, RanTask
 from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -171,7 +171,7 @@ def test_explain_lists_all_codes() -> None:
 
 
 # -- after a run -----------------------------------------------------------------------------------
-def ran(**means_us: float) -> Ran:
+def ran(**means_us: float) -> MeasuredRun:
     def latency(ms: float) -> Latency:
         return Latency(100, 0, None, None, None, round(ms * 1e6), (), ())
 
@@ -179,7 +179,7 @@ def ran(**means_us: float) -> Ran:
         f"A.{n}": RanTask(("core",), 100, 0, round(us * 1000), 0, 0.0) for n, us in means_us.items()
     }
     app = RanApp(100, 0, 1.0, None, 0, latency(2.0), {("A.make", "A.show"): latency(3.5)})
-    return Ran(None, 0, "", {"A": app}, tasks, {}, {})
+    return MeasuredRun(None, 0, "", {"A": app}, tasks, {}, {})
 
 
 def built(mapping: Mapping, **means_ns: int) -> Built:
@@ -212,7 +212,7 @@ def test_bounds_that_were_exceeded_are_named(capsys: pytest.CaptureFixture[str])
         Bounded("A", "", 5_000_000, None, 2_000_000),
         Bounded("A.b", "A.a", 3_000_000, 4_000_000, 3_500_000),
     )
-    _print_comparison(running.Ran(built(Mapping("host", ())), 0, bounded=found))
+    _print_comparison(running.FinishedRun(built(Mapping("host", ())), 0, bounded=found))
     assert (
         capsys.readouterr().out
         == """

@@ -89,7 +89,7 @@ def test_names_of_strangers_stay_text() -> None:
     }
     built = type("Built", (), {})()
     outcome = running.Tested(
-        built, "app", 1, (running.Outcome(hostile, None, "failed", 0.5, hostile),), 1.0
+        built, "app", 1, (running.TestOutcome(hostile, None, "failed", 0.5, hostile),), 1.0
     )
     assert "script" not in Reader(notebook.tested(outcome)).elements
 
@@ -107,7 +107,7 @@ def test_long_tables_are_cut() -> None:
 
 def test_a_run_without_a_report_says_how_it_ended(write: Write) -> None:
     built = type("Built", (), {"diagnostics": ()})()
-    assert Reader(notebook.ran(running.Ran(built, 3, disagreed="<1 of 2>"))).words == [
+    assert Reader(notebook.ran(running.FinishedRun(built, 3, disagreed="<1 of 2>"))).words == [
         "exit status 3",
         "<1 of 2>",
     ]

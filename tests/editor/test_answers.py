@@ -17,7 +17,7 @@ from flowc.editor.completion import complete
 from flowc.editor.findings import actions, findings
 from flowc.editor.hover import hover
 from flowc.editor.places import Lines, plain
-from flowc.editor.session import Seen, Session
+from flowc.editor.session import CheckedText, Session
 from flowc.model.span import Span
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -60,7 +60,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "app.flow")
 
 
-def opened(path: str, text: str = TEXT) -> tuple[Session, Seen]:
+def opened(path: str, text: str = TEXT) -> tuple[Session, CheckedText]:
     session = Session()
     session.change(path, text)
     return session, session.seen(path)
@@ -262,7 +262,7 @@ def test_renaming_refuses_what_would_mean_something_else(path: str) -> None:
         ("// Nothing", "x", "no name here"),
         ("make:", "latest", "no instance can be called"),
     ]:
-        with pytest.raises(navigate.Refused, match=why):
+        with pytest.raises(navigate.RenameRefused, match=why):
             navigate.renamed(session, seen, path, *at(word), name)
 
 
@@ -279,13 +279,13 @@ def test_renaming_gives_the_same_system_with_other_names(data: st.DataObject) ->
         texts = navigate.renamed(
             session, seen, path, symbol.span.line, symbol.span.column, "another_name"
         )
-    except navigate.Refused:
+    except navigate.RenameRefused:
         assert symbol.kind == "parameter" or symbol.kind == "port"
         return
     after = session.with_texts(path, texts)
     assert after.checked.ok
 
-    def shape(found: Seen) -> list[tuple[object, ...]]:
+    def shape(found: CheckedText) -> list[tuple[object, ...]]:
         return [
             (len(a.tasks), a.period_ns, sorted(found.checked.verdicts[a.name].repetition.values()),
              sorted((c.delay, str(c.source == c.destination)) for c in a.channels))
@@ -370,7 +370,7 @@ def test_random_edits_never_end_a_session(tmp_path: Path) -> None:
         list(outline.hints(session, seen, path, lines.whole))
         outline.outline(session, seen, path)
         if step % 20 == 0:
-            with contextlib.suppress(navigate.Refused):
+            with contextlib.suppress(navigate.RenameRefused):
                 navigate.edits(session, seen, path, line, column, "other")
 
 

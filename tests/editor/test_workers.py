@@ -15,7 +15,7 @@ import pytest
 from flowc.editor import workers
 from flowc.editor.findings import MOST_SHOWN, findings
 from flowc.editor.session import Session
-from flowc.editor.workers import CannotAnswer, NotNow, Workers, prepare
+from flowc.editor.workers import CannotAnswer, EditorWorkers, NotNow, prepare
 from lsprotocol import types as lsp
 
 from limits import HANGS
@@ -37,7 +37,7 @@ class Server:
     def __init__(self) -> None:
         self.codes: dict[str, list[str]] = {}
         self.failed: list[str] = []
-        self.workers = Workers(self._found, self._failed)
+        self.workers = EditorWorkers(self._found, self._failed)
         self._news = asyncio.Event()
 
     def _found(self, path: str, found: dict[str, list[Any]]) -> None:

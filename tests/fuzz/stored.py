@@ -16,7 +16,7 @@ from flowc.driver.text import store
 from flowc.driver.text.check import Checked
 from flowc.machines.whoami import host_hash
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan
-from flowc.model.profile import LayerTime, Profile, ProfileEntry, Transfer
+from flowc.model.profile import LayerTime, Profile, ProfileEntry, TransferCost
 from flowc.model.times import times_of
 from flowc.passes.stored_mapping import identity
 from flowc.profiling.identity import task_hashes
@@ -58,7 +58,7 @@ def prepare(folder: Path) -> None:
         )
         for t, d in task_hashes(checked.system).items()
     )
-    profile = Profile("host", "here", entries, (Transfer("cpu", "gpu", 100.0, 0.5),))
+    profile = Profile("host", "here", entries, (TransferCost("cpu", "gpu", 100.0, 0.5),))
     (folder / "app.host.profile.json").write_text(profile.to_json())
     places = tuple(Placement(t, (core,), buffers=2) for t in ("A.s", "A.e"))
     plan = NetworkPlan(

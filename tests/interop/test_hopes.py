@@ -51,7 +51,7 @@ def edit(tmp_path: Path) -> Edit:
 
 
 # -- helpers ---------------------------------------------------------------------------------------
-def written(imported: hopes.Imported, folder: Path) -> Path:
+def written(imported: hopes.ImportedProject, folder: Path) -> Path:
     """The texts of an import as files, laid out as the formatter does."""
     path = folder / "door.flow"
     for name, text in {"door.flow": imported.text, **imported.files}.items():
@@ -62,17 +62,17 @@ def written(imported: hopes.Imported, folder: Path) -> Path:
     return path
 
 
-def checked(imported: hopes.Imported, folder: Path) -> Checked:
+def checked(imported: hopes.ImportedProject, folder: Path) -> Checked:
     found = flowc.check(written(imported, folder), platform=str(folder / imported.platform_file))
     assert found.diagnostics == ()
     return found
 
 
-def apps_of(imported: hopes.Imported, folder: Path) -> dict[str, Application]:
+def apps_of(imported: hopes.ImportedProject, folder: Path) -> dict[str, Application]:
     return {a.name: a for a in checked(imported, folder).system.apps}
 
 
-def profile_of(imported: hopes.Imported, folder: Path, given: object = None) -> Profile:
+def profile_of(imported: hopes.ImportedProject, folder: Path, given: object = None) -> Profile:
     hashes = task_hashes(checked(imported, folder).system)
     times = imported.given("times.json", json.dumps(given).encode()) if given is not None else None
     return imported.profile(hashes, times)
@@ -94,7 +94,7 @@ def told(diagnostics: list[Diagnostic]) -> list[tuple[str, str]]:
     return [(Path(d.span.file).name, d.message) for d in diagnostics if d.span is not None]
 
 
-def warned(imported: hopes.Imported, message: str) -> Diagnostic:
+def warned(imported: hopes.ImportedProject, message: str) -> Diagnostic:
     (found,) = (d for d in imported.warnings if message in d.message)
     assert found.code == "F722" and found.severity == "warning" and found.span is not None
     return found

@@ -10,7 +10,7 @@ import flowc
 import pytest
 from flowc.cli import app as cli
 from flowc.interop.hopes import importer as hopes
-from flowc.interop.hopes.choice import Choice
+from flowc.interop.hopes.choice import ModeChoice
 from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner
 
@@ -20,13 +20,13 @@ from hopes_xml import composite, level, port_map, task
 DOORBELL = Path(__file__).resolve().parents[1] / "data/hopes/Doorbell"
 
 
-def refused(project: Path, choice: Choice) -> list[tuple[str, str, str]]:
+def refused(project: Path, choice: ModeChoice) -> list[tuple[str, str, str]]:
     with pytest.raises(Errors) as raised:
         hopes.read(project, "app", choice)
     return [(d.code, d.message, d.help) for d in raised.value.diagnostics]
 
 
-def checked(found: hopes.Imported, folder: Path) -> dict[str, int]:
+def checked(found: hopes.ImportedProject, folder: Path) -> dict[str, int]:
     """The firings of an iteration, of a text that has no errors."""
     for name, text in {"app.flow": found.text, **found.files}.items():
         (folder / name).write_text(text)
@@ -82,7 +82,7 @@ def test_the_first_mode_counts_unless_another_is_chosen(player: Path, tmp_path: 
 @pytest.mark.parametrize("form", ["tool", "translator"])
 def test_rates_and_tasks_of_a_mode(form: str, player: Path, tmp_path: Path) -> None:
     project = player if form == "tool" else translated(player, tmp_path / "cic")
-    found = hopes.read(project, "app", Choice({"Play": "Slow"}))
+    found = hopes.read(project, "app", ModeChoice({"Play": "Slow"}))
     firings = checked(found, tmp_path)
     assert firings == {"Deep.Play.Read": 1, "Deep.Play.Mix": 10, "Deep.Show": 10}
     assert "`Fine`: it moves nothing in this mode: it is left out" in [
@@ -92,7 +92,7 @@ def test_rates_and_tasks_of_a_mode(form: str, player: Path, tmp_path: Path) -> N
 
 
 def test_modes_that_there_are_not(player: Path, tmp_path: Path) -> None:
-    assert refused(player, Choice({"Play": "Slo", "Ply": "Slow"})) == [
+    assert refused(player, ModeChoice({"Play": "Slo", "Ply": "Slow"})) == [
         ("F727", "`Play` has no mode `Slo`", "did you mean `Slow`?"),
         ("F727", "there is no task `Ply` with modes", "did you mean `Play`?"),
     ]
@@ -160,7 +160,7 @@ def test_a_mode_that_is_faulty_costs_itself_alone(player: Path) -> None:
 
 # -- states ----------------------------------------------------------------------------------------
 def test_what_runs_in_a_state(tmp_path: Path) -> None:
-    busy = hopes.read(DOORBELL, "app", Choice(state="busy"))
+    busy = hopes.read(DOORBELL, "app", ModeChoice(state="busy"))
     firings = checked(busy, tmp_path)
     # The clock is in no list, so that it runs in every state.
     assert {name.partition(".")[0] for name in firings} == {
@@ -170,10 +170,10 @@ def test_what_runs_in_a_state(tmp_path: Path) -> None:
     }
     told = [w.message for w in busy.warnings]
     assert "of the states of `Control`, `busy` is imported" in told
-    assert refused(DOORBELL, Choice(state="bussy")) == [
+    assert refused(DOORBELL, ModeChoice(state="bussy")) == [
         ("F727", "there is no state `bussy`", "did you mean `busy`?")
     ]
-    idle = hopes.read(DOORBELL, "app", Choice(state="idle"))
+    idle = hopes.read(DOORBELL, "app", ModeChoice(state="idle"))
     assert "app Doorbell {" in idle.text and "Clock" in idle.text and "Camera" not in idle.text
 
 
@@ -310,14 +310,14 @@ def apart(tmp_path: Path) -> Path:
 
 
 def test_one_device_with_sources_and_sinks_for_its_links(apart: Path, tmp_path: Path) -> None:
-    left = hopes.read(apart, "app", Choice(device="Left"))
+    left = hopes.read(apart, "app", ModeChoice(device="Left"))
     assert checked(left, tmp_path) == {"Deep.S": 1, "Deep.G.A": 1, "Deep.G.to_B_in": 1}
     assert left.platform == "left" and "several devices" not in " ".join(
         w.message for w in left.warnings
     )
     (told,) = (w for w in left.warnings if "stands for" in w.message)
     assert told.message == "`B.in`: a sink stands for the link to another device"
-    right = hopes.read(apart, "app", Choice(device="Right"))
+    right = hopes.read(apart, "app", ModeChoice(device="Right"))
     assert checked(right, tmp_path) == {"Deep.G.from_A_out": 3, "Deep.G.B": 3, "Deep.D": 1}
     assert (
         "/// Stands for `A.out` of another device." in right.text and "delay 2 -> D" in right.text
@@ -326,8 +326,8 @@ def test_one_device_with_sources_and_sinks_for_its_links(apart: Path, tmp_path: 
 
 
 def test_a_device_that_there_is_not(apart: Path) -> None:
-    assert refused(apart, Choice(device="Rigt")) == [
+    assert refused(apart, ModeChoice(device="Rigt")) == [
         ("F727", "nothing runs on a device `Rigt`", "did you mean `Right`?")
     ]
     (apart / "Deep_mapping.xml").unlink()
-    assert refused(apart, Choice(device="Left"))[0][1] == "nothing runs on a device `Left`"
+    assert refused(apart, ModeChoice(device="Left"))[0][1] == "nothing runs on a device `Left`"

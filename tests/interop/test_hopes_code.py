@@ -40,7 +40,7 @@ TASK_WRAPUP { }
 
 
 # -- helpers ---------------------------------------------------------------------------------------
-def imported(project: Path, folder: Path) -> hopes.Imported:
+def imported(project: Path, folder: Path) -> hopes.ImportedProject:
     """The project with its code, as files in a folder."""
     found = hopes.read(project, "app")
     for name, content in {"app.flow": found.text, **found.files, **found.code.files}.items():
@@ -278,13 +278,13 @@ def test_buffers_inside_an_app_are_left_out(tmp_path: Path) -> None:
 
 # -- what runs -------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def mixer(tmp_path_factory: pytest.TempPathFactory) -> tuple[hopes.Imported, Path]:
+def mixer(tmp_path_factory: pytest.TempPathFactory) -> tuple[hopes.ImportedProject, Path]:
     """The import of a project in C, and its program."""
     folder = tmp_path_factory.mktemp("mixer")
     return imported(MIXER, folder), build(folder / "app.flow", folder / "out")
 
 
-def test_code_runs_as_it_is(mixer: tuple[hopes.Imported, Path]) -> None:
+def test_code_runs_as_it_is(mixer: tuple[hopes.ImportedProject, Path]) -> None:
     found, out = mixer
     assert found.stubs[1] == "" and not [
         d for d in found.warnings if "code" in d.message or "librar" in d.message
@@ -300,7 +300,7 @@ def test_code_runs_as_it_is(mixer: tuple[hopes.Imported, Path]) -> None:
     assert done.stdout == "0 -400\n-800 -1200\nthat was all\n"
 
 
-def test_the_reference_begins_anew(mixer: tuple[hopes.Imported, Path]) -> None:
+def test_the_reference_begins_anew(mixer: tuple[hopes.ImportedProject, Path]) -> None:
     """Its counters are static, and no TASK_INIT sets them."""
     done = harness(mixer[1])
     assert done.returncode == 0, done.stderr

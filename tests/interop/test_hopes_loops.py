@@ -14,7 +14,7 @@ from flowc.driver.text.check import Checked
 from flowc.interop.hopes import importer as hopes
 from flowc.interop.hopes.counts import counts_of
 from flowc.interop.hopes.design import every
-from flowc.interop.hopes.files import Collector, locate
+from flowc.interop.hopes.files import HopesCollector, locate
 from flowc.interop.hopes.tasks import graph_of
 from flowc.model.diagnostic import Errors
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ def alone(name: str, ins: str, outs: str, kind: str, count: int, how: str = "nor
     return task(name, ins, outs, maps(*ports), LoopType=kind, LoopCount=str(count))
 
 
-def imported(folder: Path) -> tuple[hopes.Imported, Checked]:
+def imported(folder: Path) -> tuple[hopes.ImportedProject, Checked]:
     found = hopes.read(folder, "deep")
     path = folder / "deep.flow"
     path.write_text(found.text)
@@ -302,9 +302,9 @@ def test_texts_have_the_firings_of_any_nest_of_loops(seed: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         nest(random.Random(seed), folder / "Deep.files", "", 2, False)
-        graph = graph_of(locate(folder), Collector())
+        graph = graph_of(locate(folder), HopesCollector())
         assert graph is not None
-        counts = counts_of(graph, Collector())
+        counts = counts_of(graph, HopesCollector())
         leaves = {".".join(w): counts.total[w] for w, t in every(graph).items() if t.graph is None}
         _, checked = imported(folder)
         assert not [d for d in checked.diagnostics if d.severity == "error"]

@@ -39,7 +39,7 @@ def plain(part: object) -> object:
     return part
 
 
-def system(path: Path, text: Path) -> tuple[object, hopes.Imported, list[str]]:
+def system(path: Path, text: Path) -> tuple[object, hopes.ImportedProject, list[str]]:
     """What an import means, all of it, and what was told."""
     found = hopes.read(path, "app")
     text.mkdir()
@@ -54,7 +54,7 @@ def system(path: Path, text: Path) -> tuple[object, hopes.Imported, list[str]]:
     return plain((checked.system.apps, boards)), found, [w.message for w in found.warnings]
 
 
-def alike(files: Path, folder: Path) -> hopes.Imported:
+def alike(files: Path, folder: Path) -> hopes.ImportedProject:
     """The import of the translator's form, which has to be that of the tool's form."""
     first, tool, told = system(files, folder / "tool")
     second, found, also = system(translated(files, folder / "cic"), folder / "translator")

@@ -24,7 +24,7 @@ from flowc.dsl.parse import Parser
 from flowc.interop.jedi import file as jedi_file
 from flowc.interop.jedi import importer as jedi
 from flowc.interop.jedi import libconfig
-from flowc.interop.jedi.file import BOTH, DLA, GPU, Instance, JediStage, NotJedi
+from flowc.interop.jedi.file import BOTH, DLA, GPU, JediInstance, JediStage, NotJedi
 from flowc.model.catalogue import CODES
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.mapping import Mapping as Found
@@ -110,7 +110,9 @@ def config(*instances: Mapping[str, str | None], number: int | None = None, top:
     ).encode()
 
 
-def imported(data: bytes, folder: Path, *, quiet: bool = False) -> tuple[System, jedi.Imported]:
+def imported(
+    data: bytes, folder: Path, *, quiet: bool = False
+) -> tuple[System, jedi.ImportedConfig]:
     """What a file becomes: a text that has no faults and is laid out as the formatter does.
 
     `quiet`: nothing is said about it, except that INT8 needs data.
@@ -135,7 +137,7 @@ def exported(system: System, **options: Any) -> bytes:
     return jedi.write(system, platform, options.get("mapping"), options.get("app")).text.encode()
 
 
-def only(data: bytes) -> Instance:
+def only(data: bytes) -> JediInstance:
     (instance,) = jedi_file.read("app.cfg", data).instances
     return instance
 
@@ -647,8 +649,8 @@ def value_of(found: Any) -> libconfig.Value:
     if isinstance(found, list):
         return libconfig.Items(tuple(map(value_of, found)), False, span)
     if isinstance(found, dict):
-        return libconfig.Group(
-            tuple(libconfig.Setting(k, value_of(v), span) for k, v in found.items()), span
+        return libconfig.ConfigGroup(
+            tuple(libconfig.ConfigSetting(k, value_of(v), span) for k, v in found.items()), span
         )
     return libconfig.Scalar(found, span)
 
@@ -663,7 +665,7 @@ def test_what_is_imported_is_exported_again(
     nets: Path,
 ) -> None:  # fmt: skip
     pre, post, buffers = numbers
-    there = Instance(
+    there = JediInstance(
         name, tuple(JediStage(*s) for s in stages), 1, pre, post, buffers, jedi_file.DATA_TYPES[data_type], False,
         "a/net.cfg",
         (("network_name", libconfig.quoted(name)), ("model_type", '"TkdnnModel"'), ("cfg_path", '"a/net.cfg"'),
@@ -1023,9 +1025,9 @@ def plain(value: libconfig.Value) -> Any:
             return value.value
         case libconfig.Items():
             return [plain(i) for i in value.items]
-        case libconfig.Group():
+        case libconfig.ConfigGroup():
             return {s.name: plain(s.value) for s in value.settings}
-        case libconfig.Broken():
+        case libconfig.BrokenValue():
             return None
 
 

@@ -128,7 +128,7 @@ def code(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("//")]
 
 
-def again(imported: sdf3.Imported, folder: Path) -> sdf3.Imported:
+def again(imported: sdf3.ImportedGraph, folder: Path) -> sdf3.ImportedGraph:
     app = loaded(imported.text, folder)
     return sdf3.read("again.xml", sdf3.write(app, times_of(app)).encode())
 

@@ -22,14 +22,14 @@ from flowc.model.profile import BandCosts
 from flowc.networks.bands import firings
 from flowc.networks.bands.blocked import read_blocked
 from flowc.networks.bands.choose import Extra, choice_of, exact, extra_of, front
-from flowc.networks.bands.firings import CannotBand, Plan, View, plan_of
+from flowc.networks.bands.firings import BandPlan, CannotBand, View, plan_of
 from flowc.networks.bands.fitted import fitted
 from flowc.networks.bands.inner import inner_bytes
 from flowc.networks.bands.made import Made
 from flowc.networks.bands.models import models
 from flowc.networks.bands.needs import ending, needs
-from flowc.networks.bands.net import Net, read_net
-from flowc.networks.bands.units import Unit, cut_bytes, macs
+from flowc.networks.bands.net import BandNet, read_net
+from flowc.networks.bands.units import BandUnit, cut_bytes, macs
 from flowc.networks.dataflow.reduced import derived
 from flowc.networks.onnx.memory import needs_of
 from flowc.networks.onnx.own_graph import NCHWC
@@ -168,7 +168,7 @@ class Drawn:
         return path
 
 
-def drawn(seed: int, folder: Path) -> Net:
+def drawn(seed: int, folder: Path) -> BandNet:
     """A random network."""
     network = Drawn(seed)
     for _ in range(network.draw.randint(2, 9)):
@@ -176,7 +176,7 @@ def drawn(seed: int, folder: Path) -> Net:
     return read_net(network.save(folder / "net.onnx"))
 
 
-def some_plan(net: Net, seed: int) -> tuple[Plan, tuple[Bands, ...]] | None:
+def some_plan(net: BandNet, seed: int) -> tuple[BandPlan, tuple[Bands, ...]] | None:
     """Bands that are possible, if some draws find any."""
     draw = random.Random(seed)
     for _ in range(30):
@@ -202,7 +202,7 @@ def some_plan(net: Net, seed: int) -> tuple[Plan, tuple[Bands, ...]] | None:
     return None
 
 
-def simulate(plan: Plan) -> None:
+def simulate(plan: BandPlan) -> None:
     """Rows by name in every stretch of memory: each read finds its rows, and all rows of the
     outputs are made."""
     net = plan.net
@@ -236,7 +236,7 @@ def simulate(plan: Plan) -> None:
 
 
 def poisoned(
-    plan: Plan, sessions: Sequence[ort.InferenceSession], which: Sequence[int], x: np.ndarray
+    plan: BandPlan, sessions: Sequence[ort.InferenceSession], which: Sequence[int], x: np.ndarray
 ) -> list[np.ndarray]:
     """Call by call, with every byte of the arena that no stretch has now made NaN, and canaries at
     both ends."""
@@ -280,7 +280,7 @@ def poisoned(
 
 
 def played(
-    plan: Plan, sessions: Sequence[ort.InferenceSession], which: Sequence[int], x: np.ndarray
+    plan: BandPlan, sessions: Sequence[ort.InferenceSession], which: Sequence[int], x: np.ndarray
 ) -> list[np.ndarray]:
     """By the runtime, from the document that a build has."""
     net = plan.net
@@ -294,7 +294,7 @@ def played(
     return outputs
 
 
-def memory_shift(plan: Plan) -> int:
+def memory_shift(plan: BandPlan) -> int:
     """The end of an array that is as long as the arena."""
     return max(plan.arena, 1)
 
@@ -340,7 +340,7 @@ def test_bands_make_what_the_network_makes(seed: int) -> None:
 
 def same_as(
     wanted: Sequence[np.ndarray],
-    plan: Plan,
+    plan: BandPlan,
     sessions: Sequence[ort.InferenceSession],
     which: Sequence[int],
     x: np.ndarray,
@@ -433,7 +433,7 @@ def test_what_units_need_is_worked_out_from_shorter_ones(seed: int) -> None:
                 count = 1 if at is None else min(at.rows, at.factor * (1 + seed % 3))
                 seen = [] if at is None else list(needs(form, at, count, 5, {}))
                 for n in seen:
-                    unit = Unit(form, n.first, end)
+                    unit = BandUnit(form, n.first, end)
                     start = max(0, (at.rows - count) // 2) // at.factor * at.factor
                     band = start, start + count
                     rows = unit.ranges(*band)
@@ -451,7 +451,7 @@ def test_what_units_need_is_worked_out_from_shorter_ones(seed: int) -> None:
                     )
                     assert n.own_macs == sum(s.macs for s in unit.steps)
                     assert n.weights == sum(s.weights for s in unit.steps)
-                units = [Unit(form, first, end) for first in range(max(0, end - 5), end)]
+                units = [BandUnit(form, first, end) for first in range(max(0, end - 5), end)]
                 good = [
                     u
                     for u in units

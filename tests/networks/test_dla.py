@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from flowc.networks.dla.limits import GENERATIONS, OFFERED, Version
-from flowc.networks.dla.rules import Breach, Row, Run, breaches, legal_runs, summary
+from flowc.networks.dla.rules import Breach, LegalRun, Row, breaches, legal_runs, summary
 from flowc.networks.onnx.cuts import read_chain
 from flowc.networks.onnx.interface import NetworkError
 from hypothesis import given, settings
@@ -543,7 +543,7 @@ def test_an_ordinary_tail_leaves_the_dla(tmp_path: Path) -> None:
     path = save(tmp_path / "tail.onnx", nodes, {"x": X}, {"k": zeros(4, 4, 3, 3), "w": zeros(4, 3)})
     found = check(path)
     assert [(b.layer, b.rule) for b in found] == [("c", NOT_OFFERED), ("d", NOT_OFFERED)]
-    assert legal_runs("abcde", found) == (Run("a", "b", 2), Run("e", "e", 1))
+    assert legal_runs("abcde", found) == (LegalRun("a", "b", 2), LegalRun("e", "e", 1))
 
 
 def test_shape_arithmetic_is_no_layer(tmp_path: Path) -> None:
@@ -563,7 +563,7 @@ def test_networks() -> None:
     names = [x.name for x in read_chain(path).layers]
     found = check(path)
     assert summary(found) == (Row("Reshape", 1, "4 dimensions", "r173"),)
-    assert legal_runs(names, found)[0] == Run(names[0], names[172], 173)
+    assert legal_runs(names, found)[0] == LegalRun(names[0], names[172], 173)
     assert len(names) == 176
     path = LIGHT / "light_shufflenet.onnx"
     found = check(path)

@@ -24,7 +24,7 @@ from flowc.networks.dataflow.by_parts import (
 )
 from flowc.networks.dataflow.layerwise import Phased, as_sdf, phased
 from flowc.networks.onnx.interface import NetworkError
-from flowc.networks.onnx.layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Window
+from flowc.networks.onnx.layers import SAME, WHOLE, Cnn, Layer, LayerEdge, Rows, RowWindow
 from flowc.networks.onnx.read_layers import read_layers
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -40,11 +40,13 @@ LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 def example(phases: Sequence[int] = (32, 16, 4, 1, 1)) -> Cnn:
     """Fig. 4.1 of Minakova's thesis."""
     shapes = [(1, 32, 32, 1), (1, 16, 16, 4), (1, 4, 4, 3), (1, 1, 1, 2), (1, 1, 1, 2)]
-    rows: list[Rows] = [Window(17), Window(5, 3, top=-1, bottom=-1), WHOLE, WHOLE]
+    rows: list[Rows] = [RowWindow(17), RowWindow(5, 3, top=-1, bottom=-1), WHOLE, WHOLE]
     operators = ["input", "Conv", "Conv", "Gemm", "output"]
     layers = []
     for i, (shape, operator, p) in enumerate(zip(shapes, operators, phases, strict=True)):
-        edges = (Edge(str(i), prod(shapes[i - 1]), shapes[i - 1][1], rows[i - 1]),) if i else ()
+        edges = (
+            (LayerEdge(str(i), prod(shapes[i - 1]), shapes[i - 1][1], rows[i - 1]),) if i else ()
+        )
         layers.append(Layer(str(i + 1), operator, shape, 1, p, edges))
     return Cnn(tuple(layers), "fig4_1")
 
@@ -143,10 +145,10 @@ def test_buffers_of_the_low_memory_example() -> None:
 @pytest.mark.parametrize(
     ("window", "before", "after", "reason"),
     [
-        (Window(7, 2, top=3, bottom=3), 224, 112, "phase 112 of 112 would take -1 rows"),
-        (Window(3, 2, top=1, bottom=1), 56, 28, "take 55 rows, the data has 56"),
-        (Window(1, 2), 56, 28, "take 28 rows, the data has 56"),
-        (Window(2, 1, top=3, bottom=1), 5, 8, "phase 1 of 8 would take -1 rows"),
+        (RowWindow(7, 2, top=3, bottom=3), 224, 112, "phase 112 of 112 would take -1 rows"),
+        (RowWindow(3, 2, top=1, bottom=1), 56, 28, "take 55 rows, the data has 56"),
+        (RowWindow(1, 2), 56, 28, "take 28 rows, the data has 56"),
+        (RowWindow(2, 1, top=3, bottom=1), 5, 8, "phase 1 of 8 would take -1 rows"),
         (WHOLE, 1, 8, "whole rows are no sliding window"),
     ],
 )
@@ -155,7 +157,7 @@ def test_where_algorithm_4_fails_parts_hold(
 ) -> None:
     data = Layer("in", "input", (1, before, 3, 2), 1, before, ())
     layer = Layer(
-        "a/b c", "Conv", (1, after, 1, 1), 1, after, (Edge("in", before * 6, before, window),)
+        "a/b c", "Conv", (1, after, 1, 1), 1, after, (LayerEdge("in", before * 6, before, window),)
     )
     cnn = Cnn((data, layer), "f")
     with pytest.raises(DoesNotApply, match=reason) as raised:
@@ -171,7 +173,7 @@ def chain(edges: Sequence[tuple[str, str]], sizes: Mapping[str, int] = {}) -> Cn
     names = list(dict.fromkeys(n for e in edges for n in e))
     layers = []
     for n in names:
-        inputs = tuple(Edge(a, sizes.get(a, 7), 1, WHOLE) for a, b in edges if b == n)
+        inputs = tuple(LayerEdge(a, sizes.get(a, 7), 1, WHOLE) for a, b in edges if b == n)
         layers.append(Layer(n, "Conv", (1, 1, 1, sizes.get(n, 7)), 4, 1, inputs))
     return Cnn(tuple(layers), "f")
 
@@ -247,7 +249,7 @@ def mapped(draw: st.DrawFn) -> tuple[Cnn, dict[str, str]]:
     layers: list[Layer] = []
     for k in range(count):
         sources = draw(st.sets(st.integers(0, k - 1), max_size=3)) if k else set()
-        edges = tuple(Edge(f"l{s}", s + 1, 1, WHOLE) for s in sorted(sources))
+        edges = tuple(LayerEdge(f"l{s}", s + 1, 1, WHOLE) for s in sorted(sources))
         layers.append(Layer(f"l{k}", "Conv", (1, 1, 1, k + 1), 4, 1, edges))
     homes = draw(st.lists(st.sampled_from("pqrs"), min_size=count, max_size=count))
     return Cnn(tuple(layers), "f"), {f"l{k}": home for k, home in enumerate(homes)}
@@ -275,7 +277,7 @@ def test_topological_phases_never_deadlock(made: tuple[Cnn, dict[str, str]]) -> 
 @settings(max_examples=300)
 @given(
     window=st.builds(
-        Window,
+        RowWindow,
         st.integers(1, 7),
         st.integers(1, 5),
         st.integers(1, 3),
@@ -286,7 +288,7 @@ def test_topological_phases_never_deadlock(made: tuple[Cnn, dict[str, str]]) -> 
     grouping=st.integers(1, 4),
 )
 def test_parts_take_and_free_exactly_what_the_window_needs(
-    window: Window, height: int, grouping: int
+    window: RowWindow, height: int, grouping: int
 ) -> None:
     padded = height + window.top + window.bottom
     out = (padded - window.span) // window.stride + 1
@@ -300,7 +302,7 @@ def test_parts_take_and_free_exactly_what_the_window_needs(
         }
         for r in range(out)
     ]
-    edge = Edge("in", height * 6, height, window)
+    edge = LayerEdge("in", height * 6, height, window)
     for r, rows in enumerate(taps):
         needed = window.needs(r, height)
         assert (min(rows), max(rows)) == (needed[0], needed[-1]) if rows else not needed
@@ -324,11 +326,11 @@ def test_a_cnn_is_checked() -> None:
     with pytest.raises(ValueError, match="called 'a'"):
         Cnn((data, data), "f")
     with pytest.raises(ValueError, match="before its source"):
-        Cnn((Layer("b", "Relu", (1, 4, 1, 1), 1, 4, (Edge("a", 4, 4, SAME),)), data), "f")
+        Cnn((Layer("b", "Relu", (1, 4, 1, 1), 1, 4, (LayerEdge("a", 4, 4, SAME),)), data), "f")
     with pytest.raises(ValueError, match="4 rows in 3 phases"):
         Cnn((Layer("a", "input", (1, 4, 1, 1), 1, 3, ()),), "f")
     with pytest.raises(ValueError, match="do not divide"):
-        Cnn((data, Layer("b", "Relu", (1, 4, 1, 1), 1, 4, (Edge("a", 6, 4, SAME),))), "f")
+        Cnn((data, Layer("b", "Relu", (1, 4, 1, 1), 1, 4, (LayerEdge("a", 6, 4, SAME),))), "f")
 
 
 # -- ONNX models -----------------------------------------------------------------------------------
@@ -624,8 +626,8 @@ def test_several_outputs_and_dead_ends(tmp_path: Path) -> None:
     assert [x.name for x in cnn.layers] == ["x", "a", "twice", "m", "twice:output", "m:output"]
     split, twice, product = cnn.layers[1:4]
     assert (split.operator, split.shape, split.phases, split.bytes) == ("Split", (5, 6, 2, 2), 6, 4)
-    assert twice.inputs == (Edge("a", 120, 6, SAME),)
-    assert product.inputs == (Edge("a", 60, 6, WHOLE),) and product.phases == 1
+    assert twice.inputs == (LayerEdge("a", 120, 6, SAME),)
+    assert product.inputs == (LayerEdge("a", 60, 6, WHOLE),) and product.phases == 1
     app = by_parts(cnn, "A")
     assert produced(app, "a", "twice") == [20] * 6 and produced(app, "a", "m") == [10] * 6
     assert read_layers(path, {"x": (2, 3, 6, 2)}).layers[0].shape == (2, 6, 2, 3)

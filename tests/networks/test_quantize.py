@@ -19,7 +19,7 @@ from flowc.networks.onnx.cuts import cut_points, read_chain
 from flowc.networks.onnx.interface import Border, NetworkError, read_network
 from flowc.networks.onnx.split import NoSuchLayer, split
 from flowc.networks.quantization.calibration import calibration
-from flowc.networks.quantization.quantize import Loss, loss, quantize
+from flowc.networks.quantization.quantize import QuantizationLoss, loss, quantize
 from flowc.profiling.layers import layer_times
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +32,9 @@ from models import LIGHT, N, model, random_model
 from split_check import check_split
 
 
-def made(path: Path, network: onnx.ModelProto, batch: int = 1) -> tuple[Path, tuple[Loss, ...]]:
+def made(
+    path: Path, network: onnx.ModelProto, batch: int = 1
+) -> tuple[Path, tuple[QuantizationLoss, ...]]:
     """The file of a network in 8 bits, and what it loses."""
     onnx.save(network, path)
     data = samples(path, batch=batch)
@@ -402,12 +404,17 @@ def test_what_is_lost(tmp_path: Path) -> None:
         (3.25 / 31) ** 0.5
     )
     assert found[0].same_best == 0.75 and found[0].decibels == pytest.approx(9.795, abs=0.001)
-    assert found[1:] == (Loss("zero", 0, 0, 1), Loss("map", 0, 0, 1)) and found[1].decibels == inf
+    assert (
+        found[1:] == (QuantizationLoss("zero", 0, 0, 1), QuantizationLoss("map", 0, 0, 1))
+        and found[1].decibels == inf
+    )
     other = tmp_path / "c.onnx"
     onnx.save(model([N("Relu", ["x"], ["y"])], {"x": ["n", 2, 2]}, {}, "y"), tmp_path / "r.onnx")
     onnx.save(model([N("Abs", ["x"], ["y"])], {"x": ["n", 2, 2]}, {}, "y"), other)
     negative = [{"x": np.full((1, 2, 2), -1, np.float32)}]
-    assert loss(tmp_path / "r.onnx", other.read_bytes(), negative) == (Loss("y", inf, inf, None),)
+    assert loss(tmp_path / "r.onnx", other.read_bytes(), negative) == (
+        QuantizationLoss("y", inf, inf, None),
+    )
 
 
 # -- calibration data ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from flowc.networks.supergraph import Whole, saved, shared_parts, tensor_digest
+from flowc.networks.supergraph import WholeNetwork, saved, shared_parts, tensor_digest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
@@ -19,8 +19,8 @@ from models import N, model, weights
 SHAPE = (1, 4, 8, 8)
 
 
-def whole(made: Any, *outputs: str) -> Whole:
-    return Whole(
+def whole(made: Any, *outputs: str) -> WholeNetwork:
+    return WholeNetwork(
         made, ((made.graph.input[0].name, SHAPE),), outputs or (made.graph.output[0].name,)
     )
 

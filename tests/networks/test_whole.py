@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from flowc.networks.bands.net import read_net
-from flowc.networks.onnx.executed import Kernel, held, order
+from flowc.networks.onnx.executed import ExecutedNode, held, order
 from flowc.networks.onnx.memory import by_layers, needs_of
 from flowc.networks.onnx.own_graph import block_here
 from flowc.networks.onnx.whole import whole_of
@@ -169,8 +169,10 @@ def test_order_and_lives_by_hand() -> None:
     assert order(reads, makes, range(3)) == [1, 0, 2]
     assert order(reads, makes, [1, 0, 2]) == [0, 1, 2]
 
-    def kernel(made: str, *reads: str, over: bool = False, own: tuple[int, ...] = ()) -> Kernel:
-        return Kernel(reads, made, 3200, (1, 800), reads if over else (), own=own)
+    def kernel(
+        made: str, *reads: str, over: bool = False, own: tuple[int, ...] = ()
+    ) -> ExecutedNode:
+        return ExecutedNode(reads, made, 3200, (1, 800), reads if over else (), own=own)
 
     tensor = -(-3200 // 256) * 256
     chain = [kernel("a", "x"), kernel("b", "a"), kernel("c", "b"), kernel("y", "c")]

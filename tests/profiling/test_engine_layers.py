@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from flowc.networks.onnx.cuts import Link
+from flowc.networks.onnx.cuts import ChainedLayer
 from flowc.profiling.engine_layers import EngineLayer, led_back
 from hypothesis import given
 from hypothesis import strategies as st
 
 #: name, multiplications
 LAYERS = [("c1", 30), ("r1", 0), ("pool", 0), ("c10", 10), ("r10", 0), ("out.a", 20), ("out", 0)]
-CHAIN = [Link(name, "", (), (name,), "", macs) for name, macs in LAYERS]
+CHAIN = [ChainedLayer(name, "", (), (name,), "", macs) for name, macs in LAYERS]
 NODES = {"Conv_1": ["c1"], "Relu_1": ["r1"], "/b/Pool": ["pool"], "Conv_10": ["c10"], "Relu_10": ["r10"],
          "out.a": ["out.a"], "out": ["out"]}  # fmt: skip
 

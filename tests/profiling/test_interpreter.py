@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from flowc.profiling.there.interpreter import INTERVAL, Clocks, Holding, held_share
+from flowc.profiling.there.interpreter import INTERVAL, Holding, MachineClocks, held_share
 
 from limits import HANGS, ended
 
@@ -23,7 +23,7 @@ TICK = 4 * US
 Part = tuple[str, int, str]
 
 
-class Simulated(Clocks):
+class Simulated(MachineClocks):
     """A thread that does these parts again and again, and the contender: whoever looks at these
     clocks.
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from flowc.networks.dataflow.layerwise import Phased, _assemble
-from flowc.networks.onnx.layers import Cnn, Edge, Layer
+from flowc.networks.onnx.layers import Cnn, Layer, LayerEdge
 
 
 def minakova(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
@@ -25,27 +25,24 @@ def minakova(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
     the rest.
     - Deadlock: l1 -> l2 -> l4 -> x -> l3 with a skip l1 -> l3. The only phase {l1, l2, l3, l4}
       waits for x, x for it.
-    - Deadlock: l1 -> l2, l1 -> l3 -> l4 -> l2, l4 -> x. {l1, l2, l3, l4} is one phase; as l4 has
-      a child elsewhere, its
-      edge to l2 becomes a channel from that phase to itself.
-    - An edge between phases without a channel: l1 -> l2 -> x and l1 -> l3. The phases are {l1,
-      l2} and {l3}, but
-      l1 -> l3 is no channel, because both children of l1 are on its processor: its data is in no
-      buffer.
-    - The same in the wrong order: l1 -> l2 and x -> l3 -> l2. The phases are {l1, l2} and {l3}:
-      l2 runs before l3, on
-      data of the frame before.
+    - Deadlock: l1 -> l2, l1 -> l3 -> l4 -> l2, l4 -> x. {l1, l2, l3, l4} is one phase; as l4 has a
+      child elsewhere, its edge to l2 becomes a channel from that phase to itself.
+    - An edge between phases without a channel: l1 -> l2 -> x and l1 -> l3. The phases are {l1, l2}
+      and {l3}, but l1 -> l3 is no channel, because both children of l1 are on its processor: its
+      data is in no buffer.
+    - The same in the wrong order: l1 -> l2 and x -> l3 -> l2. The phases are {l1, l2} and {l3}: l2
+      runs before l3, on data of the frame before.
 
     Raises KeyError for a layer without processor.
     """
-    children: dict[str, list[tuple[str, Edge]]] = {x.name: [] for x in cnn.layers}
+    children: dict[str, list[tuple[str, LayerEdge]]] = {x.name: [] for x in cnn.layers}
     homes: dict[str, list[Layer]] = {}
     for layer in cnn.layers:
         homes.setdefault(mapping[layer.name], []).append(layer)
         for edge in layer.inputs:
             children[edge.source].append((layer.name, edge))
     phases: dict[str, list[list[str]]] = {}
-    outer: set[tuple[str, Edge]] = set()
+    outer: set[tuple[str, LayerEdge]] = set()
     for home, layers in homes.items():
         visited: set[str] = set()
         phases[home] = []

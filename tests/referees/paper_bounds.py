@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flowc.analysis.timing.system import Group, Refused, Time, TimedSystem, TimedTask
+from flowc.analysis.timing.system import Refused, Time, TimedGroup, TimedSystem, TimedTask
 
 #: Jitters are iterated so often; a response longer than so many periods is given up.
 PATIENCE = 100
@@ -91,7 +91,7 @@ def paper_4_2(
 
 @dataclass(slots=True)
 class _Task:
-    group: Group
+    group: TimedGroup
     task: TimedTask
     before: list[str]
     parts: list[Time]
@@ -141,7 +141,7 @@ def paper_response_times(system: TimedSystem) -> dict[str, Time | None]:
     return dict.fromkeys(g.name for g in system.groups)
 
 
-def _in_order(group: Group) -> list[_Task]:
+def _in_order(group: TimedGroup) -> list[_Task]:
     """Tasks after those before them."""
     before: dict[str, list[str]] = {t.name: [] for t in group.tasks}
     for c in group.channels:
@@ -158,7 +158,7 @@ def _in_order(group: Group) -> list[_Task]:
     ]
 
 
-def _longest(group: Group, tasks: dict[str, _Task]) -> Time:
+def _longest(group: TimedGroup, tasks: dict[str, _Task]) -> Time:
     longest: dict[str, Time] = {}
     for t in _in_order(group):
         longest[t.task.name] = tasks[t.task.name].response + max(

@@ -26,7 +26,7 @@ from pathlib import Path
 from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.driver.solve.deadlines import judged
 from flowc.driver.solve.known_times import KnownTimes
-from flowc.driver.solve.request import Request
+from flowc.driver.solve.request import MapRequest
 from flowc.driver.text.check import Valid, prepare
 from flowc.machines.crew import ALONE
 from flowc.model.diagnostic import Errors
@@ -211,7 +211,7 @@ def accepted(drawn: Drawn, where: dict[str, str], folder: Path) -> bool:
     assert not problem.networks
     assignment = Assignment((), (), tuple(where[item.name] for item in problem.tasks))
     outcome = Outcome("pins", assignment, verdict(problem, assignment), None, False, None, 1, 0.0)
-    joint = judged(valid, known, problem, outcome, Request(measure=False))
+    joint = judged(valid, known, problem, outcome, MapRequest(measure=False))
     assert not joint.doubt, joint.doubt
     assert joint.verdict is not None
     return joint.verdict.feasible

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from flowc.analysis.dataflow.static_order import Schedule
-from flowc.analysis.timing.system import Place, Refused, Worker
+from flowc.analysis.timing.system import Refused, RoundFiring, TimedWorker
 
 
-def workers_from(schedule: Schedule) -> tuple[Worker, ...]:
+def workers_from(schedule: Schedule) -> tuple[TimedWorker, ...]:
     """One worker per processor from static orders (one app's orders give its workers under fixed
     priorities).
 
@@ -23,12 +23,12 @@ def workers_from(schedule: Schedule) -> tuple[Worker, ...]:
                 ]
             )
         places = tuple(
-            Place(s.app, s.task, k, s.index, s.stage)
+            RoundFiring(s.app, s.task, k, s.index, s.stage)
             for s in steps
             for k in range(s.first, s.first + s.times)
         )
         if places:
             workers.append(
-                Worker(processor, places, tuple({s.app: s.per_round for s in steps}.items()))
+                TimedWorker(processor, places, tuple({s.app: s.per_round for s in steps}.items()))
             )
     return tuple(workers)

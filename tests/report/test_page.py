@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from flowc.driver.show.reporting import report
-from flowc.report.document import ChartRow, Document, Lane
+from flowc.report.document import ChartLane, ChartRow, Document
 from flowc.report.page import data_of, page, render
 
 from builds import ROOT, Write, build, run
@@ -259,7 +259,7 @@ def test_large_graphs_are_a_list_and_many_firings_one_bar_a_pixel(
         replace(one, name=f"fronts.t{k}", label=f"t{k}", doc="", group="") for k in range(2001)
     )
     bars = tuple(n for k in range(20_000) for n in (k % 2001, k, 100 * k, 90))
-    chart = ChartRow("fronts", (Lane("cpu[0]", bars),), (), 0, 0)
+    chart = ChartRow("fronts", (ChartLane("cpu[0]", bars),), (), 0, 0)
     app = replace(document.apps[0], columns=(tuple(t.name for t in tasks),), routes={}, back=())
     many = replace(
         document,

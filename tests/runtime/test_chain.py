@@ -202,7 +202,7 @@ def test_a_program_has_one_board_whoever_asks_for_it_first(
     """A thread looks at it while tasks start, and the main thread writes to it."""
     made = []
 
-    class Slow(board.Board):
+    class Slow(board.SharedCells):
         def __init__(self, threads: int) -> None:
             made.append(threads)
             time.sleep(0.2)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from flowc.runtime import power, worker
-from flowc.runtime.clocks import Clocks, Refused, Wanted
+from flowc.runtime.clocks import Clocks, RatesRefused, Wanted
 from flowc.runtime.lifecycle import execute
 from flowc.runtime.power import Power
 from flowc.runtime.report import report, table
@@ -88,14 +88,14 @@ def test_several_pools_of_cpus_are_told_apart_by_their_highest_rates(board: Path
 
 
 def test_what_cannot_be_set_is_said(board: Path, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="no clock of `nvdla` is to be found"):
+    with pytest.raises(RatesRefused, match="no clock of `nvdla` is to be found"):
         Clocks([{"nvdla": ("dla", MHZ, MHZ)}], str(board))
-    with pytest.raises(Refused, match="a clock of `core` has no rate of 1300 MHz"):
+    with pytest.raises(RatesRefused, match="a clock of `core` has no rate of 1300 MHz"):
         Clocks([{"core": ("cpu", 1300 * MHZ, 2400 * MHZ)}], str(board))
     folder = board / "devices/system/cpu/cpufreq/policy0"
     clocks = Clocks([SLOW], str(board))
     (folder / "scaling_min_freq").unlink()
-    with pytest.raises(Refused, match="the clock of `core` cannot be set: No such file"):
+    with pytest.raises(RatesRefused, match="the clock of `core` cannot be set: No such file"):
         clocks.lower(SLOW)
     clocks.restore()
 
@@ -104,7 +104,7 @@ def test_a_rate_that_is_not_kept_is_said(board: Path, monkeypatch: pytest.Monkey
     clocks = Clocks([SLOW], str(board))
     for knob in clocks._knobs["core"]:
         monkeypatch.setattr(knob, "hold", lambda least, most: None)
-    with pytest.raises(Refused, match="the clock of `core` stays between 1000 and 2400 MHz"):
+    with pytest.raises(RatesRefused, match="the clock of `core` stays between 1000 and 2400 MHz"):
         clocks.lower(SLOW)
 
 

@@ -13,7 +13,7 @@ import pytest
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.dsl.channels import Channels
 from flowc.dsl.context import Context
-from flowc.dsl.wiring import Edge, InitialTokens, Resampled, Step
+from flowc.dsl.wiring import InitialTokens, Resampled, Step, WiredEdge
 from flowc.model.application import Application, Port, Resampling, Task
 from flowc.runtime import worker
 from flowc.runtime.code import C, Code
@@ -44,7 +44,7 @@ class Drawn:
     """A graph with words on its arrows, and the same with a task for each word."""
 
     tasks: tuple[Task, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[WiredEdge, ...]
     graph: Application
 
 
@@ -71,7 +71,7 @@ def resampled(rng: random.Random) -> Drawn:
             # where tokens are counted after resampling, a cycle may need more of them
             steps.append(InitialTokens(c.delay * 4, ()))
         edges.append(
-            Edge(
+            WiredEdge(
                 (c.source, c.source_port), (c.destination, c.destination_port), tuple(steps), PLACE
             )
         )

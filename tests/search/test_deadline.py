@@ -30,7 +30,7 @@ from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool
 from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
-from flowc.profiling.measure import Seen
+from flowc.profiling.measure import MeasuredTimes
 from flowc.search.budget import Budget
 from flowc.search.deadline import candidates, limits
 from flowc.search.deadline.answer import mapping_of
@@ -772,7 +772,7 @@ def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:
     problem = JointProblem(board(1), (team,), items, (), {})
     found = Assignment((), (), ("arm[0]",) * 3)
     outcome = Outcome("auto", found, verdict(problem, found), None, False, None, 0, 0.0)
-    seen = Seen(
+    seen = MeasuredTimes(
         {},
         {},
         {},

@@ -8,7 +8,7 @@ from pathlib import Path
 from flowc.driver.solve.map import find_mapping
 from flowc.driver.text.check import check
 from flowc.model.mapping import MOST_POINTS, Mapping
-from flowc.search.events import Event, Teller
+from flowc.search.events import SearchEvent, Teller
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ NUMBERS = st.none() | st.floats(0, 1e6)
 def test_best_values_fall_and_bounds_rise(
     told: list[tuple[int, float | None, float | None]],
 ) -> None:
-    heard: list[Event] = []
+    heard: list[SearchEvent] = []
     teller = Teller(heard.append)
     for count, value, bound in told:
         teller(f"{count}", evaluations=count, value=value, bound=bound)

@@ -11,7 +11,7 @@ import pytest
 from flowc.search.budget import Budget
 from flowc.search.frequency.greedy import greedy
 from flowc.search.frequency.optimal import optimal
-from flowc.search.frequency.problem import ClockProblem, Clocks, Domain, Levels
+from flowc.search.frequency.problem import ClockProblem, Domain, FrequencyPlan, Levels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,7 +73,7 @@ def all_of(problem: ClockProblem) -> list[Levels]:
     return list(itertools.product(*(range(len(d.hz)) for d in problem.domains)))
 
 
-def certified(problem: ClockProblem, found: Clocks) -> bool:
+def certified(problem: ClockProblem, found: FrequencyPlan) -> bool:
     """Does every witness fail, and does every cheaper combination lie below one?"""
     below = [
         levels

@@ -10,7 +10,7 @@ from flowc.search.throughput.partition import (
     Costs,
     Objective,
     Partition,
-    Place,
+    StagePlace,
     best_partitions,
     configurations,
     evaluate,
@@ -25,7 +25,7 @@ KINDS = ("cpu", "gpu", "dla")
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> tuple[Costs, list[Place]]:
+def networks(draw: st.DrawFn) -> tuple[Costs, list[StagePlace]]:
     """Small chains: some layers cannot run somewhere, some cuts are missing, some places are groups
     or busy."""
     layers = draw(st.integers(1, 6))
@@ -45,14 +45,14 @@ def networks(draw: st.DrawFn) -> tuple[Costs, list[Place]]:
     places = []
     for k in kinds:
         for i in range(draw(st.integers(1, 2))):
-            places.append(Place((f"{k}[{i}]",), k, draw(st.sampled_from([0, 0, 5]))))
+            places.append(StagePlace((f"{k}[{i}]",), k, draw(st.sampled_from([0, 0, 5]))))
         if draw(st.booleans()):
-            places.append(Place((f"{k}[0]", f"{k}[1]"), k))
+            places.append(StagePlace((f"{k}[0]", f"{k}[1]"), k))
     return costs, places
 
 
 def brute_force(
-    costs: Costs, places: list[Place], objective: Objective, stages: int
+    costs: Costs, places: list[StagePlace], objective: Objective, stages: int
 ) -> Partition | None:
     """All cuts and all orders; places that share a processor do not come together for
     throughput."""
@@ -74,7 +74,7 @@ def brute_force(
 
 @settings(max_examples=150)
 @given(networks(), st.sampled_from(["throughput", "latency"]))
-def test_nothing_is_better(problem: tuple[Costs, list[Place]], objective: Objective) -> None:
+def test_nothing_is_better(problem: tuple[Costs, list[StagePlace]], objective: Objective) -> None:
     costs, places = problem
     answers = {len(p.ends): p for p in best_partitions(costs, places, objective)}
     for stages in range(1, 5):
@@ -93,7 +93,7 @@ def test_two_stages_on_one_processor_count_their_sum() -> None:
         ((1, 0), (2, 0)),
         lambda a, b, c: 0,
     )
-    cpu, gpu = Place(("cpu",), "cpu"), Place(("gpu",), "gpu")
+    cpu, gpu = StagePlace(("cpu",), "cpu"), StagePlace(("gpu",), "gpu")
     assert evaluate(costs, (1, 2, 3), (cpu, gpu, cpu), "throughput").cost == 8
 
 
@@ -101,7 +101,7 @@ def test_the_paper_stops_too_early_where_only_the_middle_gains() -> None:
     costs = Costs(
         {"a": [4, 8, 4], "b": [inf, 2, inf]}, {"a": 0, "b": 0}, ((1, 0), (2, 0)), lambda a, b, c: 0
     )
-    found = best_partitions(costs, [Place(("a",), "a"), Place(("b",), "b")], "throughput")
+    found = best_partitions(costs, [StagePlace(("a",), "a"), StagePlace(("b",), "b")], "throughput")
     assert [(len(p.ends), p.cost) for p in found] == [(1, 16), (3, 8)]
     assert paper_stops([16, 16, 8]) == 1
 
@@ -120,5 +120,5 @@ def test_a_long_network_on_three_kinds_of_processors_is_solved_at_once(
     cuts = tuple((i, i * 37 % 101) for i in range(1, layers))
     costs = Costs(times, dict.fromkeys(KINDS, 0.5), cuts, lambda a, b, count: 0.3 + 0.01 * count)
     with in_a_moment():
-        found = best_partitions(costs, [Place((k,), k) for k in KINDS], objective)
+        found = best_partitions(costs, [StagePlace((k,), k) for k in KINDS], objective)
     assert [len(p.ends) for p in found] == [1, 2, 3, 4]

@@ -17,7 +17,7 @@ from flowc.analysis.timing.system import TimedSystem
 from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.driver.solve.deadlines import Joint, program
 from flowc.driver.solve.known_times import KnownTimes
-from flowc.driver.solve.request import Request
+from flowc.driver.solve.request import MapRequest
 from flowc.driver.text.check import Valid
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.model.times import times_of
@@ -147,7 +147,7 @@ def built(
     mapping = mapping_of(problem, outcome, outcome.verdict, 0)
     known = KnownTimes(profile, times_of(valid.system, valid.platform, profile))
     found = program(
-        valid, known, Joint(problem, outcome, mapping, outcome.verdict), Request(measure=False)
+        valid, known, Joint(problem, outcome, mapping, outcome.verdict), MapRequest(measure=False)
     )
     assert found is not None
     return found[0]

@@ -20,12 +20,12 @@ from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan, as_text
 from flowc.model.platform import Platform, Pool
 from flowc.search.budget import Budget
-from flowc.search.events import Event
+from flowc.search.events import SearchEvent
 from flowc.search.registry import searches_for
 from flowc.search.throughput import auto, ga, ga_balance, jedi, partition
 from flowc.search.throughput.contest import Contest
 from flowc.search.throughput.design import Design, complete
-from flowc.search.throughput.jedi_bench import Bench, Option, Setting, options
+from flowc.search.throughput.jedi_bench import Bench, BenchSetting, MappingOption, options
 from flowc.search.throughput.partition import Costs
 from flowc.search.throughput.problem import Divisible, Measurement, Problem
 from flowc.search.throughput.trials import Trials
@@ -347,7 +347,7 @@ def test_who_does_not_run_is_out_of_the_race() -> None:
 
         return measure
 
-    told: list[Event] = []
+    told: list[SearchEvent] = []
     second = found(
         "auto", given, measure=refusing((best.contestants[0].pins,)), progress=told.append
     )
@@ -409,7 +409,7 @@ def test_a_configuration_that_does_not_run_is_out_of_the_race() -> None:
             raise Errors([])
         return fake(mapping)
 
-    said: list[Event] = []
+    said: list[SearchEvent] = []
     mapping = found("jedi", given, measure=fragile, progress=said.append)
     assert all(len(n.stages) == 1 for n in mapping.networks) and any(
         "does not run" in str(event) for event in said
@@ -594,14 +594,21 @@ def test_parameters_are_raised_as_long_as_they_gain_and_reduced_as_long_as_they_
 
     trials = Trials(given, machine, "throughput", Budget(60), None)
     bench = Bench(given, NET, [], trials)
-    begin = Setting(Option("E", (("cpu[0]",),)), (), (1, 1, 2, 1))
+    begin = BenchSetting(MappingOption("E", (("cpu[0]",),)), (), (1, 1, 2, 1))
     most = jedi.maximized(bench, begin)
     assert most.numbers == (2, 1, 3, 3)
-    assert jedi.fine_tuned(bench, Setting(begin.option, (), (5, 1, 9, 6))).numbers == (2, 1, 3, 3)
+    assert jedi.fine_tuned(bench, BenchSetting(begin.option, (), (5, 1, 9, 6))).numbers == (
+        2,
+        1,
+        3,
+        3,
+    )
 
 
 def test_buffers_are_at_least_as_many_as_any_other_parameter() -> None:
-    setting = Setting(Option("PND-A", (("dla[0]", "dla[1]"), ("gpu",))), (3,), (1, 1, 4, 2, 3))
+    setting = BenchSetting(
+        MappingOption("PND-A", (("dla[0]", "dla[1]"), ("gpu",))), (3,), (1, 1, 4, 2, 3)
+    )
     more = setting.changed(3, 1)
     assert more is not None and more.numbers == (1, 1, 6, 3, 3)
     assert setting.changed(2, -1) is None and setting.changed(0, -1) is None

@@ -24,7 +24,7 @@ from flowc.model.profile import Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.profiling import measure
 from flowc.profiling.identity import task_hashes
-from flowc.profiling.measure import Seen
+from flowc.profiling.measure import MeasuredTimes
 from flowc.runtime.reference import load_deployment
 
 from forks import PROGRAM, forks
@@ -110,10 +110,10 @@ def pretend_runs(
 
     def pretended(
         directory: Path, seconds: float, *, strict: bool, paced: bool = False, **_: object
-    ) -> Seen:
+    ) -> MeasuredTimes:
         apps = load_deployment(str(directory))["apps"]
         period = {a["name"]: period_ns(directory) for a in apps}
-        return Seen(
+        return MeasuredTimes(
             {t["name"]: (1000,) * 40 for a in apps for t in a["tasks"]}, period, period, {}, {}
         )
 

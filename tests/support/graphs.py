@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import lcm
 from pathlib import Path
 
-from flowc.analysis.dataflow.static_order import Step
+from flowc.analysis.dataflow.static_order import OrderStep
 from flowc.model.application import Application, Channel, Port, Task
 from flowc.model.span import Span
 
@@ -130,7 +130,7 @@ class Machine:
         self,
         graph: Application,
         vector: Mapping[str, int],
-        orders: Mapping[str, Sequence[Step]],
+        orders: Mapping[str, Sequence[OrderStep]],
         capacities: Mapping[str, int],
         iterations: int,
     ) -> None:
@@ -149,7 +149,7 @@ class Machine:
         self._next = dict.fromkeys(self._tasks, 0)
         self.fired: dict[str, list[int]] = {t: [] for t in self._tasks}
 
-    def _firings(self, steps: Sequence[Step], iterations: int) -> list[tuple[str, int]]:
+    def _firings(self, steps: Sequence[OrderStep], iterations: int) -> list[tuple[str, int]]:
         """The firings of one processor, in its order."""
         result = []
         rounds = iterations + max((s.stage for s in steps), default=0) + 1

@@ -10,11 +10,11 @@ from math import lcm
 
 from flowc.analysis.timing.simulate import Choices, Observed, simulate
 from flowc.analysis.timing.system import (
-    Group,
     Scheduler,
     Slowdown,
     Time,
     TimedChannel,
+    TimedGroup,
     TimedPath,
     TimedProcessor,
     TimedSystem,
@@ -56,7 +56,9 @@ def random_system(rng: random.Random, *, most_groups: int = 4, most_tasks: int =
             rng, f"g{i}", [p.name for p in processors], rng.randint(1, most_tasks)
         )
         groups.append(
-            Group(f"g{i}", period, tuple(tasks), tuple(channels), None, rng.randint(0, 3), jitter)
+            TimedGroup(
+                f"g{i}", period, tuple(tasks), tuple(channels), None, rng.randint(0, 3), jitter
+            )
         )
     system = TimedSystem(tuple(groups), tuple(processors))
     system = _loaded(rng, system)
@@ -90,7 +92,7 @@ def with_paths(system: TimedSystem) -> TimedSystem:
     return replace(system, groups=tuple(groups))
 
 
-def data_behind(group: Group, source: str, iterations: int = 24) -> dict[str, tuple[int, ...]]:
+def data_behind(group: TimedGroup, source: str, iterations: int = 24) -> dict[str, tuple[int, ...]]:
     """The newest firing of the source behind each firing of the tasks: tokens carry what they were
     made of.
 

@@ -25,7 +25,7 @@ import onnx
 import pytest
 from flowc.runtime import device
 from flowc.runtime.code import Code
-from flowc.runtime.cuda import CudaError, Event, Kernel, Memory, Stream
+from flowc.runtime.cuda import CudaError, DeviceEvent, DeviceKernel, DeviceStream, Memory
 from flowc.runtime.graph import Fire
 from flowc.runtime.kernels import Kernels, Launch
 from flowc.runtime.lifecycle import execute
@@ -119,11 +119,13 @@ def frames(count: int) -> list[np.ndarray]:
     return [rng.normal(size=SHAPE).astype(np.float32) for _ in range(count)]
 
 
-def kernel(gpu: StandIn, home: Path, name: str) -> Kernel:
+def kernel(gpu: StandIn, home: Path, name: str) -> DeviceKernel:
     return gpu.compile(str(home / "k.cu"), [name])[name]
 
 
-def start(stream: Stream, what: Kernel, *arguments: Any, block: int = 256, shared: int = 0) -> None:
+def start(
+    stream: DeviceStream, what: DeviceKernel, *arguments: Any, block: int = 256, shared: int = 0
+) -> None:
     typed = [np.uintp(a.pointer) if isinstance(a, Memory) else a for a in arguments]
     stream.launch(what, (1, 1, 1), (block, 1, 1), shared, typed)
 
@@ -329,7 +331,7 @@ def test_graphs(gpu: StandIn, home: Path) -> None:
     assert not installed_without_graphs().begin_capture()
 
 
-def installed_without_graphs() -> Stream:
+def installed_without_graphs() -> DeviceStream:
     gpu = StandIn(graphs=False)
     gpu.enter()
     return gpu.stream
@@ -449,7 +451,7 @@ def test_without_waiting_for_a_pinned_block(
         def __init__(self) -> None:
             pass
 
-        read = property(lambda self: list[Event]())  # type: ignore[assignment]
+        read = property(lambda self: list[DeviceEvent]())  # type: ignore[assignment]
 
     monkeypatch.setattr(device, "_Use", Forgetful)
     two_workers(home)
@@ -465,10 +467,10 @@ def test_without_waiting_for_a_pinned_block(
 def test_memory_back_in_its_pool_without_its_readers(
     monkeypatch: pytest.MonkeyPatch, gpu: StandIn, home: Path
 ) -> None:
-    def give_back(self: device.Token) -> None:
+    def give_back(self: device.DeviceToken) -> None:
         self.pool.give_back(self.memory, [self.ready] if self.ready is not None else [])
 
-    monkeypatch.setattr(device.Token, "__del__", give_back)
+    monkeypatch.setattr(device.DeviceToken, "__del__", give_back)
     two_workers(home)
     one(gpu.violations, "kernel scale", "is not ordered behind kernel offset", "the first writes")
 
@@ -477,7 +479,9 @@ def test_memory_back_in_its_pool_without_its_writer(
     monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     gpu = installed(monkeypatch, StandIn())
-    monkeypatch.setattr(device.Token, "__del__", lambda self: self.pool.give_back(self.memory, []))
+    monkeypatch.setattr(
+        device.DeviceToken, "__del__", lambda self: self.pool.give_back(self.memory, [])
+    )
     scale = task(home, "scale", ("float32", 2.0))
     first, second = Lane(), Lane()
     for lane, frame in zip((first, second), frames(2), strict=True):

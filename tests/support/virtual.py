@@ -93,7 +93,8 @@ def main(build: Path) -> None:
     execute = command.execute
 
     def asleep(program: Any, *arguments: Any, **options: Any) -> bool:
-        program.run.stir()  # so that sources sleep until they are released, and do not wait for an event
+        # so that sources sleep until they are released, and do not wait for an event
+        program.run.stir()
         good: bool = execute(program, *arguments, **options)
         return good
 

@@ -34,10 +34,10 @@ from ..baggage import WRONG, Baggage, NamedCode, beside, read_baggage
 from . import limits, newest, sources
 from .files import files, written
 from .graph import folded
-from .kept import Kept, Own, newest_of
+from .kept import KeptCode, KeptNames, newest_of
 from .kept import refusals as of_hopes
 from .library import ROOM, has_code, is_called, library
-from .project import Project, device_name, project
+from .project import ProjectPlan, device_name, project
 from .reexport import Again, again
 
 #: Diagnostic: a task has no code.
@@ -60,7 +60,7 @@ class ExportedProject:
     device: str
     tasks: Mapping[str, str]
     channels: int
-    project: Project | None
+    project: ProjectPlan | None
     changed: tuple[str, ...]
     diagnostics: tuple[Diagnostic, ...]
     fresh: bool
@@ -195,8 +195,8 @@ def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | 
 
 
 def _made(
-    valid: Valid, policy: str, form: str, stubs: bool, kept: Kept
-) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
+    valid: Valid, policy: str, form: str, stubs: bool, kept: KeptNames
+) -> tuple[ProjectPlan, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
     """The project, its files, and diagnostics. Raises Errors and TooLong."""
     if not valid.system.apps:
         raise Errors(
@@ -264,23 +264,23 @@ def _coded(system: System) -> System:
     )
 
 
-def _kept(valid: Valid) -> Kept:
+def _kept(valid: Valid) -> KeptNames:
     """The import manifest beside a text. Raises Errors."""
     path = beside(valid.system)
     if not os.path.exists(path):
-        return Kept()
+        return KeptNames()
     manifest = read_baggage(path)
     _refuse_paths(manifest, path)
     tasks = {t.task: t for t in manifest.tasks if t.task in valid.tasks}
     ports: dict[tuple[str, str], str] = {}
-    own: dict[str, Own] = {}
+    own: dict[str, KeptCode] = {}
     for name, task in tasks.items():
         ports |= {(name, port): hopes for port, hopes in task.ports.items()}
         code = _own(valid.tasks[name], task.code, path)
         if code is not None:
             own[name] = code
     devices = {p.device for p in manifest.pools}
-    return Kept(
+    return KeptNames(
         manifest.project,
         devices.pop() if len(devices) == 1 else "",
         {p.pool: (p.element, p.type) for p in manifest.pools},
@@ -301,7 +301,7 @@ def _refuse_paths(manifest: Baggage, path: Path) -> None:
 
 
 def _newest_ports(
-    valid: Valid, own: Mapping[str, Own], ports: Mapping[tuple[str, str], str]
+    valid: Valid, own: Mapping[str, KeptCode], ports: Mapping[tuple[str, str], str]
 ) -> Iterator[tuple[str, str]]:
     """The ports of code of HOPES at which it reads or writes the newest value."""
     for name, code in own.items():
@@ -312,7 +312,7 @@ def _newest_ports(
                 yield name, port.name
 
 
-def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
+def _own(task: Task, code: NamedCode | None, baggage: Path) -> KeptCode | None:
     """The code of HOPES that a task runs, if it still runs it. Raises Errors."""
     folder = Path(os.path.abspath(baggage.parent))
     runs = task.implementation_on("cpu")
@@ -339,7 +339,7 @@ def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
         for name, hopes in code.parameters.items()
         if isinstance(value := given.get(name), (int, Fraction))
     )
-    return Own(
+    return KeptCode(
         paths([code.file])[0],
         paths([code.around])[0],
         paths(code.headers),

@@ -21,9 +21,9 @@ from ....model.system import System
 from ....templates import environment
 from ..words import ORDERS, PACKAGE, SCHEMA
 from . import library
-from .library import Library
-from .project import Project
-from .sources import COMMON, Unit
+from .library import ExternalLibrary
+from .project import ProjectPlan
+from .sources import COMMON, SourceUnit
 from .tool import as_tool
 from .wrapper import wrapped
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def written(made: Project) -> list[str]:
+def written(made: ProjectPlan) -> list[str]:
     """The generated files, in the project and by HOPES from it, except those of C sources."""
     tasks = [t for t in made.tasks if not t.inside]
     around = [f"{t.name}.cic" for t in tasks if t.flow not in made.kept.own]
@@ -39,10 +39,10 @@ def written(made: Project) -> list[str]:
 
 
 def files(
-    made: Project,
+    made: ProjectPlan,
     system: System,
-    units: Mapping[str, Unit],
-    python: Library | None,
+    units: Mapping[str, SourceUnit],
+    python: ExternalLibrary | None,
     deployed: Deployed | None,
     form: str = "cic",
 ) -> Plan:
@@ -83,7 +83,9 @@ def files(
     return dict(sorted(plan.items()))
 
 
-def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[str, Any]]) -> Plan:
+def _xml_files(
+    jinja: Environment, made: ProjectPlan, codes: Mapping[str, Mapping[str, Any]]
+) -> Plan:
     """The files that HOPES' translator reads."""
     kinds = [
         "algorithm",

@@ -1,7 +1,8 @@
 """An app in the model of HOPES: plain rates, connected parts, and arrows that all count.
 
 In: an app, its repetition vector, its places. Out: the app with one firing for each cycle of phases
-(or the tasks that block it then), and its `Part`s with sizes of channels and static orders.
+(or the tasks that block it then), and its `ExportedGraph`s with sizes of channels and static
+orders.
 
 HOPES takes repetition vectors from channels without initial data alone (`addEdge` in
 Application.java of its translator) and refuses a graph that these do not connect. So if a delay
@@ -26,7 +27,7 @@ Run = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrow:
+class ExportedChannel:
     """A channel of HOPES: `size` tokens of memory, `initial` zeros at the start.
 
     The first `held` tokens of its reader are not on the channel: the reader's code has them.
@@ -39,7 +40,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExportedGraph:
     """Tasks that arrows connect: a dataflow graph of HOPES. `tasks` are full names, `orders` the
     runs by processor.
 
@@ -48,7 +49,7 @@ class Part:
     """
 
     tasks: tuple[str, ...]
-    arrows: tuple[Arrow, ...]
+    arrows: tuple[ExportedChannel, ...]
     inner: tuple[Channel, ...]
     orders: dict[str, tuple[Run, ...]]
 
@@ -86,7 +87,7 @@ def parts(
     firings: Mapping[str, int],
     places: Mapping[str, str],
     firing_ns: Mapping[str, float],
-) -> tuple[Part, ...]:
+) -> tuple[ExportedGraph, ...]:
     """The connected parts of a folded app without deadlock, in the order of their first tasks.
     Raises TooLong."""
     made = schedule([app], {app.name: firings}, {t: (p,) for t, p in places.items()}, firing_ns)
@@ -97,11 +98,11 @@ def parts(
     found = []
     for names in nx.connected_components(graph):
         inside = [c for c in app.channels if c.source in names]
-        arrows: list[Arrow] = []
+        arrows: list[ExportedChannel] = []
         if len(names) > 1:
             for channel in inside:
                 delays = (0, channel.delay) if channel.name in hidden else (channel.delay, 0)
-                arrows.append(Arrow(channel, made.capacities[channel.name], *delays))
+                arrows.append(ExportedChannel(channel, made.capacities[channel.name], *delays))
         orders: dict[str, tuple[Run, ...]] = {}
         for processor, steps in made.orders.items():
             # HOPES starts with the first step of an order: later pipeline stages come later in it,
@@ -112,7 +113,7 @@ def parts(
                 orders[processor] = runs
         tasks = tuple(t.name for t in app.tasks if t.name in names)
         inner = tuple(inside) if len(names) == 1 else ()
-        found.append(Part(tasks, tuple(arrows), inner, orders))
+        found.append(ExportedGraph(tasks, tuple(arrows), inner, orders))
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ _NEWEST = re.compile(r'\bCIC_(?:NEWEST|SEEN)\("(\w+)"', re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class KeptCode:
     """Code of HOPES that a task runs: its `.cic`, headers before it, sources beside it, and all
     files of these.
 
@@ -46,7 +46,7 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptNames:
     """HOPES' names: of the project and its device, by pool (element, type), task and port of the
     text.
 
@@ -60,7 +60,7 @@ class Kept:
     tasks: Mapping[str, str] = field(default_factory=dict)
     ports: Mapping[tuple[str, str], str] = field(default_factory=dict)
     around: Mapping[str, str] = field(default_factory=dict)
-    own: Mapping[str, Own] = field(default_factory=dict)
+    own: Mapping[str, KeptCode] = field(default_factory=dict)
     newest: frozenset[tuple[str, str]] = frozenset()
 
     def port(self, task: str, port: str) -> str:
@@ -68,12 +68,12 @@ class Kept:
         return self.ports.get((task, port), port)
 
 
-def newest_of(own: Own) -> frozenset[str]:
+def newest_of(own: KeptCode) -> frozenset[str]:
     """The ports, by their names in HOPES, at which code writes or reads the newest token."""
     return frozenset(_NEWEST.findall(_text(own.around)))
 
 
-def refusals(system: System, kept: Kept, held: frozenset[str]) -> Iterator[Diagnostic]:
+def refusals(system: System, kept: KeptNames, held: frozenset[str]) -> Iterator[Diagnostic]:
     """Errors for features that the code of HOPES does not support. `held` are channels whose
     initial tokens must be in the reader's code."""
     for app in system.apps:
@@ -114,7 +114,7 @@ def _text(file: Path) -> str:
 
 
 def _wanted(
-    task: Task, app: Application, text: str, around: str, held: frozenset[str], kept: Kept
+    task: Task, app: Application, text: str, around: str, held: frozenset[str], kept: KeptNames
 ) -> Iterator[str]:
     known = {m[1]: int(m[2]) for m in HELD.finditer(text)}
     into = {c.destination_port: c for c in app.channels if c.destination == task.name}

@@ -35,7 +35,7 @@ THERE = Path(__file__).resolve().parent.parent / "there" / "hopes.py"
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class ExternalLibrary:
     """`library` is the name for the linker; `functions` has the prefix of the C functions of each
     task."""
 
@@ -65,17 +65,19 @@ def is_called(task: Task) -> bool:
     return has_code(task) and not in_c(task) and task.resampling is None and task.link is None
 
 
-def library(stem: str, source: str, tasks: Iterable[Task]) -> Library | None:
+def library(stem: str, source: str, tasks: Iterable[Task]) -> ExternalLibrary | None:
     """The library of these tasks, if some need one."""
     called = [t for t in tasks if is_called(t)]
     if not called:
         return None
     name = f"{identifiers([stem], ())[stem].rstrip('_')}_tasks"
     functions = identifiers([t.name for t in called], RESERVED)
-    return Library(name, source, functions, any(t.network is not None for t in called))
+    return ExternalLibrary(name, source, functions, any(t.network is not None for t in called))
 
 
-def files(made: Library, tasks: Iterable[Task], deployed: Deployed, jinja: Environment) -> Plan:
+def files(
+    made: ExternalLibrary, tasks: Iterable[Task], deployed: Deployed, jinja: Environment
+) -> Plan:
     """The header, and everything in the folder of the library."""
     called = {t.name: t for t in tasks if is_called(t)}
     deployment = _only(deployed.deployment, called)

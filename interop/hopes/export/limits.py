@@ -14,7 +14,7 @@ from ....model.platform import Platform
 from ....model.system import System
 from .graph import blocked
 from .library import ROOM, has_code, is_called
-from .project import MOST, Project, is_exact, unfed
+from .project import MOST, ProjectPlan, is_exact, unfed
 
 #: Most tasks: HOPES' generated program has a thread for each.
 MOST_TASKS = 4096
@@ -92,7 +92,7 @@ def blocking(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnosti
         yield Diagnostic("F723", message, lacks.channel.span, help=help_text)
 
 
-def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
+def too_large(system: System, made: ProjectPlan) -> Iterator[Diagnostic]:
     """Errors for channels with more bytes than HOPES supports, and firings that transfer more."""
     text = {name: flow for flow, name in made.names.items()}
     kept = made.kept

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from ....model.application import Application, Channel, Port, Task
 from ....model.diagnostic import Diagnostic
 from ....model.system import System
-from .kept import Kept
+from .kept import KeptNames
 
 #: The port of an end of a link that leads to the other app.
 PORT = "newest"
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class NewestEnd:
     """A port that writes or reads the newest token, of a task of the text."""
 
     task: str
@@ -31,14 +31,14 @@ class End:
 class Newest:
     """A channel between two apps that keeps the newest token."""
 
-    source: End
-    destination: End
+    source: NewestEnd
+    destination: NewestEnd
 
 
-def joined(system: System, kept: Kept) -> tuple[System, tuple[Newest, ...]]:
+def joined(system: System, kept: KeptNames) -> tuple[System, tuple[Newest, ...]]:
     """The system without the ends that code of HOPES replaces, and the channels that keep the
     newest token."""
-    ends: dict[tuple[str, bool], End] = {}
+    ends: dict[tuple[str, bool], NewestEnd] = {}
     apps = []
     for app in system.apps:
         left, found = _ends(app, kept)
@@ -50,9 +50,11 @@ def joined(system: System, kept: Kept) -> tuple[System, tuple[Newest, ...]]:
     )
 
 
-def _ends(app: Application, kept: Kept) -> tuple[Application, dict[tuple[str, bool], End]]:
+def _ends(
+    app: Application, kept: KeptNames
+) -> tuple[Application, dict[tuple[str, bool], NewestEnd]]:
     """Name of a link, and whether this is its writing end."""
-    ends: dict[tuple[str, bool], End] = {}
+    ends: dict[tuple[str, bool], NewestEnd] = {}
     gone: set[str] = set()
     for task in app.tasks:
         if task.link is None or not task.link.latest:
@@ -62,9 +64,9 @@ def _ends(app: Application, kept: Kept) -> tuple[Application, dict[tuple[str, bo
         if len(channels) == 1 and others <= kept.newest and others:
             gone.add(task.name)
             (name, port), *_ = others
-            ends[task.link.name, task.link.writes] = End(name, app.task(name).port(port))
+            ends[task.link.name, task.link.writes] = NewestEnd(name, app.task(name).port(port))
         else:
-            ends[task.link.name, task.link.writes] = End(task.name, port_of(task))
+            ends[task.link.name, task.link.writes] = NewestEnd(task.name, port_of(task))
     left = replace(
         app,
         tasks=tuple(t for t in app.tasks if t.name not in gone),
@@ -87,7 +89,7 @@ def port_of(task: Task) -> Port:
     return replace(own, name=PORT, direction="out" if task.link.writes else "in")
 
 
-def refusals(system: System, kept: Kept, looks: tuple[Newest, ...]) -> Iterator[Diagnostic]:
+def refusals(system: System, kept: KeptNames, looks: tuple[Newest, ...]) -> Iterator[Diagnostic]:
     """Errors for code of HOPES that writes or reads the newest token at a port that is a queue now.
     `system` lacks the replaced ends."""
     used = {(end.task, end.port.name) for look in looks for end in (look.source, look.destination)}

@@ -1,6 +1,7 @@
 """A project of HOPES as data: the content of its XML files, in HOPES' terms.
 
-In: apps without refusals, their places and times. Out: a `Project`. `wrapper` generates the code.
+In: apps without refusals, their places and times. Out: a `ProjectPlan`. `wrapper` generates the
+code.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ....model.platform import Platform, Pool
 from ....model.system import System
 from ....model.times import FiringTime, Times
 from ..words import CANNOT, POLICIES
-from .graph import Part, Run, folded, parts
-from .kept import Kept
+from .graph import ExportedGraph, Run, folded, parts
+from .kept import KeptNames
 from .names import FOLDERS, hopes_names
 from .newest import Newest
 
@@ -37,7 +38,7 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True)
-class HopesPort:
+class XmlPort:
     """`rate` is in samples of `size` bytes. `kind` is `fifo`, or `overwritable`: the newest sample
     counts."""
 
@@ -50,7 +51,7 @@ class HopesPort:
 
 
 @dataclass(frozen=True, slots=True)
-class HopesTask:
+class XmlTask:
     """A task or, if `inside` is set, a composite. `parent` is its composite, empty on the top
     level.
 
@@ -67,11 +68,11 @@ class HopesTask:
     period: Time | None
     deadline: Time | None
     priority: int
-    ports: tuple[HopesPort, ...] = ()
+    ports: tuple[XmlPort, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class HopesChannel:
+class XmlChannel:
     """`length` and `initial` are in samples of `size` bytes; `kind` is that of the ports at both
     ends."""
 
@@ -98,7 +99,7 @@ class PortMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class ExportedElement:
     """Equal processors of the device; `subcategory` is CPU or VIRTUAL, `clocks` are in MHz."""
 
     name: str
@@ -110,7 +111,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ExportedTime:
     """The time of a task on a type of processor, in us."""
 
     type: str
@@ -119,7 +120,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ExportedOrder:
     """The static order of a processor: runs of tasks."""
 
     pool: str
@@ -128,15 +129,15 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class ExportedSchedule:
     """The static orders of a dataflow graph. `graph` is the prefix of its file's name."""
 
     graph: str
-    orders: tuple[Order, ...]
+    orders: tuple[ExportedOrder, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectPlan:
     """`places` has the processor of each task, (element, number); `names` HOPES' name of a task by
     that of the text.
 
@@ -150,18 +151,18 @@ class Project:
     device: str
     architecture: str
     several: bool
-    tasks: tuple[HopesTask, ...]
-    channels: tuple[HopesChannel, ...]
+    tasks: tuple[XmlTask, ...]
+    channels: tuple[XmlChannel, ...]
     maps: tuple[PortMap, ...]
-    elements: tuple[Element, ...]
+    elements: tuple[ExportedElement, ...]
     places: dict[str, tuple[str, int]]
-    costs: dict[str, tuple[Cost, ...]]
+    costs: dict[str, tuple[ExportedTime, ...]]
     policy: str
-    schedules: tuple[Schedule, ...]
+    schedules: tuple[ExportedSchedule, ...]
     names: dict[str, str]
     held: frozenset[str]
     inner: frozenset[str]
-    kept: Kept
+    kept: KeptNames
 
 
 def project(
@@ -173,8 +174,8 @@ def project(
     times: Times,
     policy: str,
     architecture: str,
-    kept: Kept,
-) -> Project:
+    kept: KeptNames,
+) -> ProjectPlan:
     """The project of a system without refusals. Raises TooLong.
 
     `looks` is the result of `newest`, and `firings` are those of the folded apps.
@@ -194,17 +195,17 @@ class _Project:
     times: Times
     policy: str
     architecture: str
-    kept: Kept
-    tasks: list[HopesTask] = field(default_factory=list)
-    channels: list[HopesChannel] = field(default_factory=list)
+    kept: KeptNames
+    tasks: list[XmlTask] = field(default_factory=list)
+    channels: list[XmlChannel] = field(default_factory=list)
     maps: list[PortMap] = field(default_factory=list)
-    schedules: list[Schedule] = field(default_factory=list)
+    schedules: list[ExportedSchedule] = field(default_factory=list)
     held: set[str] = field(default_factory=set)
     inner: set[str] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
     processors: dict[str, tuple[str, int]] = field(default_factory=dict)
 
-    def made(self) -> Project:
+    def made(self) -> ProjectPlan:
         elements = tuple(self._elements())
         graphs = [
             (a, folded(a), part, n)
@@ -226,9 +227,9 @@ class _Project:
             self._part(app, plain, part, parent, app.priority + lift)
         self._newest()
         if not several and self.schedules:
-            self.schedules = [Schedule(f"SDF_{len(self.tasks)}", self.schedules[0].orders)]
+            self.schedules = [ExportedSchedule(f"SDF_{len(self.tasks)}", self.schedules[0].orders)]
         places: dict[str, tuple[str, int]] = {}
-        costs: dict[str, tuple[Cost, ...]] = {}
+        costs: dict[str, tuple[ExportedTime, ...]] = {}
         for app in self.system.apps:
             for task in app.tasks:
                 name = self.names[task.name]
@@ -236,7 +237,7 @@ class _Project:
                 own = tuple(self._costs(task, elements))
                 if own:
                     costs[name] = own
-        return Project(
+        return ProjectPlan(
             self.kept.project or hopes_names([self.system.stem])[self.system.stem],
             Path(self.system.path).name,
             device_name(self.platform, self.kept),
@@ -256,7 +257,7 @@ class _Project:
             self.kept,
         )
 
-    def _name(self, composites: list[str], parts: list[Part]) -> None:
+    def _name(self, composites: list[str], parts: list[ExportedGraph]) -> None:
         """Composites and tasks: kept names first; names inside a composite begin with that of the
         composite."""
         every = [t.name for a in self.system.apps for t in a.tasks]
@@ -298,7 +299,7 @@ class _Project:
                 renamed[task.name, port] = made
         self.kept = replace(self.kept, ports={**self.kept.ports, **renamed})
 
-    def _parts(self, app: Application) -> tuple[Part, ...]:
+    def _parts(self, app: Application) -> tuple[ExportedGraph, ...]:
         places = {t.name: self._processor(t) for t in app.tasks}
         means = {
             t.name: float(time.mean_ns * t.phases)
@@ -312,7 +313,7 @@ class _Project:
         """The first one of its placement."""
         return self.placements[task.name].processors[0]
 
-    def _elements(self) -> Iterator[Element]:
+    def _elements(self) -> Iterator[ExportedElement]:
         """One element for all CPUs, because HOPES has no channels between two elements; and one for
         each other pool."""
         cpus = [pool for pool in self.platform.pools if pool.kind == "cpu"]
@@ -328,13 +329,15 @@ class _Project:
         self.processors |= {
             p: (name, i) for i, p in enumerate(p for pool in cpus for p in pool.processors)
         }
-        yield Element(name, type_, sum(p.count for p in cpus), "CPU", one, _clocks(*cpus))
+        yield ExportedElement(name, type_, sum(p.count for p in cpus), "CPU", one, _clocks(*cpus))
         for pool in others:
             name, type_ = names[pool.name]
             self.processors |= {p: (name, i) for i, p in enumerate(pool.processors)}
-            yield Element(name, type_, pool.count, "VIRTUAL", pool.kind.upper(), _clocks(pool))
+            yield ExportedElement(
+                name, type_, pool.count, "VIRTUAL", pool.kind.upper(), _clocks(pool)
+            )
 
-    def _costs(self, task: Task, elements: Iterable[Element]) -> Iterator[Cost]:
+    def _costs(self, task: Task, elements: Iterable[ExportedElement]) -> Iterator[ExportedTime]:
         """The time of one firing of HOPES, rounded up; empty if none is known."""
         known = self.times.of.get(task.name, {})
         if not known or task.resampling is not None or task.link is not None:
@@ -343,9 +346,9 @@ class _Project:
             kind = "cpu" if element.subcategory == "CPU" else element.model.lower()
             time = known.get(kind)
             if time is None:
-                yield Cost(element.type, CANNOT, None)
+                yield ExportedTime(element.type, CANNOT, None)
             else:
-                yield Cost(
+                yield ExportedTime(
                     element.type, _us(time.mean_ns * task.phases), _us(_worst(time, task.phases))
                 )
 
@@ -354,7 +357,7 @@ class _Project:
         period = None if app.period_ns is None else in_hopes(app.period_ns)
         deadline = None if app.deadline_ns is None else in_hopes(app.deadline_ns)
         self.tasks.append(
-            HopesTask(
+            XmlTask(
                 name,
                 len(self.tasks),
                 app.name,
@@ -391,7 +394,7 @@ class _Project:
                 self.maps.append(PortMap(around, outside, name, port.name, port.direction))
             (source, out), (destination, into) = ends
             self.channels.append(
-                HopesChannel(
+                XmlChannel(
                     source,
                     out.name,
                     destination,
@@ -404,12 +407,12 @@ class _Project:
                 )
             )
 
-    def _add_port(self, number: int, port: HopesPort) -> None:
+    def _add_port(self, number: int, port: XmlPort) -> None:
         task = self.tasks[number]
         self.tasks[number] = replace(task, ports=(*task.ports, port))
 
     def _part(
-        self, app: Application, plain: Application, part: Part, parent: str, priority: int
+        self, app: Application, plain: Application, part: ExportedGraph, parent: str, priority: int
     ) -> None:
         self._part_tasks(app, plain, part, parent, priority)
         self.inner |= {c.name for c in part.inner}
@@ -421,7 +424,7 @@ class _Project:
             if arrow.held:
                 self.held.add(c.name)
             self.channels.append(
-                HopesChannel(
+                XmlChannel(
                     self.names[c.source],
                     port.name,
                     self.names[c.destination],
@@ -433,15 +436,15 @@ class _Project:
                 )
             )
         orders = (
-            Order(*self.processors[p], tuple((self.names[t], n) for t, n in runs))
+            ExportedOrder(*self.processors[p], tuple((self.names[t], n) for t, n in runs))
             for p, runs in part.orders.items()
         )
         self.schedules.append(
-            Schedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number))))
+            ExportedSchedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number))))
         )
 
     def _part_tasks(
-        self, app: Application, plain: Application, part: Part, parent: str, priority: int
+        self, app: Application, plain: Application, part: ExportedGraph, parent: str, priority: int
     ) -> None:
         channels = [a.channel for a in part.arrows]
         used = {(c.source, c.source_port) for c in channels}
@@ -458,7 +461,7 @@ class _Project:
             joined = [p for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used]
             hopes = self.names[name]
             self.tasks.append(
-                HopesTask(
+                XmlTask(
                     hopes,
                     len(self.tasks),
                     name,
@@ -482,7 +485,7 @@ def _is_stateful(task: Task) -> bool:
     return not task.stateless or bool(task.state) or any(p.window for p in task.inputs)
 
 
-def device_name(platform: Platform, kept: Kept) -> str:
+def device_name(platform: Platform, kept: KeptNames) -> str:
     """The name of the device, and so of the folder of its program."""
     return kept.device or hopes_names([platform.name], FOLDERS)[platform.name]
 
@@ -523,10 +526,10 @@ def is_exact(ns: Fraction) -> bool:
     return time.value * dict(_UNITS)[time.metric] == ns
 
 
-def _port(port: Port, name: str) -> HopesPort:
+def _port(port: Port, name: str) -> XmlPort:
     assert port.type is not None
     direction = "input" if port.direction == "in" else "output"
-    return HopesPort(name, direction, port.type.bytes, str(port.type), port.rates[0])
+    return XmlPort(name, direction, port.type.bytes, str(port.type), port.rates[0])
 
 
 def _us(ns: Fraction) -> int:

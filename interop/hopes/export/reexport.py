@@ -31,7 +31,7 @@ from ...registry import Source
 from ..again import absent, files_of, not_kept, start
 from ..back import onto
 from ..baggage import ENDING, Baggage
-from ..files import Collector
+from ..files import HopesCollector
 from ..importer import Understood, understand
 from ..numbers import renumbered
 
@@ -160,7 +160,7 @@ def _imported(
     """The content of a project's files, and the text of that name that they become."""
     choice = kept.choice
     try:
-        found = understand(start, target.stem, Collector(), choice)
+        found = understand(start, target.stem, HopesCollector(), choice)
         modes = [f"{task}={mode}" for task, mode in choice.modes.items()]
         import_(start, target, modes=modes, state=choice.state, device=choice.device)
         own = target.with_name(text) if os.path.isfile(target.with_name(text)) else target

@@ -17,7 +17,7 @@ from ....model.application import Task
 from ....model.diagnostic import Diagnostic, Note
 from ....model.files import read_bytes
 from ....model.system import System
-from .kept import Own
+from .kept import KeptCode
 from .names import hopes_names
 
 #: The header of every task.
@@ -25,7 +25,7 @@ COMMON = "flowc_hopes.h"
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class SourceUnit:
     """A C source with the tasks that use it. `source` includes `header` and `file`; `included` are
     its local files."""
 
@@ -59,7 +59,7 @@ def in_c(task: Task) -> bool:
     )
 
 
-def units(system: System, own: Container[str] = ()) -> dict[str, Unit]:
+def units(system: System, own: Container[str] = ()) -> dict[str, SourceUnit]:
     """The C sources of all tasks, by the path that their implementations have, without those of
     tasks in `own`."""
     found: dict[str, list[Task]] = {}
@@ -69,7 +69,7 @@ def units(system: System, own: Container[str] = ()) -> dict[str, Unit]:
         found.setdefault(code.path, []).append(task)
     names = hopes_names([Path(p).stem for p in found])
     return {
-        p: Unit(
+        p: SourceUnit(
             Path(os.path.abspath(p)),
             f"flowc_{names[Path(p).stem]}.c",
             f"{names[Path(p).stem]}.flow.h",
@@ -81,7 +81,9 @@ def units(system: System, own: Container[str] = ()) -> dict[str, Unit]:
 
 
 def refusals(
-    made: Mapping[str, Unit], written: Iterable[str], own: Iterable[tuple[Task, Own]] = ()
+    made: Mapping[str, SourceUnit],
+    written: Iterable[str],
+    own: Iterable[tuple[Task, KeptCode]] = (),
 ) -> Iterator[Diagnostic]:
     """Errors for files that cannot be in one folder, or in one program. `written` are the files
     generated there."""
@@ -141,7 +143,9 @@ def _one(first: Path, second: Path) -> bool:
         return False
 
 
-def _two(task: Task, unit: Unit, symbols: dict[str, tuple[Path, Task]]) -> Iterator[Diagnostic]:
+def _two(
+    task: Task, unit: SourceUnit, symbols: dict[str, tuple[Path, Task]]
+) -> Iterator[Diagnostic]:
     code = task.implementation_on("cpu")
     assert code is not None
     path, other = symbols.setdefault(code.symbol, (unit.path, task))

@@ -1,7 +1,7 @@
 """A project of HOPES in the form of its tool: a file for the tool, and a folder for each level of
 tasks.
 
-In: a `Project` and the files of its other form. Out: a plan with `NAME`,
+In: a `ProjectPlan` and the files of its other form. Out: a plan with `NAME`,
 `NAME.files/CICTask/task.xml`, a folder with the same for each composite, mapping and profile beside
 them. Wrappers are on the level of their tasks, and the C code that they call at the top; code of
 HOPES is on its level with all of its files. The tool makes the other form of it itself, so policy
@@ -20,7 +20,7 @@ from ....model.system import System
 from ....report.layout import layout
 from ..words import ORDERS, SCHEMA
 from .library import ROOM
-from .project import HopesChannel, HopesPort, HopesTask, Project
+from .project import ProjectPlan, XmlChannel, XmlPort, XmlTask
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -37,13 +37,13 @@ class Box:
     """
 
     name: str
-    task: HopesTask
+    task: XmlTask
     file: str
     x: int
     y: int
-    inputs: tuple[HopesPort, ...]
-    outputs: tuple[HopesPort, ...]
-    maps: tuple[tuple[HopesPort, str, str], ...] = ()
+    inputs: tuple[XmlPort, ...]
+    outputs: tuple[XmlPort, ...]
+    maps: tuple[tuple[XmlPort, str, str], ...] = ()
 
     @property
     def height(self) -> int:
@@ -57,12 +57,12 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class ToolChannel:
     """A channel of a level: its ends are (box, port), with their points."""
 
     source: tuple[str, str]
     destination: tuple[str, str]
-    channel: HopesChannel
+    channel: XmlChannel
     edges: tuple[tuple[int, int], ...]
 
 
@@ -72,12 +72,12 @@ class _Level:
 
     name: str
     boxes: dict[str, Box] = field(default_factory=dict)
-    wires: list[Wire] = field(default_factory=list)
+    wires: list[ToolChannel] = field(default_factory=list)
 
 
 def as_tool(
     plan: Plan,
-    made: Project,
+    made: ProjectPlan,
     system: System,
     codes: Mapping[str, Mapping[str, Any]],
     jinja: Environment,
@@ -110,7 +110,7 @@ def as_tool(
 
 
 def _wanted(
-    made: Project, levels: Iterable[_Level], codes: Mapping[str, Mapping[str, Any]]
+    made: ProjectPlan, levels: Iterable[_Level], codes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, None]]:
     """The levels that need a file, for files that may not be at the top alone."""
     found: dict[str, dict[str, None]] = {}
@@ -123,7 +123,9 @@ def _wanted(
     return found
 
 
-def _levels(made: Project, system: System, codes: Mapping[str, Mapping[str, Any]]) -> list[_Level]:
+def _levels(
+    made: ProjectPlan, system: System, codes: Mapping[str, Mapping[str, Any]]
+) -> list[_Level]:
     """The top first."""
     top = _Level("")
     levels = {"": top} | {t.name: _Level(t.name) for t in made.tasks if t.inside}
@@ -152,7 +154,7 @@ def _levels(made: Project, system: System, codes: Mapping[str, Mapping[str, Any]
     return list(levels.values())
 
 
-def _wire(made: Project, levels: Mapping[str, _Level]) -> None:
+def _wire(made: ProjectPlan, levels: Mapping[str, _Level]) -> None:
     """Draw each channel on its level: on the top if it joins two composites."""
     outer = {(m.child, m.child_port): (m.task, m.port) for m in made.maps}
     parents = {t.name: t.parent if made.several else "" for t in made.tasks}
@@ -165,7 +167,7 @@ def _wire(made: Project, levels: Mapping[str, _Level]) -> None:
         first, second = level.boxes[source[0]], level.boxes[destination[0]]
         edges = first.at(source[1], True), second.at(destination[1], False)
         level.wires.append(
-            Wire((first.name, source[1]), (second.name, destination[1]), channel, edges)
+            ToolChannel((first.name, source[1]), (second.name, destination[1]), channel, edges)
         )
 
 
@@ -173,7 +175,7 @@ def _local(name: str, around: str) -> str:
     return name.removeprefix(f"{around}_") if around else name
 
 
-def _columns(made: Project, system: System) -> Iterator[tuple[str, int]]:
+def _columns(made: ProjectPlan, system: System) -> Iterator[tuple[str, int]]:
     """Name in HOPES and column of each task."""
     for app in system.apps:
         names = {t.name for t in app.tasks}

@@ -18,19 +18,19 @@ from ....codegen.in_c import c_name
 from ....codegen.sources import Sources
 from ....model.application import Application, Channel, FilePath, Implementation, Port, Task
 from ....model.types import DTYPES
-from .kept import Own
-from .library import Library, has_code, is_called
+from .kept import KeptCode
+from .library import ExternalLibrary, has_code, is_called
 from .newest import PORT, port_of
-from .project import Project
-from .sources import COMMON, Unit, in_c
+from .project import ProjectPlan
+from .sources import COMMON, SourceUnit, in_c
 
 
 def wrapped(
     task: Task,
     app: Application,
-    made: Project,
-    units: Mapping[str, Unit],
-    python: Library | None,
+    made: ProjectPlan,
+    units: Mapping[str, SourceUnit],
+    python: ExternalLibrary | None,
     data: Sources,
 ) -> dict[str, Any]:
     """The strings of a task; files that its parameters name are added to `data`."""
@@ -66,7 +66,7 @@ def wrapped(
     return shown | _in_c(task, code, units[code.path], places, data)
 
 
-def _ports(task: Task, app: Application, made: Project) -> list[dict[str, Any]]:
+def _ports(task: Task, app: Application, made: ProjectPlan) -> list[dict[str, Any]]:
     into = {c.destination_port: c for c in app.channels if c.destination == task.name}
     read = {
         c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner
@@ -82,7 +82,7 @@ def _ports(task: Task, app: Application, made: Project) -> list[dict[str, Any]]:
 
 
 def _in_c(
-    task: Task, code: Implementation, unit: Unit, places: list[str], data: Sources
+    task: Task, code: Implementation, unit: SourceUnit, places: list[str], data: Sources
 ) -> dict[str, Any]:
     """A task that runs a function of its own in C."""
     given = [(c_name(n), v) for n, v in task.parameters]
@@ -101,7 +101,7 @@ def _in_c(
     }
 
 
-def _own(task: Task, code: Own) -> dict[str, Any]:
+def _own(task: Task, code: KeptCode) -> dict[str, Any]:
     """A task that runs code of HOPES."""
     named = {path.name for path in (code.file, *code.headers, *code.sources)}
     return {
@@ -117,7 +117,7 @@ def _own(task: Task, code: Own) -> dict[str, Any]:
     }
 
 
-def _called(task: Task, python: Library, places: list[str]) -> dict[str, Any]:
+def _called(task: Task, python: ExternalLibrary, places: list[str]) -> dict[str, Any]:
     """A task that the library runs."""
     function = python.functions[task.name]
     code = task.implementation_on("cpu") or task.reference
@@ -172,7 +172,7 @@ def _port(port: Port, task: Task, joined: bool = True) -> dict[str, Any]:
     }
 
 
-def _input(port: Port, task: Task, channel: Channel | None, made: Project) -> dict[str, Any]:
+def _input(port: Port, task: Task, channel: Channel | None, made: ProjectPlan) -> dict[str, Any]:
     shown = _port(port, task, channel is not None and channel.name not in made.inner)
     if channel is None or not channel.delay:
         return shown

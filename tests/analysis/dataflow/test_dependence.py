@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-from flowc.analysis.dataflow.dependence import Path, arrivals, newest, paths
+from flowc.analysis.dataflow.dependence import DependencePath, arrivals, newest, paths
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.model.application import Application
 from hypothesis import given, settings
@@ -87,6 +87,6 @@ def test_sound_in_chunks() -> None:
     assert found["A.log"] == (2, 4)
     assert found["A.frame"][:4] == (0, 0, 0, 1)
     assert arrivals(app, vector)["A.net"] == (Fraction(2, 5), Fraction(4, 5))
-    assert paths(app, vector) == (Path("A.mic", "A.log", (2, 4), None),)
+    assert paths(app, vector) == (DependencePath("A.mic", "A.log", (2, 4), None),)
     late = graphs.app(tasks, [*arrows[:1], ("A.frame", "y", "A.net", "y", 24), arrows[2]])
     assert newest(late, vector, "A.mic")["A.log"] == (-6, -3)

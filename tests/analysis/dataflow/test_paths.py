@@ -6,12 +6,12 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path as File
+from pathlib import DependencePath as File
 
 import flowc
 import pytest
 from flowc.analysis.dataflow.check import check
-from flowc.analysis.dataflow.dependence import Path, newest, spans
+from flowc.analysis.dataflow.dependence import DependencePath, newest, spans
 from flowc.analysis.dataflow.graph import graph_of
 from flowc.analysis.dataflow.latency import latency
 from flowc.analysis.dataflow.liveness import Execution
@@ -108,7 +108,7 @@ def test_what_the_best_mapping_keeps_is_not_refused(seed: int) -> None:
     if not Execution(graph).run() or sum(vector.values()) > 40:
         return
     ways = [
-        Path(t.name, sink, behind, None)
+        DependencePath(t.name, sink, behind, None)
         for t in app.tasks
         if not t.inputs
         for sink, behind in newest(app, vector, t.name).items()

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from flowc.analysis.dataflow import looped
 from flowc.analysis.dataflow.buffers import least_capacities
-from flowc.analysis.dataflow.dependence import Path, newest
+from flowc.analysis.dataflow.dependence import DependencePath, newest
 from flowc.analysis.dataflow.graph import Graph, bounded, graph_of
 from flowc.analysis.dataflow.latency import latency, sources_and_sinks
 from flowc.analysis.dataflow.liveness import Execution
@@ -125,7 +125,7 @@ def test_latency_is_what_releases_lead_to(seed: int) -> None:
         for k in range(25 * vector[n])
     )
     ways = [
-        Path(source.name, sink, behind, None)
+        DependencePath(source.name, sink, behind, None)
         for source in app.tasks
         if not source.inputs
         for sink, behind in newest(app, vector, source.name).items()

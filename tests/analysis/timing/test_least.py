@@ -9,9 +9,9 @@ from flowc.analysis.timing.least import Least
 from flowc.analysis.timing.response_time import worst_cases, worst_cases_in_time
 from flowc.analysis.timing.slower import slower
 from flowc.analysis.timing.system import (
-    Group,
     Refused,
     TimedChannel,
+    TimedGroup,
     TimedProcessor,
     TimedSystem,
     TimedTask,
@@ -33,7 +33,7 @@ def test_the_longest_path_by_itself() -> None:
         TimedTask("t", "c", (1,)),
     )
     arrows = tuple(TimedChannel(*pair) for pair in (("s", "a"), ("s", "b"), ("a", "t"), ("b", "t")))
-    least = Least(TimedSystem((Group("G", 30, tasks, arrows, deadline=12),), CPUS), CLOCK)
+    least = Least(TimedSystem((TimedGroup("G", 30, tasks, arrows, deadline=12),), CPUS), CLOCK)
     assert not least.missed([Fraction(1), Fraction(1)])
     assert least.missed([Fraction(3, 2), Fraction(1)]) and not least.missed(
         [Fraction(4, 3), Fraction(8, 7)]
@@ -44,7 +44,7 @@ def test_the_longest_path_by_itself() -> None:
 
 
 def test_more_to_do_than_there_is_time() -> None:
-    groups = tuple(Group(n, 10, (TimedTask(n, "c", (4,)),), deadline=100) for n in "AB")
+    groups = tuple(TimedGroup(n, 10, (TimedTask(n, "c", (4,)),), deadline=100) for n in "AB")
     least = Least(TimedSystem(groups, CPUS), CLOCK)
     assert least.missed([Fraction(13, 10), Fraction(1)]) and not least.missed(
         [Fraction(5, 4), Fraction(9)]
@@ -53,7 +53,7 @@ def test_more_to_do_than_there_is_time() -> None:
 
 def test_what_stands_behind_initial_tokens_may_have_begun_before() -> None:
     tasks = TimedTask("s", "c", (2,)), TimedTask("t", "d", (9,))
-    group = Group("G", 10, tasks, (TimedChannel("s", "t", delay=1),))
+    group = TimedGroup("G", 10, tasks, (TimedChannel("s", "t", delay=1),))
     assert not Least(TimedSystem((group,), CPUS), CLOCK).missed([Fraction(4), Fraction(1)])
 
 

@@ -21,9 +21,9 @@ from flowc.analysis.dataflow.static_order import schedule
 from flowc.analysis.timing.response_time import bounds, worst_cases
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.system import (
-    Group,
     Refused,
     TimedChannel,
+    TimedGroup,
     TimedPath,
     TimedProcessor,
     TimedSystem,
@@ -45,7 +45,7 @@ CPU2 = TimedProcessor("d", "fixed_priority", "cpu")
 
 def spotting(
     *processors: str, deadline: int | None = None, delay: int = 0, jitter: int = 0
-) -> Group:
+) -> TimedGroup:
     """512 samples every 32 ms, windows of 160 of them, a decision after 8 windows: all firings take
     1 ms."""
     names = ("mic", "frame", "net", "log")
@@ -59,7 +59,7 @@ def spotting(
         TimedChannel("net", "log"),
     )
     behind = (-6, -3) if delay == 24 else (2, 4)
-    return Group(
+    return TimedGroup(
         "K", 160, tasks, channels, None, 1, jitter, 0, (TimedPath("mic", "log", behind, deadline),)
     )
 
@@ -85,7 +85,7 @@ def test_a_path_through_several_rates_takes_a_few_milliseconds(scheduler: str) -
 
 def test_a_rival_takes_its_time_from_a_path_once() -> None:
     """The rival comes once in 160 ms, at the worst just when the fifth firing is released."""
-    rival = Group("R", 160, (TimedTask("r", "c", (9,)),), (), None, 2)
+    rival = TimedGroup("R", 160, (TimedTask("r", "c", (9,)),), (), None, 2)
     made = TimedSystem((spotting("c", "c", "c", "c", deadline=16), rival), (CPU,))
     found = bounds(made).groups["K"]
     assert found.paths[0].latency == 16 and found.schedulable
@@ -114,7 +114,7 @@ def test_data_of_an_earlier_iteration() -> None:
 def test_late_releases_make_data_of_earlier_iterations_older() -> None:
     a, b = TimedTask("a", "c", (1,)), TimedTask("b", "c", (2,))
     path = TimedPath("a", "b", (-1,))
-    made = Group("A", 20, (a, b), (TimedChannel("a", "b", delay=1),), None, 0, 5, 0, (path,))
+    made = TimedGroup("A", 20, (a, b), (TimedChannel("a", "b", delay=1),), None, 0, 5, 0, (path,))
     for jitter in (0, 5):
         late = TimedSystem((replace(made, jitter=jitter),), (CPU,))
         (bound,) = worst_cases(late).paths["A"]
@@ -127,7 +127,7 @@ def test_late_releases_make_data_of_earlier_iterations_older() -> None:
 
 
 def test_without_a_bound_of_an_iteration_there_is_none_of_its_paths() -> None:
-    made = Group("A", 10, (TimedTask("a", "c", (11,)),), (), None, 0, 0, 0, ())
+    made = TimedGroup("A", 10, (TimedTask("a", "c", (11,)),), (), None, 0, 0, 0, ())
     fed = replace(
         made,
         tasks=(TimedTask("a", "c", (1,)), TimedTask("b", "c", (11,))),
@@ -139,7 +139,7 @@ def test_without_a_bound_of_an_iteration_there_is_none_of_its_paths() -> None:
 
 
 def test_with_patience_a_late_path_is_still_late() -> None:
-    rival = Group("R", 30, (TimedTask("r", "c", (20,)),), (), None, 2)
+    rival = TimedGroup("R", 30, (TimedTask("r", "c", (20,)),), (), None, 2)
     made = TimedSystem((spotting("c", "c", "c", "c", deadline=12), rival), (CPU,))
     (bound,) = worst_cases(made, patience=Fraction(1)).paths["K"]
     assert bound is None or bound > 12
@@ -177,11 +177,11 @@ def test_faulty_paths_are_named(path: TimedPath, words: str) -> None:
 # -- programs, and what `check` says of them -------------------------------------------------------
 def group_of(
     app: Application, vector: dict[str, int], wcet: dict[str, Fraction], processor: str
-) -> Group:
+) -> TimedGroup:
     """The app on one processor."""
     assert app.period_ns is not None
     rates = {(t.name, p.name): p.rates for t in app.tasks for p in (*t.inputs, *t.outputs)}
-    return Group(
+    return TimedGroup(
         app.name,
         app.period_ns,
         tuple(TimedTask(t.name, processor, (wcet[t.name],), (), vector[t.name]) for t in app.tasks),

@@ -16,16 +16,16 @@ from flowc.analysis.timing.fixed_point import Solver
 from flowc.analysis.timing.response_time import bounds, worst_cases
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.system import (
-    Group,
-    Place,
     Refused,
+    RoundFiring,
     Slowdown,
     Time,
     TimedChannel,
+    TimedGroup,
     TimedProcessor,
     TimedSystem,
     TimedTask,
-    Worker,
+    TimedWorker,
     iteration_sequence,
     utilization,
 )
@@ -51,14 +51,16 @@ def task(name: str, processor: str, *wcet: Time, best: Time = 0, firings: int = 
     return TimedTask(name, processor, wcet, (best, *(0 for _ in wcet[1:])) if best else (), firings)
 
 
-def group(name: str, period: Time, *tasks: TimedTask, arrows: str = "", **more: object) -> Group:
+def group(
+    name: str, period: Time, *tasks: TimedTask, arrows: str = "", **more: object
+) -> TimedGroup:
     """`arrows` such as "a b, b c" are channels of rate 1."""
     channels = tuple(TimedChannel(*arrow.split()) for arrow in arrows.split(", ") if arrow)
-    return Group(name, period, tasks, channels, **more)  # type: ignore[arg-type]
+    return TimedGroup(name, period, tasks, channels, **more)  # type: ignore[arg-type]
 
 
 def system(
-    *groups: Group, processors: tuple[TimedProcessor, ...] = (CPU, CPU2, GPU)
+    *groups: TimedGroup, processors: tuple[TimedProcessor, ...] = (CPU, CPU2, GPU)
 ) -> TimedSystem:
     return TimedSystem(groups, processors)
 
@@ -116,7 +118,7 @@ def test_responses_longer_than_the_period() -> None:
 TWO_AND_GPU = (TimedProcessor("x", "fixed_priority"), TimedProcessor("y", "fixed_priority"), GPU)
 
 
-def _there_and_back(name: str, offset: Time | None) -> Group:
+def _there_and_back(name: str, offset: Time | None) -> TimedGroup:
     """GPU, a CPU of that name, GPU."""
     tasks = task(name + "1", "g", 3), task(name + "2", name, 2), task(name + "3", "g", 4)
     return group(name, 30, *tasks, arrows=f"{name}1 {name}2, {name}2 {name}3", offset=offset)
@@ -188,7 +190,7 @@ def test_work_that_takes_no_time_waits_for_its_turn() -> None:
     unit of time)."""
     tasks = task("s", "d", 118, best=118, firings=2), task("a", "c", 57, best=57, firings=3)
     made = system(
-        Group("A", 350, tasks, (TimedChannel("s", "a", (3,), (2,)),)),
+        TimedGroup("A", 350, tasks, (TimedChannel("s", "a", (3,), (2,)),)),
         group("B", 600, task("b", "c", 0)),
     )
     assert seen(made, 300, offsets={"B": 293}, against="B")["B"] == 114
@@ -289,7 +291,7 @@ def test_a_join_waits_for_the_latest() -> None:
 def test_several_firings_come_as_a_burst() -> None:
     """Four firings behind one: their worker takes them one after the other, and a lower group waits
     for all."""
-    burst = Group(
+    burst = TimedGroup(
         "A",
         100,
         (task("a", "d", 1), task("b", "c", 3, firings=4)),
@@ -330,7 +332,7 @@ def test_room_is_waited_for() -> None:
     source = TimedChannel("s", "a", (2,), (1,))
     made = TimedSystem(
         (
-            Group(
+            TimedGroup(
                 "A",
                 100,
                 (task("s", "c", 1), task("a", "c", 1, firings=2), task("b", "d", 10, firings=4)),
@@ -349,11 +351,13 @@ def test_room_is_waited_for() -> None:
 def test_initial_tokens_carry_over_iterations() -> None:
     """`b` works on the iteration before: the response is that of `a` and of `b` apart."""
     made = system(
-        Group("A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b", delay=1),))
+        TimedGroup(
+            "A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b", delay=1),)
+        )
     )
     assert response_times(made)["A"] == 9 >= seen(made)["A"]
     behind = system(
-        Group("A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b"),))
+        TimedGroup("A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b"),))
     )
     assert response_times(behind)["A"] == 17 == seen(behind)["A"]
 
@@ -361,7 +365,7 @@ def test_initial_tokens_carry_over_iterations() -> None:
 def test_late_data_of_the_iteration_before() -> None:
     """The first release is 6 late, so its data is there 4 after the second one."""
     made = system(
-        Group(
+        TimedGroup(
             "A",
             10,
             (task("a", "c", 8), task("b", "d", 1)),
@@ -381,17 +385,17 @@ def test_data_can_be_there_long_before() -> None:
         TimedChannel("b", "e"),
         TimedChannel("b", "f", delay=1),
     )
-    made = system(Group("A", 450, tasks, channels))
+    made = system(TimedGroup("A", 450, tasks, channels))
     observed = simulate(made, 4000, Choices({"A": 449}), random.Random(0))
     assert observed.tasks["f"] > 900
     assert observed.tasks["f"] <= bounds(made).tasks["f"].response
     order = (
-        Worker("c", (Place("A", "b", 0), Place("A", "s", 0))),
-        Worker("d", (Place("A", "a", 0),)),
+        TimedWorker("c", (RoundFiring("A", "b", 0), RoundFiring("A", "s", 0))),
+        TimedWorker("d", (RoundFiring("A", "a", 0),)),
     )
     tasks = (task("a", "d", 77), task("b", "c", 130), task("s", "c", 1))
     made = replace(
-        system(Group("A", 500, tasks, (TimedChannel("a", "b", delay=2),))), workers=order
+        system(TimedGroup("A", 500, tasks, (TimedChannel("a", "b", delay=2),))), workers=order
     )
     observed = simulate(made, 4000, Choices({"A": 490}), random.Random(0))
     assert 600 < observed.tasks["b"] <= bounds(made).tasks["b"].response
@@ -399,7 +403,9 @@ def test_data_can_be_there_long_before() -> None:
 
 def test_a_cycle_with_a_token_is_bounded() -> None:
     arrows = (TimedChannel("s", "a"), TimedChannel("a", "b"), TimedChannel("b", "a", delay=1))
-    made = system(Group("A", 20, (task("s", "c", 1), task("a", "c", 5), task("b", "d", 6)), arrows))
+    made = system(
+        TimedGroup("A", 20, (task("s", "c", 1), task("a", "c", 5), task("b", "d", 6)), arrows)
+    )
     assert response_times(made)["A"] == 12 == seen(made)["A"]
 
 
@@ -471,7 +477,7 @@ def test_static_orders_of_a_program() -> None:
     assert response_times(lagging) == {"A": 15} == seen(lagging)
 
 
-def _workers(app: Application, work: float) -> tuple[Worker, ...]:
+def _workers(app: Application, work: float) -> tuple[TimedWorker, ...]:
     placement = {"A.a": ("p",), "A.b": ("q",)}
     return workers_from(schedule([app], {"A": repetition(app).vector}, placement, {"A.a": work}))
 
@@ -493,15 +499,15 @@ FAULTY = [
     (group("A", 10, task("a", "c")), "no execution time"),
     (group("A", 10, task("a", "c", 1), task("a", "c", 1)), "same name"),
     (group("A", 10, task("a", "c", 1), arrows="a b"), "`b`, which is no task"),
-    (Group("A", 10, (task("a", "c", 1), task("b", "c", 1)), (TimedChannel("a", "b", (2,)),)), "makes 2 tokens"),
-    (Group("A", 10, (task("a", "c", 1), task("b", "c", 1)), (TimedChannel("a", "b", delay=2, capacity=1),)), "capacity 1"),
+    (TimedGroup("A", 10, (task("a", "c", 1), task("b", "c", 1)), (TimedChannel("a", "b", (2,)),)), "makes 2 tokens"),
+    (TimedGroup("A", 10, (task("a", "c", 1), task("b", "c", 1)), (TimedChannel("a", "b", delay=2, capacity=1),)), "capacity 1"),
     (group("A", 10, task("a", "c", 1), task("b", "c", 1), arrows="a b, b a"), "no source paces a, b"),
     (group("A", 10, task("s", "c", 1), task("a", "c", 1), task("b", "c", 1), arrows="s a, a b, b a"), "wait for each other"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("made", "words"), FAULTY)
-def test_faults_are_named(made: Group, words: str) -> None:
+def test_faults_are_named(made: TimedGroup, words: str) -> None:
     with pytest.raises(Refused, match=words):
         response_times(system(made))
 
@@ -518,14 +524,14 @@ def test_orders_that_deadlock_or_lack_a_firing_are_refused() -> None:
     made = group(
         "A", 10, task("a", "c", 1), task("b", "d", 1), task("e", "c", 1), arrows="a b, b e"
     )
-    order = [Place("A", "e", 0), Place("A", "a", 0)]
-    rest = Worker("d", (Place("A", "b", 0),))
+    order = [RoundFiring("A", "e", 0), RoundFiring("A", "a", 0)]
+    rest = TimedWorker("d", (RoundFiring("A", "b", 0),))
     with pytest.raises(Refused, match="deadlock: a, b, e wait"):
-        response_times(replace(system(made), workers=(Worker("c", tuple(order)), rest)))
+        response_times(replace(system(made), workers=(TimedWorker("c", tuple(order)), rest)))
     with pytest.raises(Refused, match="no worker has firing 0 of `e`"):
-        response_times(replace(system(made), workers=(Worker("c", tuple(order[1:])), rest)))
+        response_times(replace(system(made), workers=(TimedWorker("c", tuple(order[1:])), rest)))
     with pytest.raises(Refused, match="too many"):
-        response_times(replace(system(made), workers=(Worker("c", tuple(order * 2)), rest)))
+        response_times(replace(system(made), workers=(TimedWorker("c", tuple(order * 2)), rest)))
 
 
 def test_with_patience_late_is_still_late() -> None:

@@ -13,9 +13,9 @@ from flowc.analysis.timing.response_time import worst_cases
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.switching import Halves, ahead, halves, played
 from flowc.analysis.timing.system import (
-    Group,
     Refused,
     TimedChannel,
+    TimedGroup,
     TimedProcessor,
     TimedSystem,
     TimedTask,
@@ -32,7 +32,9 @@ MACHINES = int(os.environ.get("FLOWC_FUZZ", "12"))
 
 
 def on_gpu(*apps: tuple[str, int]) -> TimedSystem:
-    groups = (Group(n, 30, (TimedTask(f"{n}.t", "gpu", (cost,)),), offset=0) for n, cost in apps)
+    groups = (
+        TimedGroup(n, 30, (TimedTask(f"{n}.t", "gpu", (cost,)),), offset=0) for n, cost in apps
+    )
     return TimedSystem(tuple(groups), (GPU,))
 
 
@@ -62,9 +64,9 @@ def test_two_states_that_keep_their_deadlines_miss_one_where_their_frames_meet()
 def test_frames_that_begin_before_a_late_app_does_are_waited_for() -> None:
     """C begins after 50, when A is in its second frame: from a request at the beginning, that takes
     more than 55."""
-    a = Group("A", 30, (TimedTask("A.t", "c", (29,)),), offset=0)
-    b = Group("B", 100, (TimedTask("B.t", "d", (50,)),), priority=1, offset=0)
-    c = Group("C", 100, (TimedTask("C.t", "d", (5,)),), offset=0)
+    a = TimedGroup("A", 30, (TimedTask("A.t", "c", (29,)),), offset=0)
+    b = TimedGroup("B", 100, (TimedTask("B.t", "d", (50,)),), priority=1, offset=0)
+    c = TimedGroup("C", 100, (TimedTask("C.t", "d", (5,)),), offset=0)
     state = TimedSystem((a, b, c), CPUS)
     assert max(worst_cases(state).groups.values()) == 55
     assert simulate(state, 200, Choices(asked=0), random.Random(0)).over == 59
@@ -74,7 +76,7 @@ def test_frames_that_begin_before_a_late_app_does_are_waited_for() -> None:
 def test_what_is_begun_ahead_of_its_release_is_waited_for() -> None:
     tasks = TimedTask("A.s", "c", (4,)), TimedTask("A.w", "d", (7,))
     state = TimedSystem(
-        (Group("A", 30, tasks, (TimedChannel("A.s", "A.w", delay=2),), offset=0),), CPUS
+        (TimedGroup("A", 30, tasks, (TimedChannel("A.s", "A.w", delay=2),), offset=0),), CPUS
     )
     assert ahead(state.groups[0]) == 2
     assert simulate(state, 200, Choices(asked=14), random.Random(0)).over == 64
@@ -105,7 +107,9 @@ def test_how_far_ahead(channels: tuple[TimedChannel, ...], iterations: int) -> N
         channels = (channels[0], replace(channels[1], consumed=(2,)))
     fed = {c.destination for c in channels}
     assert (
-        ahead(Group("A", 30, tuple(t for t in tasks if t.name in fed or t.name == "s"), channels))
+        ahead(
+            TimedGroup("A", 30, tuple(t for t in tasks if t.name in fed or t.name == "s"), channels)
+        )
         == iterations
     )
 

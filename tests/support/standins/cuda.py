@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from flowc.runtime.cuda import (
         Cuda,
         CudaError,
-        Event,
-        Graph,
-        Kernel,
+        DeviceEvent,
+        DeviceGraph,
+        DeviceKernel,
+        DeviceStream,
         Memory,
-        Stream,
         include_folders,
     )
 else:
@@ -50,8 +50,8 @@ else:
     _face = sys.modules.get("runtime.cuda")
     if _face is None or _face.__name__ != "runtime.cuda":
         _face = importlib.import_module("flowc.runtime.cuda")
-    Cuda, CudaError, Event, Graph = _face.Cuda, _face.CudaError, _face.Event, _face.Graph
-    Kernel, Memory, Stream, include_folders = (
+    Cuda, CudaError, DeviceEvent, Graph = _face.Cuda, _face.CudaError, _face.Event, _face.Graph
+    DeviceKernel, Memory, DeviceStream, include_folders = (
         _face.Kernel,
         _face.Memory,
         _face.Stream,
@@ -244,7 +244,7 @@ def _root(array: np.ndarray) -> Any:
     return found
 
 
-class LateStream(Stream):
+class LateStream(DeviceStream):
     """Work that is put off."""
 
     def __init__(self, cuda: StandIn, number: int) -> None:
@@ -313,7 +313,7 @@ class LateStream(Stream):
 
     def launch(
         self,
-        kernel: Kernel,
+        kernel: DeviceKernel,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared: int,
@@ -324,14 +324,14 @@ class LateStream(Stream):
         operation = compiled.operation(self._cuda, grid, block, shared, arguments)
         self._cuda.put(self, operation)
 
-    def record(self) -> Event:
+    def record(self) -> DeviceEvent:
         self._cuda.check()
         operation = Operation("event", "an event", (), None)
         event = LateEvent(self._cuda, operation, self.recording is not None)
         self._cuda.put(self, operation)
         return event
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DeviceEvent) -> None:
         assert isinstance(event, LateEvent)
         operation = Operation("wait", "waiting for an event", (), None)
         if self.recording is not None and event.operation not in self.recording:
@@ -354,7 +354,7 @@ class LateStream(Stream):
         self._cuda.capturing(True)
         return True
 
-    def end_capture(self) -> Graph:
+    def end_capture(self) -> DeviceGraph:
         self._cuda.check()
         assert self.recording is not None, "nothing is being captured"
         recorded, self.recording = self.recording, None
@@ -362,7 +362,7 @@ class LateStream(Stream):
         return LateGraph(self._cuda, recorded)
 
 
-class LateEvent(Event):
+class LateEvent(DeviceEvent):
     """A point in a stream of the stand-in."""
 
     def __init__(self, cuda: StandIn, operation: Operation, captured: bool) -> None:
@@ -389,7 +389,7 @@ class LateEvent(Event):
             raise error("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED")
 
 
-class LateGraph(Graph):
+class LateGraph(DeviceGraph):
     """Recorded operations, put in one by one."""
 
     def __init__(self, cuda: StandIn, recorded: Sequence[Operation]) -> None:
@@ -497,17 +497,17 @@ class StandIn(Cuda):
             block.freed = True
             block.bytes[:] = FREED
 
-    def new_stream(self) -> Stream:
+    def new_stream(self) -> DeviceStream:
         self.check()
         with self._lock:
             stream = LateStream(self, len(self._streams) + 1)
             self._streams[stream.handle] = stream
             return stream
 
-    def compile(self, path: str, names: Sequence[str]) -> dict[str, Kernel]:
+    def compile(self, path: str, names: Sequence[str]) -> dict[str, DeviceKernel]:
         self.check()
         library = _compiled(path, tuple(sorted(set(names))), self.capability)
-        return {name: Kernel(name, Compiled(name, *library)) for name in names}
+        return {name: DeviceKernel(name, Compiled(name, *library)) for name in names}
 
     # -- failing on purpose ------------------------------------------------------------------------
     def fail(
