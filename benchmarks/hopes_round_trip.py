@@ -5,7 +5,7 @@
 HOPES is a clone of cap-lab/HOPES (tried with commit bd0c1ec), which is no part of flowc. Each
 project goes there and back in the form of the tool and in that of the translator, by the
 application alone and by the text with its authors' mapping. All XML of a project is compared:
-attributes, texts and elements, in any order. `--anew` leaves the XML out of the baggage, which
+attributes, texts and elements, in any order. `--anew` leaves the XML out of the manifest, which
 shows what the language and the names alone bring back.
 """
 
@@ -52,7 +52,7 @@ def main() -> None:
     )
     parser.add_argument("projects", type=Path, metavar="FOLDER")
     parser.add_argument(
-        "--anew", action="store_true", help="without the XML that the baggage keeps"
+        "--anew", action="store_true", help="without the XML that the manifest keeps"
     )
     given = parser.parse_args()
     classes: dict[str, Counter[str]] = defaultdict(Counter)
@@ -95,8 +95,8 @@ def there_and_back(
     except Errors as errors:
         yield "import", [f"{d.code}" for d in errors.diagnostics]
         return
-    baggage = text.with_name("app.hopes.json")
-    said = json.loads(baggage.read_text())
+    manifest = text.with_name("app.hopes.json")
+    said = json.loads(manifest.read_text())
     originals = (
         [files.with_suffix(""), *files.rglob("*.xml")]
         if form == "tool"
@@ -104,7 +104,7 @@ def there_and_back(
     )
     originals = [path for path in originals if path.is_file()]
     if anew:
-        baggage.write_text(json.dumps({**said, "xml": {}}))
+        manifest.write_text(json.dumps({**said, "xml": {}}))
     boards = [p for p in text.parent.glob("*.flow") if "\nplatform " in p.read_text()]
     platform = str(boards[0]) if boards else "host"
     authors = [text.with_name(f"app.{board.stem}.flow") for board in boards]

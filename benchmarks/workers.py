@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from itertools import count
 
 import boards
-from flowc.machines.crew import processes
+from flowc.machines.search_workers import processes
 from flowc.search.budget import Budget
 from flowc.search.deadline.anneal import anneal
 from flowc.search.deadline.auto import search

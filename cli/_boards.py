@@ -12,8 +12,8 @@ import typer
 from ._common import say, show_diagnostics
 
 if TYPE_CHECKING:
-    from ..machines.crew import Crew
     from ..machines.host import Host
+    from ..machines.search_workers import Crew
 
 BoardAddress = Annotated[
     str | None,
@@ -64,11 +64,15 @@ Cluster = Annotated[
 @contextmanager
 def crew_of(workers: int, cluster: str | None) -> Iterator[Crew]:
     """The workers of a search. Raises BadParameter, and Errors if a cluster cannot be used."""
-    from ..machines import crew
+    from ..machines import search_workers
 
     if cluster is not None and workers > 1:
         raise typer.BadParameter("the cluster has workers of its own", param_hint="--workers")
-    with crew.processes(workers) if cluster is None else crew.cluster(cluster) as group:
+    if cluster is None:
+        connection = search_workers.processes(workers)
+    else:
+        connection = search_workers.cluster(cluster)
+    with connection as group:
         if cluster is not None:
             say(f"flowc: {group.size} workers at {cluster}")
         yield group

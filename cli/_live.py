@@ -38,7 +38,7 @@ class LiveTables:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        from ..driver.execute.attending import GRACE
+        from ..driver.execute.live_output import GRACE
 
         with suppress(OSError):
             os.close(self.descriptor)

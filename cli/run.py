@@ -18,7 +18,7 @@ from ._groups import grouped
 from ._place import BuildPlace
 
 if TYPE_CHECKING:
-    from ..driver.execute.aftermath import Bounded, Slower
+    from ..driver.execute.post_run_report import Bounded, Slower
     from ..driver.execute.run import FinishedRun
     from ._live import LiveTables
 

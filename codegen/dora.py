@@ -2,7 +2,7 @@
 
 In: a deployment and the program. Out: the same build with `module.yml`, which a dataflow of dora
 takes as a node, and `dataflow.yml` if there are no inputs. Tokens between parts do not use dora
-(see `runtime/wire.py`): the only edges between parts are those by which they find each other.
+(see `runtime/transport.py`): the only edges between parts are those by which they find each other.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..model.types import DTYPES
+from ..runtime.bridge import MOST, room
 from ..runtime.dora import MEET, TAKEN
-from ..runtime.face import MOST, room
 from .deploy import Deployed
 from .emit import folder_of, readme
 from .robots import Robot, RobotEnd, node_name, open_ends, own_ends, rendered, with_runtime

@@ -71,7 +71,7 @@ def words_of(deployment: Deployment) -> list[str]:
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
     if deployment.part is not None:
-        words.add("Mesh")
+        words.add("Transport")
     if deployment.scenario is not None:
         words.add("Control")
         if any(s.like is not None for s in deployment.scenario.states):

@@ -2,7 +2,7 @@
 
 In: a deployment and the program. Out: a package for colcon (ament_python), which has the program as
 its Python package, and a launch file that starts all nodes. Tokens between parts do not use topics
-(see `runtime/wire.py`).
+(see `runtime/transport.py`).
 """
 
 from __future__ import annotations

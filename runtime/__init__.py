@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from .command import main as main
     from .control import Control as Control
     from .control import Event as Event
-    from .crossing import Forward as Forward
     from .cuda import CudaError as CudaError
     from .cuda import Memory as Memory
     from .ends import Inlet as Inlet
@@ -49,17 +48,18 @@ if TYPE_CHECKING:
     from .link import Take as Take
     from .process import Process as Process
     from .program import Program as Program
+    from .remote_channel import Forward as Forward
     from .resample import Last as Last
     from .resample import Repeat as Repeat
     from .segments import Segments as Segments
     from .select import Select as Select
     from .tokens import Port as Port
     from .tokens import TaskError as TaskError
-    from .wire import Mesh as Mesh
+    from .transport import Transport as Transport
 
 #: The module of each name: a program imports what it uses, and carries no more.
 FACES = {
-    "Mesh": "wire",
+    "Transport": "transport",
     "Link": "link",
     "Event": "control",
     "Control": "control",
@@ -73,7 +73,7 @@ FACES = {
     "Cut": "adapt",
     "Dropping": "link",
     "Fire": "graph",
-    "Forward": "crossing",
+    "Forward": "remote_channel",
     "Front": "adapt",
     "Inlet": "ends",
     "Kernels": "kernels",

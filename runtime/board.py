@@ -1,5 +1,5 @@
-"""What every thread of a program is doing, in memory that outlives the program: its keeper reads
-it.
+"""What every thread of a program is doing, in memory that outlives the program: its supervisor
+reads it.
 
 One line for the main thread, which starts and closes the tasks, and one for each worker. Only
 numbers are written: doing so costs a firing less than a tenth of a microsecond.
@@ -38,7 +38,7 @@ class SharedCells:
         self.beat()
 
     def follow(self, stopped: int) -> None:
-        """The program is about to stop because its keeper was stopped, or goes on again."""
+        """The program is about to stop because its supervisor was stopped, or goes on again."""
         self._cells[_FOLLOWS] = stopped
 
     def leave(self, status: int) -> None:
@@ -46,7 +46,7 @@ class SharedCells:
         self._cells[_LEFT] = 1 + status
         self.enter(IDLE)
 
-    # -- written by the keeper ---------------------------------------------------------------------
+    # -- written by the supervisor -----------------------------------------------------------------
     def ask(self) -> None:
         """The program is asked to end."""
         self._cells[_ASKED] += 1

@@ -14,7 +14,6 @@ from .board import STARTING
 from .ends import refusal
 from .failures import Failure, describe
 from .files import Output
-from .keeper import END, keep
 from .lifecycle import Interrupted, execute
 from .options import SETTINGS, Mistake, RunOptions, frames_of, parsed, require_no_states
 from .parameters import give
@@ -32,6 +31,7 @@ from .streams import (
     put_back_streams,
     write_to,
 )
+from .supervisor import END, keep
 from .tokens import TaskError
 from .trace import Tracer
 
@@ -105,10 +105,10 @@ def _refusals(program: Program, options: RunOptions) -> List[str]:
     """Why it cannot be run so; tasks have their settings where it can."""
     mistakes = give(program, options.settings, os.environ.get(SETTINGS, ""))
     reason = refusal(program)
-    if program.run.mesh is not None:
-        reason = program.run.mesh.unready()
-    if program.face is not None:
-        reason = program.face.unready()
+    if program.run.transport is not None:
+        reason = program.run.transport.unready()
+    if program.bridge is not None:
+        reason = program.bridge.unready()
     return [*mistakes, reason] if reason else mistakes
 
 
@@ -140,7 +140,7 @@ def _listen(program: Program, received: List[int]) -> None:
     def on_signal(number: int, frame: Any) -> None:
         asked = program.run.board.asked
         if asked == program.run.interrupts:
-            # what a terminal sends reaches this process as well; the keeper decides what counts
+            # what a terminal sends reaches this process as well; the supervisor decides what counts
             return
         program.run.interrupts = asked
         received.append(number)
@@ -294,5 +294,5 @@ def _with_huge_pages() -> None:
         return
     command = list(getattr(sys, "orig_argv", [sys.executable] + sys.argv))
     sys.stdout.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, END)  # they wait until the keeper takes them
+    signal.pthread_sigmask(signal.SIG_BLOCK, END)  # they wait until the supervisor takes them
     os.execve(sys.executable, command, dict(os.environ, **HUGE_PAGES))

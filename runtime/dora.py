@@ -16,8 +16,8 @@ from typing import Any, Callable, Dict, List, Optional
 import numpy as np
 
 from . import command
-from .exchange import wait_in_worker
-from .face import Face
+from .bridge import Bridge
+from .open_ports import wait_in_worker
 from .program import Program
 from .tokens import TaskError
 
@@ -40,17 +40,17 @@ def main(
 
     def made() -> Program:
         program = build()
-        program.face = DoraNode(program, ends)
+        program.bridge = DoraNode(program, ends)
         return program
 
     return command.main(made, arguments)
 
 
-class DoraNode(Face):
+class DoraNode(Bridge):
     """The open ends of a program, as inputs and outputs of a node."""
 
     def __init__(self, program: Program, ends: Dict[str, str]) -> None:
-        Face.__init__(self, program, ends)
+        Bridge.__init__(self, program, ends)
         self._node: Any = None
         self._thread: Optional[threading.Thread] = None
         self._sending = threading.Lock()
@@ -66,7 +66,7 @@ class DoraNode(Face):
         self._stopped = self._leaving = False
 
     def lacks(self) -> str:
-        """See `Face`."""
+        """See `Bridge`."""
         if any(importlib.util.find_spec(name) is None for name in ("dora", "pyarrow")):
             return "dora-rs is missing: python3 -m pip install dora-rs"
         if CONFIG not in os.environ:
@@ -74,7 +74,7 @@ class DoraNode(Face):
         return ""
 
     def connect(self) -> None:
-        """See `Face`. Returns when all nodes of the dataflow are there."""
+        """See `Bridge`. Returns when all nodes of the dataflow are there."""
         from dora import Node
 
         try:
@@ -91,7 +91,7 @@ class DoraNode(Face):
         self._thread.start()
 
     def send(self, name: str, token: np.ndarray) -> None:
-        """See `Face`. `token` in the metadata counts, so that a reader can see whether one is
+        """See `Bridge`. `token` in the metadata counts, so that a reader can see whether one is
         missing.
 
         Waits while too many are on their way to a reader who says what was taken.
@@ -114,15 +114,15 @@ class DoraNode(Face):
         return credit is None or self._sent.get(name, -1) + 1 < credit + WINDOW
 
     def taken(self, name: str) -> None:
-        """See `Face`. What is said is how many they are in all: if a word is lost, the next one has
-        it."""
+        """See `Bridge`. What is said is how many they are in all: if a word is lost, the next one
+        has it."""
         if name in self._told:
             self._told[name] += 1
             with self._sending:
                 self._put(name + TAKEN, np.array([self._told[name]]), {})
 
     def tell(self, text: str) -> None:
-        """See `Face`."""
+        """See `Bridge`."""
         with self._sending:
             self._put(MEET, np.frombuffer(text.encode(), np.uint8), {})
 
@@ -134,7 +134,7 @@ class DoraNode(Face):
         )
 
     def disconnect(self) -> None:
-        """See `Face`."""
+        """See `Bridge`."""
         self._leaving = True
         if self._thread is not None:
             self._thread.join()  # no limit: it looks every LOOK seconds
@@ -160,7 +160,7 @@ class DoraNode(Face):
     def _over(self) -> None:
         for name in self.inlets:
             self.closed(name)
-        for name in () if self.run.mesh is None else self.run.mesh.names:
+        for name in () if self.run.transport is None else self.run.transport.names:
             self._part_ended(name)
         if not (self._stopped or self._leaving):
             self.fail("dora is gone")
@@ -196,10 +196,10 @@ class DoraNode(Face):
 
     def _part_ended(self, name: str) -> None:
         """A part is no node any more. After its hello, its connection tells how it has ended."""
-        mesh = self.run.mesh
-        if mesh is None or name == mesh.name or self._leaving:
+        transport = self.run.transport
+        if transport is None or name == transport.name or self._leaving:
             return
-        peer = mesh.peers.get(name)
+        peer = transport.peers.get(name)
         if peer is None or not peer.said_hello:
             self.fail("part %s has ended before all were there" % name)
 

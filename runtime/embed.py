@@ -16,9 +16,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from . import ends
 from .ends import Closed, Failed
-from .exchange import LOOK, Ends, listed
 from .failures import Failure, describe
 from .lifecycle import DRAIN, execute
+from .open_ports import LOOK, Ends, listed
 from .parameters import give
 from .program import Program
 from .report import report

@@ -347,7 +347,7 @@ class App:
     @property
     def is_led(self) -> bool:
         """Are its sources all in other parts of the program?"""
-        return self.run.mesh is not None and self.name in self.run.mesh.led
+        return self.run.transport is not None and self.name in self.run.transport.led
 
     def started_elsewhere(self, iteration: int, time_ns: int) -> None:
         """A source in another part began that frame, at that time of ours."""
@@ -385,8 +385,8 @@ class App:
         self.run.stir()
 
     def _tell_limit(self) -> None:
-        if self.run.mesh is not None and self.limit < FOREVER:
-            self.run.mesh.limit(self, self.limit)
+        if self.run.transport is not None and self.limit < FOREVER:
+            self.run.transport.limit(self, self.limit)
 
     def begin(self, iteration: int) -> None:
         """Something fires in that frame before any source does. Raises EndOfStream when the app
@@ -491,8 +491,8 @@ class App:
             self.begun = max(self.begun, iteration)
             if self.first_start is None or time_ns < self.first_start:
                 self.first_start = time_ns
-        if self.run.mesh is not None:
-            self.run.mesh.started(self, iteration, time_ns)
+        if self.run.transport is not None:
+            self.run.transport.started(self, iteration, time_ns)
 
     def finished(self, latencies: List[int], end: int) -> None:
         """The next frames began and ended in the one worker that the app has, the last of them at

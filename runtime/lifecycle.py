@@ -56,14 +56,14 @@ def execute(
     execution = _Execution(program)
     watch = partial(Watch, run, watchdog, drain, progress)
     try:
-        if run.mesh is not None and not (execution.joined() and run.mesh.start()):
+        if run.transport is not None and not (execution.joined() and run.transport.start()):
             return False
         return execution.opened() and execution.executed(watch)
     finally:
-        if run.mesh is not None:
-            run.mesh.close()
-        if program.face is not None:
-            program.face.close()
+        if run.transport is not None:
+            run.transport.close()
+        if program.bridge is not None:
+            program.bridge.close()
 
 
 def stand(program: Program, frames: Dict[str, int], least: Dict[str, int]) -> None:
@@ -81,7 +81,7 @@ def _prepare(program: Program, frames: Optional[int]) -> None:
     wired(program)
     for app in program.apps:
         app.prepare(control is not None)
-        if run.full_speed or (run.mesh is not None and app.name in run.mesh.passed):
+        if run.full_speed or (run.transport is not None and app.name in run.transport.passed):
             app.without_deadlines()
         if frames is not None:
             app.limit = frames
@@ -110,12 +110,12 @@ class _Execution:
         The others may take as long as they like, and nothing of Python runs here until all of them
         are there.
         """
-        face = self._program.face
-        if face is None:
+        bridge = self._program.bridge
+        if bridge is None:
             return True
         phase = self._board.phase
         self._board.enter(IDLE)
-        joined = face.start()
+        joined = bridge.start()
         self._board.enter(phase)
         return joined
 
@@ -154,7 +154,7 @@ class _Execution:
     def executed(self, watch: Callable[[], Watch]) -> bool:
         """From the first firing to the last close. True unless something failed."""
         run, control = self._run, self._program.control
-        if run.mesh is None and not self.joined():
+        if run.transport is None and not self.joined():
             self._end()
             return False
         self._make_workers()
@@ -166,8 +166,8 @@ class _Execution:
                 self._start(control, self._program.tasks[0])
             watch().until_done()
         run.seconds = (time.perf_counter_ns() - run.begin) / 1e9
-        if run.mesh is not None and not run.stopping:
-            run.mesh.farewell()
+        if run.transport is not None and not run.stopping:
+            run.transport.farewell()
         if control is not None and control.is_alive():
             control.join(GRACE)
         self._end()
@@ -222,9 +222,9 @@ class _Execution:
     def _begin(self) -> None:
         """All workers go on, in all parts at once."""
         run = self._run
-        begin = None if run.mesh is None else run.mesh.meet()
+        begin = None if run.transport is None else run.transport.meet()
         run.begin = time.perf_counter_ns() if begin is None else begin
-        run.stopping |= run.mesh is not None and begin is None
+        run.stopping |= run.transport is not None and begin is None
         run.go.set()
 
     # -- end ---------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from .run import Run
 from .tokens import TaskError
 
 if TYPE_CHECKING:
+    from .bridge import Bridge
     from .control import Control
-    from .face import Face
     from .link import Link
     from .scenario import State
 
@@ -63,7 +63,7 @@ class Program:
         self.control: Optional[Control] = None
         self.making: Optional[State] = None
         #: What joins open ends to the dataflow of a robot, where the program is a node of one.
-        self.face: Optional[Face] = None
+        self.bridge: Optional[Bridge] = None
         #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens
         #: on channels, arenas.
         self.planned: Optional[Dict[str, int]] = None

@@ -30,15 +30,15 @@ def main(file: str, frames: str) -> int:
     program.run.speak = complain
     seen = RecordedTokens()
     program.run.recorder = seen.record
-    mesh = program.run.mesh
-    assert mesh is not None, "it is no part of a program"
-    reason = mesh.unready()
+    transport = program.run.transport
+    assert transport is not None, "it is no part of a program"
+    reason = transport.unready()
     if reason:
         complain(reason)
         return 2
     good = execute(program, int(frames), full_speed=True, strict=True, watchdog=120.0)
     index = {
-        "frames": {a.name: a.frames for a in program.apps if a.name not in mesh.passed},
+        "frames": {a.name: a.frames for a in program.apps if a.name not in transport.passed},
         "least_free": {c.name: c.least_free for c in program.channels},
         "inputs": seen.inputs,
         "outputs": seen.outputs,

@@ -40,8 +40,8 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     }
     if program.control is not None:
         made.update(document(program.control))
-    if run.mesh is not None:
-        made["part"] = run.mesh.document()
+    if run.transport is not None:
+        made["part"] = run.transport.document()
     return made
 
 

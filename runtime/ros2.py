@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from . import command
-from .face import Face, room
+from .bridge import Bridge, room
 from .program import Program
 from .tokens import Port
 
@@ -58,7 +58,7 @@ def main(build: Callable[[], Program], ends: Dict[str, str], name: str) -> int:
 
     def made() -> Program:
         program = build()
-        program.face = RosNode(program, ends, name, words)
+        program.bridge = RosNode(program, ends, name, words)
         return program
 
     sys.argv = words[:1] + _own_words(words[1:])
@@ -89,13 +89,13 @@ def is_picture(dtype: str, shape: Sequence[int]) -> bool:
     )
 
 
-class RosNode(Face):
+class RosNode(Bridge):
     """The open ends of a program, as topics of a node."""
 
     def __init__(
         self, program: Program, ends: Dict[str, str], name: str, words: Sequence[str]
     ) -> None:
-        Face.__init__(self, program, ends)
+        Bridge.__init__(self, program, ends)
         self._name, self._words = name, list(words)
         self._rclpy: Any = None
         self._node: Any = None
@@ -108,14 +108,14 @@ class RosNode(Face):
         self._leaving = False
 
     def lacks(self) -> str:
-        """See `Face`."""
+        """See `Bridge`."""
         missing = [
             n for n in ("rclpy", "sensor_msgs", "std_msgs") if importlib.util.find_spec(n) is None
         ]
         return "%s is missing: source the setup of ROS 2 first" % missing[0] if missing else ""
 
     def connect(self) -> None:
-        """See `Face`."""
+        """See `Bridge`."""
         import rclpy
         import sensor_msgs.msg
         import std_msgs.msg
@@ -124,11 +124,11 @@ class RosNode(Face):
         from rclpy.signals import SignalHandlerOptions
 
         self._rclpy = rclpy
-        # signals are the keeper's
+        # signals are the supervisor's
         rclpy.init(args=self._words, signal_handler_options=SignalHandlerOptions.NO)
-        mesh = self.run.mesh
+        transport = self.run.transport
         self._node = node = rclpy.create_node(
-            self._name if mesh is None else "%s_%s" % (self._name, mesh.name)
+            self._name if transport is None else "%s_%s" % (self._name, transport.name)
         )
         reliable = {"reliability": ReliabilityPolicy.RELIABLE, "history": HistoryPolicy.KEEP_LAST}
         for tasks in (self.inlets, self.outlets):
@@ -144,9 +144,9 @@ class RosNode(Face):
                     node.create_subscription(messages, name, self._hearing(name, picture), quality)
                 else:
                     self._publishers[name] = node.create_publisher(messages, name, quality)
-        if mesh is not None:
+        if transport is not None:
             kept = QoSProfile(
-                depth=len(mesh.names), durability=DurabilityPolicy.TRANSIENT_LOCAL, **reliable
+                depth=len(transport.names), durability=DurabilityPolicy.TRANSIENT_LOCAL, **reliable
             )
             topic = "%s/meet" % self._name
             node.create_subscription(
@@ -159,20 +159,20 @@ class RosNode(Face):
         self._thread.start()
 
     def send(self, name: str, token: np.ndarray) -> None:
-        """See `Face`."""
+        """See `Bridge`."""
         make = self._picture if is_picture(str(token.dtype), token.shape) else self._numbers
         message = make(self._kinds[name](), token)
         with self._sending:
             self._publishers[name].publish(message)
 
     def tell(self, text: str) -> None:
-        """See `Face`."""
+        """See `Bridge`."""
         from std_msgs.msg import String
 
         self._meeting.publish(String(data=text))
 
     def disconnect(self) -> None:
-        """See `Face`."""
+        """See `Bridge`."""
         if self._node is None:
             return
         from rclpy.duration import Duration

@@ -140,7 +140,7 @@ def _is_straight(order: Sequence[Fire]) -> bool:
     """Does an order of one app leave nothing to decide, while nothing looks at single firings?"""
     app = order[0].task.app
     run = app.run
-    if run.tracer is not None or run.mesh is not None or run.played is not None:
+    if run.tracer is not None or run.transport is not None or run.played is not None:
         return False
     if any(task.on_error != "stop" for task in app.tasks):
         return False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .clocks import EmulatedClocks
     from .graph import App, Task
     from .scenario import State
-    from .wire import Mesh
+    from .transport import Transport
     from .worker import Worker
 
 
@@ -38,14 +38,14 @@ class Run:
         self.state: Optional[State] = None
         self.totals: List[App] = []
         #: The other parts, where this is what one machine of several has.
-        self.mesh: Optional[Mesh] = None
+        self.transport: Optional[Transport] = None
         #: Where the code of some task runs that does not run on CPUs (`device.Device`).
         self.device: Any = None
         # How it was started.
         self.full_speed = False
         self.strict = False
         #: The process that looks after this one, if there is any.
-        self.keeper = 0
+        self.supervisor = 0
         # Who is told what.
         self.speak: Callable[[str], None] = lambda text: None
         self._said: Set[str] = set()
@@ -153,14 +153,14 @@ class Run:
         if self.failure is None:
             self.failure = failure
         self.stopping = True
-        if self.mesh is not None:
-            self.mesh.failed(failure)
+        if self.transport is not None:
+            self.transport.failed(failure)
         self.stir()
 
     def drain(self) -> None:
         """Finish the frames that have begun, then end."""
-        if self.mesh is not None and not self.ending:
-            self.mesh.drain()
+        if self.transport is not None and not self.ending:
+            self.transport.drain()
         self.ending = True
         for app in self.apps:
             if not app.is_led:  # else its sources know which frames have begun

@@ -34,14 +34,14 @@ PACE = 1.0
 
 
 class Starting:
-    """While tasks start, in a program without a keeper: a thread says which one does not come
+    """While tasks start, in a program without a supervisor: a thread says which one does not come
     back."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._over = run, threading.Event()
 
     def __enter__(self) -> None:
-        if not self._run.keeper:
+        if not self._run.supervisor:
             threading.Thread(target=self._speak, name="starting", daemon=True).start()
 
     def __exit__(self, *raised: object) -> None:
@@ -156,7 +156,7 @@ class Watch:
         """A user who stops a program stops the process that was started; that one lets us go on
         when it goes on."""
         run = self._run
-        if run.keeper and is_stopped(run.keeper):
+        if run.supervisor and is_stopped(run.supervisor):
             run.board.follow(1)
             os.kill(os.getpid(), signal.SIGSTOP)
             run.board.follow(0)

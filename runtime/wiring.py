@@ -17,7 +17,7 @@ from .window import Window
 
 if TYPE_CHECKING:
     from .program import Arrow, Program
-    from .wire import Crossing, Mesh
+    from .transport import RemoteEnd, Transport
 
 
 #: The workers of each task, by its number.
@@ -33,10 +33,10 @@ def wired(program: Program) -> None:
     _count_firings(program)
     for arrow in program.arrows:
         _add(program, _channel(arrow, places), arrow.source)
-    mesh = program.run.mesh
-    if mesh is not None:
-        for crossing in mesh.crossings:
-            _add(program, _remote_channel(mesh, crossing), crossing.task)
+    transport = program.run.transport
+    if transport is not None:
+        for remote_end in transport.remote_ends:
+            _add(program, _remote_channel(transport, remote_end), remote_end.task)
 
 
 def _add(program: Program, channel: Channel, task: Task) -> None:
@@ -102,20 +102,20 @@ def _channel(arrow: Arrow, places: Places) -> Channel:
     return made
 
 
-def _remote_channel(mesh: Mesh, crossing: Crossing) -> Channel:
+def _remote_channel(transport: Transport, remote_end: RemoteEnd) -> Channel:
     """This part's end of a channel between two parts."""
-    task = crossing.task
-    there = "%s of part %s" % (crossing.other, crossing.peer)
+    task = remote_end.task
+    there = "%s of part %s" % (remote_end.other, remote_end.peer)
     made: Channel
-    if crossing.leaves:
-        output = _index(task.outputs, crossing.port)
-        made = mesh.out(crossing)
+    if remote_end.leaves:
+        output = _index(task.outputs, remote_end.port)
+        made = transport.out(remote_end)
         made.source, made.destination = task.name, there
         made.empty = _no_tokens(task.outputs[output])
         task.readers[output].append(made)
         return made
-    input = _index(task.inputs, crossing.port)
-    made = mesh.into(crossing, task.inputs[input])
+    input = _index(task.inputs, remote_end.port)
+    made = transport.into(remote_end, task.inputs[input])
     made.source, made.destination = there, task.name
     made.empty = _no_tokens(task.inputs[input])
     _feed(task, input, made)

@@ -3,7 +3,7 @@ reports.
 
 In: a build with parts, and the file with the addresses of the machines. Out: the same as a run of
 one program. Parts learn the addresses and keys of each other only over the connections that start
-them. `runtime/wire.py` defines how parts end each other; this module enforces it.
+them. `runtime/transport.py` defines how parts end each other; this module enforces it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ...model.extras import require
 from ...model.platform import Platform
 from ...report.written import written
 from ...runtime.peer import TELL, Waiting
-from ...runtime.wire import LISTENS, VARIABLE
+from ...runtime.transport import LISTENS, VARIABLE
 from ..build.build import Built
 from ..text.check import Report
-from .attending import Command, Hear, Wires, follow, signals_for, there
 from .joining import joined
+from .live_output import Command, Hear, Wires, follow, signals_for, there
 
 #: A script that runs on each machine before any part starts. It checks: is the port free that its
 #: part is to listen on, if one is given (else 0) and the address is its own; are the addresses of

@@ -1,7 +1,7 @@
 """Running a build: the program itself, its harness, and the comparison of a twin with the
 reference.
 
-`attending.py` waits for programs, here or on a board.
+`live_output.py` waits for programs, here or on a board.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ...runtime.options import RunOptions
 from ..build.build import BuildOptions, Built, build_with
 from ..text.check import Report
 from ..text.notebook_result import NotebookResult
-from .aftermath import Bounded, Slower, bounded, slower
-from .attending import Hear, attend, reached, there
+from .live_output import Hear, attend, reached, there
+from .post_run_report import Bounded, Slower, bounded, slower
 from .rig import sites_for
 
 

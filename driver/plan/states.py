@@ -18,7 +18,7 @@ from ...model.times import times_of
 from ...passes.staged import Staged
 from ..text import store
 from ..text.check import Valid, ValidScenario
-from .own_places import in_state, require_own_places
+from .per_state_placement import in_state, require_own_places
 from .program import place, union
 
 

@@ -18,8 +18,8 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...report.page import live_page
 from ...report.serve import PageServer, Refusal
 from ...search.events import SearchEvent, thinned
-from ..execute.attending import GRACE
-from ..solve.choosing import choose
+from ..execute.live_output import GRACE
+from ..solve.adopt import choose
 from ..solve.map import Answer, find_mapping
 from ..text.check import OnMeasure, Report
 from .reporting import ReportAnswer, ReportedRun, report, run_for

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...analysis.dataflow.dependence import paths
 from ...analysis.dataflow.workers import tokens_asked_for
 from ...analysis.timing.system import TimedPath
-from ...machines.crew import ALONE, Crew
+from ...machines.search_workers import ALONE, Crew
 from ...model.application import Application, Channel, Task
 from ...model.diagnostic import Diagnostic, Errors, has_errors, one_of
 from ...model.mapping import Pin, PinStage

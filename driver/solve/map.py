@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ...codegen.deploy import missing
-from ...machines.crew import Crew
 from ...machines.host import HERE, Host
+from ...machines.search_workers import Crew
 from ...model.deployment import PlannedMemory
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from ...machines.crew import ALONE, Crew
+from ...machines.search_workers import ALONE, Crew
 from ...model.mapping import Supposed
 from ...search.budget import Budget
 from ...search.events import Listener, heard

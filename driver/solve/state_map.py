@@ -24,12 +24,12 @@ from ...search.deadline.answer import mapping_of
 from ...search.deadline.cores import by_objectives
 from ...search.deadline.memory import banded
 from ...search.deadline.outcome import Outcome
-from ...search.deadline.own_places import own_places, with_own
+from ...search.deadline.per_state_placement import own_places, with_own
 from ...search.deadline.problem import JointProblem
 from ...search.deadline.states import StatesOutcome, search_states
 from ...search.memory import Chosen
 from ...search.variants import RefusedOption
-from ..plan.own_places import PerStatePlacement, bound_together, different
+from ..plan.per_state_placement import PerStatePlacement, bound_together, different
 from ..plan.program import place, plan, union
 from ..plan.protocols import StateTiming, with_protocols
 from ..plan.states import places_of_variants

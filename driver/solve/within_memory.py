@@ -25,7 +25,7 @@ from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import JointProblem
 from ...search.memory import Chosen, Fronts, MemoryLimit, fastest, in_mb, sizes, too_much
 from ..plan.memory import fronts_of
-from ..plan.own_places import in_state
+from ..plan.per_state_placement import in_state
 from ..plan.program import place, plan
 from ..text.check import Valid, ValidScenario
 from .best import map_states_jointly

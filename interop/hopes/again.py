@@ -13,12 +13,12 @@ from pathlib import Path, PurePosixPath
 
 from ...model.diagnostic import Diagnostic, Errors
 from ..names import shown
-from .baggage import WRONG, Baggage
 from .files import ALGORITHM
+from .import_manifest import WRONG, ImportManifest
 from .importer import Understood
 
 
-def files_of(kept: Baggage, beside: Path) -> dict[str, bytes | Path]:
+def files_of(kept: ImportManifest, beside: Path) -> dict[str, bytes | Path]:
     """The files of a project by their paths in its folder; code is beside the manifest, which is
     the file `beside`.
 
@@ -41,7 +41,7 @@ def files_of(kept: Baggage, beside: Path) -> dict[str, bytes | Path]:
     return found
 
 
-def start(kept: Baggage) -> str:
+def start(kept: ImportManifest) -> str:
     """The path that is imported: the algorithm, or the folder around the project."""
     return f"{kept.project}{ALGORITHM}" if kept.form == "translator" else "."
 
@@ -78,7 +78,7 @@ def _absent(found: Understood) -> Iterator[str]:
         )
 
 
-def _place(kept: Baggage, beside: Path, path: str) -> str:
+def _place(kept: ImportManifest, beside: Path, path: str) -> str:
     """The place of a file in the folder of the project."""
     tool = kept.form == "tool" and any(name.startswith("CICTask/") for name in kept.xml)
     place = os.path.normpath(f"{kept.project}.files/{path}" if tool else path)

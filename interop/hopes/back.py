@@ -23,9 +23,9 @@ from ...model.times import Times
 from ..names import listed, shown
 from ..registry import Changes, Source
 from ..xml_tree import Element, as_text, attributes_as_text
-from .baggage import WRONG, Baggage, beside, read_baggage
 from .design import Way
 from .files import HopesCollector, read_xml
+from .import_manifest import WRONG, ImportManifest, beside, read_manifest
 from .importer import Understood, understand
 from .mapping import PLACEHOLDER, machines_of, states_of
 from .networks import HopesNetwork, meant
@@ -48,7 +48,7 @@ def back(source: Source, folder: Path, policy: str | None) -> Changes:
     """
     say = HopesCollector()
     path = beside(source.whole)
-    kept = read_baggage(path) if os.path.exists(path) else None
+    kept = read_manifest(path) if os.path.exists(path) else None
     found = understand(folder, source.whole.stem, say, kept.choice if kept is not None else None)
     names, warnings = _names(path, kept, found)
     if found.board is None:
@@ -66,7 +66,7 @@ def back(source: Source, folder: Path, policy: str | None) -> Changes:
 
 
 def onto(
-    source: Source, found: Understood, kept: Baggage, before: Times, policy: str | None
+    source: Source, found: Understood, kept: ImportManifest, before: Times, policy: str | None
 ) -> dict[Path, str]:
     """The changed files of a project; `found` is the text with the same tasks that an import of it
     gives.
@@ -82,7 +82,7 @@ def onto(
 
 
 def _names(
-    path: Path, kept: Baggage | None, found: Understood
+    path: Path, kept: ImportManifest | None, found: Understood
 ) -> tuple[dict[str, Part], tuple[Diagnostic, ...]]:
     """The tasks of the text as parts of the project: by the manifest, which has to be that of the
     project."""
@@ -107,7 +107,7 @@ def _names(
     )
 
 
-def _wrong(kept: Baggage, found: Understood) -> str:
+def _wrong(kept: ImportManifest, found: Understood) -> str:
     """Why a manifest is not that of a project; empty if it is."""
     if kept.project != found.project.name:
         return (

@@ -21,13 +21,13 @@ from .. import registry
 from ..content import content
 from ..names import shown
 from ..registry import Request
-from .baggage import ENDING, Baggage, baggage_of
 from .choice import UNKNOWN, ModeChoice, ModeMachine, check_modes, in_state, on_device, told
 from .code import HopesSource, sources_of
 from .counts import Place
 from .design import HopesGraph, HopesTask, Way, every
 from .files import HopesCollector, HopesProject, locate, start_of
 from .groups import flow_of
+from .import_manifest import ENDING, ImportManifest, manifest_of
 from .mapping import Places, machines_of, places_of, states_of
 from .modes import Modes, modes_of
 from .networks import Costs, HopesNetwork, network_of, task_times
@@ -50,7 +50,7 @@ class ImportedProject:
     `code` has the C files of its tasks, in a folder, and `modes` those of further modes. `stubs` is
     the name and the text of a file that is the user's once it exists; the text is empty if all
     tasks have code. `platform` is the name of the board, and "" if the project has none; `mapping`
-    is that of its authors. `baggage` is the import manifest.
+    is that of its authors. `manifest` is the import manifest.
     """
 
     text: str
@@ -62,7 +62,7 @@ class ImportedProject:
     mapping: Placements | None
     times: tuple[TaskTimes, ...]
     host: str
-    baggage: Baggage
+    manifest: ImportManifest
     modes: Modes
 
     @property
@@ -107,9 +107,9 @@ class Understood:
     states: str
     modes: Modes
 
-    def baggage(self) -> Baggage:
+    def manifest(self) -> ImportManifest:
         """The import manifest."""
-        return baggage_of(
+        return manifest_of(
             self.project,
             self.graph,
             self.tasks,
@@ -281,7 +281,7 @@ def read(
             None,
             (),
             "",
-            found.baggage(),
+            found.manifest(),
             found.modes,
         )
     times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
@@ -300,7 +300,7 @@ def read(
         mapping,
         times,
         host,
-        found.baggage(),
+        found.manifest(),
         found.modes,
     )
 
@@ -327,7 +327,7 @@ def imported(request: Request) -> registry.Imported:
             **found.files,
             **found.code.files,
             **found.modes.code,
-            f"{request.target.stem}{ENDING}": found.baggage.to_json(),
+            f"{request.target.stem}{ENDING}": found.manifest.to_json(),
         },
         found.warnings,
         kept,

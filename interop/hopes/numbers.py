@@ -19,9 +19,9 @@ from xml.sax.saxutils import quoteattr
 from ...model.application import Application
 from ...model.files import read_bytes
 from ..xml_tree import Element
-from .baggage import Baggage
 from .design import Way
 from .files import HopesCollector, read_xml
+from .import_manifest import ImportManifest
 from .importer import Understood
 
 #: Lengths of units of HOPES in ns, the longest first.
@@ -38,7 +38,7 @@ class _Edit:
 
 
 def renumbered(
-    found: Understood, kept: Baggage, was: Iterable[Application], now: Iterable[Application]
+    found: Understood, kept: ImportManifest, was: Iterable[Application], now: Iterable[Application]
 ) -> dict[Path, bytes]:
     """The changed files, by their paths."""
     edits: dict[Path, list[_Edit]] = defaultdict(list)
@@ -53,7 +53,7 @@ def renumbered(
 
 
 def _periods(
-    found: Understood, kept: Baggage, nodes: _Nodes, was: Application, now: Application
+    found: Understood, kept: ImportManifest, nodes: _Nodes, was: Application, now: Application
 ) -> Iterator[_Edit]:
     """A release has the period of its firings: all of them change by one factor, and so do
     deadlines.
@@ -79,7 +79,7 @@ def _factor(was: Fraction | None, now: Fraction | None) -> Fraction:
 
 
 def _parameters(
-    kept: Baggage, nodes: _Nodes, was: Application, now: Application
+    kept: ImportManifest, nodes: _Nodes, was: Application, now: Application
 ) -> Iterator[_Edit]:
     tasks = {t.name: dict(t.parameters) for t in was.tasks}
     named = {t.task: t for t in kept.tasks}

@@ -251,7 +251,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     program = _loaded(directory).program()
     # the copy in the build, found by its main.py
     importlib.import_module("runtime.ends").feed(program)
-    importlib.import_module("runtime.keeper").keep(program.run, WATCHDOG)
+    importlib.import_module("runtime.supervisor").keep(program.run, WATCHDOG)
     times = _Paced() if paced else _Times()
     if mode:
         # otherwise single firings are not needed, and a tracer would only slow the program down

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import exp
 
-from ...machines.crew import ALONE, Crew
+from ...machines.search_workers import ALONE, Crew
 from ..budget import Budget, Spending
 from ..events import Progress
 from .genetic import BestSoFar, look

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ...analysis.timing.system import Refused
-from ...machines.crew import ALONE, Crew
+from ...machines.search_workers import ALONE, Crew
 from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...analysis.timing.system import Refused
-from ...machines.crew import ALONE, Crew
+from ...machines.search_workers import ALONE, Crew
 from ..budget import Budget, Spending
 from ..events import Progress
 from .limits import held

@@ -166,7 +166,7 @@ def test_what_takes_long_is_named_before_it_is_ended(programs: Make, tmp_path: P
     """With the ten seconds, and the five, shortened to one."""
     home = shutil.copytree(programs("threads"), tmp_path / "copy")
     for name, long, short in (
-        ("keeper", "SILENT = 10.0", "SILENT = 1.0"),
+        ("supervisor", "SILENT = 10.0", "SILENT = 1.0"),
         ("watch", "STARTS = 5.0", "STARTS = 1.0"),
     ):
         file = home / "runtime" / f"{name}.py"

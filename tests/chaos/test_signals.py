@@ -94,8 +94,8 @@ def test_between_frames(programs: Make, number: signal.Signals, status: int) -> 
 
 
 def test_a_group_gets_one_signal(programs: Make) -> None:
-    """A terminal sends Ctrl-C to the keeper and to the program, and neither takes it for a second
-    one."""
+    """A terminal sends Ctrl-C to the supervisor and to the program, and neither takes it for a
+    second one."""
     with started(programs("paced"), "") as running:
         running.until("saw 3")
         os.killpg(running.process.pid, signal.SIGINT)
@@ -155,7 +155,7 @@ def test_other_signals_reach_the_program(programs: Make) -> None:
 
 @pytest.mark.parametrize("group", [False, True])
 def test_a_program_that_is_stopped_and_goes_on(programs: Make, group: bool) -> None:
-    """For longer than the watchdog has patience; whoever stops the keeper stops the program."""
+    """For longer than the watchdog has patience; whoever stops the supervisor stops the program."""
     with started(programs("paced"), "", "--frames", "60", "--watchdog", "3") as running:
         running.until("saw 5")
         pid = running.process.pid
@@ -198,11 +198,11 @@ def test_a_program_that_was_stopped_ends_with_its_keeper(programs: Make) -> None
             raise
 
 
-def wait_until_stopped(keeper: int) -> int:
+def wait_until_stopped(supervisor: int) -> int:
     """The number of the program that this process keeps, which has stopped."""
     deadline = time.monotonic() + LIMIT
     while True:
-        children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+        children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
         if children and state_of(int(children[0])) == "T":
             return int(children[0])
         assert time.monotonic() < deadline

@@ -18,7 +18,7 @@ from flowc.cli._tables import fitted, folded
 from flowc.cli.run import _print_comparison
 from flowc.driver.build.build import Built
 from flowc.driver.execute import run as running
-from flowc.driver.execute.aftermath import Bounded, Slower, bounded, slower
+from flowc.driver.execute.post_run_report import Bounded, Slower, bounded, slower
 from flowc.model.catalogue import CODES
 from flowc.model.mapping import GroupBound, Mapping, PathBound
 from flowc.model.profile import Profile, ProfileEntry

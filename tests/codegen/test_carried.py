@@ -82,7 +82,7 @@ def test_a_plain_program_carries_no_devices_states_or_other_machines(
         "link",
         "process",
         "select",
-        "wire",
+        "transport",
     }
     assert sum(len(f.read_text().splitlines()) for f in (out / "runtime").glob("*.py")) < 8500
 

@@ -260,7 +260,7 @@ def test_code_beside_the_text_counts(tmp_path: Path) -> None:
     )
 
 
-# -- a baggage that somebody has written -----------------------------------------------------------
+# -- a manifest that somebody has written ----------------------------------------------------------
 @pytest.mark.parametrize(
     ("path", "text", "told"),
     [
@@ -274,7 +274,7 @@ def test_code_beside_the_text_counts(tmp_path: Path) -> None:
         ("CICTask/task.xml", "<cic_manual", "holds no project: "),
     ],
 )
-def test_a_baggage_is_read_with_care(tmp_path: Path, path: str, text: str, told: str) -> None:
+def test_a_manifest_is_read_with_care(tmp_path: Path, path: str, text: str, told: str) -> None:
     app = imported(project("Mixer", "tool", tmp_path))
     kept = app.with_name("app.hopes.json")
     said = json.loads(kept.read_text())

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import flowc
 import pytest
 from flowc.codegen.write import MANIFEST
-from flowc.interop.hopes.baggage import read_baggage
 from flowc.interop.hopes.export.export_project import ExportedProject, export_project
 from flowc.interop.hopes.export.graph import folded
+from flowc.interop.hopes.import_manifest import read_manifest
 from flowc.interop.hopes.words import POLICIES
 from flowc.model.system import System
 from hypothesis import example, given, settings
@@ -70,7 +70,7 @@ def graphs(system: System, names: Names, made: ExportedProject | None = None) ->
 def same(made: ExportedProject, flow: Path) -> Path:
     """The import of a project, which has to be what the text was."""
     text = flowc.import_(made.directory, made.directory.parent / "back" / "back.flow").target
-    said = read_baggage(text.with_name("back.hopes.json")).tasks
+    said = read_manifest(text.with_name("back.hopes.json")).tasks
     ports = {(t.task, port): hopes for t in said for port, hopes in t.ports.items()}
     back = graphs(flowc.check(text).system, ({t.task: t.full for t in said}, ports))
     assert back == graphs(flowc.check(flow).system, (made.project.names, {}), made)
@@ -157,7 +157,7 @@ def content(project: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize("seed", [3, 7, 10])
 def test_a_project_comes_back_with_its_names_and_its_code(tmp_path: Path, seed: int) -> None:
-    """Exported, imported and exported again: the same files, also where the baggage has no XML."""
+    """Exported, imported and exported again: the same files, also where the manifest has no XML."""
     flow = random_system(seed, tmp_path)
     assert flow is not None
     made = export_project(flow, tmp_path / "out", platform="two", policy="self-timed")
@@ -212,7 +212,7 @@ def test_code_of_hopes_cannot_do_what_is_new(write: Write, old: str, new: str, t
 
 
 @pytest.mark.parametrize("name", ['"project": "app"', '"A_count"'])
-def test_a_baggage_names_no_paths(write: Write, name: str) -> None:
+def test_a_manifest_names_no_paths(write: Write, name: str) -> None:
     flow = write(TEXT, count_c=CODE)
     text = same(export_project(flow, flow.parent / "out", platform="two"), flow)
     kept = text.with_name("back.hopes.json")
@@ -225,7 +225,7 @@ def test_a_baggage_names_no_paths(write: Write, name: str) -> None:
         export_project(text, flow.parent / "again")
 
 
-def test_a_baggage_leads_nowhere_else(write: Write) -> None:
+def test_a_manifest_leads_nowhere_else(write: Write) -> None:
     flow = write(TEXT, count_c=CODE)
     (flow.parent / "secret.h").touch()
     text = same(export_project(flow, flow.parent / "out", platform="two"), flow)

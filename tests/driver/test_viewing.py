@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flowc.driver.show.viewing import Viewer
-from flowc.driver.solve.choosing import choose
+from flowc.driver.solve.adopt import choose
 from flowc.driver.solve.map import find_mapping
 from flowc.driver.text.check import check
 from flowc.driver.text.store import save_mapping

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import zmq
-from flowc.runtime import wire
+from flowc.runtime import transport as wire
 from flowc.runtime.door import PIECE
 from flowc.runtime.failures import Failure
 from flowc.runtime.tokens import Port
@@ -162,11 +162,11 @@ def _heard(context: Any, plan: dict[str, Any], messages: list[list[bytes]]) -> b
         "public": other[0].decode(),
     }
     run = _Run()
-    mesh = wire.Mesh(SimpleNamespace(run=run), "back", ["front"], "w", (), ())  # type: ignore[arg-type]
+    mesh = wire.Transport(SimpleNamespace(run=run), "back", ["front"], "w", (), ())  # type: ignore[arg-type]
     task: Any = SimpleNamespace(name="A.y", inputs=[Port("x", "float32", (4,))])
     mesh.receives(0, task, "x", "front", "A.x", "c", 4)
     mesh.sends(1, task, "y", "front", "A.z", "d", 4)
-    received, sent = mesh.crossings
+    received, sent = mesh.remote_ends
     mesh.into(received, task.inputs[0])
     mesh.out(sent)
     mesh.given = {

@@ -12,7 +12,7 @@ import pytest
 from flowc.cli import app as cli
 from flowc.driver.text import store
 from flowc.interop.hopes import importer as hopes
-from flowc.interop.hopes.baggage import read_baggage
+from flowc.interop.hopes.import_manifest import read_manifest
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from typer.testing import CliRunner
@@ -153,10 +153,10 @@ def test_all_that_is_missing_is_told_at_once(project: Path) -> None:
     assert (project / FILES / "Doorbell_mapping.xml").read_bytes() == before
 
 
-# -- the baggage -----------------------------------------------------------------------------------
-def test_baggage_has_the_names_of_hopes_and_what_no_text_says(project: Path) -> None:
-    kept = read_baggage(Path("door.hopes.json"))
-    assert kept == hopes.read(project, "door").baggage
+# -- the import manifest ---------------------------------------------------------------------------
+def test_manifest_has_the_names_of_hopes_and_what_no_text_says(project: Path) -> None:
+    kept = read_manifest(Path("door.hopes.json"))
+    assert kept == hopes.read(project, "door").manifest
     tasks = {t.task: (t.full, t.role, t.ports) for t in kept.tasks}
     assert tasks["Doorbell1.Camera.Clean"] == (
         "Camera_1_Cam1_Clean", "", {"input": "in", "port_last": "last", "output": "out", "next": "next"}
@@ -174,7 +174,7 @@ def test_baggage_has_the_names_of_hopes_and_what_no_text_says(project: Path) -> 
     assert len(changed) == 64 and set(kept.graphs) <= kept.files.keys()
 
 
-def test_names_of_the_baggage_count_when_others_would_follow(project: Path) -> None:
+def test_names_of_the_manifest_count_when_others_would_follow(project: Path) -> None:
     """The project is called otherwise in its own file, so that an import would name its apps
     otherwise."""
     stored(complete(authors(project)))
@@ -217,7 +217,7 @@ def test_names_of_the_baggage_count_when_others_would_follow(project: Path) -> N
             '"Doorbell1.Camera.Grab"',
             "tasks has `Doorbell1.Camera.Grab` twice",
         ),
-        ('"version": 1', '"version": 2', "not a baggage of version 1"),
+        ('"version": 1', '"version": 2', "not a manifest of version 1"),
         (
             '"role": ""',
             '"roll": ""',
@@ -227,7 +227,7 @@ def test_names_of_the_baggage_count_when_others_would_follow(project: Path) -> N
         ("{", "", "not JSON"),
     ],
 )
-def test_baggage_of_others_is_refused(old: str, new: str, told: str, project: Path) -> None:
+def test_manifest_of_others_is_refused(old: str, new: str, told: str, project: Path) -> None:
     path = Path("door.hopes.json")
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new, 1))
@@ -241,7 +241,7 @@ def test_baggage_of_others_is_refused(old: str, new: str, told: str, project: Pa
     )
 
 
-def test_baggage_that_is_older_than_the_project_is_refused(project: Path) -> None:
+def test_manifest_that_is_older_than_the_project_is_refused(project: Path) -> None:
     top = project / FILES / "CICTask/task.xml"
     text = top.read_text()
     top.write_text(text.replace("</task_list>", '<task name="Late"><config/></task></task_list>'))

@@ -152,9 +152,9 @@ def test_what_flowc_exports_is_imported_with_its_firings(seed: int, tmp_path: Pa
     export_project(flow, tmp_path / "out", platform="two")
     found = hopes.read(tmp_path / "out", "back")
     (tmp_path / "back.flow").write_text(found.text)
-    names = {t.task: t.full for t in found.baggage.tasks}
+    names = {t.task: t.full for t in found.manifest.tasks}
     assert firings(tmp_path / "back.flow", names) == firings(flow, {})
-    assert found.baggage.form == "translator" and found.mapping is not None
+    assert found.manifest.form == "translator" and found.mapping is not None
 
 
 # -- what is named ---------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def show(x):
 CREW = """
 import sys
 sys.path.insert(0, {folder!r})
-from flowc.machines.crew import processes
+from flowc.machines.search_workers import processes
 import job
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from flowc.driver.solve.deadlines import judged
 from flowc.driver.solve.known_times import KnownTimes
 from flowc.driver.solve.request import MapRequest
 from flowc.driver.text.check import Valid, prepare
-from flowc.machines.crew import ALONE
+from flowc.machines.search_workers import ALONE
 from flowc.model.diagnostic import Errors
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.model.times import times_of

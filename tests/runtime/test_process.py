@@ -183,7 +183,7 @@ def children(parent: int) -> list[int]:
 
 
 def tasks_of(program: subprocess.Popen[str]) -> list[int]:
-    """The processes of its tasks. What was started is its keeper, whose only child it is."""
+    """The processes of its tasks. What was started is its supervisor, whose only child it is."""
     (pid,) = children(program.pid)
     return children(pid)
 

@@ -25,7 +25,7 @@ from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.driver.solve.deadlines import Joint, reasons
 from flowc.driver.solve.map import find_mapping
 from flowc.driver.text import store
-from flowc.machines.crew import ALONE
+from flowc.machines.search_workers import ALONE
 from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool
 from flowc.model.times import times_of

@@ -57,7 +57,7 @@ def level(path: Path, tasks: list[str], *channels: str) -> None:
 
 
 def without_xml(text: Path) -> Path:
-    """An imported text whose baggage has names alone: it is exported anew."""
+    """An imported text whose manifest has names alone: it is exported anew."""
     kept = text.with_name(f"{text.stem}.hopes.json")
     kept.write_text(json.dumps({**json.loads(kept.read_text()), "xml": {}}))
     return text

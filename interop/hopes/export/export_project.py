@@ -30,7 +30,7 @@ from ....model.platform import Platform
 from ....model.system import System
 from ....model.times import times_of
 from ...registry import Folder, Order, Unusable
-from ..baggage import WRONG, Baggage, NamedCode, beside, read_baggage
+from ..import_manifest import WRONG, ImportManifest, NamedCode, beside, read_manifest
 from . import limits, newest, sources
 from .files import files, written
 from .graph import folded
@@ -188,7 +188,7 @@ def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | 
     path = beside(valid.system)
     if not os.path.exists(path):
         return None
-    said = read_baggage(path)
+    said = read_manifest(path)
     if not said.xml or said.form != ("tool" if form == "project" else "translator"):
         return None
     return again(valid, said, path, policy)
@@ -269,7 +269,7 @@ def _kept(valid: Valid) -> KeptNames:
     path = beside(valid.system)
     if not os.path.exists(path):
         return KeptNames()
-    manifest = read_baggage(path)
+    manifest = read_manifest(path)
     _refuse_paths(manifest, path)
     tasks = {t.task: t for t in manifest.tasks if t.task in valid.tasks}
     ports: dict[tuple[str, str], str] = {}
@@ -292,7 +292,7 @@ def _kept(valid: Valid) -> KeptNames:
     )
 
 
-def _refuse_paths(manifest: Baggage, path: Path) -> None:
+def _refuse_paths(manifest: ImportManifest, path: Path) -> None:
     """Names of a manifest become names of files. Raises Errors."""
     for name in (manifest.project, *(t.full for t in manifest.tasks)):
         if not name or {*name} & {*"/\\\0"}:
@@ -312,9 +312,9 @@ def _newest_ports(
                 yield name, port.name
 
 
-def _own(task: Task, code: NamedCode | None, baggage: Path) -> KeptCode | None:
+def _own(task: Task, code: NamedCode | None, manifest: Path) -> KeptCode | None:
     """The code of HOPES that a task runs, if it still runs it. Raises Errors."""
-    folder = Path(os.path.abspath(baggage.parent))
+    folder = Path(os.path.abspath(manifest.parent))
     runs = task.implementation_on("cpu")
     if code is None or runs is None or Path(os.path.abspath(runs.path)) != folder / code.around:
         return None
@@ -327,7 +327,7 @@ def _own(task: Task, code: NamedCode | None, baggage: Path) -> KeptCode | None:
         inside = file.resolve().is_relative_to(folder.resolve())
         if not inside or not os.path.isfile(file):
             reason = "does not exist" if inside else "is not beside it"
-            message = f"`{baggage.name}` names `{file}`, which {reason}"
+            message = f"`{manifest.name}` names `{file}`, which {reason}"
             raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
     given = dict(task.parameters)
     parameters = tuple(

@@ -30,8 +30,8 @@ from ...names import listed
 from ...registry import Source
 from ..again import absent, files_of, not_kept, start
 from ..back import onto
-from ..baggage import ENDING, Baggage
 from ..files import HopesCollector
+from ..import_manifest import ENDING, ImportManifest
 from ..importer import Understood, understand
 from ..numbers import renumbered
 
@@ -55,7 +55,9 @@ class Again:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Again | Diagnostic:
+def again(
+    valid: Valid, kept: ImportManifest, beside: Path, policy: str | None
+) -> Again | Diagnostic:
     """The project of a text, or what the text changes (a warning). `beside` is the manifest file.
 
     `policy` is one of `words.POLICIES`, or None to keep the project's. Raises Errors if the
@@ -136,7 +138,7 @@ class _There:
         return others
 
 
-def _project(valid: Valid, kept: Baggage, beside: Path, plan: Plan, work: Path) -> _There:
+def _project(valid: Valid, kept: ImportManifest, beside: Path, plan: Plan, work: Path) -> _There:
     """The project with these files, written into a folder and imported. Raises Errors."""
     folder, texts = work / "project", work / "text"
     try:
@@ -155,7 +157,7 @@ def _project(valid: Valid, kept: Baggage, beside: Path, plan: Plan, work: Path) 
 
 
 def _imported(
-    start: Path, target: Path, text: str, kept: Baggage, beside: Path
+    start: Path, target: Path, text: str, kept: ImportManifest, beside: Path
 ) -> tuple[Understood, Valid]:
     """The content of a project's files, and the text of that name that they become."""
     choice = kept.choice
@@ -172,7 +174,7 @@ def _imported(
         raise not_kept(beside, f"holds no project: {errors.diagnostics[0].message}") from errors
 
 
-def _absent(found: Understood, kept: Baggage) -> Iterator[Diagnostic]:
+def _absent(found: Understood, kept: ImportManifest) -> Iterator[Diagnostic]:
     files = absent(found)
     if files:
         verb = "is" if len(files) == 1 else "are"

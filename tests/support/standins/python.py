@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
     if words[:2] != ["-m", CHILD]:
         os.execv(sys.executable, [sys.executable, *words])
     run.adopt(Path(words[2]))
-    importlib.import_module("runtime.keeper").__dict__["keep"] = lambda program, watchdog: None
+    importlib.import_module("runtime.supervisor").__dict__["keep"] = lambda program, watchdog: None
     sys.path.insert(0, os.getcwd())
     sys.argv = words[1:]
     runpy.run_module(CHILD, run_name="__main__", alter_sys=True)

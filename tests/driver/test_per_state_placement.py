@@ -15,7 +15,7 @@ import flowc
 import pytest
 from flowc.analysis.timing.switching import played
 from flowc.cli._deadlines import states_document, states_table, why_elsewhere
-from flowc.driver.plan.own_places import bound_together, different
+from flowc.driver.plan.per_state_placement import bound_together, different
 from flowc.driver.plan.states import placed_states
 from flowc.driver.show.reporting import report
 from flowc.driver.solve.deadline_problem import joint_problem
@@ -27,7 +27,7 @@ from flowc.model.times import times_of
 from flowc.search.budget import Budget
 from flowc.search.deadline.answer import mapping_of
 from flowc.search.deadline.outcome import Outcome
-from flowc.search.deadline.own_places import own_places
+from flowc.search.deadline.per_state_placement import own_places
 from flowc.search.deadline.problem import (
     Assignment,
     Candidate,

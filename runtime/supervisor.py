@@ -1,10 +1,10 @@
-"""The keeper of a program: the process that was started, which stays behind while the program goes
-on in a child of it.
+"""The supervisor of a program: the process that was started, which stays behind while the program
+goes on in a child of it.
 
 In: a program that is about to run. Out: an exit status, and the name of the task where the program
 could not tell it any more: C code has crashed it, has left with `exit`, or does not let go of the
-interpreter. Signals reach the keeper whatever the program is at; it hands them on and sees to it
-that they are heeded.
+interpreter. Signals reach the supervisor whatever the program is at; it hands them on and sees to
+it that they are heeded.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ LONGEST_DUMP = 1 << 20
 #: A task, and the number of its firing.
 Inside = Tuple[Task, Optional[int]]
 END = {signal.SIGINT, signal.SIGTERM}
-#: Signals that are handed on as they are, if they were sent to the keeper alone.
+#: Signals that are handed on as they are, if they were sent to the supervisor alone.
 OTHERS = {signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 
 
-#: What else is to be done in the keeper when a program has failed that cannot say so: with the exit
-#: status.
+#: What else is to be done in the supervisor when a program has failed that cannot say so: with the
+#: exit status.
 OnFailure = Callable[[Failure, int], None]
 
 
@@ -76,7 +76,7 @@ def keep(
         _forget_streams()
         status = 70
         try:
-            status = _Keeper(run, watchdog, child, dump, on_failure).until_over(heard)
+            status = _Supervisor(run, watchdog, child, dump, on_failure).until_over(heard)
         except BaseException:  # a mistake of ours
             traceback.print_exc()
             os.kill(child, signal.SIGKILL)
@@ -85,7 +85,7 @@ def keep(
                 afterwards()
             finally:
                 os._exit(status)
-    run.keeper = os.getppid()
+    run.supervisor = os.getppid()
     os.close(ours)
     die_with_the_parent(lifeline)
     faulthandler.enable(dump)
@@ -101,7 +101,7 @@ def _forget_streams() -> None:
     os.close(nothing)
 
 
-class _Keeper:
+class _Supervisor:
     def __init__(
         self, run: Run, watchdog: float, child: int, dump: int, on_failure: OnFailure
     ) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flowc.machines import crew as crews
-from flowc.machines.crew import ALONE, Crew, cluster, processes
+from flowc.machines import search_workers as crews
+from flowc.machines.search_workers import ALONE, Crew, cluster, processes
 from flowc.model.diagnostic import Errors
 from flowc.search.budget import Budget
 from flowc.search.deadline.auto import search

@@ -32,11 +32,11 @@ from typing import (
 
 import numpy as np
 
-from .crossing import Incoming, Outgoing
 from .door import PIECE, Door
 from .failures import Failure
 from .graph import FOREVER, App, Task
 from .peer import PATIENCE, Peer, Waiting, awaited
+from .remote_channel import Incoming, Outgoing
 from .tokens import Hole, Port
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ HELLO, READY, GO, TOKENS, HOLES, CREDIT, LIMIT, STARTED, DRAIN, FAILED, BYE, PIN
 _HEAD = struct.Struct("<BxHIIqQ")
 
 
-class Crossing(NamedTuple):
+class RemoteEnd(NamedTuple):
     """This part's end of a channel between two parts. `leaves`: its tokens go from here to there;
     `other` is the task at the other end, in the part `peer`."""
 
@@ -80,7 +80,7 @@ class Crossing(NamedTuple):
     values: Sequence[float]
 
 
-class Mesh:
+class Transport:
     """What a part knows of the others, and the thread that hears them.
 
     `led` are the apps whose sources are all elsewhere, `passed` those that end elsewhere. Without a
@@ -99,11 +99,11 @@ class Mesh:
         hub: Optional[str] = None,
     ) -> None:
         self.run = program.run
-        self.run.mesh = self
+        self.run.transport = self
         self.name, self.whole = name, whole
         self.led, self.passed = frozenset(led), frozenset(passed)
         self.names, self.hub = sorted([name, *peers]), hub
-        self.crossings: List[Crossing] = []
+        self.remote_ends: List[RemoteEnd] = []
         self._cause: Optional[Dict[str, Any]] = None
         self.peers: Dict[str, Peer] = {}
         self.outgoing: Dict[int, Outgoing] = {}
@@ -134,8 +134,8 @@ class Mesh:
         values: Sequence[float] = (),
     ) -> None:
         """A channel to the task `other` of another part; its initial tokens lie there."""
-        self.crossings.append(
-            Crossing(True, number, task, output, peer, other, name, capacity, delay, values)
+        self.remote_ends.append(
+            RemoteEnd(True, number, task, output, peer, other, name, capacity, delay, values)
         )
 
     def receives(
@@ -151,8 +151,8 @@ class Mesh:
         values: Sequence[float] = (),
     ) -> None:
         """A channel from the task `other` of another part."""
-        self.crossings.append(
-            Crossing(False, number, task, input, peer, other, name, capacity, delay, values)
+        self.remote_ends.append(
+            RemoteEnd(False, number, task, input, peer, other, name, capacity, delay, values)
         )
 
     def unready(self) -> str:
@@ -168,29 +168,29 @@ class Mesh:
             )
         return lacking()
 
-    def out(self, crossing: Crossing) -> Outgoing:
+    def out(self, remote_end: RemoteEnd) -> Outgoing:
         """The writer's end of a channel; tokens for several readers in one part are sent once."""
-        number, group = crossing.number, (crossing.task.name, crossing.peer)
+        number, group = remote_end.number, (remote_end.task.name, remote_end.peer)
         first = group not in self._groups
         self._groups.setdefault(group, number)
-        self._of[number] = crossing.peer
+        self._of[number] = remote_end.peer
         send = self._tokens if first else None
-        made = Outgoing(number, crossing.name, crossing.capacity, crossing.delay, send)
+        made = Outgoing(number, remote_end.name, remote_end.capacity, remote_end.delay, send)
         self.outgoing[number] = made
         return made
 
-    def into(self, crossing: Crossing, port: Port) -> Incoming:
+    def into(self, remote_end: RemoteEnd, port: Port) -> Incoming:
         """The reader's end of a channel that another part writes."""
-        number = crossing.number
-        group = self._groups.setdefault((crossing.other, crossing.peer), number)
-        self._of[number] = crossing.peer
+        number = remote_end.number
+        group = self._groups.setdefault((remote_end.other, remote_end.peer), number)
+        self._of[number] = remote_end.peer
         made = Incoming(
             number,
-            crossing.name,
-            crossing.capacity,
+            remote_end.name,
+            remote_end.capacity,
             port,
-            crossing.delay,
-            crossing.values,
+            remote_end.delay,
+            remote_end.values,
             self._credit,
         )
         self.incoming.setdefault(group, []).append(made)

@@ -1,9 +1,9 @@
 """The import manifest: the parts of a HOPES project that a text cannot express, in
 `STEM.hopes.json` beside the text.
 
-In: a project with the names that its parts got. Out: a `Baggage`, as data and as JSON: HOPES' names
-of tasks, ports and pools, the files of the project with their hashes, and XML without a counterpart
-in the text. Exporters read it, and detect later changes of the project.
+In: a project with the names that its parts got. Out: a `ImportManifest`, as data and as JSON:
+HOPES' names of tasks, ports and pools, the files of the project with their hashes, and XML without
+a counterpart in the text. Exporters read it, and detect later changes of the project.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .vocabulary import PARAMETERS
 from .words import ORDERS
 from .wrapper import Wrapped
 
-BAGGAGE_VERSION = 1
+MANIFEST_VERSION = 1
 #: Diagnostic: the manifest differs from that of an import of this project.
 WRONG = "F726"
 #: The ending after the stem of the text.
@@ -138,7 +138,7 @@ class KeptXml:
 
 
 @dataclass(frozen=True, slots=True)
-class Baggage:
+class ImportManifest:
     """`project` is the name of the project, `form` "tool" or "translator"; `files` has SHA-256 by
     path in the project.
 
@@ -158,14 +158,14 @@ class Baggage:
 
     def to_json(self) -> str:
         """The file: equal manifests give equal bytes."""
-        return json.dumps({"version": BAGGAGE_VERSION, **asdict(self)}, indent=1) + "\n"
+        return json.dumps({"version": MANIFEST_VERSION, **asdict(self)}, indent=1) + "\n"
 
     def changed(self, project: HopesProject) -> list[str]:
         """The graphs of the project that have changed."""
         return [file for file in self.graphs if _hash(project.files / file) != self.files.get(file)]
 
 
-def baggage_of(
+def manifest_of(
     project: HopesProject,
     graph: HopesGraph,
     tasks: Mapping[Way, HopesTask],
@@ -174,7 +174,7 @@ def baggage_of(
     sources: Mapping[Way, HopesSource],
     code: Wrapped,
     choice: ModeChoice,
-) -> Baggage:
+) -> ImportManifest:
     """The manifest of a project; `sources` is the code that its tasks run, `code` the generated
     code around it."""
     levels = [graph, *(t.graph for t in tasks.values() if t.graph is not None)]
@@ -190,7 +190,7 @@ def baggage_of(
         names.append(_named(name, way, role, texts, own))
     hashes = {_below(project, path): _hash(path) for path in files}
     written = {_below(project, path): _text(path) for path in _written(project, files)}
-    return Baggage(
+    return ImportManifest(
         project.name,
         "translator" if project.translated else "tool",
         {path: sha for path, sha in hashes.items() if sha is not None},
@@ -238,10 +238,12 @@ def beside(system: System) -> Path:
     return next((place for place in places if os.path.exists(place)), places[0])
 
 
-def read_baggage(path: Path) -> Baggage:
+def read_manifest(path: Path) -> ImportManifest:
     """The manifest in a file. Raises Errors (F726)."""
     try:
-        manifest = read(Baggage, parse_version(content(path, WRONG), "baggage", BAGGAGE_VERSION))
+        manifest = read(
+            ImportManifest, parse_version(content(path, WRONG), "manifest", MANIFEST_VERSION)
+        )
         counts = Counter(task.task for task in manifest.tasks)
         for name, count in counts.items():
             if count > 1:

@@ -6,14 +6,14 @@ import os
 import signal
 
 import pytest
-from flowc.driver.execute import attending
-from flowc.driver.execute.attending import attend
+from flowc.driver.execute import live_output
+from flowc.driver.execute.live_output import attend
 from flowc.machines.host import HERE
 
 
 def test_what_a_program_leaves_behind_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that it has started, and that goes on, holds its output."""
-    monkeypatch.setattr(attending, "GRACE", 0.1)
+    monkeypatch.setattr(live_output, "GRACE", 0.1)
     said: list[bytes] = []
     command = ["sh", "-c", "sleep 1000 & echo $!"]
     assert attend(HERE, command, silent=True, cwd=None, hear=lambda _, line: said.append(line)) == 0

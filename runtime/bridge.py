@@ -1,6 +1,6 @@
 """The open ends of a program as ports of a robot's dataflow: what dora and ROS 2 have in common.
 
-In: a program, and what its open ends are called there. Out: a `Face`, which hands tokens from
+In: a program, and what its open ends are called there. Out: a `Bridge`, which hands tokens from
 messages to inlets and from outlets to messages, and tells the program when everything is to end.
 How messages travel is left to `dora.py` and `ros2.py`. Where the program is the part of one
 machine, the parts find each other through the dataflow: they say where they listen, and with which
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Optional, Sequence
 import numpy as np
 
 from .ends import Inlet, Outlet
-from .exchange import LOOK, wait_in_worker
 from .failures import Failure, describe
 from .graph import Task
+from .open_ports import LOOK, wait_in_worker
 from .peer import PATIENCE, Waiting
 from .tokens import Port, TaskError
-from .wire import lacking
+from .transport import lacking
 
 if TYPE_CHECKING:
     from .program import Program
@@ -57,7 +57,7 @@ def room(dtype: str, shape: Sequence[int]) -> int:
     return int(max(LEAST, min(MOST, MOST_BYTES // max(1, size))))
 
 
-class Face:
+class Bridge:
     """Joins the open ends of a program to a dataflow; `ends` says what each of them, a task, is
     called there."""
 
@@ -106,14 +106,14 @@ class Face:
     # -- for the program ---------------------------------------------------------------------------
     def unready(self) -> str:
         """Why the program cannot run as it was started; empty if it can."""
-        return self.lacks() or ("" if self.run.mesh is None else lacking())
+        return self.lacks() or ("" if self.run.transport is None else lacking())
 
     def start(self) -> bool:
         """Connect, and meet the other parts, if there are any. False where that is not possible."""
         try:
             self.connect()
-            if self.run.mesh is not None:
-                self.run.mesh.given = self._greeted()
+            if self.run.transport is not None:
+                self.run.transport.given = self._greeted()
             return True
         except Exception as error:
             self.fail("cannot join the dataflow: %s" % describe(error))
@@ -168,7 +168,7 @@ class Face:
             fits = all(isinstance(said[key], kind) for key, kind in _GREETING.items())
         except (ValueError, LookupError, TypeError, RecursionError):
             return
-        if not fits or self.run.mesh is None or said["name"] not in self.run.mesh.names:
+        if not fits or self.run.transport is None or said["name"] not in self.run.transport.names:
             return
         with self._changed:
             self._met[said["name"]] = said
@@ -210,13 +210,13 @@ class Face:
         """Where all parts listen, and with which keys. Raises TaskError."""
         import zmq
 
-        mesh = self.run.mesh
-        assert mesh is not None
+        transport = self.run.transport
+        assert transport is not None
         public, secret = [key.decode() for key in zmq.curve_keypair()]
-        address, port = os.environ.get(ADDRESS % mesh.name, LOCAL), _free_port()
+        address, port = os.environ.get(ADDRESS % transport.name, LOCAL), _free_port()
         own = {
-            "name": mesh.name,
-            "whole": mesh.whole,
+            "name": transport.name,
+            "whole": transport.whole,
             "host": socket.gethostname(),
             "address": address,
             "port": port,
@@ -224,7 +224,7 @@ class Face:
             "share": secrets.token_hex(32),
         }
         self.tell(json.dumps(own))
-        others = [self._heard_of(name, own) for name in mesh.names if name != mesh.name]
+        others = [self._heard_of(name, own) for name in transport.names if name != transport.name]
         shares = sorted(str(said["share"]) for said in (own, *others))
         return {
             "listen": _place(address, port),
