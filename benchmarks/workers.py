@@ -40,9 +40,16 @@ def looks(workers: int, seconds: float) -> Callable[[], float]:
     seeds = count(100)
 
     def run() -> float:
-        with processes(workers) as crew:
+        with processes(workers) as search_workers:
             # What starts the workers does not count; nor does what an earlier round has looked at.
-            anneal(problem, relaxed, seed=0, budget=Budget(0.1), best=BestSoFar(), crew=crew)
+            anneal(
+                problem,
+                relaxed,
+                seed=0,
+                budget=Budget(0.1),
+                best=BestSoFar(),
+                search_workers=search_workers,
+            )
             best = BestSoFar()
             anneal(
                 problem,
@@ -50,7 +57,7 @@ def looks(workers: int, seconds: float) -> Callable[[], float]:
                 seed=workers * next(seeds),
                 budget=Budget(seconds),
                 best=best,
-                crew=crew,
+                search_workers=search_workers,
             )
         return seconds / best.looks
 
@@ -61,11 +68,14 @@ def answers(seeds: int, budget: Budget, full: bool) -> tuple[int, list[int]]:
     """With how many seeds everybody finds the same, and how many evaluations that took."""
     same, looked = 0, []
     with ExitStack() as stack:
-        crews = [stack.enter_context(processes(n)) for n in (1, 2, 4)]
+        teams_of_workers = [stack.enter_context(processes(n)) for n in (1, 2, 4)]
         for seed in range(seeds):
             problem = boards.imgprocessing(FPS) if full else boards.random_system(GRAPHS, FPS, seed)
             outcomes = [
-                search(problem, name="auto", seed=seed, budget=budget, crew=crew) for crew in crews
+                search(
+                    problem, name="auto", seed=seed, budget=budget, search_workers=search_workers
+                )
+                for search_workers in teams_of_workers
             ]
             found = {(o.assignment, o.bound, o.evaluations) for o in outcomes}
             same += len(found) == 1

@@ -13,7 +13,7 @@ from ._common import say, show_diagnostics
 
 if TYPE_CHECKING:
     from ..machines.host import Host
-    from ..machines.search_workers import Crew
+    from ..machines.search_workers import SearchWorkers
 
 BoardAddress = Annotated[
     str | None,
@@ -62,7 +62,7 @@ Cluster = Annotated[
 
 
 @contextmanager
-def crew_of(workers: int, cluster: str | None) -> Iterator[Crew]:
+def search_workers_of(workers: int, cluster: str | None) -> Iterator[SearchWorkers]:
     """The workers of a search. Raises BadParameter, and Errors if a cluster cannot be used."""
     from ..machines import search_workers
 

@@ -36,10 +36,14 @@ def grouped(verb: Callable[..., int]) -> Callable[..., int]:
         else:
             parameters.append(parameter.replace(kind=KEYWORD))
 
+    names = [parameter.name for parameter in parameters]
+
     @functools.wraps(verb)
-    def called(**given: Any) -> int:
+    def called(*arguments: Any, **given: Any) -> int:
+        given |= dict(zip(names, arguments, strict=False))
         for name, (group, options) in groups.items():
-            given[name] = _made(group, {option: given.pop(option) for option in options})
+            own = {option: given.pop(option) for option in options if option in given}
+            given[name] = _made(group, own)
         return verb(**given)
 
     taken = {p.name: p for p in parameters}

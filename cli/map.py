@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._boards import BoardPython, Boards, crew_of, hosts_of
+from ._boards import BoardPython, Boards, hosts_of, search_workers_of
 from ._common import (
     Json,
     NoMeasure,
@@ -64,12 +64,12 @@ def map_(
         require("matplotlib", "plots", "`--gantt`")
     with (
         hosts_of(board, board_python) as host,
-        crew_of(wanted.workers, wanted.cluster) as crew,
+        search_workers_of(wanted.workers, wanted.cluster) as search_workers,
     ):
         asked |= {
             "platform": platform,
             "host": host,
-            "crew": crew,
+            "search_workers": search_workers,
             "measure": not no_measure,
             "on_measure": measuring,
             "report": progress,

@@ -1,5 +1,5 @@
 """The workers of a search: none, processes of this machine, or workers of a cluster. One interface,
-`Crew.run`.
+`SearchWorkers.run`.
 
 In: a function of a module, the input that all of its calls share, and the input of each call. Out:
 the answers in order, independent of the workers. A worker that dies only costs time: its calls are
@@ -36,7 +36,8 @@ O = TypeVar("O")  # noqa: E741
 
 #: Seconds for a scheduler to answer.
 ANSWER = 10.0
-#: Seconds without any answer of a worker, after which the crew checks whether any are left.
+#: Seconds without any answer of a worker, after which the search_workers checks whether any are
+#: left.
 PATIENCE = 10.0
 #: Seconds for a worker to end after it was asked to.
 ENDS = 5.0
@@ -46,7 +47,7 @@ KEPT = 2
 RESTARTS = 3
 
 
-class Crew:
+class SearchWorkers:
     """`size` workers of executors that `make` starts; without it everything is computed here, one
     after the other.
 
@@ -137,7 +138,7 @@ class Crew:
 
 
 #: No workers: everything is computed here.
-ALONE = Crew()
+ALONE = SearchWorkers()
 
 _known: dict[str, Any] = {}
 
@@ -153,18 +154,21 @@ def _work(function: Callable[[S, I], O], digest: str, blob: bytes, own: I) -> O:
 
 # -- processes of this machine ---------------------------------------------------------------------
 @contextmanager
-def processes(count: int) -> Iterator[Crew]:
-    """A crew of processes of this machine. They end with the crew, even in the middle of a call."""
+def processes(count: int) -> Iterator[SearchWorkers]:
+    """A search_workers of processes of this machine. They end with the search_workers, even in the
+    middle of a call."""
     if count < 2:
         yield ALONE
         return
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    crew = Crew(count, lambda: ProcessPoolExecutor(count, context, _begin, (ends_with_me(),)))
+    search_workers = SearchWorkers(
+        count, lambda: ProcessPoolExecutor(count, context, _begin, (ends_with_me(),))
+    )
     try:
-        yield crew
+        yield search_workers
     finally:
-        crew.close()
+        search_workers.close()
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
             child.join(ENDS)
@@ -181,7 +185,7 @@ def _begin(end_with_parent: Callable[[], None]) -> None:
 
 # -- workers of a cluster --------------------------------------------------------------------------
 @contextmanager
-def cluster(address: str) -> Iterator[Crew]:
+def cluster(address: str) -> Iterator[SearchWorkers]:
     """The workers of a Dask scheduler. Raises Errors: F644 for workers with another flowc, F645 for
     no scheduler.
 
@@ -208,7 +212,7 @@ def cluster(address: str) -> Iterator[Crew]:
             help_text = f"start workers there: dask worker {address} --nthreads 1"
             raise Errors([Diagnostic("F645", f"`{address}` has no workers", None, help=help_text)])
         _require_same(client)
-        crew = Crew(
+        search_workers = SearchWorkers(
             sum(threads.values()),
             lambda: cast(Executor, client.get_executor(pure=False)),
             lambda: _answers(client),
@@ -216,11 +220,11 @@ def cluster(address: str) -> Iterator[Crew]:
             restarts=0,
         )
         if not near:
-            crew.told.append(
+            search_workers.told.append(
                 Diagnostic("F646", _EXPOSED.format(address), None, help=_SAFER, severity="warning")
             )
-        client.subscribe_topic("all", lambda event: crew.told.extend(_gone(event[1])))
-        yield crew
+        client.subscribe_topic("all", lambda event: search_workers.told.extend(_gone(event[1])))
+        yield search_workers
     finally:
         client.close(timeout=ANSWER)
 

@@ -26,9 +26,9 @@ class Search:
 
     `run` takes a problem, `seed`, a `budget` and `progress`, which gets the `SearchEvent`s; for
     throughput also `measure` (a function that runs mappings, or None) and `objective`, for
-    deadlines `crew` (the workers). The answer is the best so far when the budget is used up or the
-    user presses Ctrl-C. The function of `load` has the same parameters; its `progress` is a
-    `Teller`.
+    deadlines `search_workers` (the workers). The answer is the best so far when the budget is used
+    up or the user presses Ctrl-C. The function of `load` has the same parameters; its `progress` is
+    a `Teller`.
     """
 
     name: str

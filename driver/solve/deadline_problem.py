@@ -15,7 +15,7 @@ from pathlib import Path
 from ...analysis.dataflow.dependence import paths
 from ...analysis.dataflow.workers import tokens_asked_for
 from ...analysis.timing.system import TimedPath
-from ...machines.search_workers import ALONE, Crew
+from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.application import Application, Channel, Task
 from ...model.diagnostic import Diagnostic, Errors, has_errors, one_of
 from ...model.mapping import Pin, PinStage
@@ -42,7 +42,9 @@ from ...targets.pins import pinned
 from ..text.check import Valid
 
 
-def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProblem:
+def joint_problem(
+    valid: Valid, times: Times, search_workers: SearchWorkers = ALONE
+) -> JointProblem:
     """Times, candidates and periods of everything. Raises Errors that list every task without
     times.
 
@@ -98,7 +100,7 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
     if faults:
         raise Errors(faults)
     where = {name: p.processors[0] for name, p in pins.items()}
-    fronts = crew.run(_front, platform, [kernels for _, _, kernels in networks])
+    fronts = search_workers.run(_front, platform, [kernels for _, _, kernels in networks])
     nets = tuple(
         DeadlineNetwork(
             name, app, f.candidates, f.exact, _tensors(insides[name]), _batch(valid.tasks[name])

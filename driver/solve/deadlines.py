@@ -90,7 +90,7 @@ def map_jointly(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
 
     On this machine the program runs briefly, if the request permits it. Raises Errors.
     """
-    problem = joint_problem(valid, known.times, request.crew)
+    problem = joint_problem(valid, known.times, request.search_workers)
     require_possible(problem)
     counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.networks)
     request.say(f"candidates: {counts}" if counts else "no networks")
@@ -124,7 +124,7 @@ def searched(problem: JointProblem, request: MapRequest) -> Outcome:
         seed=request.seed,
         budget=request.allowance,
         progress=request.progress,
-        crew=request.crew,
+        search_workers=request.search_workers,
         objectives=request.objectives("deadlines"),
     )
     return found

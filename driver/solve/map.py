@@ -14,7 +14,7 @@ from typing import Any
 
 from ...codegen.deploy import missing
 from ...machines.host import HERE, Host
-from ...machines.search_workers import Crew
+from ...machines.search_workers import SearchWorkers
 from ...model.deployment import PlannedMemory
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping
@@ -151,7 +151,9 @@ def _map_with_deadlines(
     )
     verdict = joint.verdict
     fits = bool(joint.mapping.groups) and verdict is not None and not verdict.beyond_board
-    return Answer(joint.mapping, valid, (*joint.diagnostics, *request.crew.told), joint, fits)
+    return Answer(
+        joint.mapping, valid, (*joint.diagnostics, *request.search_workers.told), joint, fits
+    )
 
 
 def _map_states(
@@ -166,7 +168,7 @@ def _map_states(
     said = [*unknown_power(valid.scenario, valid.platform)]
     for joint in states.joints.values():
         said += joint.diagnostics
-    said += [*states.diagnostics, *request.crew.told]
+    said += [*states.diagnostics, *request.search_workers.told]
     return Answer(
         states.mapping,
         states.valid,
@@ -192,7 +194,9 @@ def _map_states_apart(
     if limit is not None:
         mapping = replace(mapping, memory=taken_in_states(valid, known.profile, mapping))
         require_within(limit, mapping)
-    return Answer(mapping, valid, (*unchecked_power(valid.scenario), *_idle(request.crew)))
+    return Answer(
+        mapping, valid, (*unchecked_power(valid.scenario), *_idle(request.search_workers))
+    )
 
 
 def _map_without_periods(
@@ -205,9 +209,9 @@ def _map_without_periods(
     within = None if limit is None else _Within(limit, partial(taken, valid, known.profile))
     mapping = _fastest(valid, known, request, within, runnable=runnable)
     said = (
-        _idle(request.crew)
+        _idle(request.search_workers)
         if request.measure
-        else (*_idle(request.crew), *untimed(valid, known.times))
+        else (*_idle(request.search_workers), *untimed(valid, known.times))
     )
     return Answer(mapping, valid, said)
 
@@ -314,9 +318,9 @@ def _planned_total(valid: Valid) -> int:
     return 0 if planned is None else planned.total
 
 
-def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
+def _idle(search_workers: SearchWorkers) -> tuple[Diagnostic, ...]:
     """A warning if workers have no effect."""
-    if crew.size < 2:
+    if search_workers.size < 2:
         return ()
     message = "`--workers` has no effect: without periods, candidates are run one at a time"
     help_text = "give every app a `period`, or leave workers out"

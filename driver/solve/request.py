@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from ...machines.search_workers import ALONE, Crew
+from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.mapping import Supposed
 from ...search.budget import Budget
 from ...search.events import Listener, heard
@@ -47,7 +47,7 @@ class MapRequest:
       (`search.objectives`); empty for the default of the text's kind.
     - `budget`: seconds that the search may take. With `evaluations` it tries so many things
       instead, however long they take, and without measured runs the answer depends on `seed` only.
-    - `crew`: processes that help searches for deadlines.
+    - `search_workers`: processes that help searches for deadlines.
     - `what_if`: what to suppose instead of the text.
     - `memory`: bytes that networks may take.
     - `measure`: tasks and programs may be run. If not, the times that are known decide, also those
@@ -62,7 +62,7 @@ class MapRequest:
     budget: float = 60.0
     evaluations: int | None = None
     seed: int = 0
-    crew: Crew = ALONE
+    search_workers: SearchWorkers = ALONE
     what_if: WhatIf = WhatIf()
     memory: int | None = None
     measure: bool = True

@@ -114,7 +114,7 @@ class StateSearch:
 
     def problem(self, state: Valid) -> JointProblem:
         """The problem of a state. Raises Errors."""
-        problem = joint_problem(state, self.known.of(state).times, self.request.crew)
+        problem = joint_problem(state, self.known.of(state).times, self.request.search_workers)
         return banded(problem, self.chosen)
 
     def searched(self, valid: ValidScenario, budget: Budget) -> Searched:

@@ -53,7 +53,7 @@ def map_jointly_within(
 ) -> Joint:
     """The joint mapping whose networks keep the limit and meet all deadlines. Raises Errors
     (F521)."""
-    problem = joint_problem(valid, known.times, request.crew)
+    problem = joint_problem(valid, known.times, request.search_workers)
     require_possible(problem)
     on_cpu = _cpu_ns([known.times])
     fronts = fronts_of(

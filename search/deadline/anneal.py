@@ -10,9 +10,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp
 
-from ...machines.search_workers import ALONE, Crew
+from ...machines.search_workers import ALONE, SearchWorkers
 from ..budget import Budget, Spending
 from ..events import Progress
 from .genetic import BestSoFar, look
@@ -72,7 +73,7 @@ def anneal(
     budget: Budget,
     best: BestSoFar,
     progress: Progress | None = None,
-    crew: Crew = ALONE,
+    search_workers: SearchWorkers = ALONE,
 ) -> BestSoFar:
     """Improve `best` until the budget is used up. Ctrl-C returns the best so far.
 
@@ -92,7 +93,7 @@ def anneal(
         )
         starts = {look(problem, start, best): start for start in given}
         value = min(starts)
-        count = WALKS if budget.counted else crew.size
+        count = WALKS if budget.counted else search_workers.size
         walks = [
             Walk(
                 starts[value],
@@ -104,7 +105,7 @@ def anneal(
         ]
         while not spending.over and any(w.known < KNOWN for w in walks):
             leg = _leg(spending, count)
-            walks = crew.run(_walked, ground, [(w, leg) for w in walks])
+            walks = search_workers.run(_walked, ground, [(w, leg) for w in walks])
             for walk in walks:
                 best.join(walk.best)
             last = max(walks, key=lambda w: w.value)
@@ -199,12 +200,11 @@ def _liked(network: DeadlineNetwork, rises: tuple[float, ...]) -> list[int]:
 
 def _starts(problem: JointProblem, liked: list[list[int]]) -> Iterator[Assignment]:
     whole = tuple(
-        min(own, key=lambda c, n=n: (len(n.candidates[c].steps), n.candidates[c].latency))  # type: ignore[misc]
+        min(own, key=partial(_stages_and_latency, n))
         for own, n in zip(liked, problem.networks, strict=True)
     )
     fast = tuple(
-        min(own, key=lambda c, n=n: n.candidates[c].latency)  # type: ignore[misc]
-        for own, n in zip(liked, problem.networks, strict=True)
+        min(own, key=partial(_latency, n)) for own, n in zip(liked, problem.networks, strict=True)
     )
     for choice in dict.fromkeys((whole, fast)):
         for best in (True, False):
@@ -214,6 +214,15 @@ def _starts(problem: JointProblem, liked: list[list[int]]) -> Iterator[Assignmen
                 order = sorted(places, key=lambda p: (task.work(problem.kind[p]), p))
                 tasks.append(order[0] if best else order[-1])
             yield _placed(problem, Assignment(choice, (), tuple(tasks)))
+
+
+def _stages_and_latency(network: DeadlineNetwork, candidate: int) -> tuple[int, int]:
+    made = network.candidates[candidate]
+    return len(made.stages), made.latency
+
+
+def _latency(network: DeadlineNetwork, candidate: int) -> int:
+    return network.candidates[candidate].latency
 
 
 def _placed(problem: JointProblem, rough: Assignment) -> Assignment:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ...analysis.timing.system import Refused
-from ...machines.search_workers import ALONE, Crew
+from ...machines.search_workers import ALONE, SearchWorkers
 from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
@@ -44,7 +44,7 @@ def search(
     seed: int,
     budget: Budget,
     progress: Progress | None = None,
-    crew: Crew = ALONE,
+    search_workers: SearchWorkers = ALONE,
     objectives: Sequence[str] = (),
 ) -> Outcome:
     """Run a search for `objectives`, the most important one first.
@@ -55,7 +55,7 @@ def search(
 
     def attempt(left_out: frozenset[str], part: Budget) -> Outcome:
         within = replace(problem, left_out=problem.left_out | left_out)
-        return SEARCHES[name](within, seed, part, progress, crew)
+        return SEARCHES[name](within, seed, part, progress, search_workers)
 
     found = by_objectives([problem], attempt, budget, objectives)
     found = replace(found, limit=budget.evaluations)
@@ -151,9 +151,15 @@ def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
 
 def _genetic(name: str, run: Callable[..., BestSoFar]) -> Run:
     def wrapped(
-        problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew
+        problem: JointProblem,
+        seed: int,
+        budget: Budget,
+        progress: Progress | None,
+        search_workers: SearchWorkers,
     ) -> Outcome:
-        best = run(problem, seed=seed, budget=budget, progress=progress, crew=crew)
+        best = run(
+            problem, seed=seed, budget=budget, progress=progress, search_workers=search_workers
+        )
         return _outcome(name, best, best.seconds)
 
     return wrapped
@@ -168,7 +174,11 @@ def _outcome(name: str, best: BestSoFar, seconds: float) -> Outcome:
 
 
 def _exact(
-    problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew
+    problem: JointProblem,
+    seed: int,
+    budget: Budget,
+    progress: Progress | None,
+    search_workers: SearchWorkers,
 ) -> Outcome:
     """The solver has threads of its own, and needs no help."""
     begin = time.monotonic()
@@ -187,7 +197,11 @@ def _exact(
 
 
 def _auto(
-    problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew
+    problem: JointProblem,
+    seed: int,
+    budget: Budget,
+    progress: Progress | None,
+    search_workers: SearchWorkers,
 ) -> Outcome:
     """`heuristic-ga` with an eighth of the thesis' population, annealing if it is late, then
     `exact` from there.
@@ -201,7 +215,12 @@ def _auto(
         return Outcome("auto", None, None, None, False, "limits", 0, spending.seconds)
     part = budget.part(HEURISTIC)
     best = heuristic_ga(
-        problem, seed=seed, budget=part, progress=progress, crew=crew, population=256
+        problem,
+        seed=seed,
+        budget=part,
+        progress=progress,
+        search_workers=search_workers,
+        population=256,
     )
     if best.interrupted:
         return _outcome("auto", best, spending.seconds)
@@ -210,7 +229,13 @@ def _auto(
             progress("no deadline-keeping mapping yet: looking where response times are short")
         part = spending.left.part(ANNEALING)
         best = anneal(
-            problem, relaxed, seed=seed, budget=part, best=best, progress=progress, crew=crew
+            problem,
+            relaxed,
+            seed=seed,
+            budget=part,
+            best=best,
+            progress=progress,
+            search_workers=search_workers,
         )
         first = spending.left
     else:
@@ -247,7 +272,7 @@ def _auto(
             budget=spending.left,
             best=best,
             progress=progress,
-            crew=crew,
+            search_workers=search_workers,
         )
     verdict = best.verdict
     proved = (
@@ -268,7 +293,7 @@ def _auto(
 
 
 #: Problem, seed, budget, who is told, who helps.
-Run = Callable[[JointProblem, int, Budget, "Progress | None", Crew], Outcome]
+Run = Callable[[JointProblem, int, Budget, "Progress | None", SearchWorkers], Outcome]
 
 SEARCHES: dict[str, Run] = {
     "auto": _auto,

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...analysis.timing.system import Refused
-from ...machines.search_workers import ALONE, Crew
+from ...machines.search_workers import ALONE, SearchWorkers
 from ..budget import Budget, Spending
 from ..events import Progress
 from .limits import held
@@ -164,7 +164,7 @@ def heuristic_ga(
     seed: int,
     budget: Budget,
     progress: Progress | None = None,
-    crew: Crew = ALONE,
+    search_workers: SearchWorkers = ALONE,
     population: int = POPULATION,
 ) -> BestSoFar:
     """Candidates by evolution, tasks by Algorithm 7. Ctrl-C returns the best so far."""
@@ -182,7 +182,9 @@ def heuristic_ga(
     stages = [[(len(c.stages), c.latency) for c in n.candidates] for n in problem.networks]
     choices[0] = [*(own.index(min(own)) for own in latency), 1]
     choices[-1] = [*(own.index(min(own)) for own in stages), 1]
-    return _evolve(placer, choices, None, sizes, rng, budget, progress, crew, "heuristic-ga")
+    return _evolve(
+        placer, choices, None, sizes, rng, budget, progress, search_workers, "heuristic-ga"
+    )
 
 
 def entire_ga(
@@ -191,7 +193,7 @@ def entire_ga(
     seed: int,
     budget: Budget,
     progress: Progress | None = None,
-    crew: Crew = ALONE,
+    search_workers: SearchWorkers = ALONE,
     population: int = POPULATION,
     start: BestSoFar | None = None,
 ) -> BestSoFar:
@@ -210,12 +212,21 @@ def entire_ga(
     if start is None:
         first = budget.part(1 / 4)
         start = heuristic_ga(
-            problem, seed=seed, budget=first, progress=progress, crew=crew, population=fewer
+            problem,
+            seed=seed,
+            budget=first,
+            progress=progress,
+            search_workers=search_workers,
+            population=fewer,
         )
         looked.append(start)
     if not start.feasible:
         loose = heuristic_ga(
-            _loosened(problem), seed=seed, budget=budget.part(1 / 8), crew=crew, population=fewer
+            _loosened(problem),
+            seed=seed,
+            budget=budget.part(1 / 8),
+            search_workers=search_workers,
+            population=fewer,
         )
         looked.append(loose)
         start = start if loose.assignment is None else loose
@@ -240,7 +251,7 @@ def entire_ga(
         rng,
         spending.left,
         progress,
-        crew,
+        search_workers,
         "entire-ga",
         start.assignment,
     )
@@ -263,7 +274,7 @@ def baseline(
     seed: int,
     budget: Budget,
     progress: Progress | None = None,
-    crew: Crew = ALONE,
+    search_workers: SearchWorkers = ALONE,
     population: int = POPULATION,
 ) -> BestSoFar:
     """One after the other: networks as if there were no tasks, then tasks around them.
@@ -295,7 +306,11 @@ def baseline(
     placer = Placer(problem)
     if alone.groups:
         first = heuristic_ga(
-            alone, seed=seed, budget=budget.part(1 / 2), crew=crew, population=population
+            alone,
+            seed=seed,
+            budget=budget.part(1 / 2),
+            search_workers=search_workers,
+            population=population,
         )
         choice = (
             first.assignment.choice
@@ -309,7 +324,9 @@ def baseline(
     for t, task in enumerate(problem.tasks):
         places = [problem.processors.index(p) for p in problem.places(task)]
         tasks[1:, t] = rng.choice(places, size=population - 1)
-    found = _evolve(placer, choices, tasks, None, rng, spending.left, progress, crew, "baseline")
+    found = _evolve(
+        placer, choices, tasks, None, rng, spending.left, progress, search_workers, "baseline"
+    )
     found.seconds = spending.seconds
     found.evaluations += first.evaluations
     found.looks += first.looks
@@ -324,7 +341,7 @@ def _evolve(
     rng: np.random.Generator,
     budget: Budget,
     progress: Progress | None,
-    crew: Crew,
+    search_workers: SearchWorkers,
     name: str,
     start: Assignment | None = None,
 ) -> BestSoFar:
@@ -340,7 +357,7 @@ def _evolve(
     idle = 0
     if start is not None:
         look(placer.problem, start, best)
-    values = _values(placer, choices, tasks, best, spending, crew)
+    values = _values(placer, choices, tasks, best, spending, search_workers)
     try:
         if tasks is None:
             for i in (0, -1):
@@ -367,7 +384,7 @@ def _evolve(
             if tasks is not None:
                 tasks = np.concatenate([tasks[keep], _crossed(tasks, parents, rng)])
                 _mutate_places(tasks, len(keep), placer, rng)
-            values = _values(placer, choices, tasks, best, spending, crew)
+            values = _values(placer, choices, tasks, best, spending, search_workers)
             idle = 0 if best.value < before - 1e-12 else idle + 1
             if progress is not None and best.value < before:
                 best.tell(progress, f"{name}: generation {best.generations}, {best.text}")
@@ -383,7 +400,7 @@ def _values(
     tasks: np.ndarray | None,
     best: BestSoFar,
     spending: Spending,
-    crew: Crew,
+    search_workers: SearchWorkers,
 ) -> np.ndarray:
     """Maximum utilization; 2 and more for what breaks a limit or, as far as is known, a
     deadline.
@@ -404,7 +421,10 @@ def _values(
     order = np.argsort(values, kind="stable")
     hopeful = (i for i in order if not best.feasible or values[i] < best.value)
     ahead = _ahead(
-        problem, (placed.assignment(problem, int(i), choices[i]) for i in hopeful), best, crew
+        problem,
+        (placed.assignment(problem, int(i), choices[i]) for i in hopeful),
+        best,
+        search_workers,
     )
     for i in order:
         if looked >= LEADERS or (best.feasible and values[i] >= best.value):
@@ -421,17 +441,20 @@ def _values(
 
 
 def _ahead(
-    problem: JointProblem, leaders: Iterator[Assignment], best: BestSoFar, crew: Crew
+    problem: JointProblem,
+    leaders: Iterator[Assignment],
+    best: BestSoFar,
+    search_workers: SearchWorkers,
 ) -> dict[Assignment, Judged]:
     """The next leaders, judged by the workers. Those that are not used do not count."""
-    if crew.size < 2:
+    if search_workers.size < 2:
         return {}
     fresh = list(
         islice(
             dict.fromkeys(a for a in islice(leaders, 4 * LEADERS) if a not in best.seen), LEADERS
         )
     )
-    return dict(zip(fresh, crew.run(judged, problem, fresh), strict=True))
+    return dict(zip(fresh, search_workers.run(judged, problem, fresh), strict=True))
 
 
 def _tournament(values: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -393,7 +393,7 @@ def test_every_verb_counts_with_the_same_numbers(
         return
     mapped = find_mapping(flow, platform="board", budget=MOMENT)
     assert mapped.joint is not None
-    (item,) = (i for i in mapped.joint.problem.items if i.name == "A.both")
+    (item,) = (i for i in mapped.joint.problem.tasks if i.name == "A.both")
     assert item.wcet_ns == wanted
     used = dict(mapped.mapping.utilization)
     there = valid.platform.pool_of(mapped.mapping.of("A.both")[0]).kind

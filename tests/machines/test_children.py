@@ -38,8 +38,8 @@ from flowc.machines.search_workers import processes
 import job
 
 if __name__ == "__main__":
-    with processes(2) as crew:
-        crew.run(job.stay, None, ["a", "b"])
+    with processes(2) as search_workers:
+        search_workers.run(job.stay, None, ["a", "b"])
 """
 
 
@@ -109,7 +109,7 @@ def test_workers_of_a_search(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(
         f"def stay(_, name):\n    exec({code!r}, {{'mark': {str(tmp_path)!r} + '/' + name}})\n"
     )
-    script = tmp_path / "crew.py"
+    script = tmp_path / "search_workers.py"
     script.write_text(CREW.format(folder=str(tmp_path)))
     with killed([str(script)], marks) as pids:
         wait_for_the_end_of(pids)

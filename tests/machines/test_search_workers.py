@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flowc.machines import search_workers as crews
-from flowc.machines.search_workers import ALONE, Crew, cluster, processes
+from flowc.machines import search_workers as teams_of_workers
+from flowc.machines.search_workers import ALONE, SearchWorkers, cluster, processes
 from flowc.model.diagnostic import Errors
 from flowc.search.budget import Budget
 from flowc.search.deadline.auto import search
 
-import crew_jobs
+import search_worker_jobs
 from builds import HANGS
 from jointly import crowded
 
@@ -30,9 +30,9 @@ EVALUATIONS = 12
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[Crew]:
-    with processes(2) as crew:
-        yield crew
+def two() -> Iterator[SearchWorkers]:
+    with processes(2) as search_workers:
+        yield search_workers
 
 
 @pytest.fixture(scope="module")
@@ -48,26 +48,30 @@ def scheduler() -> Iterator[Any]:
 
 
 # -- processes -------------------------------------------------------------------------------------
-def test_answers_come_in_order_from_whoever(two: Crew) -> None:
-    for crew in (ALONE, two):
-        assert crew.run(crew_jobs.added, 10, range(5)) == [10, 11, 12, 13, 14]
+def test_answers_come_in_order_from_whoever(two: SearchWorkers) -> None:
+    for search_workers in (ALONE, two):
+        assert search_workers.run(search_worker_jobs.added, 10, range(5)) == [10, 11, 12, 13, 14]
 
 
-def test_what_a_worker_raises_is_raised_here(two: Crew) -> None:
-    for crew in (ALONE, two):
+def test_what_a_worker_raises_is_raised_here(two: SearchWorkers) -> None:
+    for search_workers in (ALONE, two):
         with pytest.raises(ValueError, match="why"):
-            crew.run(crew_jobs.refusing, "why", range(3))
+            search_workers.run(search_worker_jobs.refusing, "why", range(3))
 
 
-def test_a_dead_worker_costs_time_only(two: Crew, tmp_path: Path) -> None:
-    assert two.run(crew_jobs.dying, str(tmp_path / "mark"), range(6)) == list(range(6))
+def test_a_dead_worker_costs_time_only(two: SearchWorkers, tmp_path: Path) -> None:
+    assert two.run(search_worker_jobs.dying, str(tmp_path / "mark"), range(6)) == list(range(6))
     assert (tmp_path / "mark").exists() and not two.told
 
 
 def test_where_workers_keep_dying_the_rest_is_done_here() -> None:
-    with processes(2) as crew:
-        assert crew.run(crew_jobs.always_dying, os.getpid(), range(3)) == [0, 1, 2]
-        assert [d.code for d in crew.told] == ["F646"] and crew.size == 1
+    with processes(2) as search_workers:
+        assert search_workers.run(search_worker_jobs.always_dying, os.getpid(), range(3)) == [
+            0,
+            1,
+            2,
+        ]
+        assert [d.code for d in search_workers.told] == ["F646"] and search_workers.size == 1
 
 
 def test_what_killed_too_many_workers_is_done_here() -> None:
@@ -82,15 +86,17 @@ def test_what_killed_too_many_workers_is_done_here() -> None:
             future.set_exception(Killed("of this task"))
             return future
 
-    crew = Crew(2, Killing, gone=Killed, restarts=0)
-    assert crew.run(crew_jobs.added, 1, [1, 2]) == [2, 3]
-    assert [d.code for d in crew.told] == ["F646"] and "of this task" in crew.told[0].message
+    search_workers = SearchWorkers(2, Killing, gone=Killed, restarts=0)
+    assert search_workers.run(search_worker_jobs.added, 1, [1, 2]) == [2, 3]
+    assert [d.code for d in search_workers.told] == [
+        "F646"
+    ] and "of this task" in search_workers.told[0].message
 
 
 def test_nobody_is_left_behind_whatever_they_were_at() -> None:
     before = set(multiprocessing.active_children())
-    with pytest.raises(KeyboardInterrupt), processes(2) as crew:
-        crew.run(crew_jobs.added, 1, [1, 2])
+    with pytest.raises(KeyboardInterrupt), processes(2) as search_workers:
+        search_workers.run(search_worker_jobs.added, 1, [1, 2])
         assert len(set(multiprocessing.active_children()) - before) == 2
         raise KeyboardInterrupt
     end = time.monotonic() + HANGS
@@ -101,11 +107,13 @@ def test_nobody_is_left_behind_whatever_they_were_at() -> None:
 
 
 # -- searches --------------------------------------------------------------------------------------
-def test_counted_searches_depend_on_the_seed_only(two: Crew) -> None:
+def test_counted_searches_depend_on_the_seed_only(two: SearchWorkers) -> None:
     """And neither on time nor on who helps."""
     problem = crowded()
     found = [
-        search(problem, name="auto", seed=3, budget=Budget(evaluations=EVALUATIONS), crew=c)
+        search(
+            problem, name="auto", seed=3, budget=Budget(evaluations=EVALUATIONS), search_workers=c
+        )
         for c in (ALONE, two)
     ]
     assert len({(o.assignment, o.bound, o.evaluations, o.counted) for o in found}) == 1
@@ -117,23 +125,25 @@ def test_counted_searches_depend_on_the_seed_only(two: Crew) -> None:
 def test_a_cluster_gives_the_same_answer_though_a_worker_is_killed(scheduler: Any) -> None:
     problem, budget = crowded(), Budget(evaluations=EVALUATIONS)
     alone = search(problem, name="auto", seed=5, budget=budget)
-    with cluster(scheduler.scheduler_address) as crew:
-        assert crew.size == 2 and not crew.told
-        assert crew.run(crew_jobs.added, 1, range(4)) == [1, 2, 3, 4]
+    with cluster(scheduler.scheduler_address) as search_workers:
+        assert search_workers.size == 2 and not search_workers.told
+        assert search_workers.run(search_worker_jobs.added, 1, range(4)) == [1, 2, 3, 4]
         (worker, *_) = scheduler.workers.values()
         killed = worker.worker_address
         os.kill(worker.pid, 9)
-        helped = search(problem, name="auto", seed=5, budget=budget, crew=crew)
+        helped = search(problem, name="auto", seed=5, budget=budget, search_workers=search_workers)
         # behind it, the word that one is gone has come
-        assert crew.run(crew_jobs.added, 1, range(2)) == [1, 2]
-        assert [d.code for d in crew.told] == ["F656"] and killed in crew.told[0].message
+        assert search_workers.run(search_worker_jobs.added, 1, range(2)) == [1, 2]
+        assert [d.code for d in search_workers.told] == ["F656"] and killed in search_workers.told[
+            0
+        ].message
     assert (helped.assignment, helped.bound) == (alone.assignment, alone.bound)
 
 
 def test_workers_with_another_flowc_are_refused(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crews, "identity", lambda: "another")
+    monkeypatch.setattr(teams_of_workers, "identity", lambda: "another")
     with pytest.raises(Errors) as refused, cluster(scheduler.scheduler_address):
         pass
     assert [d.code for d in refused.value.diagnostics] == ["F644"] and "another" in str(
@@ -168,9 +178,9 @@ def test_a_cluster_with_tls(certificates: Path) -> None:
             n_workers=1, threads_per_worker=1, protocol="tls://", processes=False, dashboard_address=":0",
             security=distributed.Security(), worker_dashboard_address=None, silence_logs=50,
         )  # fmt: skip
-        with made as there, cluster(there.scheduler_address) as crew:
-            assert there.scheduler_address.startswith("tls://") and not crew.told
-            assert crew.run(crew_jobs.added, 1, range(3)) == [1, 2, 3]
+        with made as there, cluster(there.scheduler_address) as search_workers:
+            assert there.scheduler_address.startswith("tls://") and not search_workers.told
+            assert search_workers.run(search_worker_jobs.added, 1, range(3)) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("named", [{}, {"distributed.comm.tls.client.cert": "/no/such/file"}])
@@ -186,9 +196,11 @@ def test_tls_without_certificates(named: dict[str, str], certificates: Path) -> 
 def test_what_is_not_encrypted_is_said_where_it_leaves_the_machine(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crews, "_reached", lambda address: False)
-    with cluster(scheduler.scheduler_address) as crew:
-        assert [d.code for d in crew.told] == ["F646"] and "run code here" in crew.told[0].message
+    monkeypatch.setattr(teams_of_workers, "_reached", lambda address: False)
+    with cluster(scheduler.scheduler_address) as search_workers:
+        assert [d.code for d in search_workers.told] == [
+            "F646"
+        ] and "run code here" in search_workers.told[0].message
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def tried(seed: int, name: str, folder: Path, budget: Budget, most: int = MOST_A
         ]
         return Tried([], hopeless=True)
     problem = joint_problem(valid, times_of(valid.system, valid.platform, drawn.profile))
-    found = search(problem, name=name, seed=0, budget=budget, crew=ALONE)
+    found = search(problem, name=name, seed=0, budget=budget, search_workers=ALONE)
     value = None
     result = Tried([], found.proved, found.impossible is not None)
     if found.assignment is not None and found.verdict is not None and found.verdict.feasible:
@@ -291,7 +291,9 @@ def tried_on_few_cores(
     except Errors:
         return Tried([], hopeless=True)
     problem = joint_problem(valid, times_of(valid.system, valid.platform, drawn.profile))
-    found = search(problem, name="auto", seed=0, budget=budget, crew=ALONE, objectives=objectives)
+    found = search(
+        problem, name="auto", seed=0, budget=budget, search_workers=ALONE, objectives=objectives
+    )
     result = Tried([], found.proved, found.impossible is not None)
     if found.assignment is None or found.verdict is None or not found.verdict.feasible:
         return result
