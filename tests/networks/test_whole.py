@@ -94,7 +94,7 @@ from flowc.runtime.code import session
 taken = []
 for path in sys.argv[1:]:
     opened = session(path, 1, False)
-    (run,) = memory.Loaded(opened, own=True).rehearsals(0)
+    (run,) = memory.LoadedSession(opened, own=True).rehearsals(0)
     run.run(True)
     run.run(True)
     before = memory._heap()

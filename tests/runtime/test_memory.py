@@ -122,7 +122,7 @@ class Info(ctypes.Structure):
 libc = ctypes.CDLL(None)
 libc.mallinfo2.restype = Info
 used = lambda: libc.mallinfo2().uordblks + libc.mallinfo2().hblkhd
-runs = [r for path in sys.argv[2:] for r in memory.Loaded(session(path, 1, False)).rehearsals(0)]
+runs = [r for path in sys.argv[2:] for r in memory.LoadedSession(session(path, 1, False)).rehearsals(0)]
 for run in runs:
     run.run(True)
 before = used()
@@ -166,7 +166,7 @@ for path in sys.argv[1:]:
     options = _options(1)
     memory.share(options, path)
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    (run,) = memory.Loaded(session, own=True).rehearsals(0)
+    (run,) = memory.LoadedSession(session, own=True).rehearsals(0)
     run.run(True)
     before = memory._heap()
     run.run(False)

@@ -50,13 +50,10 @@ else:
     _face = sys.modules.get("runtime.cuda")
     if _face is None or _face.__name__ != "runtime.cuda":
         _face = importlib.import_module("flowc.runtime.cuda")
-    Cuda, CudaError, DeviceEvent, Graph = _face.Cuda, _face.CudaError, _face.Event, _face.Graph
-    DeviceKernel, Memory, DeviceStream, include_folders = (
-        _face.Kernel,
-        _face.Memory,
-        _face.Stream,
-        _face.include_folders,
-    )
+    Cuda, CudaError, Memory = _face.Cuda, _face.CudaError, _face.Memory
+    DeviceEvent, DeviceGraph = _face.DeviceEvent, _face.DeviceGraph
+    DeviceKernel, DeviceStream = _face.DeviceKernel, _face.DeviceStream
+    include_folders = _face.include_folders
 
 #: Bytes of freed memory, of memory that has just been allocated, and of the walls around it.
 FREED, FRESH, WALL = 0xA5, 0xCD, 0x5C
@@ -1002,7 +999,7 @@ def adopt(cuda: StandIn, package: str, replace: Callable[[Any, str, Any], None])
     view = getattr(device, "_View", None)
     if view is not None:
         replace(view, "__init__", _watching(cuda, view.__init__))
-    pool = getattr(device, "Pool", None)
+    pool = getattr(device, "MemoryPool", None)
     if pool is not None:
         replace(pool, "give_back", _noting(cuda, pool.give_back))
         replace(pool, "take", _recalling(cuda, pool.take))
