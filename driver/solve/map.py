@@ -101,42 +101,73 @@ def find_mapping(
     whole = prepare(
         path, platform=platform, mapped=False, host=host, report=request.report
     ).require()
+    posed = _posed(whole, request)
+    if posed.keeps:
+        store.require_place(whole)
+    valid, request, limit = posed.valid, posed.request, posed.limit
+    known = known_times(valid, request, bands=limit is not None)
+    _announce_runs(posed, known)
+    if isinstance(valid, ValidScenario):
+        map_states = _map_states if posed.kind == "deadlines" else _map_states_apart
+        answer = map_states(valid, known, request, limit)
+    else:
+        map_text = _map_with_deadlines if posed.kind == "deadlines" else _map_without_periods
+        answer = map_text(valid, known, request, limit)
+    said = (*valid.diagnostics, *posed.warnings, *known.diagnostics, *answer.diagnostics)
+    answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)))
+    if not posed.keeps or not answer.fits:
+        return answer
+    stored = store.save_mapping(whole, replace(answer.mapping, supposed=request.what_if.supposed))
+    return replace(answer, path=stored)
+
+
+@dataclass(frozen=True, slots=True)
+class _Posed:
+    """What is to be mapped: the text under its suppositions, for a request that it can fulfil.
+
+    `keeps`: the answer is stored.
+    """
+
+    valid: Valid
+    request: MapRequest
+    kind: Kind
+    limit: MemoryLimit | None
+    warnings: tuple[Diagnostic, ...]
+
+    @property
+    def keeps(self) -> bool:
+        return self.request.keep or self.request.what_if.supposed is None
+
+
+def _posed(whole: Valid, request: MapRequest) -> _Posed:
+    """The problem of a text. Raises Errors if the request does not suit it."""
     limit, warnings = _memory_limit(whole, request)
     if limit is not None and not _has_deadlines(whole):
         # then a rate is a limit on mappings, and not a supposition
         request = replace(request, what_if=replace(request.what_if, fps=None))
     valid = supposed(whole, request.what_if)
-    with_deadlines = _has_deadlines(valid)
-    kind: Kind = "deadlines" if with_deadlines else "throughput"
+    kind: Kind = "deadlines" if _has_deadlines(valid) else "throughput"
     request.objectives(kind)
-    if with_deadlines and valid.platform.machines:
+    if kind == "deadlines" and valid.platform.machines:
         valid = settled(valid)
-    if limit is not None and not with_deadlines:
-        _require_auto(request.search)
-    if limit is not None:  # the limit is for the networks of a program
-        for part in valid.parts:
+    if limit is not None:
+        if kind == "throughput":
+            _require_auto(request.search)
+        for part in valid.parts:  # the limit is for the networks of a program
             require_buildable(part)
     search_named(request.search, kind).require()
-    keep = request.keep or request.what_if.supposed is None
-    if keep:
-        store.require_place(whole)
-    known = known_times(valid, request, bands=limit is not None)
-    runnable = _runnable(valid, request)
-    if runnable and not known.measured and not (with_deadlines and request.what_if.profile):
-        tell = request.on_measure or request.report or (lambda _: None)
-        tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
-    if isinstance(valid, ValidScenario):
-        map_states = _map_states if with_deadlines else _map_states_apart
-        answer = map_states(valid, known, request, limit)
-    else:
-        map_text = _map_with_deadlines if with_deadlines else _map_without_periods
-        answer = map_text(valid, known, request, limit)
-    said = (*valid.diagnostics, *warnings, *known.diagnostics, *answer.diagnostics)
-    answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)))
-    if not keep or not answer.fits:
-        return answer
-    stored = store.save_mapping(whole, replace(answer.mapping, supposed=request.what_if.supposed))
-    return replace(answer, path=stored)
+    return _Posed(valid, request, kind, limit, warnings)
+
+
+def _announce_runs(posed: _Posed, known: KnownTimes) -> None:
+    """Tell that tasks are going to run, if no measurement has told it before."""
+    request = posed.request
+    by_profile = posed.kind == "deadlines" and request.what_if.profile is not None
+    if not _runnable(posed.valid, request) or known.measured or by_profile:
+        return
+    tell = request.on_measure or request.report
+    if tell is not None:
+        tell(f"trying mappings of {posed.valid.system.stem}: its tasks run, sinks included")
 
 
 # -- four kinds of texts ---------------------------------------------------------------------------
