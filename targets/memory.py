@@ -22,7 +22,7 @@ from ..networks.onnx.memory import needs
 BASE = 50_000_000
 
 
-def memory_of(platform: Platform) -> int | None:
+def declared_memory(platform: Platform) -> int | None:
     """The memory of its CPUs in bytes; None if not declared."""
     pools = [p for p in platform.pools if p.kind == "cpu" and p.memory_bytes]
     return sum(p.memory_bytes for p in pools) if pools else None
@@ -34,7 +34,7 @@ def room_for(network: Network, apps: Iterable[Application], platform: Platform) 
 
     None if it is not declared, or if some other processor may have these.
     """
-    limit = memory_of(platform)
+    limit = declared_memory(platform)
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
         return None
     apps = list(apps)
@@ -62,7 +62,7 @@ def too_little(apps: Iterable[Application], platform: Platform) -> Diagnostic | 
     """The error that networks fit into no program; None where some other processor may have
     them.
     """
-    limit = memory_of(platform)
+    limit = declared_memory(platform)
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
         return None
     apps = list(apps)

@@ -22,7 +22,7 @@ from ...networks.bands.made import blocked_of, net_of
 from ...networks.onnx.interface import NetworkError
 from ...networks.onnx.memory import needs
 from ...search.throughput.problem import Problem
-from ...targets.memory import BASE, memory_of
+from ...targets.memory import BASE, declared_memory
 
 #: Seconds for the search for bands, over all networks.
 SEARCHING = 5.0
@@ -39,7 +39,7 @@ def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic,
         elsewhere += weights + arenas
         if weights + arenas > pool.memory_bytes:
             faults.append(_beyond_device(pool, platform, weights, arenas))
-    limit, here = memory_of(platform), planned.total - elsewhere
+    limit, here = declared_memory(platform), planned.total - elsewhere
     if limit is not None and here + BASE > limit:
         message = f"networks need {in_mb(here)} beside {in_mb(BASE)} for Python and libraries"
         message += f", but `{platform.name}` has {in_mb(limit)}"
@@ -53,7 +53,7 @@ def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic,
 
 def room_of(platform: Platform) -> int | None:
     """Bytes that the CPUs have for networks; None if that is not declared."""
-    limit = memory_of(platform)
+    limit = declared_memory(platform)
     return None if limit is None else max(0, limit - BASE)
 
 
