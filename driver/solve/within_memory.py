@@ -17,13 +17,14 @@ from ...model.deployment import Deployment, PlannedMemory
 from ...model.diagnostic import Errors
 from ...model.mapping import Mapping
 from ...model.profile import Profile
+from ...model.quantity import in_bytes
 from ...model.times import Times, times_of
 from ...networks.onnx.memory import needs
 from ...search.deadline.answer import mapping_of
 from ...search.deadline.memory import banded
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import JointProblem
-from ...search.memory import Chosen, Fronts, MemoryLimit, fastest, in_mb, sizes, too_much
+from ...search.memory import Chosen, Fronts, MemoryLimit, fastest, sizes, too_much
 from ..plan.memory import fronts_of
 from ..plan.per_state_placement import in_state
 from ..plan.program import place, plan
@@ -75,7 +76,7 @@ def map_jointly_within(
     best = _first_within(limit, fronts, buffer_sizes, attempt, " to meet deadlines")
     if best is None:  # no mapping with or without bands: the whole search reports why
         return judged(valid, known, problem, searched(problem, request), request)
-    request.say(f"networks take {in_mb(best.memory.total)}")
+    request.say(f"networks take {in_bytes(best.memory.total)}")
     changed, outcome = best.answer
     if changed.bands:  # other bands were not searched
         outcome = outcome.without_proof
@@ -107,7 +108,7 @@ def map_states_within(
 
     def announced(chosen: Chosen) -> Attempt[States] | None:
         most = max((c.buffers for c in chosen.values()), default=0)
-        request.say(f"networks with at most {in_mb(most)} between layers")
+        request.say(f"networks with at most {in_bytes(most)} between layers")
         return attempt(chosen)
 
     best = _first_within(limit, fronts, buffer_sizes, announced, " in all states")
