@@ -37,7 +37,7 @@ class Verbs(TyperGroup):
         from ..model.diagnostic import Errors
 
         name, command, rest = super().resolve_command(ctx, args)
-        if name in self.late and not _is_plain_build(name, rest):
+        if name is not None and name in self.late and not _is_plain_build(name, rest):
             # The verb itself reports formats that cannot be loaded.
             with contextlib.suppress(Errors):
                 alone = typer.Typer(add_completion=False, rich_markup_mode=None)
