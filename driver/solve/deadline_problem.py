@@ -18,7 +18,7 @@ from ...analysis.timing.system import TimedPath
 from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.application import Application, Channel, Task
 from ...model.diagnostic import Diagnostic, Errors, has_errors, one_of
-from ...model.mapping import Pin, PinStage
+from ...model.mapping import Pin, PinStage, Placement
 from ...model.platform import Platform
 from ...model.profile import ProfileEntry
 from ...model.resampling import hosts, without_resampling
@@ -67,17 +67,15 @@ def joint_problem(
         for task in without_resampling(app).tasks:
             known = times.of[task.name]
             firings = vector[task.name]
-            placement = pins.get(task.name)
-            if placement is None and not platform.machines and _is_layered(known):
+            wanted = _pinned_kind(platform, pins.get(task.name))
+            if wanted is None and not platform.machines and _is_layered(known):
                 insides[task.name] = inside = _inside(task)
                 kernels = _kernels(task, known, platform, firings, inside)
                 networks.append(_CutNetwork(task, app.name, kernels, inside))
-                continue
-            wanted = None if placement is None else platform.pool_of(placement.processors[0]).kind
-            if not known or (wanted is not None and wanted not in known):
+            elif not known or wanted not in (None, *known):
                 faults.append(_untimed(task, wanted, platform))
-                continue
-            tasks.append(_deadline_task(task, app.name, known, firings))
+            else:
+                tasks.append(_deadline_task(task, app.name, known, firings))
         groups.append(_group(app, app.period_ns, vector, insides, valid.system.pins, platform))
         followers += _followers(app, vector)
     if faults:
@@ -119,6 +117,11 @@ class _CutNetwork:
 def _without_period(app: Application) -> Diagnostic:
     message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
     return Diagnostic("F215", message, app.span, help="give every app a period, or none")
+
+
+def _pinned_kind(platform: Platform, pin: Placement | None) -> str | None:
+    """The kind of processor that a task is pinned to; None without a pin."""
+    return None if pin is None else platform.pool_of(pin.processors[0]).kind
 
 
 def _is_layered(known: Mapping[str, FiringTime]) -> bool:
@@ -261,14 +264,14 @@ def _tensors(inside: LayerChain | None) -> tuple[InnerTensor, ...]:
     """The tensors between layers of a network."""
     if inside is None:
         return ()
-    found = []
+    tensors = []
     for number, layer in enumerate(inside.layers):
         for tensor in layer.makes:
             readers = _readers_of(tensor, inside)
             border = inside.tensors.get(tensor)
             if readers and border is not None and border.fixed:
-                found.append(InnerTensor(number, readers, size(border)))
-    return tuple(found)
+                tensors.append(InnerTensor(number, readers, size(border)))
+    return tuple(tensors)
 
 
 def _batch(task: Task) -> int:

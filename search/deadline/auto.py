@@ -139,13 +139,12 @@ def _whole_on_cpus(problem: JointProblem, like: Assignment) -> tuple[int, ...]:
     for n, network in enumerate(problem.networks):
         if any(stage.kind != "cpu" for stage in network.candidates[choice[n]].stages):
             continue
-        uncut = [
-            c
-            for c, candidate in enumerate(network.candidates)
-            if [stage.kind for stage in candidate.stages] == ["cpu"]
-        ]
-        if uncut:
-            choice[n] = min(uncut, key=lambda c: network.candidates[c].latency)
+        latencies = {}
+        for c, candidate in enumerate(network.candidates):
+            if [stage.kind for stage in candidate.stages] == ["cpu"]:
+                latencies[c] = candidate.latency
+        if latencies:
+            choice[n] = min(latencies, key=lambda c: latencies[c])
     return tuple(choice)
 
 
