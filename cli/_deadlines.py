@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..driver.solve.deadlines import Joint
     from ..driver.solve.state_map import States
-    from ..model.mapping import GroupBound
+    from ..model.mapping import GroupBound, Mapping, NetworkPlan, PathBound
+    from ..model.scenario import State
     from ..search.deadline.outcome import FewestCores
 
 
@@ -18,38 +21,19 @@ def joint_table(joint: Joint) -> str:
     """Processors with their utilization and tasks, apps with their bounds, and the quality of the
     answer."""
     from ..runtime.report import columns
-    from ._tables import fitted
 
-    mapping = joint.mapping
-    if not mapping.groups:
+    groups = joint.mapping.groups
+    if not groups:
         return f"{_search(joint)}\n{_nothing_found(joint)}"
-    where: dict[str, list[str]] = {p: [] for p, _ in mapping.utilization}
-    for p in mapping.placements:
-        where[p.processors[0]].append(p.task)
-    for n in mapping.networks:
-        for k, s in enumerate(n.stages, 1):
-            name = n.task if len(n.stages) == 1 else f"{n.task}.stage{k}"
-            where[s.processors[0]].append(name)
-    rows = [["processor", "runs", "utilization"]]
-    for processor, share in mapping.utilization:
-        rows.append([processor, _some(where[processor]), f"{share:.2%}"])
-    tables = [fitted(rows, 2, 1)]
-    ran = any(g.frames for g in mapping.groups)
-    rows = [
-        ["app", "", "response ms", "deadline ms", *(("longest seen ms", "missed") if ran else ())]
+    ran = any(group.frames for group in groups)
+    tables = [
+        _processors(joint.mapping),
+        columns([_head("app", "response ms", ran), *_app_rows(groups, ran)], left=2),
     ]
-    for g in mapping.groups:
-        word = ("schedulable" if g.schedulable else "too late") + (
-            " if estimates hold" if g.conditional else ""
-        )
-        missed = "-" if g.deadline_ns is None else f"{g.missed} of {g.frames}"
-        seen = [_ms(g.seen_ns), missed] if ran else []
-        rows.append([g.app, word, _ms(g.response_ns), _ms(g.deadline_ns), *seen])
-    tables.append(columns(rows, left=2))
-    if any(g.paths for g in mapping.groups):
-        tables.append(columns(list(_path_rows(mapping.groups, ran)), left=2))
-    if joint.disturbed:
-        assert joint.seen is not None
+    if any(group.paths for group in groups):
+        rows = [_head("path", "latency ms", ran), *_path_rows(groups, ran)]
+        tables.append(columns(rows, left=2))
+    if joint.seen is not None and joint.disturbed:
         tables.append(
             f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"
             " program could have computed: bounds\nand what was seen are those of such a machine"
@@ -62,14 +46,62 @@ def joint_table(joint: Joint) -> str:
     return "\n\n".join(tables)
 
 
+def _places(mapping: Mapping) -> Iterator[tuple[str, str]]:
+    """Tasks, and stages of networks, each with its processor."""
+    for placement in mapping.placements:
+        yield placement.task, placement.processors[0]
+    for network in mapping.networks:
+        for k, stage in enumerate(network.stages, 1):
+            whole = len(network.stages) == 1
+            name = network.task if whole else f"{network.task}.stage{k}"
+            yield name, stage.processors[0]
+
+
+def _processors(mapping: Mapping) -> str:
+    from ._tables import fitted
+
+    tasks: dict[str, list[str]] = {processor: [] for processor, _ in mapping.utilization}
+    for name, processor in _places(mapping):
+        tasks[processor].append(name)
+    rows = [["processor", "runs", "utilization"]]
+    for processor, share in mapping.utilization:
+        rows.append([processor, _some(tasks[processor]), f"{share:.2%}"])
+    return fitted(rows, 2, 1)
+
+
+def _head(subject: str, bound: str, ran: bool) -> list[str]:
+    """The head of a table of bounds; with what was seen if the program `ran`."""
+    head = [subject, "", bound, "deadline ms"]
+    return [*head, "longest seen ms", "missed"] if ran else head
+
+
+def _seen(bound: GroupBound | PathBound, count: int) -> list[str]:
+    """What was seen of an app or a path, in `count` frames or firings."""
+    missed = "-" if bound.deadline_ns is None else f"{bound.missed} of {count}"
+    return [_ms(bound.seen_ns), missed]
+
+
+def _app_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
+    for group in groups:
+        word = "schedulable" if group.schedulable else "too late"
+        if group.conditional:
+            word += " if estimates hold"
+        row = [group.app, word, _ms(group.response_ns), _ms(group.deadline_ns)]
+        if ran:
+            row += _seen(group, group.frames)
+        yield row
+
+
 def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
-    yield ["path", "", "latency ms", "deadline ms", *(("longest seen ms", "missed") if ran else ())]
-    for p in (p for g in groups for p in g.paths):
-        word = "" if p.deadline_ns is None else "met" if p.met else "too late"
-        missed = "-" if p.deadline_ns is None else f"{p.missed} of {p.firings}"
-        seen = [_ms(p.seen_ns), missed] if ran else []
-        name = f"{p.source} -> {p.task.partition('.')[2]}"
-        yield [name, word, _ms(p.latency_ns), _ms(p.deadline_ns), *seen]
+    for path in chain.from_iterable(group.paths for group in groups):
+        word = ""
+        if path.deadline_ns is not None:
+            word = "met" if path.met else "too late"
+        name = f"{path.source} -> {path.task.partition('.')[2]}"
+        row = [name, word, _ms(path.latency_ns), _ms(path.deadline_ns)]
+        if ran:
+            row += _seen(path, path.firings)
+        yield row
 
 
 def _ms(ns: int | None) -> str:
@@ -77,10 +109,18 @@ def _ms(ns: int | None) -> str:
 
 
 def _some(names: list[str], most: int = 4) -> str:
-    short = [
-        n.partition(".")[0] + "." + n.rpartition(".")[2] if n.count(".") > 1 else n for n in names
-    ]
-    return ", ".join(short[:most]) + (f" and {len(short) - most} more" if len(short) > most else "")
+    """The first names, and how many more there are."""
+    shown = ", ".join(_short(name) for name in names[:most])
+    if len(names) <= most:
+        return shown
+    return f"{shown} and {len(names) - most} more"
+
+
+def _short(name: str) -> str:
+    """The name of a task without the templates between its app and itself."""
+    if name.count(".") < 2:
+        return name
+    return name.partition(".")[0] + "." + name.rpartition(".")[2]
 
 
 def _search(joint: Joint) -> str:
@@ -153,60 +193,12 @@ def explanation(joint: Joint) -> list[str]:
 def document(joint: Joint, path: Path | None) -> dict[str, Any]:
     """As in docs/json.md."""
     mapping, outcome = joint.mapping, joint.outcome
-    tasks: dict[str, Any] = {p.task: p.processors[0] for p in mapping.placements}
-    networks = {}
-    for n in mapping.networks:
-        for k, s in enumerate(n.stages, 1):
-            tasks[n.task if len(n.stages) == 1 else f"{n.task}.stage{k}"] = s.processors[0]
-        networks[n.task] = {
-            "option": "-".join(s.processors[0] for s in n.stages),
-            "cuts": [s.until for s in n.stages if s.until is not None],
-            "stages": [
-                {
-                    "processors": list(s.processors),
-                    "first_layer": None if k == 0 else n.stages[k - 1].until,
-                    "last_layer": s.until,
-                    "replicas": 1,
-                    "streams": 1,
-                    "predicted_ns": round(s.predicted_ns),
-                }
-                for k, s in enumerate(n.stages)
-            ],
-        }
     return {
-        "max_utilization": max((u for _, u in mapping.utilization), default=None),
+        "max_utilization": max((share for _, share in mapping.utilization), default=None),
         "utilization": dict(mapping.utilization),
-        "groups": {
-            g.app: {
-                "response_time_ns": g.response_ns,
-                "deadline_ns": g.deadline_ns,
-                "schedulable": g.schedulable,
-                "conditional": g.conditional,
-                **(
-                    {"seen_ns": g.seen_ns, "frames": g.frames, "missed": g.missed}
-                    if g.frames
-                    else {}
-                ),
-                "paths": [
-                    {
-                        "source": p.source,
-                        "task": p.task,
-                        "latency_ns": p.latency_ns,
-                        "deadline_ns": p.deadline_ns,
-                        "met": p.met,
-                        **(
-                            {"seen_ns": p.seen_ns, "firings": p.firings, "missed": p.missed}
-                            if g.frames
-                            else {}
-                        ),
-                    }
-                    for p in g.paths
-                ],
-            }
-            for g in mapping.groups
-        },
-        "tasks": tasks,
-        "networks": networks,
+        "groups": {group.app: _group_as_data(group) for group in mapping.groups},
+        "tasks": dict(_places(mapping)),
+        "networks": {network.task: _network_as_data(network) for network in mapping.networks},
         "disturbed": None if joint.seen is None else round(joint.seen.delayed, 4),
         "file": None if path is None else str(path),
         "search": {
@@ -223,6 +215,55 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
     }
 
 
+def _network_as_data(network: NetworkPlan) -> dict[str, Any]:
+    stages = []
+    first_layer = None
+    for stage in network.stages:
+        stages.append(
+            {
+                "processors": list(stage.processors),
+                "first_layer": first_layer,
+                "last_layer": stage.until,
+                "replicas": 1,
+                "streams": 1,
+                "predicted_ns": round(stage.predicted_ns),
+            }
+        )
+        first_layer = stage.until
+    return {
+        "option": "-".join(stage.processors[0] for stage in network.stages),
+        "cuts": [stage.until for stage in network.stages if stage.until is not None],
+        "stages": stages,
+    }
+
+
+def _group_as_data(group: GroupBound) -> dict[str, Any]:
+    """An app with its bounds and paths; with what was seen if it ran."""
+    bounds: dict[str, Any] = {
+        "response_time_ns": group.response_ns,
+        "deadline_ns": group.deadline_ns,
+        "schedulable": group.schedulable,
+        "conditional": group.conditional,
+    }
+    if group.frames:
+        bounds |= {"seen_ns": group.seen_ns, "frames": group.frames, "missed": group.missed}
+    paths = [_path_as_data(path, ran=bool(group.frames)) for path in group.paths]
+    return {**bounds, "paths": paths}
+
+
+def _path_as_data(path: PathBound, ran: bool) -> dict[str, Any]:
+    bounds: dict[str, Any] = {
+        "source": path.source,
+        "task": path.task,
+        "latency_ns": path.latency_ns,
+        "deadline_ns": path.deadline_ns,
+        "met": path.met,
+    }
+    if ran:
+        bounds |= {"seen_ns": path.seen_ns, "firings": path.firings, "missed": path.missed}
+    return bounds
+
+
 # -- scenarios -------------------------------------------------------------------------------------
 def states_table(states: States) -> str:
     """The tables of every state, then the worst state."""
@@ -231,46 +272,47 @@ def states_table(states: States) -> str:
         for name, joint in states.joints.items()
     ]
     if states.mapping.transitions:
-        from ..runtime.report import columns
-
-        rows = [["from", "to", "protocol", "change ms, at most", "of that the controller"]]
-        rows += [
-            [t.source, t.target, t.protocol, _ms(t.delay_ns), _ms(t.control_ns)]
-            for t in states.mapping.transitions
-        ]
-        tables.append(columns(rows, left=3))
+        tables.append(_transitions(states))
     if states.clocked:
         tables.append(_clocks(states))
     most = _most(states)
     if most is not None:
-        name, share = most
-        at_rates, at_highest = (
-            (" at its clock rates", "at the highest rates, and ") if states.clocked else ("", "")
-        )
-        placement = (
-            "places of their own for some states" if states.own else "one placement for all states"
-        )
-        said = (
-            f"{placement}: the busiest processor needs {share:.4%} of its time{at_rates}, in"
-            f" `{name}`"
-        )
-        if states.outcome.cores is not None:
-            said = f"{_cores(states.outcome.cores, ' of these candidates')}{said}"
-        bound = states.outcome.bound
-        if states.outcome.proved:
-            said += (
-                f"; {at_highest}by the times of the profile, no placement of these candidates needs"
-                " less"
-            )
-        elif bound:
-            said += (
-                f"; {at_highest}by the times of the profile, none needs less than"
-                f" {float(bound):.4%}"
-            )
-        tables.append(said)
+        tables.append(_busiest(states, *most))
         if states.own:
             tables.append("\n".join(_elsewhere(states)))
     return "\n\n".join(tables)
+
+
+def _transitions(states: States) -> str:
+    from ..runtime.report import columns
+
+    rows = [["from", "to", "protocol", "change ms, at most", "of that the controller"]]
+    for change in states.mapping.transitions:
+        times = _ms(change.delay_ns), _ms(change.control_ns)
+        rows.append([change.source, change.target, change.protocol, *times])
+    return columns(rows, left=3)
+
+
+def _busiest(states: States, name: str, share: float) -> str:
+    """The utilization of the busiest processor in any state, and how far from the least it is."""
+    at_rates, at_highest = "", ""
+    if states.clocked:
+        at_rates, at_highest = " at its clock rates", "at the highest rates, and "
+    placement = "one placement for all states"
+    if states.own:
+        placement = "places of their own for some states"
+    said = (
+        f"{placement}: the busiest processor needs {share:.4%} of its time{at_rates}, in `{name}`"
+    )
+    outcome = states.outcome
+    if outcome.cores is not None:
+        said = f"{_cores(outcome.cores, ' of these candidates')}{said}"
+    by_profile = f"; {at_highest}by the times of the profile,"
+    if outcome.proved:
+        return f"{said}{by_profile} no placement of these candidates needs less"
+    if outcome.bound:
+        return f"{said}{by_profile} none needs less than {float(outcome.bound):.4%}"
+    return said
 
 
 def _elsewhere(states: States) -> Iterator[str]:
@@ -299,17 +341,17 @@ def why_no_better(states: States, name: str) -> list[str]:
     scenario = states.valid.system.scenario
     assert scenario is not None
     state, lines = scenario.state(name), []
-    for r in (r for r in states.refused if r.state == name):
-        where = "" if r.proved else " in what was found"
+    for refused in states.refused:
+        if refused.state != name:
+            continue
+        where = "" if refused.proved else " in what was found"
         lines.append(
-            f"{state.best_in_words(r.option)} does not keep its deadlines and limits{where}:"
-            f" {r.why}"
+            f"{state.best_in_words(refused.option)} does not keep its deadlines and limits{where}:"
+            f" {refused.why}"
         )
     if state.best:
-        lines.append(
-            f"{state.best_in_words()}:"
-            f" {'no option is more accurate' if not lines else 'the most accurate possible'}"
-        )
+        rank = "the most accurate possible" if lines else "no option is more accurate"
+        lines.append(f"{state.best_in_words()}: {rank}")
     return lines
 
 
@@ -327,18 +369,17 @@ def _best_as_data(states: States, name: str) -> dict[str, Any]:
     state = scenario.state(name)
     if not state.best:
         return {}
-    refused = [r for r in states.refused if r.state == name]
-    return {
-        "best": {n: v for n, v in state.choices if n in state.best},
-        "refused": [
-            {
-                "choices": {n: v for n, v in state.options[r.option].choices if n in state.best},
-                "why": r.why,
-                "proved": r.proved,
-            }
-            for r in refused
-        ],
-    }
+    refused = []
+    for refusal in states.refused:
+        if refusal.state == name:
+            choices = _best_choices(state, state.options[refusal.option].choices)
+            refused.append({"choices": choices, "why": refusal.why, "proved": refusal.proved})
+    return {"best": _best_choices(state, state.choices), "refused": refused}
+
+
+def _best_choices(state: State, choices: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """The variants of the networks of which the state asks for the best one."""
+    return {network: variant for network, variant in choices if network in state.best}
 
 
 def _clocks(states: States) -> str:
@@ -346,27 +387,21 @@ def _clocks(states: States) -> str:
     states."""
     from ..runtime.report import columns
 
-    weights = {name: float(clocked.weight) for name, clocked in states.clocked.items()}
-    bounds = {name: clocked.bound for name, clocked in states.clocked.items()}
     rows = [["state", "clock rates", "W", "highest rates W", "greedy W", "tested"]]
     for name, clocked in states.clocked.items():
-        b = clocked.bound
-        rates = ", ".join(f"{pool} {hz / 1e6:g} MHz" for pool, hz in b.clocks_hz) or "-"
+        bound = clocked.bound
+        rates = [f"{pool} {hz / 1e6:g} MHz" for pool, hz in bound.clocks_hz]
+        powers = _w(bound.energy_mw), _w(bound.highest_mw), _w(bound.greedy_mw)
         tested = f"{clocked.tests} of {clocked.combinations}"
-        rows.append(
-            [name, rates, *(_w(mw) for mw in (b.energy_mw, b.highest_mw, b.greedy_mw)), tested]
-        )
-    if len(bounds) > 1:
-        means = []
-        for kind in ("energy_mw", "highest_mw", "greedy_mw"):
-            known = [getattr(b, kind) for b in bounds.values()]
-            whole = (
-                sum(weights[n] * mw for n, mw in zip(bounds, known, strict=True))
-                if None not in known
-                else None
-            )
-            means.append(_w(whole))
-        rows.append(["mean by weights", "", *means, ""])
+        rows.append([name, ", ".join(rates) or "-", *powers, tested])
+    if len(states.clocked) > 1:
+        clocked_states = states.clocked.values()
+        means = [
+            _mean_power([(each.weight, each.bound.energy_mw) for each in clocked_states]),
+            _mean_power([(each.weight, each.bound.highest_mw) for each in clocked_states]),
+            _mean_power([(each.weight, each.bound.greedy_mw) for each in clocked_states]),
+        ]
+        rows.append(["mean by weights", "", *(_w(mw) for mw in means), ""])
     said = "power by the model of the platform; no rates that keep all deadlines take less: "
     if all(clocked.whole for clocked in states.clocked.values()):
         said += "all that do were tested"
@@ -375,6 +410,16 @@ def _clocks(states: States) -> str:
             "proved by some that miss one, if slower clocks never make a deadline easier to keep"
         )
     return f"{columns(rows, left=2)}\n\n{said}"
+
+
+def _mean_power(powers: Iterable[tuple[Fraction, float | None]]) -> float | None:
+    """The mean by weights, in mW; None if some power is unknown."""
+    mean = 0.0
+    for weight, mw in powers:
+        if mw is None:
+            return None
+        mean += float(weight) * mw
+    return mean
 
 
 def _w(mw: float | None) -> str:

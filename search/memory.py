@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors
@@ -119,11 +120,12 @@ def search(
 
 def sizes(fronts: Fronts) -> list[int]:
     """Buffer sizes of all choices, in descending order; a selection if there are many."""
-    all_of = sorted({c.buffers for front in fronts.values() for c in front}, reverse=True)
-    if len(all_of) <= MOST_SIZES:
-        return all_of
-    step = (len(all_of) - 1) / (MOST_SIZES - 1)
-    return [all_of[round(k * step)] for k in range(MOST_SIZES)]
+    choices = chain.from_iterable(fronts.values())
+    every_size = sorted({choice.buffers for choice in choices}, reverse=True)
+    if len(every_size) <= MOST_SIZES:
+        return every_size
+    step = (len(every_size) - 1) / (MOST_SIZES - 1)
+    return [every_size[round(k * step)] for k in range(MOST_SIZES)]
 
 
 def _designs(problem: Problem, fronts: Fronts) -> Iterator[tuple[Design, Chosen]]:
@@ -211,15 +213,14 @@ def too_much(
     message = f"networks need {in_bytes(memory.total)} at least{aim}, the limit is {most}"
     parts = f"{in_bytes(memory.weights)} for weights, {in_bytes(memory.buffers)} between layers"
     parts += f", {in_bytes(memory.tokens)} for tokens"
-    parts += f", {in_bytes(memory.arenas)} between layers on devices" if memory.arenas else ""
-    parts += f", {in_bytes(memory.sessions)} for sessions" if memory.sessions else ""
-    largest = max(chosen.items(), key=lambda c: c[1].block, default=None)
-    dictated = (
-        ""
-        if largest is None
-        else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` determine it"
-    )
-    return Diagnostic("F521", message, None, help=f"it is {parts}{dictated}")
+    if memory.arenas:
+        parts += f", {in_bytes(memory.arenas)} between layers on devices"
+    if memory.sessions:
+        parts += f", {in_bytes(memory.sessions)} for sessions"
+    if chosen:
+        task, choice = max(chosen.items(), key=lambda c: c[1].block)
+        parts += f"; the layers that make `{choice.dictated_by}` of `{task}` determine it"
+    return Diagnostic("F521", message, None, help=f"it is {parts}")
 
 
 def _why(fronts: Fronts, best: _Fitting) -> Iterator[str]:

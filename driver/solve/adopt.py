@@ -39,22 +39,14 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
     known = {*(c.pins for c in before.contestants), *(p.pins for p in before.effort.front)}
     if pins not in known or before.states:
         message = "the stored mapping has no such configuration"
-        raise Errors(
-            [
-                Diagnostic(
-                    "F648",
-                    message,
-                    None,
-                    help="`flowc map` has stored another one since: load the page again",
-                )
-            ]
-        )
+        help_text = "`flowc map` has stored another one since: load the page again"
+        raise Errors([Diagnostic("F648", message, None, help=help_text)])
     wanted = read_pins(pins, whole.loaded)
-    cut = [p for p in wanted if len(p.stages) > 1 or p.pre > 1 or p.post > 1 or p.adapt]
+    cut = [pin for pin in wanted if _is_divided(pin)]
     found = replace(
         before,
-        placements=tuple(as_placement(p) for p in wanted if p not in cut),
-        networks=tuple(as_plan(p) for p in cut),
+        placements=tuple(as_placement(pin) for pin in wanted if pin not in cut),
+        networks=tuple(as_plan(pin) for pin in cut),
         predicted_period_ns=(),
         groups=(),
         utilization=(),
@@ -64,9 +56,16 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
     )
     valid = supposed(whole, _what_if(before.supposed))
     if before.memory is None and wants_joint(valid):
-        found = _with_bounds(settled(valid) if valid.platform.machines else valid, wanted, found)
+        if valid.platform.machines:
+            valid = settled(valid)
+        found = _with_bounds(valid, wanted, found)
     store.save_mapping(whole, found)
     return found
+
+
+def _is_divided(pin: Pin) -> bool:
+    """Does a pin say more than a place: stages, threads around a network, or a moving cut?"""
+    return len(pin.stages) > 1 or pin.pre > 1 or pin.post > 1 or pin.adapt
 
 
 def _stored(valid: Valid) -> Mapping:
@@ -75,8 +74,11 @@ def _stored(valid: Valid) -> Mapping:
     stale = None if stored is None else stored.stale(valid.system, valid.platform)
     if stored is None or stale is not None:
         help_text = "`flowc map` finds a mapping and keeps the other candidates"
-        diagnostics = [*faults, *([stale] if stale is not None else [])]
-        message = diagnostics[0].message if diagnostics else "no mapping is stored"
+        message = "no mapping is stored"
+        if faults:
+            message = faults[0].message
+        elif stale is not None:
+            message = stale.message
         raise Errors([Diagnostic("F648", message, None, help=help_text)])
     return stored.mapping
 
@@ -94,13 +96,13 @@ def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping
     problem, effort = joint_problem(valid, known.times), found.effort
     try:
         assignment = assignment_of(problem, pins)
-        told = verdict(problem, assignment)
+        judgement = verdict(problem, assignment)
     except (KeyError, Refused):  # it was measured again since, or has no period
         return found
     outcome = Outcome(
         found.search,
         assignment,
-        told,
+        judgement,
         None,
         False,
         None,
@@ -109,10 +111,10 @@ def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping
         history=effort.history,
     )
     nothing_runs = MapRequest(seed=effort.seed, measure=False)
-    judgement = judged(valid, known, problem, outcome, nothing_runs).mapping
+    mapping = judged(valid, known, problem, outcome, nothing_runs).mapping
     return replace(
         found,
-        predicted_period_ns=judgement.predicted_period_ns,
-        groups=judgement.groups,
-        utilization=judgement.utilization,
+        predicted_period_ns=mapping.predicted_period_ns,
+        groups=mapping.groups,
+        utilization=mapping.utilization,
     )

@@ -76,12 +76,13 @@ def _in_words(valid: ValidScenario, state: str) -> str:
 
 def _hopeless(valid: ValidScenario, asked: StateSearch) -> dict[tuple[str, int], str]:
     """Options with which no mapping keeps the deadlines: they are not searched."""
-    return {
-        (name, k): why
-        for name, own in valid.options.items()
-        for k, option in enumerate(own)
-        if (why := _why_hopeless(option, asked))
-    }
+    hopeless = {}
+    for name, options in valid.options.items():
+        for k, option in enumerate(options):
+            why = _why_hopeless(option, asked)
+            if why:
+                hopeless[name, k] = why
+    return hopeless
 
 
 def _why_hopeless(option: Valid | str, asked: StateSearch) -> str:

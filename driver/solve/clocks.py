@@ -81,24 +81,29 @@ def at_best_clocks(
     for name in reversed([*joints]):
         joint, state = joints[name], scenario.state(name)
         if joint.system is not None and joint.verdict is not None:
-            but_periods = (
-                state.of,
-                [(t.name, t.processor, t.wcet) for g in joint.system.groups for t in g.tasks],
-            )
-            alike = repr((but_periods, joint.system.workers))
+            alike = _but_periods(state, joint.system)
             found[name], failing[alike] = _clocked(
                 valid, state, joint, times[name], failing.get(alike, ()), doubts
             )
     return {name: found[name] for name in joints if name in found}
 
 
+def _but_periods(state: State, system: TimedSystem) -> str:
+    """All of the program of a state but its periods, by which the levels of a state differ."""
+    tasks = []
+    for group in system.groups:
+        tasks += [(task.name, task.processor, task.wcet) for task in group.tasks]
+    return repr((state.of, tasks, system.workers))
+
+
 def beyond_limits(valid: ValidScenario, clocked: Mapping[str, Clocked]) -> dict[str, Diagnostic]:
     """An error for each state whose limit no clock rates keep with this mapping."""
-    return {
-        name: d
-        for name, found in clocked.items()
-        for d in _beyond(valid.scenario.state(name), found)
-    }
+    beyond = {}
+    for name, state_at_rates in clocked.items():
+        error = _beyond(valid.scenario.state(name), state_at_rates)
+        if error is not None:
+            beyond[name] = error
+    return beyond
 
 
 def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, ...]:
@@ -134,62 +139,27 @@ def _clocked(
     doubts: Budget,
 ) -> tuple[Clocked, tuple[Levels, ...]]:
     """The state at its rates, and its faults."""
-    scenario, platform = valid.scenario, valid.platform
-    assert joint.system is not None
-    known = not platform.silent
-    free = known and (scenario.least_energy or state.power_w is not None)
-    wanted = {
-        p.pool: p.hz
-        for p in valid.system.clocks
-        if p.platform == platform.name and p.state == state.of
-    }
-    busy = dict(_busy(joint, joint.system, platform, times))
-    domains = tuple(
-        _domain(pool, busy.get(pool.name, []), wanted.get(pool.name), free)
-        for pool in platform.pools
-    )
-    system = with_its_workers(joint.system)  # a program has one order, whatever its clocks
-
-    def at(levels: Levels) -> TimedSystem:
-        return slower(system, dict(_factors(platform, domains, levels)))
-
-    least = Least(system, {p: n for n, pool in enumerate(platform.pools) for p in pool.processors})
-
-    def surely_late(levels: Levels) -> bool:
-        return least.missed(_slowness(platform, domains, levels))
-
-    def holds(levels: Levels) -> bool:
-        if surely_late(levels):
-            return False
-        try:
-            worst = worst_cases_in_time(at(levels))
-        except Refused:
-            return False
-        assert joint.verdict is not None
-        return worst is not None and not with_bounds(joint.problem, joint.verdict, worst).late
-
-    problem = ClockProblem(domains, platform.power_w, cache(holds), surely_late)
-    best, other = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
-    if other.watts is not None and (best.watts is None or other.watts < best.watts):
+    platform = valid.platform
+    domains = _domains(valid, state, joint, times)
+    program = _ProgramAtRates(joint, platform, domains)
+    problem = ClockProblem(domains, platform.power_w, cache(program.holds), program.surely_late)
+    best, by_greedy = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
+    if by_greedy.watts is not None and (best.watts is None or by_greedy.watts < best.watts):
         # bounds are not strictly monotone
-        best = replace(best, levels=other.levels, watts=other.watts, whole=False)
+        best = replace(best, levels=by_greedy.levels, watts=by_greedy.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels
-    chosen = at(levels)
-    judged = joint if chosen is system else _judged(joint, chosen)
+    chosen = program.at(levels)
+    judged = joint if chosen is program.fastest else _judged(joint, chosen)
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
-    watts = (
-        (problem.watts(levels), problem.watts(problem.highest), other.watts)
-        if known
-        else (None,) * 3
-    )
-    energy, fastest, of_greedy = map(_mw, watts)
-    groups, used = judged.mapping.groups, judged.mapping.utilization
-    bound = StateBound(state.name, groups, used, rates, energy, fastest, of_greedy)
-    parts = [
-        ("board", platform.power_w),
-        *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True)),
-    ]
-    found = Clocked(
+    bound = StateBound(state.name, judged.mapping.groups, judged.mapping.utilization, rates)
+    if not platform.silent:
+        bound = replace(
+            bound,
+            energy_mw=_mw(problem.watts(levels)),
+            highest_mw=_mw(problem.watts(problem.highest)),
+            greedy_mw=_mw(by_greedy.watts),
+        )
+    clocked = Clocked(
         judged,
         bound,
         state.weight,
@@ -198,10 +168,45 @@ def _clocked(
         best.whole,
         domains,
         levels,
-        system,
-        tuple(parts),
+        program.fastest,
+        (
+            ("board", platform.power_w),
+            *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True)),
+        ),
     )
-    return found, best.witnesses
+    return clocked, best.witnesses
+
+
+class _ProgramAtRates:
+    """The program of a state at clock rates: its timing, and whether it keeps its deadlines."""
+
+    def __init__(self, joint: Joint, platform: Platform, domains: tuple[Domain, ...]) -> None:
+        assert joint.system is not None
+        # A program has one order, whatever its clocks.
+        self.fastest = with_its_workers(joint.system)
+        self._joint, self._platform, self._domains = joint, platform, domains
+        pool_of = {p: n for n, pool in enumerate(platform.pools) for p in pool.processors}
+        self._least = Least(self.fastest, pool_of)
+
+    def at(self, levels: Levels) -> TimedSystem:
+        """Its timing at these levels."""
+        return slower(self.fastest, dict(_factors(self._platform, self._domains, levels)))
+
+    def surely_late(self, levels: Levels) -> bool:
+        """A quick test: if true, a deadline is missed."""
+        return self._least.missed(_slowness(self._platform, self._domains, levels))
+
+    def holds(self, levels: Levels) -> bool:
+        """Is every deadline proved to be met?"""
+        if self.surely_late(levels):
+            return False
+        try:
+            worst = worst_cases_in_time(self.at(levels))
+        except Refused:
+            return False
+        joint = self._joint
+        assert joint.verdict is not None
+        return worst is not None and not with_bounds(joint.problem, joint.verdict, worst).late
 
 
 def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
@@ -218,18 +223,14 @@ def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
             continue
         slow = (*clocked.levels[:n], k - 1, *clocked.levels[n + 1 :])
         late = _missed_at(clocked, platform, slow)
-        watts = (
-            sum(d.watts[x] for d, x in zip(clocked.domains, slow, strict=True)) + platform.power_w
-        )
-        yield f"{here}: at {_mhz(domain.hz[k - 1])} " + (
-            late or f"all is in time, and the state takes {_watts(watts)}"
-        )
+        power = sum(d.watts[x] for d, x in zip(clocked.domains, slow, strict=True))
+        in_time = f"all is in time, and the state takes {_watts(power + platform.power_w)}"
+        yield f"{here}: at {_mhz(domain.hz[k - 1])} {late or in_time}"
     if clocked.bound.energy_mw is not None:
-        yield f"{clocked.tests} of {clocked.combinations} combinations were tested, " + (
-            "and all with less power miss a deadline"
-            if clocked.whole
-            else "and those with less power are nowhere faster than one that misses a deadline"
-        )
+        rest = "and those with less power are nowhere faster than one that misses a deadline"
+        if clocked.whole:
+            rest = "and all with less power miss a deadline"
+        yield f"{clocked.tests} of {clocked.combinations} combinations were tested, {rest}"
 
 
 def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
@@ -283,26 +284,44 @@ def _slowness(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -
 
 
 # -- power -----------------------------------------------------------------------------------------
+def _domains(valid: ValidScenario, state: State, joint: Joint, times: Times) -> tuple[Domain, ...]:
+    """The clock of each pool, with the rates that a state may have."""
+    platform = valid.platform
+    free = not platform.silent and (valid.scenario.least_energy or state.power_w is not None)
+    wanted = {}
+    for clock in valid.system.clocks:
+        if clock.platform == platform.name and clock.state == state.of:
+            wanted[clock.pool] = clock.hz
+    busy = _busy(joint, platform, times)
+    return tuple(
+        _domain(pool, busy[pool.name], wanted.get(pool.name), free) for pool in platform.pools
+    )
+
+
 def _domain(pool: Pool, busy: list[_Busy], wanted: Fraction | None, free: bool) -> Domain:
     """The rates that may be chosen: the one that the text asks for, all if energy counts, else the
     highest."""
     rates = pool.frequencies_hz or (Fraction(0),)  # unknown rates
-    highest, watts = max(rates), []
-    for k, hz in enumerate(rates):
-        longer = highest / hz if hz else Fraction(1)
-        if not pool.busy_w:
-            watts.append(Fraction(0))
-            continue
-        more = sum((b.watts(pool.busy_w[k], pool.busy_w[-1]) for b in busy), Fraction(0))
-        watts.append(pool.idle_w[k] * pool.count + more * longer)
-    kept = [
-        k
-        for k, hz in enumerate(rates)
-        if (hz == wanted if wanted is not None else free or hz == highest)
-    ]
-    return Domain(
-        pool.name, pool.kind, tuple(rates[k] for k in kept), tuple(watts[k] for k in kept)
-    )
+    if wanted is not None:
+        allowed = {wanted}
+    elif free:
+        allowed = set(rates)
+    else:
+        allowed = {max(rates)}
+    kept = [k for k, hz in enumerate(rates) if hz in allowed]
+    watts = [_watts_at(pool, busy, k) for k in kept]
+    return Domain(pool.name, pool.kind, tuple(rates[k] for k in kept), tuple(watts))
+
+
+def _watts_at(pool: Pool, busy: list[_Busy], k: int) -> Fraction:
+    """The mean power of a pool at its rate number `k`; 0 if it does not declare its power."""
+    if not pool.busy_w:
+        return Fraction(0)
+    longer = Fraction(1)
+    if pool.frequencies_hz and pool.frequencies_hz[k]:
+        longer = max(pool.frequencies_hz) / pool.frequencies_hz[k]
+    working = sum((task.watts(pool.busy_w[k], pool.busy_w[-1]) for task in busy), Fraction(0))
+    return pool.idle_w[k] * pool.count + working * longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,18 +340,17 @@ class _Busy:
         return self.known_w * busy_w / highest_w
 
 
-def _busy(
-    joint: Joint, system: TimedSystem, platform: Platform, times: Times
-) -> Iterator[tuple[str, list[_Busy]]]:
+def _busy(joint: Joint, platform: Platform, times: Times) -> dict[str, list[_Busy]]:
     """The tasks of each pool. Stages of a network take shares of the time of the whole."""
-    found: dict[str, list[_Busy]] = {pool.name: [] for pool in platform.pools}
-    for group in system.groups:
+    assert joint.system is not None
+    tasks: dict[str, list[_Busy]] = {pool.name: [] for pool in platform.pools}
+    for group in joint.system.groups:
         for task in group.tasks:
             pool = platform.pool_of(task.processor)
             mean, energy = _mean(joint, task.name, pool.kind, times)
             rate = Fraction(task.firings) / Fraction(group.period)
-            found[pool.name].append(_Busy(mean * rate, None if energy is None else energy * rate))
-    yield from found.items()
+            tasks[pool.name].append(_Busy(mean * rate, None if energy is None else energy * rate))
+    return tasks
 
 
 def _mean(joint: Joint, name: str, kind: str, times: Times) -> tuple[Fraction, Fraction | None]:
@@ -340,12 +358,10 @@ def _mean(joint: Joint, name: str, kind: str, times: Times) -> tuple[Fraction, F
     known = times.of.get(name, {}).get(kind)
     if known is not None:
         return known.mean_ns, _energy(known)
-    found = joint.outcome.assignment
-    for network, choice in zip(
-        joint.problem.networks, () if found is None else found.choice, strict=True
-    ):
-        stages = network.candidates[choice].stages
-        for k, stage in enumerate(stages, 1):
+    assignment = joint.outcome.assignment
+    choices = () if assignment is None else assignment.choice
+    for network, choice in zip(joint.problem.networks, choices, strict=True):
+        for k, stage in enumerate(network.candidates[choice].stages, 1):
             whole = times.of[network.name].get(stage.kind)
             if whole is not None and name == f"{network.name}.stage{k}":
                 share = Fraction(stage.firing) / whole.longest_ns
@@ -360,19 +376,19 @@ def _energy(time: FiringTime) -> Fraction | None:
 
 
 # -- limits ----------------------------------------------------------------------------------------
-def _beyond(state: State, clocked: Clocked) -> Iterator[Diagnostic]:
-    """An error for a limit that no clock rates keep with this mapping."""
+def _beyond(state: State, clocked: Clocked) -> Diagnostic | None:
+    """The error that no clock rates keep the limit of a state with this mapping."""
     taken = sum((watts for _, watts in clocked.parts), Fraction(0))
     late = clocked.joint.verdict is None or clocked.joint.verdict.late
     if state.power_w is None or clocked.bound.energy_mw is None or taken <= state.power_w or late:
-        return
+        return None
     message = (
         f"`{state.name}` takes at least {_watts(taken)} by the model, but its limit is"
         f" {_watts(state.power_w)}"
     )
     parts = ", ".join(f"{name} {_watts(watts)}" for name, watts in clocked.parts if watts)
     help_text = f"that is {parts}; longer periods, or smaller variants of networks take less"
-    yield Diagnostic("F810", message, state.span, help=help_text)
+    return Diagnostic("F810", message, state.span, help=help_text)
 
 
 def _watts(watts: Fraction) -> str:

@@ -71,15 +71,11 @@ class Runs:
                 # an error of the machine, and not of the program
                 raise
             return faults
-        silent = [
-            a.name
-            for a in valid.system.apps
-            if not (seen.period_ns.get(a.name) and a.name in seen.latency_ns)
-        ]
-        if silent:
-            message = f"`{silent[0]}` finished no frame while it was measured"
-            help_text = "a source has to deliver at least one iteration"
-            return Errors([Diagnostic("F606", message, None, help=help_text)])
+        for app in valid.system.apps:
+            if not seen.period_ns.get(app.name) or app.name not in seen.latency_ns:
+                message = f"`{app.name}` finished no frame while it was measured"
+                help_text = "a source has to deliver at least one iteration"
+                return Errors([Diagnostic("F606", message, None, help=help_text)])
         return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy, seen.delayed)
 
 

@@ -7,7 +7,7 @@ it cannot be stated, or why it is infeasible without a search.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, inf
 from pathlib import Path
@@ -18,8 +18,9 @@ from ...analysis.timing.system import TimedPath
 from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.application import Application, Channel, Task
 from ...model.diagnostic import Diagnostic, Errors, has_errors, one_of
-from ...model.mapping import Pin, PinStage
+from ...model.mapping import Pin, PinStage, Placement
 from ...model.platform import Platform
+from ...model.profile import ProfileEntry
 from ...model.resampling import hosts, without_resampling
 from ...model.times import MARGIN, FiringTime, Times
 from ...model.transfers import without_transfers
@@ -52,64 +53,99 @@ def joint_problem(
     """
     platform = valid.platform
     pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
-    groups, tasks, followers, faults = [], [], list[Follower](), []
-    networks: list[tuple[str, str, KernelRow]] = []
-    insides: dict[str, LayerChain | None] = {}
+    groups: list[TaskGroup] = []
+    tasks: list[DeadlineTask] = []
+    networks: list[_CutNetwork] = []
+    followers: list[Follower] = []
+    faults: list[Diagnostic] = []
     for app in valid.system.apps:
         if app.period_ns is None:
-            message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
-            faults.append(
-                Diagnostic("F215", message, app.span, help="give every app a period, or none")
-            )
+            faults.append(_without_period(app))
             continue
+        vector = valid.repetition[app.name]
+        insides: dict[str, LayerChain | None] = {}
         for task in without_resampling(app).tasks:
             known = times.of[task.name]
-            firings = valid.repetition[app.name][task.name]
-            layered = any(
-                t.entry is not None and t.entry.layers and not t.from_text for t in known.values()
-            )
-            if layered and task.name not in pins and not platform.machines:
-                # which a cut would have to know
+            firings = vector[task.name]
+            wanted = _pinned_kind(platform, pins.get(task.name))
+            if wanted is None and not platform.machines and _is_layered(known):
                 insides[task.name] = inside = _inside(task)
-                networks.append(
-                    (task.name, app.name, _kernels(task, known, platform, firings, inside))
-                )
-                continue
-            wanted = (
-                platform.pool_of(pins[task.name].processors[0]).kind if task.name in pins else None
-            )
-            if not known or (wanted is not None and wanted not in known):
+                kernels = _kernels(task, known, platform, firings, inside)
+                networks.append(_CutNetwork(task, app.name, kernels, inside))
+            elif not known or wanted not in (None, *known):
                 faults.append(_untimed(task, wanted, platform))
-                continue
-            tasks.append(
-                DeadlineTask(
-                    task.name,
-                    app.name,
-                    {kind: ceil(t.longest_ns) for kind, t in known.items()},
-                    firings,
-                    any(t.source == "estimated" for t in known.values()),
-                    {kind: t.curve for kind, t in known.items() if t.curve is not None},
-                    task.live,
-                    task.border is not None,
-                    _batch(task),
-                    task.network is not None,
-                )
-            )
-        groups.append(_team(app, valid.repetition[app.name], insides, valid.system.pins, platform))
-        followers += _followers(app, valid.repetition[app.name])
+            else:
+                tasks.append(_deadline_task(task, app.name, known, firings))
+        groups.append(_group(app, app.period_ns, vector, insides, valid.system.pins, platform))
+        followers += _followers(app, vector)
     if faults:
         raise Errors(faults)
-    where = {name: p.processors[0] for name, p in pins.items()}
-    fronts = search_workers.run(_front, platform, [kernels for _, _, kernels in networks])
-    nets = tuple(
-        DeadlineNetwork(
-            name, app, f.candidates, f.exact, _tensors(insides[name]), _batch(valid.tasks[name])
-        )
-        for (name, app, _), f in zip(networks, fronts, strict=True)
-    )
-    machines = machines_for(valid) if platform.machines else {}
+    fronts = search_workers.run(_front, platform, [network.kernels for network in networks])
     return JointProblem(
-        platform, tuple(groups), tuple(tasks), nets, where, tuple(followers), machines=machines
+        platform,
+        tuple(groups),
+        tuple(tasks),
+        tuple(network.within(front) for network, front in zip(networks, fronts, strict=True)),
+        {name: placement.processors[0] for name, placement in pins.items()},
+        tuple(followers),
+        machines=machines_for(valid) if platform.machines else {},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _CutNetwork:
+    """A network that a search may cut: its worst cases by layer, and its layers if they are
+    known."""
+
+    task: Task
+    app: str
+    kernels: KernelRow
+    inside: LayerChain | None
+
+    def within(self, front: CandidateFront) -> DeadlineNetwork:
+        """The network with its candidates."""
+        return DeadlineNetwork(
+            self.task.name,
+            self.app,
+            front.candidates,
+            front.exact,
+            _tensors(self.inside),
+            _batch(self.task),
+        )
+
+
+def _without_period(app: Application) -> Diagnostic:
+    message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
+    return Diagnostic("F215", message, app.span, help="give every app a period, or none")
+
+
+def _pinned_kind(platform: Platform, pin: Placement | None) -> str | None:
+    """The kind of processor that a task is pinned to; None without a pin."""
+    return None if pin is None else platform.pool_of(pin.processors[0]).kind
+
+
+def _is_layered(known: Mapping[str, FiringTime]) -> bool:
+    """Are there times of layers, which a cut needs, and no time of the text instead of them?"""
+    return any(
+        time.entry is not None and time.entry.layers and not time.from_text
+        for time in known.values()
+    )
+
+
+def _deadline_task(
+    task: Task, app: str, known: Mapping[str, FiringTime], firings: int
+) -> DeadlineTask:
+    return DeadlineTask(
+        task.name,
+        app,
+        {kind: ceil(time.longest_ns) for kind, time in known.items()},
+        firings,
+        estimated=any(time.source == "estimated" for time in known.values()),
+        curves={kind: time.curve for kind, time in known.items() if time.curve is not None},
+        live=task.live,
+        open_end=task.border is not None,
+        batch=_batch(task),
+        engine=task.network is not None,
     )
 
 
@@ -132,24 +168,16 @@ def settled(valid: Valid) -> Valid:
     A search for deadlines chooses among the processors of that machine.
     """
     platform, system = valid.platform, valid.system
-    own = {p.task for p in system.pins if p.platform == platform.name}
+    pinned_tasks = {pin.task for pin in system.pins if pin.platform == platform.name}
     first = {
         pool.machine: pool.processors[0] for pool in reversed(platform.pools) if pool.kind != "link"
     }
     supposed = []
     for name, machine in machines_for(valid).items():
-        if name not in own:
+        if name not in pinned_tasks:
             span = valid.tasks[name].span
-            supposed.append(
-                Pin(
-                    platform.name,
-                    name,
-                    (PinStage((first[machine],), None, 1, span),),
-                    None,
-                    None,
-                    span,
-                )
-            )
+            whole = PinStage((first[machine],), None, 1, span)
+            supposed.append(Pin(platform.name, name, (whole,), None, None, span))
     found, faults = with_transfers(replace(system, pins=(*system.pins, *supposed)), platform)
     if has_errors(faults):
         raise Errors(faults)
@@ -160,21 +188,24 @@ def _front(platform: Platform, kernels: KernelRow) -> CandidateFront:
     return front(kernels, platform)
 
 
-def _team(
+def _group(
     app: Application,
+    period_ns: Fraction,
     vector: Mapping[str, int],
     insides: Mapping[str, LayerChain | None],
     pins: tuple[Pin, ...],
     platform: Platform,
 ) -> TaskGroup:
-    assert app.period_ns is not None
-    buffers = {p.task: p.buffers for p in pins if p.platform == platform.name and p.buffers}
-    channels = tuple(_channel(app, c, vector, insides, buffers) for c in app.channels)
-    followed = tuple(TimedPath(p.source, p.sink, p.newest, p.deadline) for p in paths(app, vector))
-    order = tuple(t.name for t in app.tasks)
-    return TaskGroup(
-        app.name, app.period_ns, app.deadline_ns, app.priority, channels, followed, order
+    """The app with its channels, its paths and the order of its tasks."""
+    buffers = {
+        pin.task: pin.buffers for pin in pins if pin.platform == platform.name and pin.buffers
+    }
+    channels = tuple(_channel(app, channel, vector, insides, buffers) for channel in app.channels)
+    followed = tuple(
+        TimedPath(path.source, path.sink, path.newest, path.deadline) for path in paths(app, vector)
     )
+    order = tuple(task.name for task in app.tasks)
+    return TaskGroup(app.name, period_ns, app.deadline_ns, app.priority, channels, followed, order)
 
 
 def _channel(
@@ -233,14 +264,14 @@ def _tensors(inside: LayerChain | None) -> tuple[InnerTensor, ...]:
     """The tensors between layers of a network."""
     if inside is None:
         return ()
-    found = []
+    tensors = []
     for number, layer in enumerate(inside.layers):
         for tensor in layer.makes:
             readers = _readers_of(tensor, inside)
             border = inside.tensors.get(tensor)
             if readers and border is not None and border.fixed:
-                found.append(InnerTensor(number, readers, size(border)))
-    return tuple(found)
+                tensors.append(InnerTensor(number, readers, size(border)))
+    return tuple(tensors)
 
 
 def _batch(task: Task) -> int:
@@ -291,76 +322,91 @@ def _kernels(
     firings: int,
     inside: LayerChain | None,
 ) -> KernelRow:
-    entries = {kind: t.entry for kind, t in known.items() if t.entry is not None}
-    longest = max(entries.values(), key=lambda e: len(e.layers))
-    names = tuple(x.layer for x in longest.layers)
-    cuts = tuple(range(1, len(names)))
+    """The layers of a network with their worst cases per kind of processor, and where it may be
+    cut."""
+    entries = {kind: time.entry for kind, time in known.items() if time.entry is not None}
+    longest = max(entries.values(), key=lambda entry: len(entry.layers))
+    names = tuple(timed.layer for timed in longest.layers)
     shares: dict[str, float] = {}
     if inside is not None:
-        names = tuple(x.name for x in inside.layers)
+        names = tuple(layer.name for layer in inside.layers)
         shares = dict(zip(names, inside.shares(), strict=True))
-        cuts = tuple(c.after + 1 for c in inside.cuts() if not inside.fused(c.after))
-        if not all(_readers_of(tensor, inside) for tensor in inside.inputs):
-            # such a network cannot be cut
-            cuts = ()
-    elif task.network is not None and not task.network.model:
-        cuts = ()
-    times: dict[str, list[float]] = {}
     barred = barred_from_dla(task, platform)
-    for kind, e in entries.items():
-        # A kind on which layers were not measured: the whole is distributed by multiplications.
-        layers = {x.layer: x.mean_ns for x in e.layers} or shares
-        total = sum(layers.values()) or 1.0
-        # Worst cases of single layers are unknown: each takes its share of the worst case of the
-        # whole.
-        factor = max(1.0, e.wcet_ns / total) * float(MARGIN if e.estimated else 1)
-        times[kind] = [
-            inf if kind == "dla" and barred(n) else layers.get(n, inf) * factor for n in names
-        ]
-    guessed = frozenset(kind for kind, e in entries.items() if e.estimated)
-    curves = {kind: t.curve for kind, t in known.items() if t.curve is not None}
+    times: dict[str, list[float]] = {}
+    for kind, entry in entries.items():
+        layers = _worst_case_layers(entry, shares)
+        times[kind] = [layers.get(name, inf) for name in names]
+        if kind == "dla":
+            times[kind] = [
+                inf if barred(name) else ns for name, ns in zip(names, times[kind], strict=True)
+            ]
+    guessed = frozenset(kind for kind, entry in entries.items() if entry.estimated)
+    curves = {kind: time.curve for kind, time in known.items() if time.curve is not None}
+    cuts = _cuts(task, inside, len(names))
     return KernelRow(names, times, cuts, estimated=guessed, firings=firings, curves=curves)
+
+
+def _worst_case_layers(entry: ProfileEntry, shares: Mapping[str, float]) -> dict[str, float]:
+    """The share of each layer in the worst case of the whole: worst cases of layers are unknown.
+
+    On a kind on which layers were not measured, the whole is distributed by multiplications.
+    """
+    layers = {timed.layer: timed.mean_ns for timed in entry.layers} or shares
+    total = sum(layers.values()) or 1.0
+    factor = max(1.0, entry.wcet_ns / total)
+    if entry.estimated:
+        factor *= float(MARGIN)
+    return {name: ns * factor for name, ns in layers.items()}
+
+
+def _cuts(task: Task, inside: LayerChain | None, layers: int) -> tuple[int, ...]:
+    """The numbers of the layers before which a network may be cut."""
+    if inside is None:
+        described = task.network is not None and not task.network.model
+        return () if described else tuple(range(1, layers))
+    if not all(_readers_of(tensor, inside) for tensor in inside.inputs):
+        return ()
+    return tuple(cut.after + 1 for cut in inside.cuts() if not inside.fused(cut.after))
 
 
 def require_possible(problem: JointProblem) -> None:
     """Raise errors that need no search: a task that can run nowhere, or more work than a kind of
     processor has time for."""
-    faults = []
+    faults = [*_without_places(problem)]
+    if faults:
+        raise Errors(faults)
+    faults = [*_overloaded(problem)]
+    if faults:
+        raise Errors(faults)
+
+
+def _without_places(problem: JointProblem) -> Iterator[Diagnostic]:
+    """The tasks and networks that can run nowhere."""
+    board = problem.platform.name
     for task in problem.tasks:
         if not problem.places(task):
             kinds = one_of(sorted(task.wcet_ns))
-            message = (
-                f"`{task.name}` can run nowhere on `{problem.platform.name}`: it has times for"
-                f" {kinds} only"
-            )
-            faults.append(
-                Diagnostic("F503", message, None, help="add such a processor to the platform")
-            )
+            message = f"`{task.name}` can run nowhere on `{board}`: it has times for {kinds} only"
+            yield Diagnostic("F503", message, None, help="add such a processor to the platform")
     for network in problem.networks:
         if not network.candidates:
-            message = (
-                f"`{network.name}` cannot run on `{problem.platform.name}`: some layer runs nowhere"
-            )
-            faults.append(
-                Diagnostic(
-                    "F503", message, None, help="give times of all layers on one kind at least"
-                )
-            )
-    if faults:
-        raise Errors(faults)
+            message = f"`{network.name}` cannot run on `{board}`: some layer runs nowhere"
+            help_text = "give times of all layers on one kind at least"
+            yield Diagnostic("F503", message, None, help=help_text)
+
+
+def _overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
+    """The kinds of processors with more work than time, by the tasks that can run nowhere else."""
     for kind, processors in problem.of_kind.items():
-        share = sum(
-            Fraction(task.work(kind)) / problem.period[task.group]
-            for task in problem.tasks
-            if set(task.wcet_ns) == {kind}
-            or problem.kind.get(problem.pins.get(task.name, "")) == kind
-        )
+        share = Fraction(0)
+        for task in problem.tasks:
+            pinned_kind = problem.kind.get(problem.pins.get(task.name, ""))
+            if set(task.wcet_ns) == {kind} or pinned_kind == kind:
+                share += Fraction(task.work(kind)) / problem.period[task.group]
         if share > len(processors):
             message = (
                 f"work that only a {kind} can do needs {float(share):.2f} of them, but there are"
                 f" {len(processors)}"
             )
             help_text = "make periods longer, or give tasks code for other processors"
-            faults.append(Diagnostic("F509", message, None, help=help_text))
-    if faults:
-        raise Errors(faults)
+            yield Diagnostic("F509", message, None, help=help_text)

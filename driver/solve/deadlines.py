@@ -8,7 +8,7 @@ the bound on every app's response time, and the gap to the optimum.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -22,7 +22,7 @@ from ...model.deployment import Deployment
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping
 from ...model.times import MARGIN, Times, too_optimistic
-from ...model.workload import workload
+from ...model.workload import WorkloadCurve, workload
 from ...profiling.measure import WARM_UP, MeasuredTimes, worst_case
 from ...report.gantt import Bar, Chart
 from ...search.deadline.answer import mapping_of
@@ -45,6 +45,9 @@ PACED, PACED_FRAMES, PACED_MOST = 3.0, 30, 20.0
 #: If a program had to wait for a core for more than this share of its time, its run measures the
 #: machine's other load more than the program. Most runs for one answer.
 DISTURBED, RUNS = 0.05, 3
+
+#: Worst-case times of firings in ns, by task: of the whole, or of each of its kernels.
+_FiringTimes = dict[str, Time | tuple[Time, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +109,11 @@ def map_jointly(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
     if outcome.balanced is None or found.verdict is None or not found.verdict.late:
         return found
     request.say("late on few processors: trying more of them")
-    other = judged(
-        valid, known, problem, replace(outcome.balanced, history=outcome.history), request
-    )
-    return (
-        other
-        if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late)
-        else found
-    )
+    balanced = replace(outcome.balanced, history=outcome.history)
+    other = judged(valid, known, problem, balanced, request)
+    if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late):
+        return other
+    return found
 
 
 def searched(problem: JointProblem, request: MapRequest) -> Outcome:
@@ -195,21 +195,20 @@ def program(
     runtime and kernel; the measurement is returned too. Raises Errors if it fails, and Refused if
     it has no known bounds.
     """
-    found = joint.outcome.assignment
-    if found is None or missing(valid.system):
+    assignment = joint.outcome.assignment
+    if assignment is None or missing(valid.system):
         return None
     try:
         mapped = valid.mapped(joint.mapping)
     except Errors as errors:
         raise Refused([d.message for d in errors.diagnostics if d.severity == "error"]) from errors
-    supposed = {f.name for f in joint.problem.followers}
-    kernels, curves = firing_times(joint.problem, found)
-    times: dict[str, Time | tuple[Time, ...]] = {**kernels}
-    carriers = (t for t in mapped.tasks.values() if t.transfer is not None)
-    times |= {t.name: ceil(max(t.wcet_ns)) for t in carriers if t.name not in times}
+    kernels, curves = firing_times(joint.problem, assignment)
+    times: _FiringTimes = {**kernels}
+    for name, ns in _times_of_transfers(mapped).items():
+        times.setdefault(name, ns)
     its_times = known.of(mapped).times
     deployed = plan(mapped, its_times, place(mapped, its_times))
-    paths = program_paths(joint.problem, found)
+    paths = program_paths(joint.problem, assignment)
 
     def planned() -> TimedSystem:
         system = timed_program(deployed.deployment, valid.platform, times, curves)
@@ -217,22 +216,41 @@ def program(
 
     if not valid.at_hand or not request.runs_program:
         return planned(), None
-    longest = max(float(a.period_ns or 0) / 1e9 for a in mapped.system.apps)
-    seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
+    seconds = _seconds_to_run(mapped)
     request.say(f"running it at its own pace for {seconds:.0f} s")
     seen = run_deployed(mapped, deployed, seconds, report=request.report)
-    # The first firings count as well: they have deadlines too. A declared WCET of a firing stands:
-    # `_exceeding`. That `repeat` and `last` take no time is only an assumption.
-    for name, kept in seen.samples.items():
-        if _vouched(its_times, name) and name not in supposed:
-            continue
-        if name in curves:
-            curves[name] = workload(kept, worst_case(kept))
-        elif name in times:
-            given = times[name]
-            whole = sum(given) if isinstance(given, tuple) else given
-            times[name] = max(whole, worst_case(kept), *kept)
+    followers = {follower.name for follower in joint.problem.followers}
+    for name, samples in seen.samples.items():
+        # A declared WCET of a firing stands: `_exceeding`. That `repeat` and `last` take no time is
+        # only an assumption.
+        if name in followers or not _vouched(its_times, name):
+            _raise_to_samples(name, samples, times, curves)
     return planned(), replace(seen, paths=_in_order(seen, deployed.deployment, paths))
+
+
+def _times_of_transfers(mapped: Valid) -> dict[str, int]:
+    """The WCETs of the tasks that carry tokens to other machines."""
+    carriers = (task for task in mapped.tasks.values() if task.transfer is not None)
+    return {task.name: ceil(max(task.wcet_ns)) for task in carriers}
+
+
+def _seconds_to_run(mapped: Valid) -> float:
+    """How long a program runs at its own pace."""
+    longest = max(float(app.period_ns or 0) / 1e9 for app in mapped.system.apps)
+    return min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
+
+
+def _raise_to_samples(
+    name: str, samples: Sequence[int], times: _FiringTimes, curves: dict[str, WorkloadCurve]
+) -> None:
+    """Let the times of a task cover what was measured, first firings included: they have deadlines
+    too."""
+    if name in curves:
+        curves[name] = workload(samples, worst_case(samples))
+    elif name in times:
+        kernels = times[name]
+        whole = sum(kernels) if isinstance(kernels, tuple) else kernels
+        times[name] = max(whole, worst_case(samples), *samples)
 
 
 def _in_order(
@@ -240,16 +258,17 @@ def _in_order(
 ) -> dict[str, tuple[tuple[int | None, int, int], ...]]:
     """The measured latencies of the paths of each app, in the order of the problem's; empty if
     there are none."""
-    found = {}
+    latencies = {}
     for app in deployment.apps:
-        shown = {
-            (p.source, p.sink): x
-            for p, x in zip(app.paths, seen.paths.get(app.name, ()), strict=False)
+        measured = seen.paths.get(app.name, ())
+        by_ends = {
+            (path.source, path.sink): latency
+            for path, latency in zip(app.paths, measured, strict=False)
         }
-        found[app.name] = tuple(
-            shown.get((p.source, p.sink), (None, 0, 0)) for p in paths[app.name]
+        latencies[app.name] = tuple(
+            by_ends.get((path.source, path.sink), (None, 0, 0)) for path in paths[app.name]
         )
-    return found
+    return latencies
 
 
 def _vouched(times: Times, task: str) -> bool:
@@ -261,23 +280,22 @@ def _vouched(times: Times, task: str) -> bool:
 def _exceeding(valid: Valid, times: Times, seen: MeasuredTimes) -> tuple[Diagnostic, ...]:
     """Warnings for tasks that took longer at their own pace than their declared WCET, without first
     firings."""
-    found = []
+    warnings = []
     for name, samples in seen.samples.items():
-        time = (
-            times.here(name)
-            if name in valid.tasks and valid.tasks[name].resampling is None
-            else None
-        )
-        most = max(samples[int(len(samples) * WARM_UP) :], default=0)
-        if time is not None and time.from_text and most > time.longest_ns:
-            found.append(too_optimistic(valid.tasks[name], time, most))
-    return tuple(found)
+        task = valid.tasks.get(name)
+        if task is None or task.resampling is not None:
+            continue
+        time = times.here(name)
+        longest = max(samples[int(len(samples) * WARM_UP) :], default=0)
+        if time is not None and time.from_text and longest > time.longest_ns:
+            warnings.append(too_optimistic(task, time, longest))
+    return tuple(warnings)
 
 
 # -- what can be said of it ------------------------------------------------------------------------
 def reasons(joint: Joint) -> list[str]:
     """The busiest processor, the tightest group, and what would help if a deadline is missed."""
-    verdict, problem = joint.verdict, joint.problem
+    verdict = joint.verdict
     if verdict is None:
         return [
             "no mapping was found: make periods longer, or search longer with --budget or"
@@ -291,38 +309,39 @@ def reasons(joint: Joint) -> list[str]:
     for broken in verdict.broken:
         if not isinstance(broken.limit, Deadlines):  # deadlines follow below, with remedies
             lines.append(f"{broken.reason}: {broken.remedy}" if broken.remedy else broken.reason)
-    tight: list[tuple[Fraction, TaskGroup, Held]] = []
-    unbounded = False
-    for group in problem.groups:
-        if verdict.worst.groups[group.name] is None:
-            lines.append(
-                f"`{group.name}` has no bound: too many tasks can delay it on some processor"
-            )
-            unbounded = True
-            continue
-        tight += [
-            (h.bound / h.due, group, h)
-            for h in held(group, verdict.worst)
-            if h.bound is not None and h.due
-        ]
+    groups = joint.problem.groups
+    unbounded = [group for group in groups if verdict.worst.groups[group.name] is None]
+    for group in unbounded:
+        lines.append(f"`{group.name}` has no bound: too many tasks can delay it on some processor")
     if unbounded:
         lines += _with_less_to_do(joint, busiest)
-    if tight:
-        share, group, what = max(tight, key=lambda t: t[0])
-        assert what.bound is not None
-        lines.append(
-            f"{what.name(group)} is the tightest: {in_ms(what.bound)} of {in_ms(what.due)}"
-        )
-        lines += _taken_apart(joint, group, what)
-        if share > 1:
-            hopeless = what.due is not None and _alone(joint, group, what) > what.due
-            rival = "" if hopeless else f", or a higher priority than {group.priority}"
-            lines.append(f"a deadline of {in_ms(what.bound)} would be met{rival}")
+    lines += _about_tightest(joint, [group for group in groups if group not in unbounded], verdict)
     lines += [
         f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
         for name in verdict.conditional
     ]
     return lines
+
+
+def _about_tightest(
+    joint: Joint, groups: Sequence[TaskGroup], verdict: MappingVerdict
+) -> Iterator[str]:
+    """The group or path that needs the largest share of its deadline, and what its bound is made
+    of."""
+    tight: list[tuple[Fraction, TaskGroup, Held, Fraction]] = []
+    for group in groups:
+        for each in held(group, verdict.worst):
+            if each.bound is not None and each.due:
+                tight.append((each.bound / each.due, group, each, each.bound))
+    if not tight:
+        return
+    share, group, what, bound = max(tight, key=lambda t: t[0])
+    yield f"{what.name(group)} is the tightest: {in_ms(bound)} of {in_ms(what.due)}"
+    yield from _taken_apart(joint, group, what)
+    if share > 1:
+        hopeless = what.due is not None and _alone(joint, group, what) > what.due
+        rival = "" if hopeless else f", or a higher priority than {group.priority}"
+        yield f"a deadline of {in_ms(bound)} would be met{rival}"
 
 
 def missed(verdict: MappingVerdict) -> Iterator[str]:
@@ -361,14 +380,15 @@ def _alone(joint: Joint, group: TaskGroup, what: Held) -> Fraction:
     """The bound of a group, or of one of its paths, if it were alone."""
     assert joint.system is not None
     own = tuple(g for g in joint.system.groups if g.name == group.name)
-    workers = tuple(
-        w for w in joint.system.workers if {p.group for p in w.sequence} == {group.name}
-    )
-    if len(workers) < len(
-        [w for w in joint.system.workers if any(p.group == group.name for p in w.sequence)]
-    ):
-        workers = ()  # it shares an order with other groups: the order that it would have
-    worst = worst_cases(replace(joint.system, groups=own, workers=workers))
+    workers = []
+    for worker in joint.system.workers:
+        groups = {position.group for position in worker.sequence}
+        if groups == {group.name}:
+            workers.append(worker)
+        elif group.name in groups:  # a shared order: take the one that the group would have alone
+            workers = []
+            break
+    worst = worst_cases(replace(joint.system, groups=own, workers=tuple(workers)))
     return next(h.bound for h in held(group, worst) if h.path == what.path) or Fraction(0)
 
 

@@ -84,11 +84,9 @@ def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]
     measured there."""
     platform = valid.platform
     kinds = dict.fromkeys(pool.kind for pool in platform.pools if pool.kind not in ("cpu", "link"))
-    known = (
-        {e.subject for e in profile.entries if e.processor in kinds}
-        if profile is not None
-        else set()
-    )
+    known: set[str] = set()
+    if profile is not None:
+        known |= {e.subject for e in profile.entries if e.processor in kinds}
     known |= {p.task for p in valid.system.pins if p.platform == platform.name}
     off = [name for name, t in valid.tasks.items() if t.network is not None and name not in known]
     if not kinds or not off:

@@ -176,11 +176,10 @@ def _map_with_deadlines(
     valid: Valid, known: KnownTimes, request: MapRequest, limit: MemoryLimit | None
 ) -> Answer:
     """Apps that all have periods. The best mapping found is stored, even if an app is late."""
-    joint = (
-        map_jointly(valid, known, request)
-        if limit is None
-        else map_jointly_within(valid, known, request, limit)
-    )
+    if limit is None:
+        joint = map_jointly(valid, known, request)
+    else:
+        joint = map_jointly_within(valid, known, request, limit)
     verdict = joint.verdict
     fits = bool(joint.mapping.groups) and verdict is not None and not verdict.beyond_board
     return Answer(
@@ -192,11 +191,10 @@ def _map_states(
     valid: ValidScenario, known: KnownTimes, request: MapRequest, limit: MemoryLimit | None
 ) -> Answer:
     """A scenario whose apps all have periods: one placement for all of its states."""
-    states = (
-        map_states_jointly(valid, known, request)
-        if limit is None
-        else map_states_within(valid, known, request, limit)
-    )
+    if limit is None:
+        states = map_states_jointly(valid, known, request)
+    else:
+        states = map_states_within(valid, known, request, limit)
     said = [*unknown_power(valid.scenario, valid.platform)]
     for joint in states.joints.values():
         said += joint.diagnostics
@@ -240,12 +238,10 @@ def _map_without_periods(
         require_some_time(valid, known)
     within = None if limit is None else _Within(limit, partial(taken, valid, known.profile))
     mapping = _fastest(valid, known, request, within, runnable=runnable)
-    said = (
-        _idle(request.search_workers)
-        if request.measure
-        else (*_idle(request.search_workers), *untimed(valid, known.times))
-    )
-    return Answer(mapping, valid, said)
+    warnings = _idle(request.search_workers)
+    if not request.measure:
+        warnings = (*warnings, *untimed(valid, known.times))
+    return Answer(mapping, valid, warnings)
 
 
 @dataclass(frozen=True, slots=True)

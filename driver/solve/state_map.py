@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import ceil
 
 from ...analysis.timing.switching import Halves, halves
@@ -68,8 +69,10 @@ class States:
     @property
     def late(self) -> bool:
         """Is some app late in some state, or was no mapping found?"""
-        groups = (g for j in self.joints.values() for g in j.mapping.groups)
-        return not self.mapping.placements or not all(g.schedulable for g in groups)
+        if not self.mapping.placements:
+            return True
+        groups = chain.from_iterable(joint.mapping.groups for joint in self.joints.values())
+        return not all(group.schedulable for group in groups)
 
     def finished(self, profile: Profile | None, seed: int) -> States:
         """The same with one mapping, and bounds on changes. Raises Errors for changes at once that
@@ -209,11 +212,9 @@ class StateSearch:
             # only the program is late: no others were searched
             own = self._with_own_places(searched, name)
         other = None if own is None else self._judged(searched, name, own)
-        return (
-            other
-            if other is not None and other.verdict is not None and other.verdict.feasible
-            else None
-        )
+        if other is None or other.verdict is None or not other.verdict.feasible:
+            return None
+        return other
 
 
 def _without(problems: dict[str, JointProblem], cpus: frozenset[str]) -> dict[str, JointProblem]:
@@ -237,12 +238,11 @@ def _missed(joint: Joint) -> list[str]:
 
 def _alternatives(valid: ValidScenario) -> list[list[str]]:
     """Tasks and networks of different variants that replace each other."""
-    found: dict[str, dict[str, None]] = {}
-    for task, where in (
-        pair for state in valid.states.values() for pair in places_of_variants(state)
-    ):
-        found.setdefault(where, {})[task] = None
-    return [list(names) for names in found.values() if len(names) > 1]
+    tasks_at: dict[str, dict[str, None]] = {}
+    for state in valid.states.values():
+        for task, place_in_text in places_of_variants(state):
+            tasks_at.setdefault(place_in_text, {})[task] = None
+    return [list(tasks) for tasks in tasks_at.values() if len(tasks) > 1]
 
 
 def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | None) -> Mapping:

@@ -5,13 +5,14 @@ In: a valid text, its times and its profile. Out: a `Problem`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 from pathlib import Path
 
 from ...analysis.dataflow.order import components
-from ...model.application import Task
+from ...model.application import Application, Task
+from ...model.mapping import Placement
 from ...model.platform import Platform
 from ...model.profile import Profile, ProfileEntry
 from ...model.resampling import without_resampling
@@ -32,49 +33,58 @@ from ..text.check import Valid
 
 def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
     """The problem: mean times per kind of processor, and networks with their parts."""
-    apps, platform = (
-        tuple(without_resampling(without_transfers(a)) for a in valid.system.apps),
-        valid.platform,
-    )
-    names = {t.name for a in apps for t in a.tasks}
-    pins = {
-        name: p
-        for name, p in pinned(valid.system.apps, platform, valid.system.pins)[0].items()
-        if name in names
-    }
-    given = {
-        p.task for p in valid.system.pins if p.platform == platform.name and p.wcet_ns is not None
-    }
-    kinds = {pool.kind for pool in platform.pools}
-    means: dict[str, dict[str, float]] = {}
+    platform = valid.platform
+    apps = tuple(without_resampling(without_transfers(app)) for app in valid.system.apps)
+    pins = _pins_of_tasks(valid, apps)
+    means = _means(valid, times, apps)
     networks: dict[str, Divisible] = {}
+    for task in _unsettled_networks(valid, apps, pins):
+        networks[task.name] = _divisible(
+            task, times.of[task.name], means[task.name], profile, platform
+        )
+    transfer = transfer_model(() if profile is None else profile.transfers)
+    problem = Problem(apps, platform, valid.repetition, means, pins, networks, transfer=transfer)
+    if profile is not None:
+        held = {e.subject: e.held for e in profile.entries if e.held is not None}
+        problem = replace(problem, held=held, runtime_ns=profile.firing_ns or 0.0)
+    return replace(problem, pins={**on_gpu(problem, networks=False), **pins})
+
+
+def _pins_of_tasks(valid: Valid, apps: tuple[Application, ...]) -> dict[str, Placement]:
+    """The pins of the tasks that a search sees."""
+    names = {task.name for app in apps for task in app.tasks}
+    pins = pinned(valid.system.apps, valid.platform, valid.system.pins)[0]
+    return {name: placement for name, placement in pins.items() if name in names}
+
+
+def _means(
+    valid: Valid, times: Times, apps: tuple[Application, ...]
+) -> dict[str, dict[str, float]]:
+    """The mean time of each task per kind of processor, an assumed one where none is known."""
+    kinds = {pool.kind for pool in valid.platform.pools}
     usual = usual_ns(firing_means(valid, times))
+    means: dict[str, dict[str, float]] = {}
+    for app in apps:
+        for task in app.tasks:
+            known = {kind: float(time.mean_ns) for kind, time in times.of[task.name].items()}
+            means[task.name] = known or _guessed(task, kinds, times, usual)
+    return means
+
+
+def _unsettled_networks(
+    valid: Valid, apps: tuple[Application, ...], pins: Collection[str]
+) -> Iterator[Task]:
+    """The networks that a search may cut or replicate: not pinned, without a declared WCET, and
+    not in a cycle."""
+    platform = valid.platform
+    own = [pin for pin in valid.system.pins if pin.platform == platform.name]
+    with_wcet = {pin.task for pin in own if pin.wcet_ns is not None}
     for app in apps:
         cyclic = {name for component in components(app) for name in component}
+        settled = {*pins, *cyclic, *with_wcet}
         for task in app.tasks:
-            known = times.of[task.name]
-            means[task.name] = {kind: float(t.mean_ns) for kind, t in known.items()} or _guessed(
-                task, kinds, times, usual
-            )
-            if (
-                task.network is not None
-                and task.name not in (*pins, *cyclic)
-                and task.name not in given
-            ):
-                networks[task.name] = _divisible(task, known, means[task.name], profile, platform)
-    held = {e.subject: e.held for e in profile.entries if e.held is not None} if profile else {}
-    problem = Problem(
-        apps,
-        platform,
-        valid.repetition,
-        means,
-        pins,
-        networks,
-        held=held,
-        transfer=transfer_model(profile.transfers if profile else ()),
-        runtime_ns=(profile.firing_ns or 0.0) if profile else 0.0,
-    )
-    return replace(problem, pins={**on_gpu(problem, networks=False), **pins})
+            if task.network is not None and task.name not in settled:
+                yield task
 
 
 def _guessed(task: Task, kinds: Collection[str], times: Times, usual: float) -> dict[str, float]:
@@ -90,28 +100,22 @@ def _divisible(
     profile: Profile | None,
     platform: Platform,
 ) -> Divisible:
-    whole = Divisible(
-        (task.name,),
-        Costs(
-            {k: [ns] for k, ns in means.items()},
-            dict.fromkeys(means, 0.0),
-            (),
-            lambda a, b, count: 0.0,
-        ),
+    """A network with the parts that it can be cut into; whole where it cannot be cut."""
+    costs = Costs(
+        {kind: [ns] for kind, ns in means.items()},
+        dict.fromkeys(means, 0.0),
+        (),
+        lambda a, b, count: 0.0,
     )
+    whole = Divisible((task.name,), costs)
     entries: dict[str, ProfileEntry] = {
         kind: t.entry for kind, t in known.items() if t.entry is not None
     }
-    if not entries or not may_be_cut(task) or profile is None:
+    if task.network is None or not entries or not may_be_cut(task) or profile is None:
         return whole
-    assert task.network is not None
     try:
         barred = barred_from_dla(task, platform)
-        return divisible(
-            read_chain(Path(task.network.path), task.network.shapes),
-            entries,
-            profile.transfers,
-            barred,
-        )
+        chain = read_chain(Path(task.network.path), task.network.shapes)
+        return divisible(chain, entries, profile.transfers, barred)
     except NetworkError:
         return whole

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from ...codegen.states import memory_of
-from ...model.application import Task
+from ...model.application import Network, Task
 from ...model.deployment import Deployment, PlannedMemory
 from ...model.diagnostic import Errors
 from ...model.mapping import Mapping
@@ -157,8 +157,10 @@ def _options(valid: ValidScenario) -> list[Valid]:
 def _free(valid: Valid, parts: Iterable[Valid]) -> list[Task]:
     """Tasks that no pin of the text places."""
     pinned = {p.task for p in valid.system.pins if p.platform == valid.platform.name}
-    found = {name: task for part in parts for name, task in part.tasks.items()}
-    return [task for name, task in found.items() if name not in pinned]
+    tasks: dict[str, Task] = {}
+    for part in parts:
+        tasks |= part.tasks
+    return [task for name, task in tasks.items() if name not in pinned]
 
 
 def _cpu_ns(times: Iterable[Times]) -> dict[str, float]:
@@ -192,12 +194,13 @@ def taken_beside(
 ) -> Callable[[Mapping], PlannedMemory]:
     """The memory of networks in one state, with the weights of those in others, which stay."""
     there = {t.network.content_hash for t in state.tasks.values() if t.network is not None}
-    networks = [
-        t.network for s in valid.states.values() for t in s.tasks.values() if t.network is not None
-    ]
-    others = {n.content_hash: n for n in networks if n.content_hash not in there}
-    known = [needs(n) for n in others.values()]
-    weights = sum(n.weights for n in known if n is not None)
+    others: dict[str, Network] = {}
+    for other_state in valid.states.values():
+        for task in other_state.tasks.values():
+            if task.network is not None and task.network.content_hash not in there:
+                others[task.network.content_hash] = task.network
+    needed = [needs(network) for network in others.values()]
+    weights = sum(need.weights for need in needed if need is not None)
 
     def found(mapping: Mapping) -> PlannedMemory:
         own = taken(state, profile, mapping)

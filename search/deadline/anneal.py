@@ -77,32 +77,20 @@ def anneal(
 ) -> BestSoFar:
     """Improve `best` until the budget is used up. Ctrl-C returns the best so far.
 
-    Everybody who helps walks alone, and after each leg the walk that is behind goes on from the
-    best of all. Where evaluations are counted there are always `WALKS` of them, so that the answer
-    does not depend on who helps.
+    Each worker walks alone, and after each leg the walk that is behind goes on from the best of
+    all. Where evaluations are counted there are always `WALKS` of them, so that the answer does not
+    depend on the number of workers.
     """
     spending = budget.begin(lambda: best.looks)
     liked = [_liked(n, r) for n, r in zip(problem.networks, relaxed.rises, strict=True)]
     ground: Ground = (problem, liked)
     walks: list[Walk] = []
     try:
-        given = (
-            [best.assignment]
-            if best.feasible and best.assignment is not None
-            else _starts(problem, liked)
-        )
-        starts = {look(problem, start, best): start for start in given}
-        value = min(starts)
+        start, value = _best_start(ground, best)
         count = WALKS if budget.counted else search_workers.size
-        walks = [
-            Walk(
-                starts[value],
-                value,
-                replace(best, looks=0, seen=dict(best.seen)),
-                random.Random(seed + k),
-            )
-            for k in range(count)
-        ]
+        for k in range(count):
+            own = replace(best, looks=0, seen=dict(best.seen))
+            walks.append(Walk(start, value, own, random.Random(seed + k)))
         while not spending.over and any(w.known < KNOWN for w in walks):
             leg = _leg(spending, count)
             walks = search_workers.run(_walked, ground, [(w, leg) for w in walks])
@@ -118,6 +106,16 @@ def anneal(
         for walk in walks:
             best.join(walk.best)
     return best
+
+
+def _best_start(ground: Ground, best: BestSoFar) -> tuple[Assignment, float]:
+    """Where walks begin, with its value: the best so far if it meets all deadlines."""
+    problem, liked = ground
+    if best.feasible and best.assignment is not None:
+        return best.assignment, look(problem, best.assignment, best)
+    starts = {look(problem, start, best): start for start in _starts(problem, liked)}
+    value = min(starts)
+    return starts[value], value
 
 
 def _leg(spending: Spending, count: int) -> Leg:
@@ -138,10 +136,11 @@ def _walked(ground: Ground, own: tuple[Walk, Leg]) -> Walk:
     rng, best = walk.rng, walk.best
     spending = leg.budget.begin(lambda: best.looks)
     while not spending.over and walk.known < KNOWN:
-        change = (
-            _relieved(problem, walk.here, rng) if walk.value < 2 and rng.random() < RELIEF else None
-        )
-        change = change or _changed(problem, walk.here, liked, rng)
+        change = None
+        if walk.value < 2 and rng.random() < RELIEF:
+            change = _relieved(problem, walk.here, rng)
+        if change is None:
+            change = _changed(problem, walk.here, liked, rng)
         walk.known = walk.known + 1 if change in best.seen else 0
         other = look(problem, change, best)
         heat = max(1e-9, 1 - leg.begin - (leg.end - leg.begin) * spending.share) * (

@@ -5,13 +5,14 @@ In: a problem, the outcome of a search, the verdict that holds. Out: a `Mapping`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
 from ...model.mapping import (
     MOST_POINTS,
+    Bands,
     Effort,
     FrontPoint,
     GroupBound,
@@ -24,7 +25,7 @@ from ...model.mapping import (
     as_text,
 )
 from ...profiling.measure import MeasuredTimes
-from .limits import held
+from .limits import Held, held
 from .outcome import Outcome
 from .problem import Assignment, JointProblem, TaskGroup
 from .verdict import MappingVerdict
@@ -39,6 +40,7 @@ def mapping_of(
 ) -> Mapping:
     """The mapping that an outcome means, with the bounds of a verdict, and what a run of the
     program showed."""
+    front = sorted(outcome.front, key=lambda point: point[:2])
     effort = Effort(
         outcome.objective,
         seed,
@@ -48,10 +50,7 @@ def mapping_of(
         None,
         outcome.proved,
         outcome.history,
-        tuple(
-            _point(problem, *point)
-            for point in sorted(outcome.front, key=lambda p: p[:2])[:MOST_POINTS]
-        ),
+        tuple(_point(problem, *point) for point in front[:MOST_POINTS]),
     )
     found = outcome.assignment
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
@@ -101,19 +100,24 @@ def _bound(group: TaskGroup, verdict: MappingVerdict, seen: MeasuredTimes | None
         None if seen is None else seen.longest_ns.get(name),
         0 if seen is None else seen.frames.get(name, 0),
         0 if seen is None else seen.misses.get(name, 0),
-        tuple(
-            PathBound(
-                h.path.source,
-                h.path.sink,
-                _up(h.bound),
-                _up(h.due),
-                h.met,
-                *(latencies[n] if n < len(latencies) else ()),
-            )
-            for n, h in enumerate(paths)
-            if h.path is not None
-        ),
+        tuple(_path_bounds(paths, latencies)),
     )
+
+
+def _path_bounds(
+    paths: Sequence[Held], latencies: Sequence[tuple[int | None, int, int]]
+) -> Iterator[PathBound]:
+    """The bounds of paths, with what was measured of them as far as it is known."""
+    for n, path_held in enumerate(paths):
+        path = path_held.path
+        if path is not None:
+            bound = PathBound(
+                path.source, path.sink, _up(path_held.bound), _up(path_held.due), path_held.met
+            )
+            if n < len(latencies):
+                seen_ns, firings, missed = latencies[n]
+                bound = replace(bound, seen_ns=seen_ns, firings=firings, missed=missed)
+            yield bound
 
 
 def _up(ns: Fraction | None) -> int | None:
@@ -129,12 +133,11 @@ def _point(
 
 
 def _placements(problem: JointProblem, found: Assignment) -> tuple[Placement, ...]:
-    return tuple(
-        Placement(
-            i.name, (p,), bands=problem.bands.get(i.name, ()) if problem.kind[p] == "cpu" else ()
-        )
-        for i, p in zip(problem.tasks, found.tasks, strict=True)
-    )
+    placements = []
+    for task, place in zip(problem.tasks, found.tasks, strict=True):
+        bands = problem.bands.get(task.name, ()) if problem.kind[place] == "cpu" else ()
+        placements.append(Placement(task.name, (place,), bands=bands))
+    return tuple(placements)
 
 
 def _plans(problem: JointProblem, found: Assignment) -> tuple[NetworkPlan, ...]:
@@ -142,14 +145,13 @@ def _plans(problem: JointProblem, found: Assignment) -> tuple[NetworkPlan, ...]:
 
 
 def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:
-    steps = problem.networks[n].candidates[found.choice[n]].stages
-    bands = (
-        problem.bands.get(problem.networks[n].name, ())
-        if [s.kind for s in steps] == ["cpu"]
-        else ()
-    )
+    network = problem.networks[n]
+    made = network.candidates[found.choice[n]].stages
+    bands: tuple[Bands, ...] = ()
+    if [stage.kind for stage in made] == ["cpu"]:
+        bands = problem.bands.get(network.name, ())
     stages = (
         StagePlan((place,), stage.last_layer, predicted_ns=float(stage.firing), bands=bands)
-        for stage, place in zip(steps, found.stages[n], strict=True)
+        for stage, place in zip(made, found.stages[n], strict=True)
     )
-    return NetworkPlan(problem.networks[n].name, tuple(stages))
+    return NetworkPlan(network.name, tuple(stages))

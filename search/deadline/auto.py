@@ -17,11 +17,11 @@ from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
 from .cores import by_objectives
-from .exact import RESOLUTION, solve
+from .exact import RESOLUTION, Optimum, solve
 from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
 from .outcome import Outcome
-from .problem import Assignment, JointProblem
-from .relaxed import relax
+from .problem import Assignment, DeadlineTask, JointProblem
+from .relaxed import Relaxed, relax
 from .verdict import verdict
 
 #: Up to this utilization of the busiest processor, fewer processors are worth more than balance.
@@ -71,28 +71,29 @@ def _spared(problem: JointProblem, found: Outcome) -> Outcome:
     """The same on as few CPUs as leave slack, networks on CPUs whole: fewer hand-overs, and cores
     for others."""
     assert found.assignment is not None and found.verdict is not None
-    used = len(_cpus(problem, found.assignment))
-    for count in range(1, used + 1):
+    before = _extent(problem, found.assignment)
+    used_cpus, _ = before
+    for count in range(1, used_cpus + 1):
         try:
             assignment = _on_few(problem, found.assignment, count)
-            told = verdict(problem, assignment, patience=Fraction(1))
+            judged = verdict(problem, assignment, patience=Fraction(1))
         except Refused:
             continue
-        fewer = len(_cpus(problem, assignment)), len(_places(assignment))
-        if (
-            fewer < (used, len(_places(found.assignment)))
-            and told.feasible
-            and told.maximum <= SLACK
-        ):
+        if _extent(problem, assignment) < before and judged.feasible and judged.maximum <= SLACK:
             return replace(
                 found,
                 assignment=assignment,
-                verdict=told,
+                verdict=judged,
                 spared=found.verdict.maximum,
                 proved=False,
                 balanced=found,
             )
     return found
+
+
+def _extent(problem: JointProblem, assignment: Assignment) -> tuple[int, int]:
+    """How many CPUs an assignment uses, and how many tasks and stages it has."""
+    return len(_cpus(problem, assignment)), len(_places(assignment))
 
 
 def _cpus(problem: JointProblem, assignment: Assignment) -> set[str]:
@@ -106,47 +107,74 @@ def _places(assignment: Assignment) -> list[str]:
 def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
     """What is on CPUs there on `count` of them, pinned ones among them: the groups with the most to
     do first."""
+    choice = _whole_on_cpus(problem, like)
     pinned = set(problem.pins.values())
     cores = sorted(problem.of_kind["cpu"], key=lambda p: p not in pinned)[:count]
+    home = _homes(problem, _movable_work(problem, like, choice), cores)
+    tasks = list(like.tasks)
+    for t, task in enumerate(problem.tasks):
+        if _movable(problem, task, tasks[t]):
+            tasks[t] = home[task.group]
+    stages = list(like.stages)
+    for n, network in enumerate(problem.networks):
+        core = home[network.group]
+        made = network.candidates[choice[n]].stages
+        places = stages[n] if choice[n] == like.choice[n] else (core,) * len(made)
+        stages[n] = tuple(
+            core if stage.kind == "cpu" else place
+            for stage, place in zip(made, places, strict=True)
+        )
+    return Assignment(choice, tuple(stages), tuple(tasks))
+
+
+def _movable(problem: JointProblem, task: DeadlineTask, place: str) -> bool:
+    """Is a task on a CPU that no pin asks for?"""
+    return problem.kind[place] == "cpu" and task.name not in problem.pins
+
+
+def _whole_on_cpus(problem: JointProblem, like: Assignment) -> tuple[int, ...]:
+    """The candidates of an assignment, but the fastest uncut one for networks that only use
+    CPUs."""
+    choice = list(like.choice)
+    for n, network in enumerate(problem.networks):
+        if any(stage.kind != "cpu" for stage in network.candidates[choice[n]].stages):
+            continue
+        latencies = {}
+        for c, candidate in enumerate(network.candidates):
+            if [stage.kind for stage in candidate.stages] == ["cpu"]:
+                latencies[c] = candidate.latency
+        if latencies:
+            choice[n] = min(latencies, key=lambda c: latencies[c])
+    return tuple(choice)
+
+
+def _movable_work(
+    problem: JointProblem, like: Assignment, choice: tuple[int, ...]
+) -> dict[str, Fraction]:
+    """The utilization that each group has on CPUs and may take to others."""
+    work = {group.name: Fraction(0) for group in problem.groups}
+    for network, c in zip(problem.networks, choice, strict=True):
+        work[network.group] += network.candidates[c].work("cpu") / problem.period[network.group]
+    for task, place in zip(problem.tasks, like.tasks, strict=True):
+        if _movable(problem, task, place):
+            work[task.group] += task.work("cpu") / problem.period[task.group]
+    return work
+
+
+def _homes(
+    problem: JointProblem, work: dict[str, Fraction], cores: Sequence[str]
+) -> dict[str, str]:
+    """The CPU of each group: the group with the most work first, to the CPU with the least."""
     used = dict.fromkeys(problem.processors, Fraction(0))
     for task in problem.tasks:
         if task.name in problem.pins:
             place = problem.pins[task.name]
             used[place] += task.work(problem.kind[place]) / problem.period[task.group]
-    choice, stages, tasks = list(like.choice), list(like.stages), list(like.tasks)
-    work: dict[str, Fraction] = {t.name: Fraction(0) for t in problem.groups}
-    for n, network in enumerate(problem.networks):
-        if all(s.kind == "cpu" for s in network.candidates[choice[n]].stages):
-            whole = [
-                c
-                for c, made in enumerate(network.candidates)
-                if [s.kind for s in made.stages] == ["cpu"]
-            ]
-            choice[n] = min(whole, key=lambda c: network.candidates[c].latency, default=choice[n])
-        work[network.group] += (
-            network.candidates[choice[n]].work("cpu") / problem.period[network.group]
-        )
-    for task, place in zip(problem.tasks, tasks, strict=True):
-        if problem.kind[place] == "cpu" and task.name not in problem.pins:
-            work[task.group] += task.work("cpu") / problem.period[task.group]
-    for group in sorted(work, key=lambda g: (-work[g], g)):
-        core = min(cores, key=lambda p: used[p])
-        used[core] += work[group]
-        for t, task in enumerate(problem.tasks):
-            if (
-                task.group == group
-                and problem.kind[tasks[t]] == "cpu"
-                and task.name not in problem.pins
-            ):
-                tasks[t] = core
-        for n, network in enumerate(problem.networks):
-            if network.group == group:
-                made = network.candidates[choice[n]].stages
-                kept = stages[n] if choice[n] == like.choice[n] else (core,) * len(made)
-                stages[n] = tuple(
-                    core if s.kind == "cpu" else p for s, p in zip(made, kept, strict=True)
-                )
-    return Assignment(tuple(choice), tuple(stages), tuple(tasks))
+    home = {}
+    for group in sorted(work, key=lambda name: (-work[name], name)):
+        home[group] = min(cores, key=lambda p: used[p])
+        used[home[group]] += work[group]
+    return home
 
 
 def _genetic(name: str, run: Callable[..., BestSoFar]) -> Run:
@@ -208,88 +236,125 @@ def _auto(
 
     Where that stays far above its bound, annealing again.
     """
-    best, solved = BestSoFar(), 0
-    spending = budget.begin(lambda: best.looks + solved)
-    relaxed = relax(problem)
-    if relaxed is None:
-        return Outcome("auto", None, None, None, False, "limits", 0, spending.seconds)
-    part = budget.part(HEURISTIC)
-    best = heuristic_ga(
-        problem,
-        seed=seed,
-        budget=part,
-        progress=progress,
-        search_workers=search_workers,
-        population=256,
-    )
-    if best.interrupted:
-        return _outcome("auto", best, spending.seconds)
-    if not best.feasible:
-        if progress is not None:
-            progress("no deadline-keeping mapping yet: looking where response times are short")
-        part = spending.left.part(ANNEALING)
-        best = anneal(
-            problem,
+    return _Staged(problem, seed, budget, progress, search_workers).outcome()
+
+
+class _Staged:
+    """The searches of `auto`, which share a budget and the best assignment so far."""
+
+    def __init__(
+        self,
+        problem: JointProblem,
+        seed: int,
+        budget: Budget,
+        progress: Progress | None,
+        search_workers: SearchWorkers,
+    ) -> None:
+        self._problem, self._seed, self._budget = problem, seed, budget
+        self._progress, self._search_workers = progress, search_workers
+        self._best = BestSoFar()
+        self._solved = 0
+        self._spending = budget.begin(lambda: self._best.looks + self._solved)
+
+    def outcome(self) -> Outcome:
+        """Run one search after the other; Ctrl-C ends all of them."""
+        spending = self._spending
+        relaxed = relax(self._problem)
+        if relaxed is None:
+            return Outcome("auto", None, None, None, False, "limits", 0, spending.seconds)
+        self._best = heuristic_ga(
+            self._problem,
+            seed=self._seed,
+            budget=self._budget.part(HEURISTIC),
+            progress=self._progress,
+            search_workers=self._search_workers,
+            population=256,
+        )
+        if self._best.interrupted:
+            return self._interrupted()
+        if self._best.feasible:
+            self._relieve()
+            for_exact = spending.left.part(EXACT)
+        else:
+            self._tell("no deadline-keeping mapping yet: looking where response times are short")
+            self._anneal(relaxed, spending.left.part(ANNEALING))
+            for_exact = spending.left
+        if self._best.interrupted:
+            return self._interrupted()
+        self._tell("exact: proving how far from the optimum that is")
+        try:
+            optimum = self._solve(for_exact)
+        except KeyboardInterrupt:
+            return self._interrupted()
+        if self._is_far_above(optimum) and not spending.over:
+            self._anneal(relaxed, spending.left)
+        return self._rated(optimum)
+
+    def _tell(self, text: str) -> None:
+        if self._progress is not None:
+            self._progress(text)
+
+    def _interrupted(self) -> Outcome:
+        return _outcome("auto", self._best, self._spending.seconds)
+
+    def _relieve(self) -> None:
+        self._best = relieve(
+            self._problem,
+            seed=self._seed,
+            budget=self._spending.left.part(RELIEF),
+            best=self._best,
+            progress=self._progress,
+        )
+
+    def _anneal(self, relaxed: Relaxed, budget: Budget) -> None:
+        self._best = anneal(
+            self._problem,
             relaxed,
-            seed=seed,
-            budget=part,
-            best=best,
-            progress=progress,
-            search_workers=search_workers,
+            seed=self._seed,
+            budget=budget,
+            best=self._best,
+            progress=self._progress,
+            search_workers=self._search_workers,
         )
-        first = spending.left
-    else:
-        best = relieve(
-            problem, seed=seed, budget=spending.left.part(RELIEF), best=best, progress=progress
-        )
-        first = spending.left.part(EXACT)
-    if best.interrupted:
-        return _outcome("auto", best, spending.seconds)
-    if progress is not None:
-        progress("exact: proving how far from the optimum that is")
-    try:
-        found = solve(
-            problem,
-            seed=seed,
-            budget=first,
+
+    def _solve(self, budget: Budget) -> Optimum:
+        """The answer of the exact search, taken over where it is not worse."""
+        best = self._best
+        optimum = solve(
+            self._problem,
+            seed=self._seed,
+            budget=budget,
             hint=best.assignment if best.feasible else None,
-            progress=progress,
+            progress=self._progress,
         )
-    except KeyboardInterrupt:
-        return _outcome("auto", best, spending.seconds)
-    solved = found.refused + found.solved
-    if found.verdict is not None and found.verdict.feasible and found.verdict.maximum <= best.value:
-        best.assignment, best.verdict, best.value = (
-            found.assignment,
-            found.verdict,
-            float(found.verdict.maximum),
+        self._solved = optimum.refused + optimum.solved
+        judged = optimum.verdict
+        if judged is not None and judged.feasible and judged.maximum <= best.value:
+            best.assignment, best.verdict = optimum.assignment, judged
+            best.value = float(judged.maximum)
+        return optimum
+
+    def _is_far_above(self, optimum: Optimum) -> bool:
+        """Could a mapping that keeps all deadlines be much better than the best one?"""
+        best = self._best
+        return best.feasible and not optimum.proved and best.value > FAR * optimum.bound
+
+    def _rated(self, optimum: Optimum) -> Outcome:
+        """The best assignment, with what the exact search has proved."""
+        best, judged = self._best, self._best.verdict
+        within = optimum.bound + RESOLUTION
+        return Outcome(
+            "auto",
+            best.assignment,
+            judged,
+            optimum.bound,
+            judged is not None and judged.feasible and judged.maximum <= within,
+            None if best.feasible else optimum.impossible,
+            best.evaluations + best.looks,
+            self._spending.seconds,
+            front=tuple(best.front),
+            counted=best.looks + self._solved,
         )
-    if best.feasible and not found.proved and best.value > FAR * found.bound and not spending.over:
-        best = anneal(
-            problem,
-            relaxed,
-            seed=seed,
-            budget=spending.left,
-            best=best,
-            progress=progress,
-            search_workers=search_workers,
-        )
-    verdict = best.verdict
-    proved = (
-        verdict is not None and verdict.feasible and verdict.maximum <= found.bound + RESOLUTION
-    )
-    return Outcome(
-        "auto",
-        best.assignment,
-        verdict,
-        found.bound,
-        proved,
-        None if best.feasible else found.impossible,
-        best.evaluations + best.looks,
-        spending.seconds,
-        front=tuple(best.front),
-        counted=best.looks + solved,
-    )
 
 
 #: Problem, seed, budget, who is told, who helps.

@@ -273,12 +273,9 @@ def with_stages(network: KernelRow, stages: Sequence[tuple[str, int, int]]) -> C
         kernels = (sum(times),) if kind in network.whole else tuple(times)
         name = network.layers[end - 1] if end < len(network.layers) else None
         whole = network.curves.get(kind)
-        # A stage takes its share of it.
-        curve = (
-            whole.scaled(Fraction(sum(kernels), whole.longest))
-            if whole is not None and whole.longest
-            else None
-        )
+        curve = None
+        if whole is not None and whole.longest:  # a stage takes its share of it
+            curve = whole.scaled(Fraction(sum(kernels), whole.longest))
         steps.append(
             CandidateStage(
                 kind, kernels, name, kind in network.estimated, network.firings, curve, end

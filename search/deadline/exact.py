@@ -34,6 +34,14 @@ from .verdict import MappingVerdict, utilizations, verdict
 
 #: Candidates per network in the first and the second attempt.
 FEW, MANY = 60, 300
+#: Attempts one after the other: candidates per network (None: all), each group's tasks on one CPU,
+#: and the share of what is left of the budget (one in so many) where that is not the whole problem.
+ATTEMPTS: tuple[tuple[int | None, bool, int], ...] = (
+    (FEW, True, 4),
+    (FEW, False, 2),
+    (MANY, False, 2),
+    (None, False, 1),
+)
 #: Assignments in a row that may miss a deadline before something else is tried, where a part of the
 #: problem is solved.
 PATIENCE = 20
@@ -87,56 +95,99 @@ def solve(
     that could be in a better answer: those whose choice alone would not raise the bound above what
     was found. `hint` has to be feasible.
     """
-    refused, solved = 0, 0
-    spending = budget.begin(lambda: refused + solved)
-    nearest: tuple[Assignment | None, MappingVerdict | None] = None, None
-    relaxed = relax(problem)
-    if relaxed is None:
-        return Optimum(None, None, Fraction(0), False, 0, impossible="limits")
-    bound = as_fraction(relaxed.bound)
-    if bound > 1:  # even with fractions of tasks, some processor has more work than time
-        return Optimum(None, None, bound, False, 0, impossible="limits")
-    best, found = hint, None if hint is None else verdict(problem, hint)
-    known: set[tuple[tuple[int, ...], bool]] = set()
-    for most, at_home, share in (
-        (FEW, True, 4),
-        (FEW, False, 2),
-        (MANY, False, 2),
-        (None, False, 1),
-    ):
-        limit = inf if found is None else float(found.maximum) - relaxed.bound + ROUNDING
-        allowed = _allowed(relaxed, limit, most, best)
-        sizes = tuple(len(a) for a in allowed)
-        if (sizes, at_home) in known or _reached(found, bound):
-            continue
-        known.add((sizes, at_home))
-        every = _allowed(relaxed, limit, None, best)
-        whole = not at_home and all(len(a) == len(b) for a, b in zip(allowed, every, strict=True))
-        if spending.over:
-            break
-        left = spending.left if whole else spending.left.part(1 / share)
-        part = _lazily(problem, allowed, at_home, seed, left, best, bound, whole)
-        refused, solved = refused + part.refused, solved + part.solved
-        if part.verdict is not None and not part.verdict.feasible:
-            assert part.assignment is not None
-            nearest = _nearer(nearest, part.assignment, part.verdict)
-        elif part.verdict is not None and (found is None or part.verdict.maximum < found.maximum):
-            best, found = part.assignment, part.verdict
-            if progress is not None:
-                text = (
-                    f"exact: maximum utilization {float(found.maximum):.4f}, at least"
-                    f" {float(bound):.4f}"
-                )
-                progress(text, evaluations=refused, value=float(found.maximum), bound=float(bound))
-        if not whole:
-            continue
-        # What was left out could not have been better either.
-        if part.impossible is not None and found is None:
-            return Optimum(*nearest, bound, False, refused, solved, part.impossible)
-        bound = max(bound, part.bound if found is None else min(part.bound, found.maximum))
-    if found is None:
-        return Optimum(*nearest, bound, False, refused, solved)
-    return Optimum(best, found, bound, _reached(found, bound), refused, solved)
+    return _Proof(problem, seed, hint, progress).within(budget)
+
+
+class _Proof:
+    """A search for the optimum in attempts, each among more candidates than the one before."""
+
+    def __init__(
+        self,
+        problem: JointProblem,
+        seed: int,
+        hint: Assignment | None,
+        progress: Progress | None,
+    ) -> None:
+        self._problem, self._seed, self._progress = problem, seed, progress
+        self._best = hint
+        self._found: MappingVerdict | None = None
+        self._nearest: tuple[Assignment | None, MappingVerdict | None] = None, None
+        self._bound = Fraction(0)
+        self._refused, self._solved = 0, 0
+
+    def within(self, budget: Budget) -> Optimum:
+        """The best assignment, as far as it is known when the budget is used up."""
+        spending = budget.begin(lambda: self._refused + self._solved)
+        relaxed = relax(self._problem)
+        if relaxed is None:
+            return Optimum(None, None, Fraction(0), False, 0, impossible="limits")
+        self._bound = as_fraction(relaxed.bound)
+        if self._bound > 1:  # even with fractions of tasks, some processor has too much work
+            return Optimum(None, None, self._bound, False, 0, impossible="limits")
+        if self._best is not None:
+            self._found = verdict(self._problem, self._best)
+        known: set[tuple[tuple[int, ...], bool]] = set()
+        for most, at_home, share in ATTEMPTS:
+            allowed, every = self._allowed(relaxed, most), self._allowed(relaxed, None)
+            sizes = tuple(len(candidates) for candidates in allowed)
+            if (sizes, at_home) in known or _reached(self._found, self._bound):
+                continue
+            known.add((sizes, at_home))
+            whole = not at_home and sizes == tuple(len(candidates) for candidates in every)
+            if spending.over:
+                break
+            left = spending.left if whole else spending.left.part(1 / share)
+            part = _lazily(
+                self._problem, allowed, at_home, self._seed, left, self._best, self._bound, whole
+            )
+            self._refused += part.refused
+            self._solved += part.solved
+            self._take(part)
+            if not whole:
+                continue
+            # What was left out could not have been better either.
+            if part.impossible is not None and self._found is None:
+                return self._optimum(part.impossible)
+            self._raise_bound(part.bound)
+        return self._optimum()
+
+    def _allowed(self, relaxed: Relaxed, most: int | None) -> tuple[tuple[int, ...], ...]:
+        """The candidates that could be in a better answer, at most so many of each network."""
+        limit = inf
+        if self._found is not None:
+            limit = float(self._found.maximum) - relaxed.bound + ROUNDING
+        return _allowed(relaxed, limit, most, self._best)
+
+    def _take(self, part: Optimum) -> None:
+        """Keep the answer of an attempt if it is better than the best one, or, where it is late,
+        nearer."""
+        if part.verdict is None:
+            return
+        if not part.verdict.feasible:
+            self._nearest = _nearer(self._nearest, part.assignment, part.verdict)
+        elif self._found is None or part.verdict.maximum < self._found.maximum:
+            self._best, self._found = part.assignment, part.verdict
+            self._report(part.verdict.maximum)
+
+    def _report(self, maximum: Fraction) -> None:
+        if self._progress is None:
+            return
+        value, bound = float(maximum), float(self._bound)
+        text = f"exact: maximum utilization {value:.4f}, at least {bound:.4f}"
+        self._progress(text, evaluations=self._refused, value=value, bound=bound)
+
+    def _raise_bound(self, bound: Fraction) -> None:
+        """Take the bound of an attempt among all candidates that could be better than the best."""
+        if self._found is not None:
+            bound = min(bound, self._found.maximum)
+        self._bound = max(self._bound, bound)
+
+    def _optimum(self, impossible: Impossible | None = None) -> Optimum:
+        refused, solved, bound = self._refused, self._solved, self._bound
+        if self._found is None:
+            return Optimum(*self._nearest, bound, False, refused, solved, impossible)
+        proved = _reached(self._found, bound)
+        return Optimum(self._best, self._found, bound, proved, refused, solved)
 
 
 def _reached(found: MappingVerdict | None, bound: Fraction) -> bool:
@@ -147,11 +198,14 @@ def _reached(found: MappingVerdict | None, bound: Fraction) -> bool:
 def _allowed(
     relaxed: Relaxed, limit: float, most: int | None, keep: Assignment | None
 ) -> tuple[tuple[int, ...], ...]:
-    chosen = []
+    """The candidates of each network that may be in a better answer, and those of `keep`."""
+    allowed = []
     for n, rises in enumerate(relaxed.rises):
-        own = _allowed_of(rises, limit, most)
-        chosen.append(tuple(sorted({*own, *([keep.choice[n]] if keep is not None else [])})))
-    return tuple(chosen)
+        own = set(_allowed_of(rises, limit, most))
+        if keep is not None:
+            own.add(keep.choice[n])
+        allowed.append(tuple(sorted(own)))
+    return tuple(allowed)
 
 
 def _allowed_of(rises: tuple[float, ...], limit: float, most: int | None) -> list[int]:
@@ -211,7 +265,7 @@ def _lazily(
 
 def _nearer(
     known: tuple[Assignment | None, MappingVerdict | None],
-    assignment: Assignment,
+    assignment: Assignment | None,
     found: MappingVerdict | None,
 ) -> tuple[Assignment | None, MappingVerdict | None]:
     """The one of two late assignments with fewer groups late, the first if both have as many."""

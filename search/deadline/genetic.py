@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.timing.system import Refused
 from ...machines.search_workers import ALONE, SearchWorkers
-from ..budget import Budget, Spending
+from ..budget import Budget
 from ..events import Progress
 from .limits import held
 from .place import PlacedPopulation, Placer
@@ -65,11 +65,9 @@ class BestSoFar:
     @property
     def text(self) -> str:
         """Its quality in words."""
-        return (
-            f"maximum utilization {self.value:.4f}"
-            if self.feasible
-            else f"late by {self.value - 2:.3f}"
-        )
+        if self.feasible:
+            return f"maximum utilization {self.value:.4f}"
+        return f"late by {self.value - 2:.3f}"
 
     def tell(self, progress: Progress, text: str) -> None:
         """Report it; an assignment that misses deadlines has no value."""
@@ -87,14 +85,12 @@ class BestSoFar:
 
     def keep(self, problem: JointProblem, assignment: Assignment, found: MappingVerdict) -> None:
         """Add an assignment that meets all deadlines to the front, unless it is dominated."""
-        shares = [
-            h.bound / h.due
-            for t in problem.groups
-            for h in held(t, found.worst)
-            if h.bound and h.due
-        ]
-        here = float(found.maximum), float(max(shares, default=Fraction(0)))
-        self._add((*here, assignment))
+        tightest = Fraction(0)
+        for group in problem.groups:
+            for each in held(group, found.worst):
+                if each.bound and each.due:
+                    tightest = max(tightest, each.bound / each.due)
+        self._add((float(found.maximum), float(tightest), assignment))
 
     def _add(self, point: tuple[float, float, Assignment]) -> None:
         if not any(a <= point[0] and b <= point[1] for a, b, _ in self.front):
@@ -182,9 +178,8 @@ def heuristic_ga(
     stages = [[(len(c.stages), c.latency) for c in n.candidates] for n in problem.networks]
     choices[0] = [*(own.index(min(own)) for own in latency), 1]
     choices[-1] = [*(own.index(min(own)) for own in stages), 1]
-    return _evolve(
-        placer, choices, None, sizes, rng, budget, progress, search_workers, "heuristic-ga"
-    )
+    evolution = _Evolution("heuristic-ga", placer, rng, budget, progress, search_workers)
+    return evolution.best_of(_Population(choices, None, sizes))
 
 
 def entire_ga(
@@ -195,7 +190,6 @@ def entire_ga(
     progress: Progress | None = None,
     search_workers: SearchWorkers = ALONE,
     population: int = POPULATION,
-    start: BestSoFar | None = None,
 ) -> BestSoFar:
     """Candidates and places of tasks by evolution, seeded with what `heuristic-ga` finds.
 
@@ -209,17 +203,15 @@ def entire_ga(
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
     fewer = population // 4
-    if start is None:
-        first = budget.part(1 / 4)
-        start = heuristic_ga(
-            problem,
-            seed=seed,
-            budget=first,
-            progress=progress,
-            search_workers=search_workers,
-            population=fewer,
-        )
-        looked.append(start)
+    start = heuristic_ga(
+        problem,
+        seed=seed,
+        budget=budget.part(1 / 4),
+        progress=progress,
+        search_workers=search_workers,
+        population=fewer,
+    )
+    looked.append(start)
     if not start.feasible:
         loose = heuristic_ga(
             _loosened(problem),
@@ -231,11 +223,10 @@ def entire_ga(
         looked.append(loose)
         start = start if loose.assignment is None else loose
     sizes = np.array([len(n.candidates) for n in problem.networks], dtype=int)
-    choices = (
-        rng.integers(0, sizes, size=(population, len(sizes)))
-        if len(sizes)
-        else np.zeros((population, 0), int)
-    )
+    if len(sizes):
+        choices = rng.integers(0, sizes, size=(population, len(sizes)))
+    else:
+        choices = np.zeros((population, 0), int)
     placed = placer.place(choices, at_home=rng.random(population) < 0.5)
     tasks = placed.items.copy()
     numbers = {p: i for i, p in enumerate(problem.processors)}
@@ -243,18 +234,8 @@ def entire_ga(
         part = max(1, population // 8)
         choices[:part] = start.assignment.choice
         tasks[:part] = [numbers[p] for p in start.assignment.tasks]
-    found = _evolve(
-        placer,
-        choices,
-        tasks,
-        sizes,
-        rng,
-        spending.left,
-        progress,
-        search_workers,
-        "entire-ga",
-        start.assignment,
-    )
+    evolution = _Evolution("entire-ga", placer, rng, spending.left, progress, search_workers)
+    found = evolution.best_of(_Population(choices, tasks, sizes), start.assignment)
     found.seconds = spending.seconds
     found.evaluations += start.evaluations
     found.looks += sum(b.looks for b in looked)
@@ -285,25 +266,10 @@ def baseline(
 
     first = BestSoFar()
     spending = budget.begin(lambda: first.looks)
-    named = {n.name for n in problem.networks}
-    alone = replace(
-        problem,
-        tasks=(),
-        followers=(),
-        groups=tuple(
-            replace(
-                t,
-                channels=tuple(
-                    c for c in t.channels if c.source in named and c.destination in named
-                ),
-                paths=(),
-            )
-            for t in problem.groups
-            if any(n.group == t.name for n in problem.networks)
-        ),
-    )
+    alone = _networks_alone(problem)
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
+    choice: tuple[int, ...] = (0,) * len(problem.networks)
     if alone.groups:
         first = heuristic_ga(
             alone,
@@ -312,132 +278,162 @@ def baseline(
             search_workers=search_workers,
             population=population,
         )
-        choice = (
-            first.assignment.choice
-            if first.assignment is not None
-            else (0,) * len(problem.networks)
-        )
-    else:
-        choice = ()
+        if first.assignment is not None:
+            choice = first.assignment.choice
     choices = np.tile(np.array(choice, dtype=int), (population, 1))
     tasks = placer.place(choices).items.copy()
     for t, task in enumerate(problem.tasks):
         places = [problem.processors.index(p) for p in problem.places(task)]
         tasks[1:, t] = rng.choice(places, size=population - 1)
-    found = _evolve(
-        placer, choices, tasks, None, rng, spending.left, progress, search_workers, "baseline"
-    )
+    evolution = _Evolution("baseline", placer, rng, spending.left, progress, search_workers)
+    found = evolution.best_of(_Population(choices, tasks, None))
     found.seconds = spending.seconds
     found.evaluations += first.evaluations
     found.looks += first.looks
     return found
 
 
-def _evolve(
-    placer: Placer,
-    choices: np.ndarray,
-    tasks: np.ndarray | None,
-    sizes: np.ndarray | None,
-    rng: np.random.Generator,
-    budget: Budget,
-    progress: Progress | None,
-    search_workers: SearchWorkers,
-    name: str,
-    start: Assignment | None = None,
-) -> BestSoFar:
-    """Uniform crossover of tournament winners, mutation of one gene, the best tenth stays.
-
-    Without `sizes` the choices are fixed. Without `tasks` the last gene of a choice is where tasks
-    may go.
-    """
-    import numpy as np
-
-    best = BestSoFar()
-    spending = budget.begin(lambda: best.looks)
-    idle = 0
-    if start is not None:
-        look(placer.problem, start, best)
-    values = _values(placer, choices, tasks, best, spending, search_workers)
-    try:
-        if tasks is None:
-            for i in (0, -1):
-                placed = placer.place(
-                    choices[i : i + 1 or None, :-1], at_home=choices[i : i + 1 or None, -1] == 1
-                )
-                values[i] = look(
-                    placer.problem, placed.assignment(placer.problem, 0, choices[i, :-1]), best
-                )
-        if progress is not None and best.assignment is not None:
-            best.tell(progress, f"{name}: begins with {best.text}")
-        while best.generations < GENERATIONS and idle < PATIENCE and not spending.over:
-            best.generations += 1
-            before = best.value
-            order = np.argsort(values, kind="stable")
-            keep = order[: max(1, len(order) // 10)]
-            parents = (
-                _tournament(values, len(choices) - len(keep), rng),
-                _tournament(values, len(choices) - len(keep), rng),
+def _networks_alone(problem: JointProblem) -> JointProblem:
+    """The problem without tasks: apps with networks, and the channels between these."""
+    names = {network.name for network in problem.networks}
+    with_networks = {network.group for network in problem.networks}
+    groups = []
+    for group in problem.groups:
+        if group.name in with_networks:
+            channels = tuple(
+                channel
+                for channel in group.channels
+                if channel.source in names and channel.destination in names
             )
-            choices = np.concatenate([choices[keep], _crossed(choices, parents, rng)])
-            if sizes is not None:
-                _mutate(choices, len(keep), sizes, rng)
-            if tasks is not None:
-                tasks = np.concatenate([tasks[keep], _crossed(tasks, parents, rng)])
-                _mutate_places(tasks, len(keep), placer, rng)
-            values = _values(placer, choices, tasks, best, spending, search_workers)
-            idle = 0 if best.value < before - 1e-12 else idle + 1
-            if progress is not None and best.value < before:
-                best.tell(progress, f"{name}: generation {best.generations}, {best.text}")
-    except KeyboardInterrupt:
-        best.interrupted = True
-    best.seconds = spending.seconds
-    return best
+            groups.append(replace(group, channels=channels, paths=()))
+    return replace(problem, tasks=(), followers=(), groups=tuple(groups))
 
 
-def _values(
-    placer: Placer,
-    choices: np.ndarray,
-    tasks: np.ndarray | None,
-    best: BestSoFar,
-    spending: Spending,
-    search_workers: SearchWorkers,
-) -> np.ndarray:
-    """Maximum utilization; 2 and more for what breaks a limit or, as far as is known, a
-    deadline.
+@dataclass(frozen=True, slots=True)
+class _Population:
+    """Genes by individual: `choices` of candidates, and the places of `tasks`.
+
+    `sizes` are the numbers of candidates to choose from; without them the choices are fixed.
+    Without `tasks` Algorithm 7 places them, and the last gene of a choice is where it may: anywhere
+    (0), or those of a group on one core (1).
     """
-    import numpy as np
 
-    problem = placer.problem
-    genes = choices
-    if tasks is None:
-        choices = genes[:, :-1]
-        placed: PlacedPopulation = placer.place(choices, at_home=genes[:, -1] == 1)
-    else:
-        placed = placer.place(choices, tasks)
-    worst = placed.used.max(axis=1)
-    values: np.ndarray = np.where(worst > 1, 2 + 10 * (worst - 1), worst) + 10 * placed.engines
-    best.evaluations += len(values)
-    looked = 0
-    order = np.argsort(values, kind="stable")
-    hopeful = (i for i in order if not best.feasible or values[i] < best.value)
-    ahead = _ahead(
-        problem,
-        (placed.assignment(problem, int(i), choices[i]) for i in hopeful),
-        best,
-        search_workers,
-    )
-    for i in order:
-        if looked >= LEADERS or (best.feasible and values[i] >= best.value):
-            break
-        if best.assignment is not None and spending.over:
-            break
-        assignment = placed.assignment(problem, int(i), choices[i])
-        fresh = assignment not in best.seen
-        values[i] = look(problem, assignment, best, ahead.get(assignment))
-        looked += fresh
-        if fresh and values[i] < 2:
-            break
-    return values
+    choices: np.ndarray
+    tasks: np.ndarray | None
+    sizes: np.ndarray | None
+
+    @property
+    def candidates(self) -> np.ndarray:
+        """The candidates of networks, by individual."""
+        return self.choices[:, :-1] if self.tasks is None else self.choices
+
+    def placed(self, placer: Placer, rows: slice = slice(None)) -> PlacedPopulation:
+        """Individuals with all places."""
+        if self.tasks is None:
+            return placer.place(self.candidates[rows], at_home=self.choices[rows, -1] == 1)
+        return placer.place(self.choices[rows], self.tasks[rows])
+
+
+class _Evolution:
+    """Uniform crossover of tournament winners, mutation of one gene, the best tenth stays."""
+
+    def __init__(
+        self,
+        name: str,
+        placer: Placer,
+        rng: np.random.Generator,
+        budget: Budget,
+        progress: Progress | None,
+        search_workers: SearchWorkers,
+    ) -> None:
+        self._name, self._placer, self._rng = name, placer, rng
+        self._problem = placer.problem
+        self._progress, self._search_workers = progress, search_workers
+        self._best = BestSoFar()
+        self._spending = budget.begin(lambda: self._best.looks)
+
+    def best_of(self, population: _Population, start: Assignment | None = None) -> BestSoFar:
+        """The best assignment of all generations, and of `start`."""
+        best = self._best
+        if start is not None:
+            look(self._problem, start, best)
+        values = self._values(population)
+        idle = 0
+        try:
+            if population.tasks is None:
+                self._look_at_seeds(population, values)
+            if best.assignment is not None:
+                self._tell(f"begins with {best.text}")
+            while best.generations < GENERATIONS and idle < PATIENCE and not self._spending.over:
+                best.generations += 1
+                before = best.value
+                population = self._next_generation(population, values)
+                values = self._values(population)
+                idle = 0 if best.value < before - 1e-12 else idle + 1
+                if best.value < before:
+                    self._tell(f"generation {best.generations}, {best.text}")
+        except KeyboardInterrupt:
+            best.interrupted = True
+        best.seconds = self._spending.seconds
+        return best
+
+    def _tell(self, text: str) -> None:
+        if self._progress is not None:
+            self._best.tell(self._progress, f"{self._name}: {text}")
+
+    def _look_at_seeds(self, population: _Population, values: np.ndarray) -> None:
+        """Bound the response times of the first and the last individual, which `heuristic_ga`
+        chose."""
+        for i, row in ((0, slice(0, 1)), (-1, slice(-1, None))):
+            placed = population.placed(self._placer, row)
+            assignment = placed.assignment(self._problem, 0, population.candidates[i])
+            values[i] = look(self._problem, assignment, self._best)
+
+    def _next_generation(self, population: _Population, values: np.ndarray) -> _Population:
+        import numpy as np
+
+        rng, choices, tasks = self._rng, population.choices, population.tasks
+        order = np.argsort(values, kind="stable")
+        keep = order[: max(1, len(order) // 10)]
+        children = len(choices) - len(keep)
+        parents = _tournament(values, children, rng), _tournament(values, children, rng)
+        choices = np.concatenate([choices[keep], _crossed(choices, parents, rng)])
+        if population.sizes is not None:
+            _mutate(choices, len(keep), population.sizes, rng)
+        if tasks is not None:
+            tasks = np.concatenate([tasks[keep], _crossed(tasks, parents, rng)])
+            _mutate_places(tasks, len(keep), self._placer, rng)
+        return _Population(choices, tasks, population.sizes)
+
+    def _values(self, population: _Population) -> np.ndarray:
+        """Maximum utilization; 2 and more for what breaks a limit or, as far as is known, a
+        deadline.
+        """
+        import numpy as np
+
+        problem, best = self._problem, self._best
+        choices = population.candidates
+        placed = population.placed(self._placer)
+        worst = placed.used.max(axis=1)
+        values: np.ndarray = np.where(worst > 1, 2 + 10 * (worst - 1), worst) + 10 * placed.engines
+        best.evaluations += len(values)
+        looked = 0
+        order = np.argsort(values, kind="stable")
+        hopeful = (i for i in order if not best.feasible or values[i] < best.value)
+        leaders = (placed.assignment(problem, int(i), choices[i]) for i in hopeful)
+        ahead = _ahead(problem, leaders, best, self._search_workers)
+        for i in order:
+            if looked >= LEADERS or (best.feasible and values[i] >= best.value):
+                break
+            if best.assignment is not None and self._spending.over:
+                break
+            assignment = placed.assignment(problem, int(i), choices[i])
+            fresh = assignment not in best.seen
+            values[i] = look(problem, assignment, best, ahead.get(assignment))
+            looked += fresh
+            if fresh and values[i] < 2:
+                break
+        return values
 
 
 def _ahead(

@@ -42,11 +42,9 @@ def _slower_item(task: DeadlineTask, choice: Choice) -> DeadlineTask:
 
 
 def _slower_net(network: DeadlineNetwork, choice: Choice) -> DeadlineNetwork:
-    return (
-        replace(network, candidates=tuple(_slower(c, choice) for c in network.candidates))
-        if choice.bands
-        else network
-    )
+    if not choice.bands:
+        return network
+    return replace(network, candidates=tuple(_slower(c, choice) for c in network.candidates))
 
 
 def _slower(candidate: Candidate, choice: Choice) -> Candidate:

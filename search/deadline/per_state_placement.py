@@ -56,17 +56,15 @@ def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcom
 def _movable(problem: JointProblem, placed: CommonPlaces) -> list[str]:
     """What may be on another CPU in one state."""
     on_cpu = set(problem.of_kind.get("cpu", ()))
-    tasks = [
-        i.name
-        for i in problem.tasks
-        if i.name not in problem.pins and placed.tasks[i.name] in on_cpu
-    ]
-    networks = [
-        n.name
-        for n in problem.networks
-        if len(p := placed.networks[n.name][1]) == 1 and p[0] in on_cpu
-    ]
-    return [name for name in (*tasks, *networks) if name not in problem.bands]
+    movable = []
+    for task in problem.tasks:
+        if task.name not in problem.pins and placed.tasks[task.name] in on_cpu:
+            movable.append(task.name)
+    for network in problem.networks:
+        _, places = placed.networks[network.name]
+        if len(places) == 1 and places[0] in on_cpu:
+            movable.append(network.name)
+    return [name for name in movable if name not in problem.bands]
 
 
 def _moved(placed: CommonPlaces, places: Mapping[str, str]) -> CommonPlaces:

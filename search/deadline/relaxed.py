@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ...model.platform import Pool
 from .problem import JointProblem
 
 #: The solver computes in floating point: bounds are lowered by this much.
@@ -29,54 +30,91 @@ class Relaxed:
 def relax(problem: JointProblem) -> Relaxed | None:
     """None where even the relaxed problem has no solution: an engine limit that no candidates
     keep."""
-    from ortools.linear_solver import pywraplp
+    program = _LinearProgram(problem)
+    chosen = program.choose_candidates()
+    program.share_tasks()
+    program.limit_loads()
+    program.limit_engines()
+    return program.solved(chosen)
 
-    solver = pywraplp.Solver.CreateSolver("GLOP")
-    worst = solver.NumVar(0, solver.infinity(), "worst")
-    loads: dict[str, list[tuple[Any, float]]] = {k: [] for k in problem.of_kind}
-    engines: dict[str, list[tuple[Any, int]]] = {k: [] for k in problem.of_kind}
-    chosen = []
-    for network in problem.networks:
-        variables = [solver.NumVar(0, 1, "") for _ in network.candidates]
-        solver.Add(sum(variables) == 1)
-        for variable, candidate in zip(variables, network.candidates, strict=True):
-            for stage in candidate.stages:
-                loads[stage.kind].append(
-                    (variable, float(stage.work / problem.period[network.group]))
-                )
-                engines[stage.kind].append((variable, 1))
-        chosen.append(variables)
-    for task in problem.tasks:
-        kinds = {problem.kind[p] for p in problem.places(task)}
-        shares = {kind: solver.NumVar(0, 1, "") for kind in kinds}
-        solver.Add(sum(shares.values()) == 1)
-        for kind, share in shares.items():
-            loads[kind].append((share, float(task.work(kind) / problem.period[task.group])))
-    for kind, terms in loads.items():
-        if terms:
-            solver.Add(sum(v * w for v, w in terms) <= worst * len(problem.of_kind[kind]))
-    for kind, limit in _limits(problem).items():
-        if engines[kind]:
-            solver.Add(sum(v * n for v, n in engines[kind]) <= limit)
-    solver.Minimize(worst)
-    status = solver.Solve()
-    if status == pywraplp.Solver.INFEASIBLE:
-        return None
-    if status != pywraplp.Solver.OPTIMAL:  # the solver gave up: nothing is known
-        return Relaxed(0.0, tuple((0.0,) * len(network.candidates) for network in problem.networks))
-    rises = tuple(tuple(max(0.0, v.reduced_cost()) for v in variables) for variables in chosen)
-    return Relaxed(max(0.0, worst.solution_value() - SAFETY), rises)
+
+class _LinearProgram:
+    """Fractions of candidates, and of tasks on kinds of processors."""
+
+    def __init__(self, problem: JointProblem) -> None:
+        from ortools.linear_solver import pywraplp
+
+        self._lp = pywraplp
+        self._problem = problem
+        self._solver = pywraplp.Solver.CreateSolver("GLOP")
+        self._worst = self._solver.NumVar(0, self._solver.infinity(), "worst")
+        self._loads: dict[str, list[tuple[Any, float]]] = {k: [] for k in problem.of_kind}
+        self._engines: dict[str, list[Any]] = {k: [] for k in problem.of_kind}
+
+    def choose_candidates(self) -> list[list[Any]]:
+        """The fraction of each candidate of each network."""
+        chosen = []
+        for network in self._problem.networks:
+            period = self._problem.period[network.group]
+            fractions = [self._solver.NumVar(0, 1, "") for _ in network.candidates]
+            self._solver.Add(sum(fractions) == 1)
+            for fraction, candidate in zip(fractions, network.candidates, strict=True):
+                for stage in candidate.stages:
+                    self._loads[stage.kind].append((fraction, float(stage.work / period)))
+                    self._engines[stage.kind].append(fraction)
+            chosen.append(fractions)
+        return chosen
+
+    def share_tasks(self) -> None:
+        """Each task in fractions on the kinds of processors that can run it."""
+        for task in self._problem.tasks:
+            period = self._problem.period[task.group]
+            kinds = {self._problem.kind[place] for place in self._problem.places(task)}
+            shares = {kind: self._solver.NumVar(0, 1, "") for kind in kinds}
+            self._solver.Add(sum(shares.values()) == 1)
+            for kind, share in shares.items():
+                self._loads[kind].append((share, float(task.work(kind) / period)))
+
+    def limit_loads(self) -> None:
+        """The processors of a kind have `worst` of their time for all that is on them."""
+        for kind, terms in self._loads.items():
+            if terms:
+                load = sum(fraction * utilization for fraction, utilization in terms)
+                self._solver.Add(load <= self._worst * len(self._problem.of_kind[kind]))
+
+    def limit_engines(self) -> None:
+        """The processors of a kind hold so many engines."""
+        for kind, limit in _limits(self._problem).items():
+            if self._engines[kind]:
+                self._solver.Add(sum(self._engines[kind]) <= limit)
+
+    def solved(self, chosen: list[list[Any]]) -> Relaxed | None:
+        """The bound, and the reduced costs of the fractions of candidates."""
+        self._solver.Minimize(self._worst)
+        status = self._solver.Solve()
+        if status == self._lp.Solver.INFEASIBLE:
+            return None
+        if status != self._lp.Solver.OPTIMAL:  # the solver gave up: nothing is known
+            return Relaxed(0.0, tuple((0.0,) * len(fractions) for fractions in chosen))
+        rises = tuple(tuple(max(0.0, f.reduced_cost()) for f in fractions) for fractions in chosen)
+        return Relaxed(max(0.0, self._worst.solution_value() - SAFETY), rises)
 
 
 def _limits(problem: JointProblem) -> dict[str, int]:
     """Engines that all processors of a kind may hold together, where every pool of it has a
     limit."""
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for kind in problem.of_kind:
-        pools = [p for p in problem.platform.pools if p.kind == kind]
-        if all(p.engines is not None for p in pools):
-            found[kind] = sum((p.engines or 0) * (1 if p.engines_total else p.count) for p in pools)
-    return found
+        pools = [pool for pool in problem.platform.pools if pool.kind == kind]
+        if all(pool.engines is not None for pool in pools):
+            limits[kind] = sum(_engines_of(pool) for pool in pools)
+    return limits
+
+
+def _engines_of(pool: Pool) -> int:
+    """Engines that all processors of a pool may hold together; 0 without a limit."""
+    engines = pool.engines or 0
+    return engines if pool.engines_total else engines * pool.count
 
 
 def as_fraction(bound: float) -> Fraction:

@@ -127,9 +127,9 @@ def search_states(
     `alternatives` are tasks and networks that take each other's place in other states: they are in
     one place where that makes nothing worse, so that states can follow each other without a pause.
     """
-    given = 0
-    spending = budget.begin(lambda: given)
-    searching = budget.part(1 - MOVES).begin(lambda: given)
+    granted = 0
+    spending = budget.begin(lambda: granted)
+    searching = budget.part(1 - MOVES).begin(lambda: granted)
     bounds = {name: _least(problem) for name, problem in problems.items()}
     order = sorted(problems, key=lambda name: -(bounds[name] or 0))
     placed, found = CommonPlaces(), dict[str, Outcome]()
@@ -141,7 +141,7 @@ def search_states(
             continue
         fixed = pinned_in(problem, placed)
         part = searching.left.part(1 / (len(order) - position))
-        given += part.evaluations or 0
+        granted += part.evaluations or 0
         outcome = run(fixed, replace(part, seconds=max(1.0, part.seconds)))
         # nothing was fixed: what is proved holds for the state
         free = not placed.tasks and not placed.networks
@@ -196,14 +196,14 @@ def outcome_of(
     """What a placement means for a state, after a search that was `like` this one. Raises
     Refused."""
     assignment = placed.of(problem)
-    told = verdict(problem, assignment)
-    proved = told.feasible and reaches(told.maximum, bound)
+    judged = verdict(problem, assignment)
+    proved = judged.feasible and reaches(judged.maximum, bound)
     if like is None:
-        return Outcome("states", assignment, told, bound, proved, None, 1, 0.0, counted=1)
+        return Outcome("states", assignment, judged, bound, proved, None, 1, 0.0, counted=1)
     return Outcome(
         like.search,
         assignment,
-        told,
+        judged,
         bound,
         proved,
         None,
@@ -226,10 +226,10 @@ def _without_stages(
 def pinned_in(problem: JointProblem, placed: CommonPlaces) -> JointProblem:
     """The problem with what is placed pinned; stages of networks are tasks that follow each
     other."""
-    pins = {
-        **problem.pins,
-        **{i.name: placed.tasks[i.name] for i in problem.tasks if i.name in placed.tasks},
-    }
+    pins = dict(problem.pins)
+    for task in problem.tasks:
+        if task.name in placed.tasks:
+            pins[task.name] = placed.tasks[task.name]
     tasks, cut = list(problem.tasks), dict[str, CutNet]()
     for network in problem.networks:
         if network.name not in placed.networks:
@@ -326,12 +326,9 @@ def _side_by_side(
     for names in alternatives:
         at = {name: place for name in names if (place := _at(placed, name)) is not None}
         for name in list(at)[1:]:
-            other = _moved_to(problems, placed, name, next(iter(at.values())))
-            if (
-                at[name] != next(iter(at.values()))
-                and other is not None
-                and _worst(problems, other) <= score
-            ):
+            first = next(iter(at.values()))
+            other = _moved_to(problems, placed, name, first)
+            if at[name] != first and other is not None and _worst(problems, other) <= score:
                 placed = other
     return placed
 
@@ -351,12 +348,9 @@ def _moved_to(
     if name in placed.networks:
         choice, stages = placed.networks[name]
         kind = next(iter(problems.values())).kind
-        same = kind[stages[0]] == kind[place]
-        return (
-            replace(placed, networks={**placed.networks, name: (choice, (place,))})
-            if same
-            else None
-        )
+        if kind[stages[0]] != kind[place]:
+            return None
+        return replace(placed, networks={**placed.networks, name: (choice, (place,))})
     for problem in problems.values():
         for task in problem.tasks:
             if task.name == name and place not in problem.places(task):
@@ -370,11 +364,11 @@ def _worst(problems: Mapping[str, JointProblem], placed: CommonPlaces) -> tuple[
     missed, most = 0, Fraction(0)
     for problem in problems.values():
         try:
-            told: MappingVerdict = verdict(problem, placed.of(problem), patience=Fraction(1))
+            judged: MappingVerdict = verdict(problem, placed.of(problem), patience=Fraction(1))
         except Refused:
             return 10**6, Fraction(10**6)
-        missed += len(told.late) + len(told.beyond_board)
-        most = max(most, told.maximum)
+        missed += len(judged.late) + len(judged.beyond_board)
+        most = max(most, judged.maximum)
     return missed, most
 
 

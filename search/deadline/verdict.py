@@ -82,12 +82,10 @@ def verdict(
         worst = WorstCases(dict.fromkeys(nothing), dict(nothing))
     else:
         worst = worst_cases(timed(problem, assignment), patience=patience)
-    guessed = {i.group for i in problem.tasks if i.estimated}
-    guessed |= {
-        n.group
-        for n, c in zip(problem.networks, assignment.choice, strict=True)
-        if any(s.estimated for s in n.candidates[c].stages)
-    }
+    guessed = {task.group for task in problem.tasks if task.estimated}
+    for network, choice in zip(problem.networks, assignment.choice, strict=True):
+        if any(stage.estimated for stage in network.candidates[choice].stages):
+            guessed.add(network.group)
     broken = broken_limits(problem, assignment, worst)
     return MappingVerdict(assignment, used, worst, broken, tuple(sorted(guessed)))
 
