@@ -18,6 +18,7 @@ from flowc.model.application import Network
 from flowc.model.deployment import PlannedMemory
 from flowc.model.diagnostic import Diagnostic
 from flowc.model.mapping import bands_in_words
+from flowc.model.quantity import in_bytes
 from flowc.model.times import times_of
 from flowc.networks.bands import choose, firings
 from flowc.networks.bands.choices import choices_of
@@ -171,7 +172,7 @@ def test_all_say_the_same_number(name: str, tmp_path: Path) -> None:
             (fault,), _ = text.pinned(f"{words} memory {choice.bytes - 1} B")
             assert (
                 fault.code == "F511"
-                and f"`Eye.net` takes {choice.bytes / 1e6:.4g} MB" in fault.message
+                and f"`Eye.net` takes {in_bytes(choice.bytes)}" in fault.message
             )
     (fault,), _ = text.pinned(f"memory {choices[0].bytes - 1} B")
     assert fault.code == "F511"
