@@ -107,7 +107,9 @@ def test_long_tables_are_cut() -> None:
 
 def test_a_run_without_a_report_says_how_it_ended(write: Write) -> None:
     built = type("Built", (), {"diagnostics": ()})()
-    assert Reader(notebook.finishedrun(running.FinishedRun(built, 3, disagreed="<1 of 2>"))).words == [
+    assert Reader(
+        notebook.finishedrun(running.FinishedRun(built, 3, disagreed="<1 of 2>"))
+    ).words == [
         "exit status 3",
         "<1 of 2>",
     ]
