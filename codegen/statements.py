@@ -29,19 +29,19 @@ RESERVED = frozenset(
         "Event",
         "Fire",
         "HOME",
-        "Mesh",
         "Port",
         "Program",
         "Select",
+        "Transport",
         "control",
         "main",
-        "mesh",
         "os",
         "p",
         "program",
         "range",
         "signal",
         "sys",
+        "transport",
     }
 ).union(*(kind.words for kind in KINDS))
 

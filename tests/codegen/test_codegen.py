@@ -3,6 +3,7 @@ fail."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -207,6 +208,32 @@ def test_a_task_is_called_like_what_main_py_calls(write: Write, tmp_path: Path) 
     assert "newest=range(0, 12)" in (built / "main.py").read_text()
     done = run(built, "--frames", "1")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_task_is_called_like_what_the_main_py_of_a_part_calls(
+    write: Write, tmp_path: Path
+) -> None:
+    """No variable of a part's program is assigned twice."""
+    flow = write(
+        """
+        task Source { out n: int64   python "t.py:source" }
+        task Sink { in n: int64   python "t.py:sink" }
+        app A { transport: Source   p: Sink   transport -> p }
+        platform rig { machine near { cpu core }   machine far { cpu core }   link near far 1 GB/s 20 us }
+        mapping on rig { A.transport -> near.core   A.p -> far.core }
+        """,
+        t_py="def source(): return 1\ndef sink(n): pass\n",
+    )
+    built = build(flow, tmp_path / "out", platform="rig")
+    for part in ("near", "far"):
+        tree = ast.parse((built / "parts" / part / "main.py").read_text())
+        (program,) = (n for n in tree.body if isinstance(n, ast.FunctionDef))
+        assigned = [
+            node.id
+            for node in ast.walk(program)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        ]
+        assert "transport" in assigned and len(assigned) == len(set(assigned))
 
 
 def test_strange_names_in_a_network(write: Write, tmp_path: Path) -> None:
