@@ -37,13 +37,19 @@ class Verbs(TyperGroup):
         from ..model.diagnostic import Errors
 
         name, command, rest = super().resolve_command(ctx, args)
-        if name is not None and name in self.late:
+        if name is not None and name in self.late and not _is_plain_build(name, rest):
             # The verb itself reports formats that cannot be loaded.
             with contextlib.suppress(Errors):
                 alone = typer.Typer(add_completion=False, rich_markup_mode=None)
                 alone.command(name)(self.late[name]())
                 command = typer.main.get_command(alone)
         return name, command, rest
+
+
+def _is_plain_build(name: str, words: list[str]) -> bool:
+    """A build that names no target needs no formats of other tools: looking for them takes time."""
+    named = any(word.startswith("--t") or word in ("-h", "--help") for word in words)
+    return name == "build" and not named
 
 
 def completed(

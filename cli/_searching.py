@@ -69,7 +69,7 @@ class SearchOptions:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The same as fields of a `Request`. Raises BadParameter."""
+        """The same as fields of a `MapRequest`. Raises BadParameter."""
         self._require_known_words()
         return {
             "search": self.search,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -55,13 +55,25 @@ def _imported(module: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_imports_in(tree)))
 
 
-def _imports_in(node: ast.AST) -> Iterable[str]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
-            continue
-        if isinstance(child, ast.ImportFrom) and child.level == 1:
-            if child.module is None:
-                yield from (alias.name for alias in child.names)
+def _imports_in(tree: ast.Module) -> Iterator[str]:
+    """Relative imports of a module. Imports are statements: expressions are not looked at."""
+    left: list[ast.stmt] = [*tree.body]
+    while left:
+        statement = left.pop()
+        if isinstance(statement, ast.ImportFrom) and statement.level == 1:
+            if statement.module is None:
+                yield from (alias.name for alias in statement.names)
             else:
-                yield child.module.partition(".")[0]
-        yield from _imports_in(child)
+                yield statement.module.partition(".")[0]
+        elif isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            left += statement.orelse
+        else:
+            left += _statements_in(statement)
+
+
+def _statements_in(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements directly inside of one: of its body, its branches and its handlers."""
+    for field in ("body", "orelse", "finalbody"):
+        yield from getattr(statement, field, ())
+    for handler in getattr(statement, "handlers", ()):
+        yield from handler.body

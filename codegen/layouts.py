@@ -40,7 +40,7 @@ def chosen(state: DeployedState) -> Iterator[DeployedTask]:
         yield from (t for t in app.tasks if place(t.name) != t.name)
 
 
-def apart(a: DeployedState, b: DeployedState) -> str | None:
+def why_not_one_layout(a: DeployedState, b: DeployedState) -> str | None:
     """Why one set of channels and workers cannot serve both states; None if it can."""
     reason = _other_apps(a, b) or _other_tasks(a, b) or _other_processors(a, b)
     if reason is None and _shape(a) != _shape(b):

@@ -23,7 +23,7 @@ from ..model.mapping import ChangeBound, StateBound
 from ..model.platform import Platform
 from ..model.scenario import Scenario, State
 from .deploy import Deployed
-from .layouts import apart
+from .layouts import why_not_one_layout
 from .memory import engines_of, planned, shared_arenas
 from .sources import Plan
 
@@ -114,7 +114,7 @@ def with_likes(
         if state.name not in linked:
             result.append(state)
             continue
-        host = next((h for h in hosts if apart(h, state) is None), None)
+        host = next((h for h in hosts if why_not_one_layout(h, state) is None), None)
         if host is None:
             hosts.append(state)
             result.append(state)

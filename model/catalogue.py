@@ -255,7 +255,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F521": (
         "networks do not fit into the memory",
-        "Weights, buffers between layers, and tokens exceed `memory` of the platform or `--memory`. The message gives the least possible size and the layer that determines it.",
+        "Weights, buffers between layers, and tokens exceed `memory` of the platform or `--memory`. The message gives what is needed and what there is; that of `map` also names the layers that determine it.",
     ),
     "F522": (
         "there is no such tensor",

@@ -63,7 +63,7 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
             faults.append(stages)
             kept.append(pin)
         elif pin.wcet_ns is not None or (pin.adapt and len(pin.stages) != 2):
-            kept.append(pin)  # impossible
+            kept.append(pin)  # refused by targets/pins.py
         else:
             changed[app.name] = _cut(app, task, pin, stages)
             kept += _pins_of_stages(pin)

@@ -4,7 +4,7 @@ In: a program, and what its open ends are called there. Out: a `Bridge`, which h
 messages to inlets and from outlets to messages, and tells the program when everything is to end.
 How messages travel is left to `dora.py` and `ros2.py`. Where the program is the part of one
 machine, the parts find each other through the dataflow: they say where they listen, and with which
-key. Tokens between them go their own way (see `wire.py`).
+key. Tokens between them go their own way (see `transport.py`).
 """
 
 from __future__ import annotations

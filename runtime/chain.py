@@ -76,7 +76,7 @@ def _library(home: str) -> Optional[Any]:
 
 
 def in_chain(line: int) -> str:
-    """How a call is named that fires tasks whose number is in that line of the board."""
+    """How a call is named that fires tasks whose number is in that line of the shared cells."""
     return "chain of line %d" % line
 
 
@@ -202,7 +202,7 @@ class Chain:
         """
         worker = self._plan.worker
         of_run = self._plan.tasks[0].app.run
-        lines = of_run.board.lines
+        lines = of_run.cells.lines
         name = in_chain(next(i for i, line in enumerate(lines) if line is worker.line))
         tables = [
             np.array(t, np.int64)

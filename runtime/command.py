@@ -10,7 +10,6 @@ import sys
 from functools import partial
 from typing import Any, Callable, List, Optional, Sequence
 
-from .board import STARTING
 from .ends import refusal
 from .failures import Failure, describe
 from .files import Output
@@ -20,6 +19,7 @@ from .parameters import give
 from .program import Program
 from .report import build_of, report, table
 from .run import Run
+from .shared_cells import STARTING
 from .status import LiveStatus, LogStatus, TerminalStatus
 from .streams import (
     complain,
@@ -31,7 +31,7 @@ from .streams import (
     put_back_streams,
     write_to,
 )
-from .supervisor import END, keep
+from .supervisor import END, supervise
 from .tokens import TaskError
 from .trace import Tracer
 
@@ -71,7 +71,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         if any(t.code.has_weights for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
-        keep(
+        supervise(
             program.run,
             options.watchdog,
             _report_in_place(program, options.report_to),
@@ -89,13 +89,13 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         reason = "the program failed outside of its tasks: " + describe(error)
         status = _failed_outside(program, options, reason)
     except BaseException:
-        program.run.board.leave(1)
+        program.run.cells.leave(1)
         raise
     finally:
         _put_back(program, outside)
         if arguments is None:
             put_back_streams()
-    program.run.board.leave(status)
+    program.run.cells.leave(status)
     if any(w.is_alive() for w in program.run.workers):
         os._exit(status)  # a firing that never returns must not keep the process alive
     return status
@@ -138,13 +138,13 @@ def _put_back(program: Program, outside: Any) -> None:
 
 def _listen(program: Program, received: List[int]) -> None:
     def on_signal(number: int, frame: Any) -> None:
-        asked = program.run.board.asked
+        asked = program.run.cells.asked
         if asked == program.run.interrupts:
             # what a terminal sends reaches this process as well; the supervisor decides what counts
             return
         program.run.interrupts = asked
         received.append(number)
-        if program.run.board.phase == STARTING:
+        if program.run.cells.phase == STARTING:
             raise Interrupted
 
     for number in END:

@@ -12,7 +12,6 @@ import time
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from .board import CLOSING, IDLE, RUNNING, STARTING
 from .code import Code
 from .failures import Failure, describe, details_of
 from .forks import at_fork
@@ -21,6 +20,7 @@ from .interval import short_interval
 from .memory import rehearsed
 from .program import Program
 from .run import Run
+from .shared_cells import CLOSING, IDLE, RUNNING, STARTING
 from .tokens import TaskError
 from .watch import GRACE, Starting, Watch
 from .wiring import wired
@@ -96,7 +96,7 @@ class _Execution:
 
     def __init__(self, program: Program) -> None:
         self._program, self._run = program, program.run
-        self._board = program.run.board
+        self._cells = program.run.cells
         #: Each code, with a task: states share it.
         self._codes = _codes(program.tasks)
         devices = [code.device for _, code in self._codes if code.device is not None]
@@ -113,10 +113,10 @@ class _Execution:
         bridge = self._program.bridge
         if bridge is None:
             return True
-        phase = self._board.phase
-        self._board.enter(IDLE)
+        phase = self._cells.phase
+        self._cells.enter(IDLE)
         joined = bridge.start()
-        self._board.enter(phase)
+        self._cells.enter(phase)
         return joined
 
     def opened(self) -> bool:
@@ -144,7 +144,7 @@ class _Execution:
                 for task, step in rehearsed(rehearsals):
                     if not self._step(STARTING, task, step):
                         return False
-            self._board.enter(RUNNING)
+            self._cells.enter(RUNNING)
             good = True
         finally:
             if not good:
@@ -185,7 +185,7 @@ class _Execution:
                 [(p.name, p.state, [entry.task.code for entry in p.order]) for p in processors]
             )
         lanes: Dict[str, int] = {}
-        for processor, line, arena in zip(processors, self._board.lines[1:], arenas):
+        for processor, line, arena in zip(processors, self._cells.lines[1:], arenas):
             if not processor.order:
                 continue
             number = lanes[processor.name] = lanes.get(processor.name, 0) + 1
@@ -217,7 +217,7 @@ class _Execution:
         """What devices need first takes seconds, which no frame shall wait for."""
         for worker in self._run.workers:
             while worker.is_alive() and not worker.prepared.wait(0.05):
-                self._board.beat()
+                self._cells.beat()
 
     def _begin(self) -> None:
         """All workers go on, in all parts at once."""
@@ -262,12 +262,12 @@ class _Execution:
     def _close(self, codes: Sequence[Tuple[Task, Code]]) -> None:
         for task, code in codes:
             self._step(CLOSING, task, code.close)
-        self._board.enter(IDLE)
+        self._cells.enter(IDLE)
 
     def _step(self, phase: int, task: Task, step: Callable[[], None]) -> bool:
         """Start or close a task. Whatever it raises is its failure, SystemExit too."""
         run = self._run
-        self._board.enter(phase, task.number)
+        self._cells.enter(phase, task.number)
         try:
             step()
         except Interrupted:

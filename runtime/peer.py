@@ -2,7 +2,7 @@
 them at the start.
 
 In: pings, answers, and what the connections tell. Out: how far its clock is from ours, and whom a
-start waits for, in words. What is said over connections is `wire.py`.
+start waits for, in words. What is said over connections is `transport.py`.
 """
 
 from __future__ import annotations

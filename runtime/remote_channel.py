@@ -2,7 +2,7 @@
 
 What the analyses assume of a channel holds here as well: room is claimed at the writer before a
 firing and is free again when the reader's firing has ended, of which a credit tells. Tokens come in
-order, and none is lost: see `wire.py`.
+order, and none is lost: see `transport.py`.
 """
 
 from __future__ import annotations

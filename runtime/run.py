@@ -11,8 +11,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Set
 
-from .board import SharedCells
 from .failures import STRAY, Failure
+from .shared_cells import SharedCells
 from .steady import wait_for
 
 if TYPE_CHECKING:
@@ -69,21 +69,21 @@ class Run:
         #: Is this a process that was forked while the program ran?
         self.strayed = False
         self._stirred = threading.Event()
-        self._board: Optional[SharedCells] = None
+        self._cells: Optional[SharedCells] = None
         self._threads = 1
 
     # -- what runs ---------------------------------------------------------------------------------
     def add_worker(self) -> None:
-        """There will be one more, with a line of its own on the board."""
+        """There will be one more, with a line of its own in the shared cells."""
         self._threads += 1
 
     @property
-    def board(self) -> SharedCells:
+    def cells(self) -> SharedCells:
         """What every thread is doing. Made when it is first asked for: by then all workers are
         known."""
-        if self._board is None:
-            self._board = SharedCells(self._threads)
-        return self._board
+        if self._cells is None:
+            self._cells = SharedCells(self._threads)
+        return self._cells
 
     @property
     def running(self) -> List[App]:

@@ -18,10 +18,10 @@ import traceback
 from itertools import takewhile
 from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Set, Tuple
 
-from .board import CLOSING, IDLE, STARTING
 from .chain import in_chain
 from .failures import Failure
 from .graph import Task
+from .shared_cells import CLOSING, IDLE, STARTING
 from .system import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended, is_stopped
 from .watch import ASLEEP, NO_LIFE, STARTS
 
@@ -51,7 +51,7 @@ OTHERS = {signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.
 OnFailure = Callable[[Failure, int], None]
 
 
-def keep(
+def supervise(
     run: Run,
     watchdog: float,
     on_failure: OnFailure = lambda failure, status: None,
@@ -64,7 +64,7 @@ def keep(
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    run.board.beat()
+    run.cells.beat()
     dump = anonymous_memory()
     lifeline, ours = os.pipe()
     heard = END | OTHERS | {signal.SIGCHLD, signal.SIGALRM}
@@ -111,7 +111,7 @@ class _Supervisor:
             dump,
             on_failure,
         )
-        self._tasks, self._board = run.tasks, run.board
+        self._tasks, self._board = run.tasks, run.cells
         self._beats = -1
         self._life = self._looked = time.monotonic()
         self._words = 0

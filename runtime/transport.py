@@ -218,7 +218,7 @@ class Transport:
         except Exception as error:
             self._end("part %s cannot look for the others: %s" % (self.name, error))
             return False
-        self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="transport", daemon=True)
         self._thread.start()
         return True
 
@@ -235,7 +235,7 @@ class Transport:
         told, interrupts = b"", self.run.interrupts
         assert self._door is not None
         while self.run.interrupts == interrupts:
-            self.run.board.beat()
+            self.run.cells.beat()
             self._door.look()
             if not select.select([0], [], [], LOOK / 1e3)[0]:
                 continue
@@ -426,7 +426,7 @@ class Transport:
             late = [p for p in self.peers.values() if not there(p)]
             if not late:
                 return True
-            run.board.beat()
+            run.cells.beat()
             if run.interrupts > interrupts:
                 if not to_end or run.interrupts > interrupts + 1:
                     return False

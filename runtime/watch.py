@@ -48,7 +48,7 @@ class Starting:
         self._over.set()
 
     def _speak(self) -> None:
-        board, beats, since, words = self._run.board, -1, 0.0, 0
+        board, beats, since, words = self._run.cells, -1, 0.0, 0
         while not self._over.wait(STARTS / 20):
             if board.beats != beats:
                 beats, since, words = board.beats, time.monotonic(), 0
@@ -92,8 +92,8 @@ class Watch:
             if not alive:
                 return
             join(alive[0], 0.05)
-            run.board.beat()
-            self._follow_the_keeper()
+            run.cells.beat()
+            self._follow_the_supervisor()
             self._notice_sleep()
             if run.stopping:
                 return self._abandon()
@@ -152,14 +152,14 @@ class Watch:
             if rest is not None:  # it does not end: what it has done so far counts
                 rest()
 
-    def _follow_the_keeper(self) -> None:
+    def _follow_the_supervisor(self) -> None:
         """A user who stops a program stops the process that was started; that one lets us go on
         when it goes on."""
         run = self._run
         if run.supervisor and is_stopped(run.supervisor):
-            run.board.follow(1)
+            run.cells.follow(1)
             os.kill(os.getpid(), signal.SIGSTOP)
-            run.board.follow(0)
+            run.cells.follow(0)
 
     def _notice_sleep(self) -> None:
         """While the whole process was suspended (Ctrl-Z, a sleeping laptop) no worker was stuck or

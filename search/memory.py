@@ -21,6 +21,7 @@ from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Contestant, NetworkPlan
 from ..model.mapping import Mapping as Answer
+from ..model.quantity import in_bytes
 from ..networks.bands.choose import Choice
 from .budget import DEFAULT, Budget
 from .events import SearchEvent, Teller
@@ -211,15 +212,14 @@ def too_much(
     """The fault with the least memory found, and the layer that determines it; `aim` names another
     limit.
     """
-    message = (
-        f"networks need {in_mb(memory.total)} at least{aim}, the limit is {in_mb(limit.bytes or 0)}"
-    )
-    parts = f"{in_mb(memory.weights)} for weights, {in_mb(memory.buffers)} between layers"
-    parts += f", {in_mb(memory.tokens)} for tokens"
+    most = in_bytes(limit.bytes or 0)
+    message = f"networks need {in_bytes(memory.total)} at least{aim}, the limit is {most}"
+    parts = f"{in_bytes(memory.weights)} for weights, {in_bytes(memory.buffers)} between layers"
+    parts += f", {in_bytes(memory.tokens)} for tokens"
     if memory.arenas:
-        parts += f", {in_mb(memory.arenas)} between layers on devices"
+        parts += f", {in_bytes(memory.arenas)} between layers on devices"
     if memory.sessions:
-        parts += f", {in_mb(memory.sessions)} for sessions"
+        parts += f", {in_bytes(memory.sessions)} for sessions"
     if chosen:
         task, choice = max(chosen.items(), key=lambda c: c[1].block)
         parts += f"; the layers that make `{choice.dictated_by}` of `{task}` determine it"
@@ -233,9 +233,4 @@ def _why(fronts: Fronts, best: _Fitting) -> Iterator[str]:
         yield f"{task}: buffers, time relative to the unsplit network ({known}), firings"
         for c in front:
             mark = "->" if best.chosen.get(task) == c else "  "
-            yield f"{mark} {in_mb(c.buffers):>9}  {c.time:.2f}  {c.firings} firings"
-
-
-def in_mb(count: int) -> str:
-    """Bytes in words."""
-    return f"{count / 1e6:.2f} MB"
+            yield f"{mark} {in_bytes(c.buffers):>9}  {c.time:.2f}  {c.firings} firings"

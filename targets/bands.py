@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from ..model.application import Network, Task
 from ..model.mapping import PinStage
+from ..model.quantity import in_bytes
 
 
 def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
@@ -75,9 +76,9 @@ def unfit_memory(
     taken = weights + between + sessions
     if taken <= stage.memory:
         return None
-    message = f"`{task.name}` takes {_mb(taken)}, its pin gives {_mb(stage.memory)}"
-    help_text = f"weights are {_mb(weights)}, between layers it needs {_mb(between)}"
-    help_text += f", its sessions keep {_mb(sessions)}" if sessions else ""
+    message = f"`{task.name}` takes {in_bytes(taken)}, its pin gives {in_bytes(stage.memory)}"
+    help_text = f"weights are {in_bytes(weights)}, between layers it needs {in_bytes(between)}"
+    help_text += f", its sessions keep {in_bytes(sessions)}" if sessions else ""
     return "F511", message, f"{help_text}; {_least(network, taken)}"
 
 
@@ -92,10 +93,6 @@ def _least(network: Network, taken: int) -> str:
     if least is None or least.bytes >= taken:
         return "no bands need less"
     return (
-        f"in bands it takes {_mb(least.bytes)} at least, for the layers that make"
+        f"in bands it takes {in_bytes(least.bytes)} at least, for the layers that make"
         f" `{least.dictated_by}`"
     )
-
-
-def _mb(count: int) -> str:
-    return f"{count / 1e6:.4g} MB"

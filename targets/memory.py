@@ -15,6 +15,7 @@ from pathlib import Path
 from ..model.application import Application, Network, Port, all_tasks
 from ..model.diagnostic import Diagnostic
 from ..model.platform import Platform
+from ..model.quantity import in_bytes
 from ..model.types import DTYPES
 from ..networks.onnx.memory import needs
 
@@ -22,7 +23,7 @@ from ..networks.onnx.memory import needs
 BASE = 50_000_000
 
 
-def memory_of(platform: Platform) -> int | None:
+def declared_memory(platform: Platform) -> int | None:
     """The memory of its CPUs in bytes; None if not declared."""
     pools = [p for p in platform.pools if p.kind == "cpu" and p.memory_bytes]
     return sum(p.memory_bytes for p in pools) if pools else None
@@ -34,7 +35,7 @@ def room_for(network: Network, apps: Iterable[Application], platform: Platform) 
 
     None if it is not declared, or if some other processor may have these.
     """
-    limit = memory_of(platform)
+    limit = declared_memory(platform)
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
         return None
     apps = list(apps)
@@ -62,7 +63,7 @@ def too_little(apps: Iterable[Application], platform: Platform) -> Diagnostic | 
     """The error that networks fit into no program; None where some other processor may have
     them.
     """
-    limit = memory_of(platform)
+    limit = declared_memory(platform)
     if limit is None or any(p.kind != "cpu" for p in platform.pools):
         return None
     apps = list(apps)
@@ -76,8 +77,9 @@ def too_little(apps: Iterable[Application], platform: Platform) -> Diagnostic | 
     if tokens + BASE + weights <= limit:
         return None
     message = (
-        f"weights of {_mb(weights)} and tokens of {_mb(tokens)} beside {_mb(BASE)} for Python and"
-        f" libraries do not fit into the {_mb(limit)} of `{platform.name}`"
+        f"weights of {in_bytes(weights)} and tokens of {in_bytes(tokens)} beside {in_bytes(BASE)}"
+        " for Python and"
+        f" libraries do not fit into the {in_bytes(limit)} of `{platform.name}`"
     )
     help_text = "take smaller networks, or correct `memory` of the platform"
     return Diagnostic("F521", message, platform.span, help=help_text)
@@ -111,7 +113,3 @@ def _bytes(port: Port) -> int:
     if port.type is None or port.type.dtype not in DTYPES or min(port.type.shape, default=0) < 0:
         return 0
     return int(DTYPES[port.type.dtype][1] * prod(port.type.shape))
-
-
-def _mb(count: int) -> str:
-    return f"{count / 1e6:.4g} MB"

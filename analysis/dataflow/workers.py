@@ -68,10 +68,10 @@ def workers_of(
 def capacity(app: Application, channel: Channel, needed: int, asked_for: int = 0) -> int:
     """Tokens that a channel holds: what the orders need, or what the text asks for.
 
-    A live source has room for one firing more, as between processors: it is to be there when its
-    data comes. Where a channel crosses between machines, a transfer may start while the word that
-    there is room is still on its way: since no transfer is shorter than that way, room for one more
-    is enough to be no later than without the way.
+    A live source has room for one firing more, as between processors: it must be able to fire when
+    its data comes. If a channel leads to another machine, the message that there is room travels
+    while the next transfer could start: no transfer is shorter than that message takes, so room for
+    one more transfer is enough to lose no time.
     """
     source = app.task(channel.source)
     more = max(source.port(channel.source_port).rates)

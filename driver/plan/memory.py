@@ -16,13 +16,14 @@ from ...model.deployment import PlannedMemory
 from ...model.diagnostic import Diagnostic
 from ...model.platform import Platform, Pool
 from ...model.profile import BandCosts, Profile
+from ...model.quantity import in_bytes
 from ...networks.bands.choose import Choice, front
 from ...networks.bands.firings import CannotBand
 from ...networks.bands.made import blocked_of, net_of
 from ...networks.onnx.interface import NetworkError
 from ...networks.onnx.memory import needs
 from ...search.throughput.problem import Problem
-from ...targets.memory import BASE, memory_of
+from ...targets.memory import BASE, declared_memory
 
 #: Seconds for the search for bands, over all networks.
 SEARCHING = 5.0
@@ -39,10 +40,10 @@ def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic,
         elsewhere += weights + arenas
         if weights + arenas > pool.memory_bytes:
             faults.append(_beyond_device(pool, platform, weights, arenas))
-    limit, here = memory_of(platform), planned.total - elsewhere
+    limit, here = declared_memory(platform), planned.total - elsewhere
     if limit is not None and here + BASE > limit:
-        message = f"networks need {in_mb(here)} beside {in_mb(BASE)} for Python and libraries"
-        message += f", but `{platform.name}` has {in_mb(limit)}"
+        message = f"networks need {in_bytes(here)} beside {in_bytes(BASE)} for Python and libraries"
+        message += f", but `{platform.name}` has {in_bytes(limit)}"
         help_text = (
             f"{largest(planned)}; search for less with `flowc map --memory`, or correct `memory` of"
             " the platform"
@@ -53,14 +54,14 @@ def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic,
 
 def room_of(platform: Platform) -> int | None:
     """Bytes that the CPUs have for networks; None if that is not declared."""
-    limit = memory_of(platform)
+    limit = declared_memory(platform)
     return None if limit is None else max(0, limit - BASE)
 
 
 def _beyond_device(pool: Pool, platform: Platform, weights: int, arenas: int) -> Diagnostic:
-    message = f"networks need {in_mb(weights + arenas)} on `{pool.name}` of `{platform.name}`"
-    message += f", but it has {in_mb(pool.memory_bytes)}"
-    help_text = f"{in_mb(weights)} are weights, {in_mb(arenas)} are buffers between layers"
+    message = f"networks need {in_bytes(weights + arenas)} on `{pool.name}` of `{platform.name}`"
+    message += f", but it has {in_bytes(pool.memory_bytes)}"
+    help_text = f"{in_bytes(weights)} are weights, {in_bytes(arenas)} are buffers between layers"
     help_text += ": use fewer `streams`, or correct `memory` of the pool"
     return Diagnostic("F513", message, platform.span, help=help_text)
 
@@ -124,9 +125,4 @@ def may_band(task: Task) -> bool:
 def largest(planned: PlannedMemory) -> str:
     """The parts of a plan, in words."""
     figures = sorted(planned.figures.items(), key=lambda figure: -figure[1])
-    return ", ".join(f"{in_mb(count)} are {name}" for name, count in figures)
-
-
-def in_mb(count: int) -> str:
-    """Bytes in millions."""
-    return f"{count / 1e6:.4g} MB"
+    return ", ".join(f"{in_bytes(count)} are {name}" for name, count in figures)

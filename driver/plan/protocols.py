@@ -14,7 +14,7 @@ from math import ceil
 
 from ...analysis.timing.response_time import worst_cases
 from ...analysis.timing.system import Refused, TimedGroup, TimedSystem, TimedTask
-from ...codegen.layouts import apart, not_broken_off, place_of
+from ...codegen.layouts import not_broken_off, place_of, why_not_one_layout
 from ...dsl.at_once import WITHOUT
 from ...model.deployment import DeployedState
 from ...model.diagnostic import Diagnostic, Errors
@@ -57,7 +57,7 @@ def ways(scenario: Scenario, states: Sequence[DeployedState]) -> dict[Pair, Way]
 
 def _hindrance(source: DeployedState, target: DeployedState, at_once: bool) -> str | None:
     """Why all frames have to end before a change, if so."""
-    why = apart(source, target)
+    why = why_not_one_layout(source, target)
     if at_once:
         why = why or not_broken_off(source) or not_broken_off(target)
     return why

@@ -159,7 +159,7 @@ def built(result: Built) -> str:
     return heading_line + table(["task", "processors"], places) + diagnostics(result.diagnostics)
 
 
-def ran(result: FinishedRun) -> str:
+def finishedrun(result: FinishedRun) -> str:
     """Frames, latencies and times of tasks, if the result holds the report; latencies beside their
     bounds."""
     html = f"<p>exit status {result.status}</p>"

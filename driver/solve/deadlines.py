@@ -26,7 +26,7 @@ from ...model.workload import WorkloadCurve, workload
 from ...profiling.measure import WARM_UP, MeasuredTimes, worst_case
 from ...report.gantt import Bar, Chart
 from ...search.deadline.answer import mapping_of
-from ...search.deadline.limits import Held, held, in_ms
+from ...search.deadline.limits import Deadlines, Held, held, in_ms
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import Assignment, JointProblem, TaskGroup, slowed
 from ...search.deadline.program import firing_times, program_paths, timed
@@ -306,8 +306,9 @@ def reasons(joint: Joint) -> list[str]:
         f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its"
         " time"
     ]
-    for broken in verdict.beyond_board:
-        lines.append(f"{broken.reason}: {broken.remedy}" if broken.remedy else broken.reason)
+    for broken in verdict.broken:
+        if not isinstance(broken.limit, Deadlines):  # deadlines follow below, with remedies
+            lines.append(f"{broken.reason}: {broken.remedy}" if broken.remedy else broken.reason)
     groups = joint.problem.groups
     unbounded = [group for group in groups if verdict.worst.groups[group.name] is None]
     for group in unbounded:

@@ -19,13 +19,14 @@ from ...model.deployment import PlannedMemory
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping
 from ...model.platform import Platform
+from ...model.quantity import in_bytes
 from ...model.times import times_of
 from ...search.memory import MemoryLimit
 from ...search.memory import search as search_within
 from ...search.objectives import Kind
 from ...search.registry import search_named
 from ...search.throughput.problem import Problem
-from ..plan.memory import fronts, in_mb, room_of
+from ..plan.memory import fronts, room_of
 from ..plan.program import place, plan, require_buildable, untimed
 from ..text import store
 from ..text.check import Valid, ValidScenario, prepare
@@ -317,9 +318,8 @@ def _smaller(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[
         return wanted, ()
     if wanted is None:
         return has, ()
-    message = (
-        f"`--memory` allows {in_mb(wanted)}, but `{platform.name}` has {in_mb(has)} for networks"
-    )
+    room = f"`{platform.name}` has {in_bytes(has)} for networks"
+    message = f"`--memory` allows {in_bytes(wanted)}, but {room}"
     help_text = "the smaller limit applies: platform memory less what Python and libraries take"
     return has, (Diagnostic("F524", message, platform.span, help=help_text, severity="warning"),)
 

@@ -17,13 +17,14 @@ from ...model.deployment import Deployment, PlannedMemory
 from ...model.diagnostic import Errors
 from ...model.mapping import Mapping
 from ...model.profile import Profile
+from ...model.quantity import in_bytes
 from ...model.times import Times, times_of
 from ...networks.onnx.memory import needs
 from ...search.deadline.answer import mapping_of
 from ...search.deadline.memory import banded
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import JointProblem
-from ...search.memory import Chosen, Fronts, MemoryLimit, fastest, in_mb, sizes, too_much
+from ...search.memory import Chosen, Fronts, MemoryLimit, fastest, sizes, too_much
 from ..plan.memory import fronts_of
 from ..plan.per_state_placement import in_state
 from ..plan.program import place, plan
@@ -59,8 +60,8 @@ def map_jointly_within(
     fronts = fronts_of(
         [t for t in _free(valid, [valid]) if t.name in on_cpu], on_cpu, known.profile
     )
-    stages = sizes(fronts) or [0]
-    part = request.part(1 / len(stages))
+    buffer_sizes = sizes(fronts) or [0]
+    part = request.part(1 / len(buffer_sizes))
 
     def attempt(chosen: Chosen) -> Attempt[tuple[JointProblem, Outcome]] | None:
         changed = banded(problem, chosen)
@@ -72,10 +73,10 @@ def map_jointly_within(
         )
         return Attempt((changed, outcome), chosen, memory, not outcome.verdict.feasible)
 
-    best = _first_within(limit, fronts, stages, attempt, " to meet deadlines")
+    best = _first_within(limit, fronts, buffer_sizes, attempt, " to meet deadlines")
     if best is None:  # no mapping with or without bands: the whole search reports why
         return judged(valid, known, problem, searched(problem, request), request)
-    request.say(f"networks take {in_mb(best.memory.total)}")
+    request.say(f"networks take {in_bytes(best.memory.total)}")
     changed, outcome = best.answer
     if changed.bands:  # other bands were not searched
         outcome = outcome.without_proof
@@ -92,8 +93,10 @@ def map_states_within(
     on_cpu = _cpu_ns(known.of(state).times for state in every_state)
     fronts = fronts_of(_free(valid, every_state), on_cpu, known.profile)
     every_size = sizes(fronts) or [0]
-    stages = [s for s in every_size if limit.bytes is None or s <= limit.bytes] or every_size[-1:]
-    part = request.part(1 / (len(stages) + request.runs_program))
+    buffer_sizes = [s for s in every_size if limit.bytes is None or s <= limit.bytes] or every_size[
+        -1:
+    ]
+    part = request.part(1 / (len(buffer_sizes) + request.runs_program))
     nothing_runs = replace(part, measure=False)
 
     def attempt(chosen: Chosen, asked: MapRequest = nothing_runs) -> Attempt[States] | None:
@@ -105,10 +108,10 @@ def map_states_within(
 
     def announced(chosen: Chosen) -> Attempt[States] | None:
         most = max((c.buffers for c in chosen.values()), default=0)
-        request.say(f"networks with at most {in_mb(most)} between layers")
+        request.say(f"networks with at most {in_bytes(most)} between layers")
         return attempt(chosen)
 
-    best = _first_within(limit, fronts, stages, announced, " in all states")
+    best = _first_within(limit, fronts, buffer_sizes, announced, " in all states")
     if best is None:  # no mapping with or without bands: the search without bands reports why
         return map_states_jointly(valid, known, nothing_runs)
     # only the chosen one is run
@@ -121,7 +124,7 @@ def map_states_within(
 def _first_within(
     limit: MemoryLimit,
     fronts: Fronts,
-    stages: list[int],
+    buffer_sizes: list[int],
     attempt: Callable[[Chosen], Attempt[A] | None],
     aim: str,
 ) -> Attempt[A] | None:
@@ -130,7 +133,7 @@ def _first_within(
     None if no bands have any mapping. Raises Errors (F521) if no size is small enough.
     """
     attempts: list[Attempt[A]] = []
-    for size in reversed(stages) if limit.least else stages:
+    for size in reversed(buffer_sizes) if limit.least else buffer_sizes:
         one = attempt({task: fastest(front, size) for task, front in fronts.items()})
         if one is None:
             continue

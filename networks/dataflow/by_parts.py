@@ -17,11 +17,18 @@ from itertools import accumulate, pairwise
 
 from ...model.application import Application
 from ..onnx.interface import NetworkError
-from ..onnx.layers import Cnn, EveryRow, Layer, LayerEdge, RowWindow
+from ..onnx.layers import Cnn, EveryRow, Layer, LayerEdge, RowWindow, Scaled, Transposed
 from .layerwise import ActorChannel, application
 
 #: Rows of a layer that are worked through one by one.
 MOST_ROWS = 100_000
+#: Rows that a layer takes, in messages.
+_WORDS = {
+    EveryRow: "whole",
+    RowWindow: "window",
+    Scaled: "scaled",
+    Transposed: "transposed",
+}
 
 
 class DoesNotApply(Exception):
@@ -117,7 +124,7 @@ def _as_window(layer: Layer, edge: LayerEdge) -> RowWindow:
     if isinstance(edge.rows, EveryRow) and layer.phases == 1:
         return RowWindow(edge.height)
     raise DoesNotApply(
-        f"layer {layer.name!r}: {type(edge.rows).__name__.lower()} rows are no sliding window"
+        f"layer {layer.name!r}: {_WORDS[type(edge.rows)]} rows are no sliding window"
     )
 
 

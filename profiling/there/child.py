@@ -251,7 +251,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     program = _loaded(directory).program()
     # the copy in the build, found by its main.py
     importlib.import_module("runtime.ends").feed(program)
-    importlib.import_module("runtime.supervisor").keep(program.run, WATCHDOG)
+    importlib.import_module("runtime.supervisor").supervise(program.run, WATCHDOG)
     times = _Paced() if paced else _Times()
     if mode:
         # otherwise single firings are not needed, and a tracer would only slow the program down
@@ -270,7 +270,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     else:
         document = {"failure": f"{program.run.failure.details}{program.run.failure}"}
     Path(output).write_text(json.dumps(document))
-    program.run.board.leave(0)
+    program.run.cells.leave(0)
     return 0
 
 

@@ -59,7 +59,7 @@ class BestSoFar:
 
     @property
     def feasible(self) -> bool:
-        """True if an assignment that meets all deadlines was found."""
+        """True if an assignment that keeps all deadlines and limits was found."""
         return self.verdict is not None and self.verdict.feasible
 
     @property

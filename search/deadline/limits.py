@@ -20,19 +20,26 @@ from .problem import Assignment, JointProblem, TaskGroup
 
 @dataclass(frozen=True, slots=True)
 class BrokenLimit:
-    """A limit that is not kept.
+    """A `limit` that is not kept.
 
     `group` is the app that does not keep it. None: the board cannot hold the mapping, which is
     therefore not stored. `reason` is for the user, `remedy` may help.
     """
 
+    limit: MappingLimit
     group: str | None
     reason: str
     remedy: str = ""
 
 
 class MappingLimit(Protocol):
-    """A limit on an assignment."""
+    """A limit on an assignment.
+
+    What it says of a group may depend on the bounds of that group, and on the placement of groups
+    that share processors with it, directly or through others: `exact` rules out all assignments
+    that are alike in this. A limit that depends on more is one of the board (`group` None): then
+    `exact` rules out single assignments.
+    """
 
     def broken(
         self, problem: JointProblem, assignment: Assignment, worst: WorstCases
@@ -50,13 +57,13 @@ class Deadlines:
         for group in problem.groups:
             for each in held(group, worst):
                 if each.bound is None:
-                    yield BrokenLimit(group.name, f"{each.name(group)} has no bound")
+                    yield BrokenLimit(self, group.name, f"{each.name(group)} has no bound")
                 elif not each.met:
                     reason = (
                         f"{each.name(group)} takes up to {in_ms(each.bound)}, and has"
                         f" {in_ms(each.due)}"
                     )
-                    yield BrokenLimit(group.name, reason)
+                    yield BrokenLimit(self, group.name, reason)
 
 
 class Engines:
@@ -73,7 +80,7 @@ class Engines:
         engines = {str(number): (place,) for number, place in enumerate(places)}
         for pool, _ in crowded(problem.platform, engines):
             reason = f"`{pool.name}` would hold more engines than it can"
-            yield BrokenLimit(None, reason, "cut networks less often")
+            yield BrokenLimit(self, None, reason, "cut networks less often")
 
 
 LIMITS: tuple[MappingLimit, ...] = (Deadlines(), Engines())

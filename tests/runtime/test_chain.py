@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.model import application
-from flowc.runtime import board, rounds
+from flowc.runtime import rounds, shared_cells
 from flowc.runtime import run as runs
 from flowc.runtime.chain import Chain
 from flowc.runtime.code import C, Code
@@ -196,19 +196,19 @@ def test_a_crash_names_task_and_firing(write: Callable[..., Path], tmp_path: Pat
     assert "app A, task A.b failed at firing 50000: its process was ended by SIGSEGV" in done.stderr
 
 
-def test_a_program_has_one_board_whoever_asks_for_it_first(
+def test_a_program_has_shared_cells_once_however_it_is_asked_for(
     home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread looks at it while tasks start, and the main thread writes to it."""
     made = []
 
-    class Slow(board.SharedCells):
+    class Slow(shared_cells.SharedCells):
         def __init__(self, threads: int) -> None:
             made.append(threads)
             time.sleep(0.2)
             super().__init__(threads)
 
-    monkeypatch.setattr(runs, "Board", Slow)
+    monkeypatch.setattr(runs, "SharedCells", Slow)
     graph, _ = consistent(random.Random(3))
 
     def code(number: int, task: application.Task, ends_at: int | None) -> Code:

@@ -38,7 +38,7 @@ from flowc.search.deadline.auto import SEARCHES, search
 from flowc.search.deadline.candidates import KernelRow, front
 from flowc.search.deadline.exact import solve
 from flowc.search.deadline.genetic import heuristic_ga
-from flowc.search.deadline.limits import LIMITS, BrokenLimit, Engines
+from flowc.search.deadline.limits import LIMITS, BrokenLimit, Deadlines, Engines
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.place import Placer, plain
 from flowc.search.deadline.problem import (
@@ -325,7 +325,7 @@ class Quick:
     ) -> Iterator[BrokenLimit]:
         for name, bound in worst.groups.items():
             if bound is None or bound > problem.period[name] / 2:
-                yield BrokenLimit(name, f"`{name}` is slow")
+                yield BrokenLimit(self, name, f"`{name}` is slow")
 
 
 @settings(max_examples=15)
@@ -553,7 +553,11 @@ def test_where_few_processors_are_late_more_are_tried(
     def run(valid: object, known: object, joint: Joint, request: object) -> Joint:
         tried.append(joint.outcome.spared is not None)
         assert joint.verdict is not None
-        late = [BrokenLimit(t.name, "is late") for t in joint.problem.groups] if tried[-1] else []
+        late = (
+            [BrokenLimit(Deadlines(), t.name, "is late") for t in joint.problem.groups]
+            if tried[-1]
+            else []
+        )
         return replace(joint, verdict=replace(joint.verdict, broken=tuple(late)))
 
     monkeypatch.setattr("flowc.driver.solve.deadlines._of_program", run)

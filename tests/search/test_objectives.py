@@ -15,7 +15,7 @@ from flowc.model.diagnostic import Errors
 from flowc.model.times import times_of
 from flowc.search.budget import Budget
 from flowc.search.deadline.cores import by_objectives
-from flowc.search.deadline.limits import BrokenLimit
+from flowc.search.deadline.limits import BrokenLimit, Deadlines
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import Assignment
 from flowc.search.deadline.verdict import MappingVerdict
@@ -149,7 +149,7 @@ def test_the_answer_says_what_is_proved_of_few_cores(
 def outcome(maximum: Fraction, bound: Fraction | None, *, late: bool = False) -> Outcome:
     """An answer of a search that needs so much of a processor."""
     nothing = Assignment((), (), ())
-    broken = (BrokenLimit("A", "`A` is late"),) if late else ()
+    broken = (BrokenLimit(Deadlines(), "A", "`A` is late"),) if late else ()
     told = MappingVerdict(nothing, {"core": maximum}, WorstCases({}, {}), broken, ())
     proved = not late and maximum == bound
     return Outcome("auto", None, told, bound, proved, None, 1, 0.0, counted=1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import DependencePath as File
+from pathlib import Path as File
 
 import flowc
 import pytest
