@@ -223,7 +223,7 @@ def test_check_knows_weights_and_tokens(text: Path) -> None:
     assert [d.code for d in check(text, platform="tiny").diagnostics if d.severity == "error"] == []
     text.write_text(text.read_text().replace("50.3 MB", "50.09 MB"))
     (fault,) = check(text, platform="tiny").diagnostics
-    assert fault.code == "F521" and f"tokens of {tokens / 1e6:.4g} MB" in fault.message
+    assert fault.code == "F521" and f"tokens of {tokens / 1e3:.4g} kB" in fault.message
 
 
 def test_memory_of_a_pin_chooses_bands(text: Path) -> None:
@@ -253,7 +253,7 @@ def test_memory_of_a_pin_chooses_bands(text: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        ({"memory": 1000}, "F521", "at least, the limit is 0.00 MB"),
+        ({"memory": 1000}, "F521", "at least, the limit is 1 kB"),
         (
             {"objective": "memory", "what_if": WhatIf(fps=Fraction(10**6))},
             "F521",
@@ -358,14 +358,14 @@ def test_engines_are_held_against_the_memory_of_their_gpu(devices: Path) -> None
     assert not memory.beyond_platform(deployed, platform)
     deployed, platform = on_board(devices, "memory 900 kB")
     (fault,) = memory.beyond_platform(deployed, platform)
-    assert fault.code == "F513" and "on `ampere` of `board`, but it has 0.9 MB" in fault.message
-    assert "0.7864 MB are buffers between layers" in fault.help
+    assert fault.code == "F513" and "on `ampere` of `board`, but it has 900 kB" in fault.message
+    assert "786.4 kB are buffers between layers" in fault.help
     deployed, platform = on_board(devices)
     board = replace(
         platform, pools=(replace(platform.pools[0], memory_bytes=50_900_000), *platform.pools[1:])
     )
     (fault,) = memory.beyond_platform(deployed, board)
-    assert fault.code == "F521" and "0.7864 MB are arenas" in fault.help
+    assert fault.code == "F521" and "786.4 kB are arenas" in fault.help
 
 
 def test_states_share_arenas() -> None:
