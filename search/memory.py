@@ -76,46 +76,45 @@ def search(
     """The mapping. Raises Errors (F521) if none is small enough."""
     begin = time.monotonic()
     teller = Teller(progress)
-    found = list(_designs(problem, fronts))
-    fitting, smallest, looked = _fitting(found, limit, planned)
-    if not fitting:
-        assert smallest is not None
-        raise Errors([too_much(limit, smallest.memory, smallest.chosen)])
-    contest = None
+    fitting, looked = _fitting(list(_designs(problem, fronts)), limit, planned)
+    best, runs = fitting[0], 0
+    contestants = tuple(
+        Contestant(each.design.name, each.design.configuration, each.design.predicted)
+        for each in fitting[:MOST_SHOWN]
+    )
     if measure is not None and not limit.least:
         contest = Contest(measure, "throughput", budget, teller)
-        least = fitting[0].design.predicted
-        contest.enter_all((f.design, f.design.predicted <= HOPELESS * least) for f in fitting)
-        winner = contest.decide()
-        best = next(f for f in fitting if f.design is winner.design)
-        entries = tuple(
-            e.contestant
-            for e in sorted(contest.entries, key=lambda e: (e is not winner, e.value or 0.0))
-        )
-    else:
-        best = fitting[0]
-        entries = tuple(
-            Contestant(f.design.name, f.design.configuration, f.design.predicted)
-            for f in fitting[:MOST_SHOWN]
-        )
+        best, contestants = _fastest_by_runs(fitting, contest)
+        runs = contest.runs
     effort = replace(
         best.design.mapping.effort,
         objective="memory" if limit.least else "throughput",
         seed=seed,
         evaluations=looked,
-        measured_runs=0 if contest is None else contest.runs,
+        measured_runs=runs,
         seconds=time.monotonic() - begin,
         history=teller.history(),
     )
-    why = tuple(_why(fronts, best))
     return replace(
         best.design.mapping,
         search="auto",
-        contestants=entries,
+        contestants=contestants,
         effort=effort,
-        why=why,
+        why=tuple(_why(fronts, best)),
         memory=best.memory,
     )
+
+
+def _fastest_by_runs(
+    fitting: list[_Fitting], contest: Contest
+) -> tuple[_Fitting, tuple[Contestant, ...]]:
+    """The design that is fastest when it runs, and all that took part, the winner first."""
+    least = fitting[0].design.predicted
+    contest.enter_all((f.design, f.design.predicted <= HOPELESS * least) for f in fitting)
+    winner = contest.decide()
+    best = next(f for f in fitting if f.design is winner.design)
+    order = sorted(contest.entries, key=lambda entry: (entry is not winner, entry.value or 0.0))
+    return best, tuple(entry.contestant for entry in order)
 
 
 def sizes(fronts: Fronts) -> list[int]:
@@ -161,36 +160,40 @@ def _with_bands(problem: Problem, plan: NetworkPlan, chosen: Chosen) -> NetworkP
 
 
 def _fitting(
-    found: list[tuple[Design, Chosen]],
+    designs: list[tuple[Design, Chosen]],
     limit: MemoryLimit,
     planned: Callable[[Answer], PlannedMemory],
-) -> tuple[list[_Fitting], _Fitting | None, int]:
-    """Designs within the limits, the best first; the smallest of all that were evaluated; their
-    number.
+) -> tuple[list[_Fitting], int]:
+    """Designs within the limits, the best first, and the number of those that were evaluated.
+
+    Raises Errors (F521) if there are none.
     """
-    seen: set[str] = set()
-    ways: set[str] = set()
-    fitting: list[_Fitting] = []
-    smallest: _Fitting | None = None
-    quick = sorted(found, key=lambda f: f[0].predicted)
+    quick = sorted(designs, key=lambda pair: pair[0].predicted)
     if limit.period_ns is not None:
-        quick = [f for f in quick if f[0].predicted <= limit.period_ns]
+        fastest_design, _ = quick[0]
+        quick = [pair for pair in quick if pair[0].predicted <= limit.period_ns]
         if not quick:
-            raise Errors([_too_slow(min(found, key=lambda f: f[0].predicted)[0], limit.period_ns)])
+            raise Errors([_too_slow(fastest_design, limit.period_ns)])
+    seen: set[str] = set()
+    shapes: set[str] = set()
+    evaluated: list[_Fitting] = []
+    fitting: list[_Fitting] = []
     for design, chosen in quick:
         # Predictions decide within a shape of mapping, runs between shapes.
-        if design.configuration in seen or (design.name in ways and not limit.least):
+        if design.configuration in seen or (design.name in shapes and not limit.least):
             continue
         seen.add(design.configuration)
         one = _Fitting(design, chosen, planned(design.mapping))
-        if smallest is None or one.memory.total < smallest.memory.total:
-            smallest = one
+        evaluated.append(one)
         if limit.allows(one.memory):
             fitting.append(one)
-            ways.add(design.name)
+            shapes.add(design.name)
+    if not fitting:
+        smallest = min(evaluated, key=lambda each: each.memory.total)
+        raise Errors([too_much(limit, smallest.memory, smallest.chosen)])
     if limit.least:
-        fitting.sort(key=lambda f: f.memory.total)
-    return fitting, smallest, len(seen)
+        fitting.sort(key=lambda each: each.memory.total)
+    return fitting, len(evaluated)
 
 
 def _too_slow(fastest: Design, period_ns: float) -> Diagnostic:

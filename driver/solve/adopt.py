@@ -43,7 +43,7 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
         raise Errors([Diagnostic("F648", message, None, help=help_text)])
     wanted = read_pins(pins, whole.loaded)
     cut = [pin for pin in wanted if _is_divided(pin)]
-    found = replace(
+    chosen = replace(
         before,
         placements=tuple(as_placement(pin) for pin in wanted if pin not in cut),
         networks=tuple(as_plan(pin) for pin in cut),
@@ -58,9 +58,9 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
     if before.memory is None and wants_joint(valid):
         if valid.platform.machines:
             valid = settled(valid)
-        found = _with_bounds(valid, wanted, found)
-    store.save_mapping(whole, found)
-    return found
+        chosen = _with_bounds(valid, wanted, chosen)
+    store.save_mapping(whole, chosen)
+    return chosen
 
 
 def _is_divided(pin: Pin) -> bool:

@@ -33,12 +33,12 @@ def map_states_jointly(
     """
     asked = StateSearch(known, request, chosen or {})
     if valid.options:
-        found = _with_best_variants(valid, asked)
+        states = _with_best_variants(valid, asked)
     else:
-        found = asked.mapped(asked.searched(valid, request.allowance))
-    if found.excessive:
-        raise Errors([*found.excessive.values()])
-    return found.finished(known.profile, request.seed)
+        states = asked.mapped(asked.searched(valid, request.allowance))
+    if states.excessive:
+        raise Errors([*states.excessive.values()])
+    return states.finished(known.profile, request.seed)
 
 
 # -- the best variants -----------------------------------------------------------------------------
@@ -106,16 +106,16 @@ def _why_hopeless(option: Valid | str, asked: StateSearch) -> str:
 
 def _late(searched: Searched) -> dict[str, str]:
     """The states that miss a deadline or limit in the search's answer, each with a reason."""
-    found = {}
+    late = {}
     for name in searched.problems:
         outcome = searched.own.get(name, searched.outcome.states.get(name))
         if outcome is None:
             continue  # an earlier state had no answer
         if outcome.verdict is None:
-            found[name] = "no mapping was found"
+            late[name] = "no mapping was found"
         elif not outcome.verdict.feasible:
-            found[name] = ", ".join(missed(outcome.verdict))
-    return found
+            late[name] = ", ".join(missed(outcome.verdict))
+    return late
 
 
 def _late_in(states: States) -> dict[str, str]:

@@ -74,7 +74,7 @@ def at_best_clocks(
     asked = any(p.platform == valid.platform.name for p in valid.system.clocks)
     if valid.platform.silent and not asked:
         return {}
-    found = {}
+    clocked = {}
     failing: dict[str, tuple[Levels, ...]] = {}
     doubts = budget.part(DOUBTS / max(1, len(joints)))
     # the slowest level of a state first: deadlines missed there are also missed at the faster ones
@@ -82,10 +82,10 @@ def at_best_clocks(
         joint, state = joints[name], scenario.state(name)
         if joint.system is not None and joint.verdict is not None:
             alike = _but_periods(state, joint.system)
-            found[name], failing[alike] = _clocked(
+            clocked[name], failing[alike] = _clocked(
                 valid, state, joint, times[name], failing.get(alike, ()), doubts
             )
-    return {name: found[name] for name in joints if name in found}
+    return {name: clocked[name] for name in joints if name in clocked}
 
 
 def _but_periods(state: State, system: TimedSystem) -> str:

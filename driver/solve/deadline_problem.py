@@ -178,10 +178,12 @@ def settled(valid: Valid) -> Valid:
             span = valid.tasks[name].span
             whole = PinStage((first[machine],), None, 1, span)
             supposed.append(Pin(platform.name, name, (whole,), None, None, span))
-    found, faults = with_transfers(replace(system, pins=(*system.pins, *supposed)), platform)
+    connected, faults = with_transfers(replace(system, pins=(*system.pins, *supposed)), platform)
     if has_errors(faults):
         raise Errors(faults)
-    return valid.rewritten(replace(found, pins=tuple(p for p in found.pins if p not in supposed)))
+    return valid.rewritten(
+        replace(connected, pins=tuple(p for p in connected.pins if p not in supposed))
+    )
 
 
 def _front(platform: Platform, kernels: KernelRow) -> CandidateFront:

@@ -105,15 +105,15 @@ def map_jointly(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
         raise Errors(
             [Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]
         ) from refused
-    found = judged(valid, known, problem, outcome, request)
-    if outcome.balanced is None or found.verdict is None or not found.verdict.late:
-        return found
+    joint = judged(valid, known, problem, outcome, request)
+    if outcome.balanced is None or joint.verdict is None or not joint.verdict.late:
+        return joint
     request.say("late on few processors: trying more of them")
     balanced = replace(outcome.balanced, history=outcome.history)
     other = judged(valid, known, problem, balanced, request)
-    if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late):
+    if other.verdict is not None and len(other.verdict.late) < len(joint.verdict.late):
         return other
-    return found
+    return joint
 
 
 def searched(problem: JointProblem, request: MapRequest) -> Outcome:
@@ -134,16 +134,16 @@ def judged(
     valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outcome, request: MapRequest
 ) -> Joint:
     """An answer with the results of the program, because searches assume orders of their own."""
-    found = Joint(
+    joint = Joint(
         problem,
         outcome,
         mapping_of(problem, outcome, outcome.verdict, request.seed),
         outcome.verdict,
     )
     try:
-        return _of_program(valid, known, found, request)
+        return _of_program(valid, known, joint, request)
     except Refused as refused:
-        return replace(found, doubt="; ".join(refused.faults))
+        return replace(joint, doubt="; ".join(refused.faults))
 
 
 def _require_bounds(problem: JointProblem) -> None:
@@ -273,8 +273,8 @@ def _in_order(
 
 def _vouched(times: Times, task: str) -> bool:
     """Does the text declare the WCET of a task?"""
-    found = times.here(task) if task in times.of else None
-    return found is not None and found.from_text
+    time = times.here(task) if task in times.of else None
+    return time is not None and time.from_text
 
 
 def _exceeding(valid: Valid, times: Times, seen: MeasuredTimes) -> tuple[Diagnostic, ...]:

@@ -185,8 +185,8 @@ def taken_in_states(
     mappings = {
         name: in_state(mapping, own[name]) if name in own else mapping for name in valid.states
     }
-    found = memory_of([_deployed(valid.states[name], profile, m) for name, m in mappings.items()])
-    return found or PlannedMemory(0, 0, 0)
+    memory = memory_of([_deployed(valid.states[name], profile, m) for name, m in mappings.items()])
+    return memory or PlannedMemory(0, 0, 0)
 
 
 def taken_beside(

@@ -57,14 +57,14 @@ def search(
         within = replace(problem, left_out=problem.left_out | left_out)
         return SEARCHES[name](within, seed, part, progress, search_workers)
 
-    found = by_objectives([problem], attempt, budget, objectives)
-    found = replace(found, limit=budget.evaluations)
-    if found.assignment is None or found.verdict is None:
-        return found
-    if found.verdict.feasible:
-        return _spared(problem, found) if name == "auto" and not objectives else found
+    outcome = by_objectives([problem], attempt, budget, objectives)
+    outcome = replace(outcome, limit=budget.evaluations)
+    if outcome.assignment is None or outcome.verdict is None:
+        return outcome
+    if outcome.verdict.feasible:
+        return _spared(problem, outcome) if name == "auto" and not objectives else outcome
     # Searches do not follow bounds beyond the deadlines; what is reported has to be right.
-    return replace(found, verdict=verdict(problem, found.assignment))
+    return replace(outcome, verdict=verdict(problem, outcome.assignment))
 
 
 def _spared(problem: JointProblem, found: Outcome) -> Outcome:
@@ -195,10 +195,10 @@ def _genetic(name: str, run: Callable[..., BestSoFar]) -> Run:
 
 def _outcome(name: str, best: BestSoFar, seconds: float) -> Outcome:
     front, count = tuple(best.front), best.evaluations + best.looks
-    found = Outcome(
+    outcome = Outcome(
         name, best.assignment, best.verdict, None, False, None, count, seconds, front=front
     )
-    return replace(found, counted=best.looks)
+    return replace(outcome, counted=best.looks)
 
 
 def _exact(
@@ -210,17 +210,17 @@ def _exact(
 ) -> Outcome:
     """The solver has threads of its own, and needs no help."""
     begin = time.monotonic()
-    found = solve(problem, seed=seed, budget=budget, progress=progress)
+    optimum = solve(problem, seed=seed, budget=budget, progress=progress)
     return Outcome(
         "exact",
-        found.assignment,
-        found.verdict,
-        found.bound,
-        found.proved,
-        found.impossible,
-        found.refused,
+        optimum.assignment,
+        optimum.verdict,
+        optimum.bound,
+        optimum.proved,
+        optimum.impossible,
+        optimum.refused,
         time.monotonic() - begin,
-        counted=found.refused + found.solved,
+        counted=optimum.refused + optimum.solved,
     )
 
 

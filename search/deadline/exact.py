@@ -246,14 +246,14 @@ def _lazily(
             if answer.status == "infeasible":
                 impossible = "deadlines" if refused else "limits"
             return Optimum(*nearest, bound, False, refused, model.solved, impossible)
-        found = _judged(problem, answer.assignment)
-        if found is not None and found.feasible:
+        judged = _judged(problem, answer.assignment)
+        if judged is not None and judged.feasible:
             return Optimum(
-                answer.assignment, found, bound, _reached(found, bound), refused, model.solved
+                answer.assignment, judged, bound, _reached(judged, bound), refused, model.solved
             )
         refused += 1
-        late = set() if found is None else set(found.late)
-        nearest = _nearer(nearest, answer.assignment, found)
+        late = set() if judged is None else set(judged.late)
+        nearest = _nearer(nearest, answer.assignment, judged)
         if not model.too_long(answer.assignment, late):
             if whole:
                 model.rule_out(answer.assignment, late)
@@ -517,10 +517,10 @@ class _Model:
         used = self._used(assignment)
         while True:
             places = {p for g in groups for p in used[g]}
-            more = {g for g, own in used.items() if own & places} - groups
-            if not more:
+            sharing = {g for g, own in used.items() if own & places} - groups
+            if not sharing:
                 return groups
-            groups = groups | more
+            groups = groups | sharing
 
     def _used(self, assignment: Assignment) -> dict[str, set[str]]:
         """The processors of each group."""

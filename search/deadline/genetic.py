@@ -235,11 +235,11 @@ def entire_ga(
         choices[:part] = start.assignment.choice
         tasks[:part] = [numbers[p] for p in start.assignment.tasks]
     evolution = _Evolution("entire-ga", placer, rng, spending.left, progress, search_workers)
-    found = evolution.best_of(_Population(choices, tasks, sizes), start.assignment)
-    found.seconds = spending.seconds
-    found.evaluations += start.evaluations
-    found.looks += sum(b.looks for b in looked)
-    return found
+    best = evolution.best_of(_Population(choices, tasks, sizes), start.assignment)
+    best.seconds = spending.seconds
+    best.evaluations += start.evaluations
+    best.looks += sum(b.looks for b in looked)
+    return best
 
 
 def _loosened(problem: JointProblem) -> JointProblem:
@@ -286,11 +286,11 @@ def baseline(
         places = [problem.processors.index(p) for p in problem.places(task)]
         tasks[1:, t] = rng.choice(places, size=population - 1)
     evolution = _Evolution("baseline", placer, rng, spending.left, progress, search_workers)
-    found = evolution.best_of(_Population(choices, tasks, None))
-    found.seconds = spending.seconds
-    found.evaluations += first.evaluations
-    found.looks += first.looks
-    return found
+    best = evolution.best_of(_Population(choices, tasks, None))
+    best.seconds = spending.seconds
+    best.evaluations += first.evaluations
+    best.looks += first.looks
+    return best
 
 
 def _networks_alone(problem: JointProblem) -> JointProblem:

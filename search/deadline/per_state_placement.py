@@ -49,8 +49,8 @@ def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcom
     """The states with those that have places of their own; the bound holds for any places."""
     if not own:
         return outcome
-    found = replace(outcome, states={**outcome.states, **own})
-    return replace(found, proved=is_least(found))
+    changed = replace(outcome, states={**outcome.states, **own})
+    return replace(changed, proved=is_least(changed))
 
 
 def _movable(problem: JointProblem, placed: CommonPlaces) -> list[str]:
